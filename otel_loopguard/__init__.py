@@ -1,0 +1,1 @@
+"""Stops LLM agents that loop."""

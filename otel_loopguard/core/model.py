@@ -1,0 +1,203 @@
+"""The words of this package: call, outcome, record, trip, decision."""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+
+class Action(enum.IntEnum):
+    """The ladder, from doing nothing at all to ending the run."""
+
+    OFF = 0
+    OBSERVE = 1
+    NUDGE = 2
+    REUSE = 3
+    BLOCK = 4
+    ABORT = 5
+
+    def __str__(self) -> str:
+        return _ACTION_WORDS[self]
+
+
+_ACTION_WORDS = ("off", "observe", "nudge", "reuse", "block", "abort")
+
+
+class Mode(str, enum.Enum):
+    """The shapes of a loop, in the order of their precedence."""
+
+    UNKNOWN_TOOL_REPEAT = "unknown_tool_repeat"
+    POLL_NO_PROGRESS = "poll_no_progress"
+    PING_PONG = "ping_pong"
+    CYCLE = "cycle"
+    GENERIC_REPEAT = "generic_repeat"
+    SIMILAR_QUERY = "similar_query"
+    ERROR_REPEAT = "error_repeat"
+    VOLATILE_REPEAT = "volatile_repeat"
+    REPEATED_EFFECT = "repeated_effect"
+    NO_NOVELTY = "no_novelty"
+    RETRY_LIMIT = "retry_limit"
+    GLOBAL_CIRCUIT_BREAKER = "global_circuit_breaker"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class Kind(str, enum.Enum):
+    """What a tool does, as far as loops are concerned."""
+
+    READ = "read"
+    WRITE = "write"
+    SHELL = "shell"
+    POLL = "poll"
+    WAIT = "wait"
+    AGENT = "agent"
+    THINK = "think"
+    STEP = "step"
+    FINAL = "final"
+    HANDOFF = "handoff"
+    UNKNOWN = "unknown"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class Sameness(str, enum.Enum):
+    """How the result of a run compares with that of the last run of the same call."""
+
+    FIRST = "first"
+    SAME = "same"
+    PROGRESS = "progress"
+    ALIKE = "alike"
+    DIFFERENT = "different"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class Hints(NamedTuple):
+    """What a tool's server says of it (MCP annotations); None where it does not say."""
+
+    read_only: bool | None = None
+    destructive: bool | None = None
+    idempotent: bool | None = None
+
+
+class ToolCall(NamedTuple):
+    """One call as the model made it.
+
+    ``known_tools`` are the names the framework has registered; None where it cannot be known, and then no
+    call counts as one to an unknown tool.
+    """
+
+    tool: str
+    arguments: Any = None
+    call_id: str | None = None
+    known_tools: Collection[str] | None = None
+    hints: Hints | None = None
+
+    @property
+    def registered(self) -> bool | None:
+        """Whether the tool exists; None where that cannot be known."""
+        return None if self.known_tools is None else self.tool in self.known_tools
+
+
+class Outcome(NamedTuple):
+    """What came back: a result, an error (an exception or its text), or a result that is an error (``is_error``)."""
+
+    result: Any = None
+    error: BaseException | str | None = None
+    is_error: bool | None = None
+    """None where the framework does not say: then the result itself is asked."""
+    cancelled: bool = False
+    digest: int | None = None
+    """The result's fingerprint where it was hashed while it streamed past, or was recorded elsewhere."""
+
+
+class Trip(NamedTuple):
+    """A loop was seen. ``verdict`` is what the rules want, ``action`` what is done under the ceiling."""
+
+    mode: str
+    tool: str
+    count: int
+    limit: int
+    verdict: Action
+    action: Action = Action.OBSERVE
+    kind: Kind = Kind.UNKNOWN
+    period: int = 1
+    first_seen_index: int = 0
+    insistable: bool = False
+    """The call was never tried: made once more, it runs."""
+    reason: str = ""
+    """Which of its mode's sentences fits; a key of ``wording``, never a value."""
+    detail: Mapping[str, str] | None = None
+    """Names for the sentence, such as the nearest registered tools."""
+
+
+class Record:
+    """One call, fingerprinted; never its values. Made at ``begin``, completed at ``end``."""
+
+    __slots__ = (
+        "arguments",
+        "call",
+        "contract",
+        "error",
+        "index",
+        "key",
+        "kind",
+        "news",
+        "pending",
+        "refused",
+        "registered",
+        "result",
+        "sameness",
+        "since",
+        "started",
+        "tool",
+        "transient",
+        "trip",
+    )
+
+    @property
+    def arguments_hash(self) -> str:
+        """The keyed fingerprint of the arguments."""
+        return hash_text(self.arguments)
+
+    @property
+    def result_hash(self) -> str | None:
+        """The keyed fingerprint of the result, if there is one."""
+        return None if self.result is None or self.error else hash_text(self.result)
+
+    @property
+    def error_hash(self) -> str | None:
+        """The keyed fingerprint of the error, if the call failed."""
+        return hash_text(self.result) if self.error and self.result is not None else None
+
+
+def hash_text(digest: int) -> str:
+    """A digest as it is shown: algorithm, then sixteen hexadecimal digits."""
+    return f"blake2b-64:{digest:016x}"
+
+
+class Decision(NamedTuple):
+    """What is to be done with a call (from ``begin``), or with its result (from ``end``)."""
+
+    action: Action | None = None
+    """None: nothing was seen. OBSERVE: something was, and nothing is done."""
+    trip: Trip | None = None
+    message: str | None = None
+    """What the model shall read: a refusal in place of the result, or a nudge beside it."""
+    result: Any = None
+    """The earlier result, where the action is REUSE."""
+    record: Any = None
+    """The call's ``Record``."""
+    recovered: tuple[Trip, ...] = ()
+    """Earlier trips after which this call brought news again."""
+
+    @property
+    def runs(self) -> bool:
+        """Whether the tool is to be run."""
+        return self.action is None or self.action < Action.REUSE

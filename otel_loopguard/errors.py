@@ -1,0 +1,34 @@
+"""Every exception of ours."""
+
+from __future__ import annotations
+
+
+class LoopGuardError(Exception):
+    """What all exceptions of this package have in common."""
+
+
+class ToolLoopError(LoopGuardError):
+    """The run was ended, because the agent went on calling tools without getting anywhere.
+
+    It carries names and numbers only, never an argument or a result: frameworks log exceptions.
+    """
+
+    def __init__(
+        self, message: str, *, tool_name: str, mode: str, repeats: int, limit: int, turn_id: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.tool_name = tool_name
+        self.mode = mode
+        self.repeats = repeats
+        self.limit = limit
+        self.turn_id = turn_id
+
+
+class PolicyError(LoopGuardError):
+    """A policy has mistakes; ``problems`` names each with its place, value and remedy."""
+
+    def __init__(self, problems: list[str], *, source: str = "policy") -> None:
+        self.problems = problems
+        self.source = source
+        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        super().__init__(f"{source}: {count}\n" + "\n".join(f"  - {problem}" for problem in problems))

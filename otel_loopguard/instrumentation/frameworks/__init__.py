@@ -1,0 +1,1 @@
+"""One framework a file; none of them knows another."""

@@ -1,0 +1,1 @@
+"""OpenTelemetry: names, the span processor, the instruments."""

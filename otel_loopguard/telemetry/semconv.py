@@ -1,0 +1,66 @@
+"""Every span, attribute, event and metric name, once.
+
+The ``gen_ai.*`` names are copied from the OpenTelemetry GenAI conventions instead of imported: the Python
+constants are deprecated and may vanish, the strings are what backends know.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+SCOPE: Final = "otel_loopguard"
+SCHEMA_URL: Final = "https://opentelemetry.io/schemas/1.37.0"
+
+# --- spans -----------------------------------------------------------------------------------------------------
+SPAN_EXECUTE_TOOL: Final = "execute_tool"
+SPAN_LOOPGUARD: Final = "loopguard"
+"""First word of our span's name where the framework opens its own ``execute_tool`` span inside ours."""
+UNKNOWN_TOOL: Final = "_unknown"
+"""Stands for a tool name that is not registered: such a name is model output."""
+OTHER_TOOL: Final = "_other"
+"""Stands for tool names beyond the cap on metric labels."""
+
+OPERATION_NAME: Final = "gen_ai.operation.name"
+OPERATION_EXECUTE_TOOL: Final = "execute_tool"
+TOOL_NAME: Final = "gen_ai.tool.name"
+TOOL_TYPE: Final = "gen_ai.tool.type"
+TOOL_CALL_ID: Final = "gen_ai.tool.call.id"
+AGENT_NAME: Final = "gen_ai.agent.name"
+CONVERSATION_ID: Final = "gen_ai.conversation.id"
+ERROR_TYPE: Final = "error.type"
+
+TOOL_KIND: Final = "loopguard.tool.kind"
+TOOL_REGISTERED: Final = "loopguard.tool.registered"
+TOOL_NAME_HASH: Final = "loopguard.tool.name_hash"
+TURN_ID: Final = "loopguard.turn.id"
+TURN_SOURCE: Final = "loopguard.turn.source"
+CALL_INDEX: Final = "loopguard.turn.call_index"
+ARGUMENTS_HASH: Final = "loopguard.arguments_hash"
+RESULT_HASH: Final = "loopguard.result_hash"
+RESULT_SAMENESS: Final = "loopguard.result_sameness"
+RESULT_PENDING: Final = "loopguard.result_pending"
+ERROR_HASH: Final = "loopguard.error_hash"
+ERROR_TRANSIENT: Final = "loopguard.error_transient"
+OUTCOME: Final = "loopguard.outcome"
+
+# --- event -----------------------------------------------------------------------------------------------------
+EVENT_TRIP: Final = "tool_loop_detected"
+
+MODE: Final = "loopguard.mode"
+VERDICT: Final = "loopguard.verdict"
+ACTION: Final = "loopguard.action"
+COUNT: Final = "loopguard.count"
+LIMIT: Final = "loopguard.limit"
+PERIOD: Final = "loopguard.period"
+FIRST_SEEN_INDEX: Final = "loopguard.first_seen_index"
+
+# --- metrics ---------------------------------------------------------------------------------------------------
+METRIC_TRIPS: Final = "loopguard.trips"
+METRIC_RECOVERIES: Final = "loopguard.recoveries"
+METRIC_TOOL_TRIPS: Final = "loopguard.tool.trips"
+METRIC_TOOL_CALLS: Final = "loopguard.tool_calls"
+METRIC_TURN_TOOL_CALLS: Final = "loopguard.turn.tool_calls"
+METRIC_CHECK_DURATION: Final = "loopguard.check.duration"
+METRIC_TURNS_LIVE: Final = "loopguard.turns.live"
+METRIC_INTERNAL_ERRORS: Final = "loopguard.internal_errors"
+SITE: Final = "loopguard.site"

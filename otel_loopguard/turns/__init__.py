@@ -1,0 +1,1 @@
+"""Which turn a tool call belongs to."""
