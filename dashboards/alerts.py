@@ -1,0 +1,153 @@
+"""Recorded series and alerts: the one source of Prometheus's rules and of Grafana's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from dashboards import names
+from dashboards.promql import equals, grown, select, share, total
+from otel_loopguard.core.model import Mode
+from otel_loopguard.telemetry import semconv
+
+RUNBOOKS: Final = "https://github.com/otel-loopguard/otel-loopguard/blob/main/docs/runbooks"
+
+# Series that more than one rule or panel asks for; the name says by which labels, of what, and how.
+TRIPS_BY_MODE: Final = "job_mode:loopguard_trips:increase5m"
+TRIPS: Final = "job:loopguard_trips:increase5m"
+CALLS: Final = "job:loopguard_tool_calls:increase15m"
+TRIP_RATIO: Final = "job:loopguard_trips_per_tool_call:ratio15m"
+UNKNOWN_CALLS: Final = "job:loopguard_unknown_tool_calls:increase30m"
+PRESENT: Final = "job:loopguard_reporting:present"
+
+SPIKE_FLOOR: Final = 10
+SPIKE_FACTOR: Final = 3
+RATIO_LIMIT: Final = 0.05
+RATIO_MIN_CALLS: Final = 100
+UNKNOWN_FLOOR: Final = 10
+UNKNOWN_FACTOR: Final = 2
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A query whose result Prometheus stores under a name of its own."""
+
+    record: str
+    expr: str
+
+
+@dataclass(frozen=True)
+class Alert:
+    """A query that returns something, always above 0, only where somebody should look.
+
+    In the texts ``{job}``, ``{site}`` and ``{instance}`` stand for labels and ``{value}`` for the query's value,
+    printed with ``number``.
+    """
+
+    name: str
+    expr: str
+    wait: str
+    severity: str
+    summary: str
+    description: str
+    number: str = "%.0f"
+
+    @property
+    def runbook(self) -> str:
+        """The page that says what to look at: the alert's name without the package's, hyphenated."""
+        words = "".join(f"-{c.lower()}" if c.isupper() else c for c in self.name.removeprefix("Loopguard"))
+        return f"{RUNBOOKS}/{words.lstrip('-')}.md"
+
+
+def _above_own_past(series: str, factor: float) -> str:
+    """More than a multiple of the last day's average; a service without a past has none to exceed."""
+    return f"{series} > {factor} * (avg_over_time({series}[1d] offset 10m) or {series} * 0)"
+
+
+_BY_MODE = f"{names.JOB}, {names.MODE}"
+
+RECORDINGS: Final = (
+    # Applications that export traces only have no trip metric: for these the events are counted.
+    Recording(
+        TRIPS_BY_MODE,
+        f"{total(_BY_MODE, grown(names.TRIPS, '5m'))}\n"
+        f"or on ({names.JOB}) {total(_BY_MODE, grown(names.TRIP_EVENTS, '5m'))}",
+    ),
+    Recording(TRIPS, total(names.JOB, TRIPS_BY_MODE)),
+    Recording(CALLS, total(names.JOB, grown(names.TOOL_CALLS, "15m"))),
+    Recording(TRIP_RATIO, share(total(names.JOB, grown(names.TRIPS, "15m")), CALLS)),
+    Recording(
+        UNKNOWN_CALLS,
+        total(names.JOB, grown(select(names.TOOL_CALLS, equals(names.TOOL, semconv.UNKNOWN_TOOL)), "30m")),
+    ),
+    Recording(PRESENT, f"group by ({names.JOB}) ({names.TOOL_CALLS})"),
+)
+
+_SCRAPE = select(names.UP, equals(names.JOB, names.COLLECTOR_JOB))
+
+ALERTS: Final = (
+    Alert(
+        name="LoopguardTripSpike",
+        expr=f"{TRIPS} > {SPIKE_FLOOR}\n  and {_above_own_past(TRIPS, SPIKE_FACTOR)}",
+        wait="1m",
+        severity="page",
+        summary="{job}: {value} tool loops in 5 minutes",
+        description=f"The guard saw {{value}} loops in 5 minutes: more than {SPIKE_FLOOR}, and more than "
+        f"{SPIKE_FACTOR} times what this service usually has.",
+    ),
+    Alert(
+        name="LoopguardTripRatio",
+        expr=f"{TRIP_RATIO} > {RATIO_LIMIT}\n  and {CALLS} >= {RATIO_MIN_CALLS}",
+        wait="10m",
+        severity="ticket",
+        summary="{job}: loops in {value} of its tool calls",
+        description=f"For 10 minutes the share of tool calls that were steps of a loop was above {RATIO_LIMIT:.0%} "
+        f"({{value}} over the last 15 minutes).",
+        number="percentage",
+    ),
+    Alert(
+        name="LoopguardBreakerOpen",
+        expr=f"{total(names.JOB, select(TRIPS_BY_MODE, equals(names.MODE, Mode.GLOBAL_CIRCUIT_BREAKER.value)))} > 0",
+        wait="0s",
+        severity="page",
+        summary="{job}: the circuit breaker is open",
+        description="A turn made so many calls that brought nothing new that the breaker opened ({value} times in "
+        "5 minutes).",
+    ),
+    Alert(
+        name="LoopguardUnknownTools",
+        expr=f"{UNKNOWN_CALLS} > {UNKNOWN_FLOOR}\n  and {_above_own_past(UNKNOWN_CALLS, UNKNOWN_FACTOR)}",
+        wait="5m",
+        severity="ticket",
+        summary="{job}: {value} calls to tools that do not exist in 30 minutes",
+        description=f"The model called tools that are not registered {{value}} times in 30 minutes: more than "
+        f"{UNKNOWN_FLOOR}, and more than {UNKNOWN_FACTOR} times what this service usually has.",
+    ),
+    Alert(
+        name="LoopguardGuardErrors",
+        expr=f"{total(f'{names.JOB}, {names.SITE}', grown(names.INTERNAL_ERRORS, '15m'))} > 0",
+        wait="0s",
+        severity="ticket",
+        summary="{job}: the guard itself failed at {site}",
+        description="The guard had {value} errors of its own in 15 minutes. The tools ran on, unprotected for those "
+        "calls.",
+    ),
+    Alert(
+        name="LoopguardCollectorDown",
+        expr=f"({_SCRAPE} == bool 0) > 0 or absent({_SCRAPE})",
+        wait="2m",
+        severity="ticket",
+        summary="Prometheus cannot read the collector's metrics",
+        description="For 2 minutes nothing came from the collector's endpoint {instance}. Loops are still stopped, but "
+        "nobody sees them.",
+    ),
+    Alert(
+        name="LoopguardServiceSilent",
+        expr=f"sum_over_time({PRESENT}[1h:1m] offset 10m) >= 50\n  unless {PRESENT}",
+        wait="5m",
+        severity="ticket",
+        summary="{job}: was there for an hour and reports nothing now",
+        description="This service reported in {value} of 60 minutes, and has stopped. It may be down, or its "
+        "telemetry may be cut off.",
+    ),
+)

@@ -1,0 +1,71 @@
+"""Writes every generated file of this directory, or with ``--check`` says which of them are not up to date.
+
+Run as ``python -m dashboards.build [--check]``.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+
+from dashboards.overview import overview
+from dashboards.rules import prometheus_rules
+
+if TYPE_CHECKING:
+    from grafana_foundation_sdk.builders.dashboard import Dashboard
+
+HERE = Path(__file__).parent
+
+
+def generated() -> dict[str, str]:
+    """The generated files, by their path below this directory."""
+    return {
+        "json/overview.json": as_json(overview()),
+        "prometheus/rules.yml": prometheus_rules(),
+    }
+
+
+def stale() -> list[str]:
+    """The generated files that are missing or differ."""
+    return [path for path, text in generated().items() if not _same(HERE / path, text)]
+
+
+def write() -> None:
+    """Write all generated files."""
+    for path, text in generated().items():
+        target = HERE / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+
+
+def as_json(board: Dashboard) -> str:
+    """A dashboard in the classic schema, which Grafana 9.4 to 12 load."""
+    document: dict[str, Any] = json.loads(json.dumps(board.build(), cls=JSONEncoder))
+    for number, panel in enumerate(document["panels"], start=1):
+        panel["id"] = number
+    return json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _same(path: Path, text: str) -> bool:
+    return path.exists() and path.read_text(encoding="utf-8") == text
+
+
+def main(arguments: list[str]) -> int:
+    """The command line: 1 if something is stale."""
+    if arguments == ["--check"]:
+        for path in stale():
+            print(f"dashboards/{path} is not what the code makes of it: run `make dashboards` and commit")
+        return 1 if stale() else 0
+    if arguments:
+        print(__doc__, file=sys.stderr)
+        return 2
+    write()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,48 @@
+"""The names of ``otel_loopguard.telemetry.semconv`` as Prometheus shows them.
+
+The collector's exporter turns dots into underscores, adds the unit where it is a real one (``s``, not ``{trip}``) and
+``_total`` to counters.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from otel_loopguard.telemetry import semconv
+
+
+def _underscored(name: str) -> str:
+    return name.replace(".", "_")
+
+
+def _counter(name: str) -> str:
+    return f"{_underscored(name)}_total"
+
+
+# --- what applications export ----------------------------------------------------------------------------------
+TRIPS: Final = _counter(semconv.METRIC_TRIPS)
+RECOVERIES: Final = _counter(semconv.METRIC_RECOVERIES)
+TOOL_TRIPS: Final = _counter(semconv.METRIC_TOOL_TRIPS)
+TOOL_CALLS: Final = _counter(semconv.METRIC_TOOL_CALLS)
+TURN_TOOL_CALLS: Final = f"{_underscored(semconv.METRIC_TURN_TOOL_CALLS)}_bucket"
+CHECK_DURATION: Final = f"{_underscored(semconv.METRIC_CHECK_DURATION)}_seconds_bucket"
+TURNS_LIVE: Final = _underscored(semconv.METRIC_TURNS_LIVE)
+INTERNAL_ERRORS: Final = _counter(semconv.METRIC_INTERNAL_ERRORS)
+
+# --- what the collector makes of trip events and says of itself ------------------------------------------------------
+TRIP_EVENTS: Final = "loopguard_trip_events_total"
+REFUSED_SPANS: Final = "otelcol_receiver_refused_spans"
+FAILED_SPANS: Final = "otelcol_exporter_send_failed_spans"
+QUEUE_SIZE: Final = "otelcol_exporter_queue_size"
+UP: Final = "up"
+COLLECTOR_JOB: Final = "loopguard"
+"""Prometheus's name of the scrape of the collector's endpoint; its series keep the applications' own ``job``."""
+
+# --- labels ------------------------------------------------------------------------------------------------------
+JOB: Final = "job"
+MODE: Final = _underscored(semconv.MODE)
+VERDICT: Final = _underscored(semconv.VERDICT)
+ACTION: Final = _underscored(semconv.ACTION)
+TOOL: Final = _underscored(semconv.TOOL_NAME)
+OUTCOME: Final = _underscored(semconv.OUTCOME)
+SITE: Final = _underscored(semconv.SITE)

@@ -1,0 +1,229 @@
+"""The overview: are agents looping, where, what was done about it, and did it help."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from grafana_foundation_sdk.builders.dashboard import Dashboard, Row
+from grafana_foundation_sdk.models.dashboard import DashboardCursorSync
+
+from dashboards import alerts, names, queries, variables
+from dashboards.panels import (
+    DRILLDOWN_UID,
+    OVERVIEW_UID,
+    drilldown,
+    link,
+    listing,
+    number,
+    over_time,
+    runbook,
+    top_list,
+)
+
+if TYPE_CHECKING:
+    from grafana_foundation_sdk.cog.builder import Builder
+    from grafana_foundation_sdk.models.dashboard import Panel
+
+_NO_TRIPS = "No loop seen in this time range"
+_NO_CALLS = "No tool call reported: is the service instrumented, is the collector up?"
+_CHOSEN_MODE = f"var-mode=${{__field.labels.{names.MODE}}}"
+_CHOSEN_TOOL = f"var-tool=${{__field.labels.{names.TOOL}}}"
+
+
+def overview() -> Dashboard:
+    """The dashboard."""
+    board = (
+        Dashboard("Agent loops")
+        .uid(OVERVIEW_UID)
+        .description("Tool-call loops of LLM agents, as otel_loopguard sees and stops them.")
+        .tags(["otel-loopguard"])
+        .time("now-3h", "now")
+        .refresh("1m")
+        .tooltip(DashboardCursorSync.CROSSHAIR)
+        .readonly()
+        .link(link("Conversations", f"/d/{DRILLDOWN_UID}").include_vars(include_vars=True).keep_time(keep_time=True))
+    )
+    for variable in (variables.prometheus(), variables.service(), variables.mode(), variables.tool()):
+        board = board.with_variable(variable)
+    for title, panels in _rows().items():
+        board = board.with_row(Row(title))
+        for panel in panels:
+            board = board.with_panel(panel)
+    return board
+
+
+def _rows() -> dict[str, list[Builder[Panel]]]:
+    return {
+        "In this time range": _numbers(),
+        "Loops": _loops(),
+        "Did it help": _help(),
+        "Shadow mode: what enforcing would have refused": _shadow(),
+        "The guard itself": _health(),
+    }
+
+
+def _numbers() -> list[Builder[Panel]]:
+    return [
+        number(
+            "Loop trips",
+            "How often a loop was seen: nudged, answered from an earlier result, refused, aborted, or only observed.",
+            queries.TRIPS_TOTAL,
+            steps=[(None, "green"), (1, "orange")],
+            empty=_NO_TRIPS,
+        ),
+        number(
+            "Calls refused",
+            "Share of tool calls that were not run: answered from an earlier result, blocked, or aborted.",
+            queries.REFUSED_SHARE,
+            unit="percentunit",
+            steps=[(None, "green"), (alerts.RATIO_LIMIT, "red")],
+            empty=_NO_CALLS,
+        ),
+        number(
+            "Recovered",
+            "Share of trips after which the same turn brought something new: the remedy worked.",
+            queries.RECOVERED_SHARE,
+            unit="percentunit",
+            steps=[(None, "red"), (0.5, "green")],
+            empty=_NO_TRIPS,
+        ),
+        number("Tool calls", "Everything the guard looked at.", queries.CALLS_TOTAL, empty=_NO_CALLS),
+        number("Turns live", "Turns that the guard holds in memory now.", queries.TURNS_LIVE, empty=_NO_CALLS),
+        number(
+            "Would be refused",
+            "Trips whose rules wanted to refuse, while the policy's ceiling let the tool run.",
+            queries.WOULD_REFUSE_TOTAL,
+            steps=[(None, "green"), (1, "blue")],
+            empty="Nothing: either no loop, or what was seen was refused",
+        ),
+    ]
+
+
+def _loops() -> list[Builder[Panel]]:
+    return [
+        over_time(
+            "Trips by mode",
+            "Trips in the last 5 minutes at each moment, by the shape of the loop. The diamonds are exemplars: "
+            "each leads to a trace with a trip.",
+            {f"{{{{{names.MODE}}}}}": queries.TRIPS_BY_MODE},
+            bars=True,
+            exemplars=True,
+            empty=_NO_TRIPS,
+        ).data_links([drilldown(_CHOSEN_MODE)]),
+        top_list(
+            "Top looping tools",
+            "The tools with the most trips in this time range.",
+            queries.TOP_TOOLS,
+            f"{{{{{names.TOOL}}}}}",
+            empty=_NO_TRIPS,
+        ).data_links([drilldown(_CHOSEN_TOOL)]),
+        over_time(
+            "Trips by service",
+            f"Trips in 5 minutes. The dashed line is the floor of the spike alert ({alerts.SPIKE_FLOOR}).",
+            {f"{{{{{names.JOB}}}}}": queries.TRIPS_BY_SERVICE},
+            steps=[(None, "green"), (alerts.SPIKE_FLOOR, "red")],
+            empty="No service reports trips: has Prometheus loaded the recording rules?",
+        ).links([runbook("trip-spike")]),
+        over_time(
+            "Loops per tool call",
+            f"Trips by tool calls over 15 minutes; above the dashed line ({alerts.RATIO_LIMIT:.0%}) an alert waits.",
+            {f"{{{{{names.JOB}}}}}": queries.TRIP_RATIO},
+            unit="percentunit",
+            steps=[(None, "green"), (alerts.RATIO_LIMIT, "red")],
+            empty="No tool calls in the last 15 minutes, or Prometheus has not loaded the recording rules",
+        ).links([runbook("trip-ratio")]),
+    ]
+
+
+def _help() -> list[Builder[Panel]]:
+    return [
+        over_time(
+            "What was done",
+            "Trips in 5 minutes by what was done about them.",
+            {f"{{{{{names.ACTION}}}}}": queries.TRIPS_BY_ACTION},
+            bars=True,
+            empty=_NO_TRIPS,
+        ),
+        top_list(
+            "Recovered, by mode",
+            "Share of trips after which the turn brought something new again. A low share says that the model does "
+            "not take the hint: think of a stronger action for that mode.",
+            queries.RECOVERED_BY_MODE,
+            f"{{{{{names.MODE}}}}}",
+            unit="percentunit",
+            empty=_NO_TRIPS,
+        ),
+        over_time(
+            "Tool calls in a turn",
+            "How many tool calls a turn made until it ended. A rising p99 is often the first sign.",
+            queries.TURN_LENGTH,
+            empty="No turn has ended in this time range",
+        ),
+        over_time(
+            "Calls by outcome",
+            "Tool calls in 5 minutes: run, nudged, refused in one way or another, failed, cancelled.",
+            {f"{{{{{names.OUTCOME}}}}}": queries.CALLS_BY_OUTCOME},
+            bars=True,
+            empty=_NO_CALLS,
+        ),
+    ]
+
+
+def _shadow() -> list[Builder[Panel]]:
+    empty = "Nothing: no loop was seen, or the policy enforces and refused it"
+    return [
+        over_time(
+            "Would have been refused",
+            "Trips in 5 minutes whose verdict is to refuse, but whose tool ran because the policy only observes or "
+            "nudges. An unbroken loop counts at its 1st, 2nd, 4th, 8th repetition beyond the limit.",
+            {f"{{{{{names.VERDICT}}}}}": queries.WOULD_REFUSE_BY_VERDICT},
+            bars=True,
+            empty=empty,
+        ),
+        listing(
+            "By mode",
+            "What the rules wanted and what was done, by the shape of the loop.",
+            queries.WOULD_REFUSE_BY_MODE,
+            {names.MODE: "Loop", names.VERDICT: "Rules wanted", names.ACTION: "Was done", "Value": "Trips"},
+            empty=empty,
+        ),
+    ]
+
+
+def _health() -> list[Builder[Panel]]:
+    return [
+        over_time(
+            "Time a check takes",
+            "What the guard adds to a tool call.",
+            queries.CHECK_DURATION,
+            unit="s",
+            steps=[(None, "green"), (0.001, "red")],
+            empty=_NO_CALLS,
+        ),
+        over_time(
+            "Errors of the guard",
+            "Faults of ours in 15 minutes, by place. The tool runs all the same, unprotected for that call.",
+            {f"{{{{{names.SITE}}}}}": queries.INTERNAL_ERRORS},
+            steps=[(None, "green"), (1, "red")],
+            empty="None",
+        ).links([runbook("guard-errors")]),
+        over_time(
+            "Calls to unknown tools",
+            "Calls in 5 minutes whose tool is not registered: the model made the name up.",
+            {f"{{{{{names.JOB}}}}}": queries.UNKNOWN_CALLS},
+            empty="None",
+        ).links([runbook("unknown-tools")]),
+        over_time(
+            "Trips, counted twice",
+            "The applications count their trips; the collector counts the events on their spans. Events below metrics: "
+            "spans are sampled or lost on the way. Metrics without events: traces are not exported.",
+            queries.TRIPS_BY_SOURCE,
+            empty=_NO_TRIPS,
+        ),
+        over_time(
+            "Collector",
+            "Spans the collector refused (memory) or could not deliver in 5 minutes, and what waits in its queues.",
+            queries.COLLECTOR,
+            empty="Nothing refused and nothing queued, or the collector's own metrics are not scraped",
+        ).links([runbook("collector-down")]),
+    ]

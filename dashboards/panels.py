@@ -1,0 +1,152 @@
+"""The kinds of panel the dashboards are made of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from grafana_foundation_sdk.builders import bargauge, common, stat, table, timeseries
+from grafana_foundation_sdk.builders.dashboard import DashboardLink, ThresholdsConfig
+from grafana_foundation_sdk.builders.prometheus import Dataquery
+from grafana_foundation_sdk.models.common import (
+    BarGaugeDisplayMode,
+    BigValueColorMode,
+    BigValueGraphMode,
+    GraphDrawStyle,
+    GraphTresholdsStyleMode,
+    LegendDisplayMode,
+    LegendPlacement,
+    SortOrder,
+    StackingMode,
+    TooltipDisplayMode,
+    VisibilityMode,
+    VizOrientation,
+)
+from grafana_foundation_sdk.models.dashboard import DashboardLinkType, DataTransformerConfig, Threshold, ThresholdsMode
+from grafana_foundation_sdk.models.prometheus import PromQueryFormat
+
+from dashboards.variables import PROMETHEUS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+RUNBOOKS: Final = "https://github.com/otel-loopguard/otel-loopguard/blob/main/docs/runbooks"
+DRILLDOWN_UID: Final = "loopguard-drilldown"
+OVERVIEW_UID: Final = "loopguard-overview"
+
+Panel = TypeVar("Panel", timeseries.Panel, stat.Panel, bargauge.Panel, table.Panel)
+# A threshold is the value from which a colour holds; the first has none.
+Steps = list[tuple[float | None, str]]
+CALM: Final[Steps] = [(None, "green")]
+
+
+def number(title: str, why: str, query: str, *, unit: str = "short", steps: Steps = CALM, empty: str) -> stat.Panel:
+    """One number for the whole time range."""
+    panel = _described(stat.Panel(), title, why, unit=unit, steps=steps, empty=empty)
+    return (
+        panel.with_target(instant(query))
+        .color_mode(BigValueColorMode.VALUE)
+        .graph_mode(BigValueGraphMode.NONE)
+        .reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]))
+        .height(4)
+        .span(4)
+    )
+
+
+def over_time(
+    title: str,
+    why: str,
+    queries: Mapping[str, str],
+    *,
+    unit: str = "short",
+    steps: Steps = CALM,
+    bars: bool = False,
+    exemplars: bool = False,
+    empty: str,
+) -> timeseries.Panel:
+    """How something went on. The mapping's keys are legends, in Grafana's own template words."""
+    panel = _described(timeseries.Panel(), title, why, unit=unit, steps=steps, empty=empty)
+    for index, (legend, query) in enumerate(queries.items()):
+        target = Dataquery().expr(query).legend_format(legend).ref_id("ABCDEFGH"[index]).range().exemplar(exemplars)
+        panel = panel.with_target(target.datasource(PROMETHEUS))
+    panel = panel.min(0).legend(_legend()).tooltip(_tooltip()).show_points(VisibilityMode.NEVER).height(8).span(12)
+    return _as_bars(panel) if bars else _with_limits(panel, steps)
+
+
+def top_list(title: str, why: str, query: str, legend: str, *, unit: str = "short", empty: str) -> bargauge.Panel:
+    """The largest of something over the whole time range, as bars."""
+    return (
+        _described(bargauge.Panel(), title, why, unit=unit, steps=[(None, "orange")], empty=empty)
+        .with_target(instant(query).legend_format(legend))
+        .display_mode(BarGaugeDisplayMode.BASIC)
+        .orientation(VizOrientation.HORIZONTAL)
+        .reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]))
+        .min(0)
+        .height(8)
+        .span(12)
+    )
+
+
+def listing(title: str, why: str, query: str, columns: Mapping[str, str], *, empty: str) -> table.Panel:
+    """A table with one row a series; ``columns`` maps labels (and ``Value``) to headings."""
+    tidy: dict[str, Any] = {
+        "excludeByName": {"Time": True},
+        "renameByName": dict(columns),
+        "indexByName": {name: index for index, name in enumerate(columns)},
+    }
+    return (
+        _described(table.Panel(), title, why, unit="short", steps=CALM, empty=empty)
+        .with_target(instant(query).format(PromQueryFormat.TABLE))
+        .with_transformation(DataTransformerConfig(id_val="organize", options=tidy))
+        .height(8)
+        .span(12)
+    )
+
+
+def instant(query: str) -> Dataquery:
+    """A query for the end of the time range only."""
+    return Dataquery().expr(query).ref_id("A").instant().datasource(PROMETHEUS)
+
+
+def link(title: str, url: str) -> DashboardLink:
+    """A link with a title."""
+    return DashboardLink(title).url(url).type(DashboardLinkType.LINK)
+
+
+def runbook(page: str) -> DashboardLink:
+    """A link to a runbook."""
+    return link("What to do: the runbook", f"{RUNBOOKS}/{page}.md").target_blank(target_blank=True)
+
+
+def drilldown(*chosen: str) -> DashboardLink:
+    """From a point of a panel to its conversations; ``chosen`` are more URL parameters."""
+    parameters = "&".join(["${__url_time_range}", "${job:queryparam}", *chosen])
+    return link("The conversations behind this", f"/d/{DRILLDOWN_UID}?{parameters}")
+
+
+def _described(panel: Panel, title: str, why: str, *, unit: str, steps: Steps, empty: str) -> Panel:
+    thresholds = (
+        ThresholdsConfig()
+        .mode(ThresholdsMode.ABSOLUTE)
+        .steps([Threshold(value=value, color=color) for value, color in steps])
+    )
+    return panel.title(title).description(why).datasource(PROMETHEUS).unit(unit).thresholds(thresholds).no_value(empty)
+
+
+def _legend() -> common.VizLegendOptions:
+    legend = common.VizLegendOptions().show_legend(show_legend=True).display_mode(LegendDisplayMode.LIST)
+    return legend.placement(LegendPlacement.BOTTOM)
+
+
+def _tooltip() -> common.VizTooltipOptions:
+    return common.VizTooltipOptions().mode(TooltipDisplayMode.MULTI).sort(SortOrder.DESCENDING)
+
+
+def _as_bars(panel: timeseries.Panel) -> timeseries.Panel:
+    stacking = common.StackingConfig().mode(StackingMode.NORMAL).group("A")
+    return panel.draw_style(GraphDrawStyle.BARS).fill_opacity(70).line_width(0).stacking(stacking)
+
+
+def _with_limits(panel: timeseries.Panel, steps: Steps) -> timeseries.Panel:
+    limits = GraphTresholdsStyleMode.DASHED if len(steps) > 1 else GraphTresholdsStyleMode.OFF
+    style = common.GraphThresholdsStyleConfig().mode(limits)
+    return panel.draw_style(GraphDrawStyle.LINE).fill_opacity(10).thresholds_style(style)

@@ -1,0 +1,82 @@
+"""Every query of the dashboards, by what it answers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dashboards import alerts, names
+from dashboards.promql import equals, grown, quantile, select, share, total
+from otel_loopguard.telemetry import semconv
+
+WINDOW: Final = "5m"
+RANGE: Final = "$__range"
+
+_JOB: Final = f'{names.JOB}=~"$job"'
+_MODE: Final = f'{names.MODE}=~"$mode"'
+_TOOL: Final = f'{names.TOOL}=~"$tool"'
+# Actions that keep the tool from running, and those that let it run.
+_REFUSING: Final = "reuse|block|abort"
+_LETTING: Final = "off|observe|nudge"
+_REFUSED_OUTCOMES: Final = "reused|blocked|aborted"
+
+_trips: Final = select(names.TRIPS, _JOB, _MODE)
+_tool_trips: Final = select(names.TOOL_TRIPS, _JOB, _MODE, _TOOL)
+_calls: Final = select(names.TOOL_CALLS, _JOB, _TOOL)
+_refused_calls: Final = select(names.TOOL_CALLS, _JOB, _TOOL, f'{names.OUTCOME}=~"{_REFUSED_OUTCOMES}"')
+_unknown_calls: Final = select(names.TOOL_CALLS, _JOB, equals(names.TOOL, semconv.UNKNOWN_TOOL))
+_recoveries: Final = select(names.RECOVERIES, _JOB, _MODE)
+_would_refuse: Final = select(
+    names.TRIPS, _JOB, _MODE, f'{names.VERDICT}=~"{_REFUSING}"', f'{names.ACTION}=~"{_LETTING}"'
+)
+_turns: Final = select(names.TURN_TOOL_CALLS, _JOB)
+_checks: Final = select(names.CHECK_DURATION, _JOB)
+
+# --- over the whole time range: one number ---------------------------------------------------------------------------
+TRIPS_TOTAL: Final = total("", grown(_trips, RANGE))
+CALLS_TOTAL: Final = total("", grown(_calls, RANGE))
+REFUSED_SHARE: Final = share(total("", grown(_refused_calls, RANGE)), total("", grown(_calls, RANGE)))
+RECOVERED_SHARE: Final = share(total("", grown(_recoveries, RANGE)), total("", grown(_trips, RANGE)))
+WOULD_REFUSE_TOTAL: Final = total("", grown(_would_refuse, RANGE))
+TURNS_LIVE: Final = total("", select(names.TURNS_LIVE, _JOB))
+
+# --- over the whole time range: a list -------------------------------------------------------------------------------
+TOP_TOOLS: Final = f"topk(10, {total(names.TOOL, grown(_tool_trips, RANGE))} > 0)"
+RECOVERED_BY_MODE: Final = share(total(names.MODE, grown(_recoveries, RANGE)), total(names.MODE, grown(_trips, RANGE)))
+WOULD_REFUSE_BY_MODE: Final = (
+    f"{total(f'{names.MODE}, {names.VERDICT}, {names.ACTION}', grown(_would_refuse, RANGE))} > 0"
+)
+TRIPS_BY_SERVICE_TOOL_MODE: Final = (
+    f"{total(f'{names.JOB}, {names.TOOL}, {names.MODE}', grown(_tool_trips, RANGE))} > 0"
+)
+
+# --- as it went on ---------------------------------------------------------------------------------------------------
+TRIPS_BY_MODE: Final = total(names.MODE, grown(_trips, WINDOW))
+TRIPS_BY_ACTION: Final = total(names.ACTION, grown(_trips, WINDOW))
+TRIPS_BY_TOOL: Final = total(f"{names.TOOL}, {names.MODE}", grown(_tool_trips, WINDOW))
+TRIPS_BY_SERVICE: Final = select(alerts.TRIPS, _JOB)
+TRIP_RATIO: Final = select(alerts.TRIP_RATIO, _JOB)
+UNKNOWN_CALLS: Final = total(names.JOB, grown(_unknown_calls, WINDOW))
+CALLS_BY_OUTCOME: Final = total(names.OUTCOME, grown(_calls, WINDOW))
+WOULD_REFUSE_BY_VERDICT: Final = total(names.VERDICT, grown(_would_refuse, WINDOW))
+TURN_LENGTH: Final = {f"p{level * 100:.0f}": quantile(level, _turns, "15m") for level in (0.5, 0.9, 0.99)}
+
+# --- the guard and its telemetry -------------------------------------------------------------------------------------
+CHECK_DURATION: Final = {f"p{level * 100:.0f}": quantile(level, _checks, WINDOW) for level in (0.5, 0.99)}
+INTERNAL_ERRORS: Final = total(names.SITE, grown(select(names.INTERNAL_ERRORS, _JOB), "15m"))
+TRIPS_BY_SOURCE: Final = {
+    "from metrics": total("", grown(select(names.TRIPS, _JOB), WINDOW)),
+    "from span events": total("", grown(select(names.TRIP_EVENTS, _JOB), WINDOW)),
+}
+COLLECTOR: Final = {
+    "spans refused": f"sum(increase({names.REFUSED_SPANS}[{WINDOW}]))",
+    "spans not delivered": f"sum(increase({names.FAILED_SPANS}[{WINDOW}]))",
+    "waiting in queues": f"sum({names.QUEUE_SIZE})",
+}
+
+# --- traces, in TraceQL: between backticks a regular expression needs no second escaping ---------------------------
+TRIPPED_SPANS: Final = (
+    f'{{ resource.service.name =~ `${{service_name:regex}}` && event:name = "{semconv.EVENT_TRIP}"'
+    f" && span.{semconv.MODE} =~ `${{mode:regex}}` && span.{semconv.TOOL_NAME} =~ `${{tool:regex}}` }}"
+    f" | select(span.{semconv.CONVERSATION_ID}, span.{semconv.TOOL_NAME}, span.{semconv.MODE}, span.{semconv.ACTION},"
+    f" span.{semconv.TURN_ID})"
+)

@@ -1,0 +1,75 @@
+"""What a reader chooses at the top of a dashboard."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from grafana_foundation_sdk.builders.dashboard import (
+    DatasourceVariable,
+    QueryVariable,
+)
+from grafana_foundation_sdk.models.dashboard import (
+    DataSourceRef,
+    VariableHide,
+    VariableOption,
+    VariableRefresh,
+    VariableSort,
+)
+
+from dashboards import names
+
+PROMETHEUS: Final = DataSourceRef(type_val="prometheus", uid="${datasource}")
+TEMPO: Final = DataSourceRef(type_val="tempo", uid="${tempo}")
+
+
+def prometheus() -> DatasourceVariable:
+    """Which Prometheus to ask."""
+    return DatasourceVariable("datasource").label("Prometheus").type("prometheus")
+
+
+def tempo() -> DatasourceVariable:
+    """Which Tempo to ask."""
+    return DatasourceVariable("tempo").label("Tempo").type("tempo")
+
+
+# Some services export traces only: their trips are counted by the collector.
+_ANY_SERVICE: Final = f'{{__name__=~"{names.TOOL_CALLS}|{names.TRIP_EVENTS}"}}'
+_CHOSEN_SERVICES: Final = f'{{__name__=~"{names.TOOL_CALLS}|{names.TRIP_EVENTS}", {names.JOB}=~"$job"}}'
+# Matches series without the label, too: a choice of "All" must not hide what has none.
+_ALL: Final = ".*"
+
+
+def service() -> QueryVariable:
+    """The services that make tool calls."""
+    return _values("job", "Service", f"label_values({_ANY_SERVICE}, {names.JOB})").all_value(_ALL)
+
+
+def mode() -> QueryVariable:
+    """The shapes of a loop that the chosen services can see."""
+    query = f'label_values({names.TRIPS}{{{names.JOB}=~"$job"}}, {names.MODE})'
+    return _values("mode", "Loop mode", query).all_value(_ALL)
+
+
+def tool() -> QueryVariable:
+    """The tools that the chosen services call."""
+    return _values("tool", "Tool", f"label_values({_CHOSEN_SERVICES}, {names.TOOL})").all_value(_ALL)
+
+
+def service_name() -> QueryVariable:
+    """The chosen services as Tempo knows them: a job may have the namespace in front of the name."""
+    query = f"label_values({_CHOSEN_SERVICES}, {names.JOB})"
+    return _values("service_name", "Service name", query).regex(r"/(?:.*\/)?(.+)/").hide(VariableHide.HIDE_VARIABLE)
+
+
+def _values(name: str, label: str, query: str) -> QueryVariable:
+    return (
+        QueryVariable(name)
+        .label(label)
+        .datasource(PROMETHEUS)
+        .query(query)
+        .refresh(VariableRefresh.ON_TIME_RANGE_CHANGED)
+        .sort(VariableSort.ALPHABETICAL_ASC)
+        .multi(multi=True)
+        .include_all(include_all=True)
+        .current(VariableOption(selected=True, text=["All"], value=["$__all"]))
+    )
