@@ -64,15 +64,17 @@ def _above_own_past(series: str, factor: float) -> str:
     return f"{series} > {factor} * (avg_over_time({series}[1d] offset 10m) or {series} * 0)"
 
 
-_BY_MODE = f"{names.JOB}, {names.MODE}"
+def _trips(by: str, *matchers: str) -> str:
+    """Trips in 5 minutes; of an application that exports traces only, and so no trip metric, the trip events."""
+    counted, seen = (grown(select(metric, *matchers), "5m") for metric in (names.TRIPS, names.TRIP_EVENTS))
+    return f"{total(by, counted)}\nor on ({names.JOB}) {total(by, seen)}"
+
+
+# Before it opens, the breaker nudges: that is a trip, but nothing to wake anybody for.
+_BREAKER_REFUSES = (equals(names.MODE, Mode.GLOBAL_CIRCUIT_BREAKER.value), f'{names.VERDICT}=~"reuse|block|abort"')
 
 RECORDINGS: Final = (
-    # Applications that export traces only have no trip metric: for these the events are counted.
-    Recording(
-        TRIPS_BY_MODE,
-        f"{total(_BY_MODE, grown(names.TRIPS, '5m'))}\n"
-        f"or on ({names.JOB}) {total(_BY_MODE, grown(names.TRIP_EVENTS, '5m'))}",
-    ),
+    Recording(TRIPS_BY_MODE, _trips(f"{names.JOB}, {names.MODE}")),
     Recording(TRIPS, total(names.JOB, TRIPS_BY_MODE)),
     Recording(CALLS, total(names.JOB, grown(names.TOOL_CALLS, "15m"))),
     Recording(TRIP_RATIO, share(total(names.JOB, grown(names.TRIPS, "15m")), CALLS)),
@@ -107,12 +109,12 @@ ALERTS: Final = (
     ),
     Alert(
         name="LoopguardBreakerOpen",
-        expr=f"{total(names.JOB, select(TRIPS_BY_MODE, equals(names.MODE, Mode.GLOBAL_CIRCUIT_BREAKER.value)))} > 0",
+        expr=f"({_trips(names.JOB, *_BREAKER_REFUSES)}) > 0",
         wait="0s",
         severity="page",
         summary="{job}: the circuit breaker is open",
-        description="A turn made so many calls that brought nothing new that the breaker opened ({value} times in "
-        "5 minutes).",
+        description="Turns had so many errors in a row, or calls that brought nothing new, that the breaker opened: "
+        "{value} refused in 5 minutes.",
     ),
     Alert(
         name="LoopguardUnknownTools",

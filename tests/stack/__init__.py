@@ -1,0 +1,1 @@
+"""The real collector, Prometheus and Alertmanager, started on free ports."""

@@ -1,0 +1,1 @@
+"""Starts the real programs of the stack on free loopback ports, and talks to them."""

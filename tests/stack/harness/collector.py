@@ -1,0 +1,75 @@
+"""The collector, run with the repository's own configuration."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from .process import Program, free_ports
+from .programs import ROOT, need
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+CONFIG = ROOT / "collector-config.yaml"
+CONFIG_TEMPO = ROOT / "collector-config-tempo.yaml"
+
+# Shorter than in life, so that tests need not wait; what they are compared with is in the configuration.
+QUICK = {"LOOPGUARD_TRIPS_FLUSH_INTERVAL": "1s", "LOOPGUARD_DECISION_WAIT_AFTER_ROOT": "2s"}
+
+
+class Collector(Program):
+    """A collector on free ports; ``settings`` are its environment variables."""
+
+    def __init__(self, folder: Path, *, tempo: bool = False, **settings: str) -> None:
+        self.grpc, self.http, self.health, self.metrics, self.own_metrics = free_ports(5)
+        self.state = folder / "state"
+        configs = [CONFIG, CONFIG_TEMPO] if tempo else [CONFIG]
+        command = [need("collector"), *(f"--config={config}" for config in configs)]
+        environment = self._places() | QUICK | settings
+        super().__init__(command, folder / "collector.log", environment, f"http://127.0.0.1:{self.health}/")
+
+    def otlp_environment(self, protocol: str = "grpc") -> dict[str, str]:
+        """What an application needs in its environment to export to this collector."""
+        port = self.grpc if protocol == "grpc" else self.http
+        return {
+            "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{port}",
+            "OTEL_EXPORTER_OTLP_PROTOCOL": protocol,
+            "OTEL_EXPORTER_OTLP_INSECURE": "true",
+        }
+
+    def file_text(self) -> str:
+        """Everything in the file exporter's files."""
+        return "".join(path.read_text() for path in sorted(self.state.glob("traces/*.jsonl")))
+
+    def file_spans(self) -> list[dict[str, Any]]:
+        """The spans in the file exporter's files, as OTLP JSON."""
+        return [span for line in self.file_text().splitlines() for span in spans_of(json.loads(line))]
+
+    def _places(self) -> dict[str, str]:
+        return {
+            "LOOPGUARD_OTLP_GRPC_ENDPOINT": f"127.0.0.1:{self.grpc}",
+            "LOOPGUARD_OTLP_HTTP_ENDPOINT": f"127.0.0.1:{self.http}",
+            "LOOPGUARD_HEALTH_ENDPOINT": f"127.0.0.1:{self.health}",
+            "LOOPGUARD_PROMETHEUS_ENDPOINT": f"127.0.0.1:{self.metrics}",
+            "LOOPGUARD_COLLECTOR_METRICS_PORT": str(self.own_metrics),
+            "LOOPGUARD_STATE_DIR": str(self.state),
+        }
+
+
+def spans_of(export: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The spans of one OTLP JSON export request."""
+    for resource in export.get("resourceSpans", []):
+        for scope in resource.get("scopeSpans", []):
+            yield from scope.get("spans", [])
+
+
+def attributes_of(item: dict[str, Any]) -> dict[str, Any]:
+    """The attributes of an OTLP JSON span, event or resource; integers as OTLP writes them: as strings."""
+    return {each["key"]: next(iter(each["value"].values()), None) for each in item.get("attributes", [])}
+
+
+def tripped(span: dict[str, Any]) -> bool:
+    """Whether a span holds a trip event."""
+    return any(event["name"] == "tool_loop_detected" for event in span.get("events", []))

@@ -1,0 +1,104 @@
+"""One program as a child process that cannot outlive the tests."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+T = TypeVar("T")
+
+PATIENCE = 30.0
+
+
+def wait_until(what: str, check: Callable[[], T | None], seconds: float = PATIENCE) -> T:
+    """The first truthy answer of ``check``; fails, saying what was waited for, after ``seconds``."""
+    deadline = time.monotonic() + seconds
+    while True:
+        answer = check()
+        if answer:
+            return answer
+        if time.monotonic() > deadline:
+            msg = f"waited {seconds:.0f} s in vain: {what}; last answer: {answer!r}"
+            raise AssertionError(msg)
+        time.sleep(0.1)
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nothing listens on, all different."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def answers(url: str) -> bool:
+    """Whether a GET brings a 200."""
+    try:
+        with urllib.request.urlopen(url, timeout=5) as response:
+            return response.status == 200
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+class Program:
+    """A child process with a log file; ``start`` again after ``stop`` or ``kill`` runs the same command."""
+
+    def __init__(self, command: Sequence[str], log: Path, environment: Mapping[str, str], ready_url: str) -> None:
+        # The kernel ends the child should the tests be killed before they can.
+        guard = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
+        self._command = [*guard, *command]
+        self._log = log
+        self._environment = dict(environment)
+        self._ready_url = ready_url
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it; ``wait_ready`` waits for it."""
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment
+            )
+
+    def wait_ready(self, seconds: float = PATIENCE) -> None:
+        """Return when it serves, fail with its last words when it ends before."""
+        wait_until(f"{self._ready_url} answers", lambda: self._died() or answers(self._ready_url), seconds)
+
+    def stop(self) -> None:
+        """Ask it to end, insist after five seconds."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it without a word (kill -9)."""
+        self._end(signal.SIGKILL)
+
+    def log(self) -> str:
+        """All that it said."""
+        return self._log.read_text(errors="replace") if self._log.exists() else ""
+
+    def _died(self) -> None:
+        if self._process and self._process.poll() is not None:
+            msg = f"{self._command} ended with {self._process.returncode}:\n{self.log()[-4000:]}"
+            raise AssertionError(msg)
+
+    def _end(self, how: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.send_signal(how)
+        try:
+            process.wait(5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(5)
