@@ -22,6 +22,7 @@ OTHER_TOOL: Final = "_other"
 
 OPERATION_NAME: Final = "gen_ai.operation.name"
 OPERATION_EXECUTE_TOOL: Final = "execute_tool"
+OPERATION_INVOKE_AGENT: Final = "invoke_agent"
 TOOL_NAME: Final = "gen_ai.tool.name"
 TOOL_TYPE: Final = "gen_ai.tool.type"
 TOOL_CALL_ID: Final = "gen_ai.tool.call.id"

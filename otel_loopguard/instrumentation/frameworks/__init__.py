@@ -1,1 +1,20 @@
-"""One framework a file; none of them knows another."""
+"""The frameworks, one a file. A file names modules and paths as text; it imports its framework only in functions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from . import langchain, threads
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from otel_loopguard.instrumentation.points import Point
+
+FRAMEWORKS = (langchain, threads)
+
+
+def all_points() -> Iterator[Point]:
+    """The rows of every framework's table."""
+    for framework in FRAMEWORKS:
+        yield from framework.TARGETS

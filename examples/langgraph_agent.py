@@ -1,0 +1,82 @@
+"""An agent that is stuck, or one that works: an ordinary LangGraph program. Nothing of otel_loopguard is in it.
+
+    opentelemetry-instrument python examples/langgraph_agent.py            # a stuck agent
+    opentelemetry-instrument python examples/langgraph_agent.py --working  # one that gets on
+
+The model is a script, so this needs no network and no key. Its stuck version asks for the same file until it reads
+something that tells it to stop, as a refusal does, or until 12 times.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from langchain.agents import create_agent
+from langchain_core.language_models.chat_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.tools import tool
+
+READS = {"count": 0}
+FILES = {
+    "config.yaml": "retries: 3\ntimeout: 20\n",
+    "main.py": "print('hello')\n",
+    "notes.txt": "Ask Ada about the timeout.\n",
+}
+
+
+@tool
+def read_file(path: str) -> str:
+    """Read a file of the project."""
+    READS["count"] += 1
+    return FILES.get(path, "no such file")
+
+
+class ScriptedModel(BaseChatModel):
+    """A model that follows a list of files to read; it gives up when a tool result is a refusal."""
+
+    files: list[str]
+    stubborn: bool = False
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    def bind_tools(self, *_: Any, **__: Any) -> ScriptedModel:
+        """It knows its tools by heart."""
+        return self
+
+    def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
+        results = [message for message in messages if isinstance(message, ToolMessage)]
+        for number, result in enumerate(results[-1:], start=len(results)):
+            print(f"  {number:2}. the model reads: {str(result.content).strip().splitlines()[0]}")
+        refused = bool(results) and "tool_loop_detected" in str(results[-1].content)
+        step = len(results)
+        if step >= len(self.files) or (refused and not self.stubborn):
+            answer = AIMessage("I already know what the file says." if refused else "Done.")
+        else:
+            call = {"name": "read_file", "args": {"path": self.files[step]}, "id": f"call-{step}"}
+            answer = AIMessage("", tool_calls=[call])
+        return ChatResult(generations=[ChatGeneration(message=answer)])
+
+
+def main() -> None:
+    """Run the agent once and say what happened."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--working", action="store_true", help="an agent that gets on: it reads each file once")
+    parser.add_argument("--stubborn", action="store_true", help="a stuck agent that takes no notice of refusals")
+    options = parser.parse_args()
+    files = list(FILES) if options.working else ["config.yaml"] * (30 if options.stubborn else 12)
+    agent = create_agent(ScriptedModel(files=files, stubborn=options.stubborn), [read_file])
+    print(f"The model asks to read: {', '.join(files[:3])}, ...")
+    try:
+        answer = agent.invoke({"messages": [("user", "What is the timeout?")]})["messages"][-1].content
+    except Exception as error:  # noqa: BLE001 - whatever ends the run is what this program is to show
+        answer = f"(no answer: {type(error).__name__}: {error})"
+    print(f"The agent answers: {answer}")
+    print(f"The file was read {READS['count']} times.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""How a run is ended from inside a framework that feeds exceptions back to its model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_loopguard.errors import ToolLoopError
+
+if TYPE_CHECKING:
+    from otel_loopguard.core.model import Trip
+    from otel_loopguard.turns.scope import Scope
+
+
+class LoopAbort(BaseException):
+    """Carries a ``ToolLoopError`` past ``except Exception``. Never gets past the run boundary that expects it."""
+
+    def __init__(self, error: ToolLoopError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def abort_error(trip: Trip, shown_name: str, scope: Scope) -> BaseException:
+    """What to raise to end the run: the carrier where a boundary of ours is further up, else the error itself."""
+    error = ToolLoopError(
+        f"The agent called {shown_name} again and again without getting anywhere "
+        f"({trip.mode}: {trip.count} of {trip.limit}). The run was ended.",
+        tool_name=trip.tool,
+        mode=str(trip.mode),
+        repeats=trip.count,
+        limit=trip.limit,
+        turn_id=scope.turn.id,
+    )
+    return LoopAbort(error) if scope.boundary else error
+
+
+def carried(error: BaseException) -> ToolLoopError | None:
+    """The ``ToolLoopError`` inside a carrier, or inside a group that holds one."""
+    if isinstance(error, LoopAbort):
+        return error.error
+    # Exception groups, also the backport's on Python 3.10, have these.
+    parts = getattr(error, "exceptions", ())
+    if isinstance(parts, tuple):
+        for part in parts:
+            found = carried(part) if isinstance(part, BaseException) else None
+            if found is not None:
+                return found
+    return None

@@ -1,0 +1,141 @@
+"""One agent run, as a context manager; and the drivers around it.
+
+Nothing of ours stays bound across a generator's ``yield``: the consumer's code would run in the agent's turn.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from otel_loopguard.turns.scope import Scope, bind, current
+
+from .aborts import carried
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from otel_loopguard.turns.runs import OpenRun, RunInfo
+
+    from .points import RunPoint
+    from .runtime import Runtime
+
+
+class Boundary:
+    """A run between its start and its end. Where no turn could be opened, it does nothing."""
+
+    def __init__(self, runtime: Runtime, point: RunPoint, instance: Any, args: Any, kwargs: Any) -> None:
+        self._runtime = runtime
+        self._point = point
+        self._run: OpenRun | None = None
+        self._unfinished = False
+        outer = current()
+        self._outermost = outer is None or not outer.boundary or outer.inside is not None
+        with runtime.shield("run.open"):
+            self._info: RunInfo = point.read(instance, args, kwargs)
+            self._run = runtime.runs.open(self._info)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._run is not None:
+            with self._runtime.shield("run.close"):
+                self._runtime.runs.close(self._run, unfinished=self._unfinished or error is not None)
+
+    def bound(self) -> _Bound:
+        """While the run's own code is running."""
+        return _Bound(self._run.scope if self._run is not None else current(), outermost=self._outermost)
+
+    def saw(self, chunk: Any) -> None:
+        """A piece of the result went past."""
+        with self._runtime.shield("run.chunk"):
+            if self._point.unfinished(chunk):
+                self._unfinished = True
+
+
+class _Bound:
+    """The run's scope is bound in the block, and an abort that leaves the outermost run becomes its error."""
+
+    __slots__ = ("_before", "_outermost", "_scope")
+
+    def __init__(self, scope: Scope | None, *, outermost: bool) -> None:
+        self._scope = scope
+        self._before: Scope | None = None
+        self._outermost = outermost
+
+    def __enter__(self) -> None:
+        self._before = bind(self._scope)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        bind(self._before)
+        if error is not None and self._outermost:
+            loop_error = carried(error)
+            if loop_error is not None:
+                raise loop_error from None
+
+
+def run_plain(boundary: Boundary, run: Callable[[], Any]) -> Any:
+    """A plain function."""
+    with boundary, boundary.bound():
+        result = run()
+        boundary.saw(result)
+        return result
+
+
+async def run_async(boundary: Boundary, run: Callable[[], Awaitable[Any]]) -> Any:
+    """A coroutine function."""
+    with boundary, boundary.bound():
+        result = await run()
+        boundary.saw(result)
+        return result
+
+
+def run_generator(open_boundary: Callable[[], Boundary], run: Callable[[], Iterator[Any]]) -> Iterator[Any]:
+    """A generator function."""
+    with open_boundary() as boundary:
+        with boundary.bound():
+            source = run()
+        try:
+            while True:
+                with boundary.bound():
+                    try:
+                        chunk = next(source)
+                    except StopIteration:
+                        return
+                boundary.saw(chunk)
+                yield chunk
+        finally:
+            close = getattr(source, "close", None)
+            if close is not None:
+                with boundary.bound():
+                    close()
+
+
+async def run_async_generator(
+    open_boundary: Callable[[], Boundary], run: Callable[[], AsyncIterator[Any]]
+) -> AsyncIterator[Any]:
+    """An async generator function."""
+    with open_boundary() as boundary:
+        with boundary.bound():
+            source = run()
+        try:
+            while True:
+                with boundary.bound():
+                    try:
+                        chunk = await source.__anext__()
+                    except StopAsyncIteration:
+                        return
+                boundary.saw(chunk)
+                yield chunk
+        finally:
+            close = getattr(source, "aclose", None)
+            if close is not None:
+                with boundary.bound():
+                    await close()

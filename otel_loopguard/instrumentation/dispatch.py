@@ -1,0 +1,199 @@
+"""One tool call, from its executor's start to its answer, as a context manager; and the drivers around it.
+
+A context manager and not ``try``/``except Exception``: a cancelled call must be ended, too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry import context as otel_context
+from opentelemetry import trace
+from opentelemetry.trace import INVALID_SPAN
+
+from otel_loopguard.core.model import Action, Decision, Outcome
+from otel_loopguard.telemetry.pending import PendingCall
+from otel_loopguard.turns.scope import bind, current
+
+from .aborts import abort_error
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from types import TracebackType
+
+    from opentelemetry.trace import Span
+    from typing_extensions import Self
+
+    from otel_loopguard.turns.scope import Scope
+
+    from .points import Dialect, Reading
+    from .runtime import Runtime
+
+_NOTHING = Decision()
+
+
+class Step:
+    """A tool call. ``answered`` says whether the tool has not to be run, because ``answer`` is its result."""
+
+    __slots__ = (
+        "_before",
+        "_closed",
+        "_dialect",
+        "_pending",
+        "_reading",
+        "_runtime",
+        "_scope",
+        "_span",
+        "_token",
+        "answer",
+        "answered",
+    )
+
+    def __init__(self, runtime: Runtime, dialect: Dialect, reading: Reading, scope: Scope, *, span: str) -> None:
+        self._runtime = runtime
+        self._dialect = dialect
+        self._reading = reading
+        self._scope = scope
+        self._pending = PendingCall(runtime.reporter, reading.call, scope, operation=span != "inner")
+        self._span: Span = INVALID_SPAN
+        self._before: Scope | None = None
+        self._token: Any = None
+        self._closed = False
+        self.answered = False
+        self.answer: Any = None
+
+    @property
+    def asks(self) -> bool:
+        """Whether the call's verdict may have to be awaited."""
+        return self._runtime.asks
+
+    async def ask(self) -> None:
+        """Have the call judged where that means waiting for ``Policy.on_trip``."""
+        await self._pending.adecide()
+
+    def __enter__(self) -> Self:
+        shield = self._runtime.shield
+        with shield("span.start"):
+            self._span = self._runtime.reporter.start(self._pending)
+        # Also where the processor did this already, or there is none, or the span was sampled out.
+        self._pending.announce(self._span)
+        decision = self._pending.decide()
+        if decision.action is Action.ABORT and decision.trip is not None:
+            self._close("aborted", None, _NOTHING)
+            raise abort_error(decision.trip, self._pending.name, self._scope)
+        if not decision.runs:
+            with shield("adapter.answer"):
+                self.answer = self._refusal(decision)
+                self.answered = True
+        if not self.answered:
+            self._run_inside()
+        return self
+
+    def _refusal(self, decision: Decision) -> Any:
+        if decision.action is not Action.REUSE:
+            return self._dialect.answer(self._reading, decision.message, True)  # noqa: FBT003
+        answer = self._dialect.answer(self._reading, decision.result, False)  # noqa: FBT003
+        if decision.message:
+            noted = self._dialect.annotate(self._reading, answer, decision.message)
+            answer = answer if noted is None else noted
+        return answer
+
+    def _run_inside(self) -> None:
+        self._before = bind(self._scope.within(self._reading.call))
+        with self._runtime.shield("span.attach"):
+            if self._span is not INVALID_SPAN:
+                self._token = otel_context.attach(trace.set_span_in_context(self._span))
+
+    def _leave(self) -> None:
+        if self._token is not None:
+            otel_context.detach(self._token)
+            self._token = None
+        bind(self._before)
+
+    def suspend(self) -> None:
+        """A generator tool is about to yield: nothing of ours may stay current in the code that consumes it."""
+        self._leave()
+
+    def resume(self) -> None:
+        """The generator goes on."""
+        self._run_inside()
+
+    def result(self, value: Any) -> Any:
+        """The tool's result, with a sentence for the model added where one is due."""
+        outcome, ended = Outcome(), _NOTHING
+        shield = self._runtime.shield
+        with shield("adapter.outcome"):
+            outcome = self._dialect.outcome(self._reading, value)
+        with shield("guard.end"):
+            ended = self._scope.turn.end(self._reading.call, outcome)
+        word = "failed" if outcome.is_error else "executed"
+        if ended.message:
+            word = "nudged" if ended.action is Action.NUDGE else word
+            value = self._with_note(value, ended.message)
+        self._close(word, outcome, ended)
+        return value
+
+    def _with_note(self, value: Any, message: str) -> Any:
+        noted = None
+        with self._runtime.shield("adapter.annotate"):
+            noted = self._dialect.annotate(self._reading, value, message)
+        if noted is not None:
+            return noted
+        with self._runtime.shield("turn.defer"):
+            self._scope.turn.defer(message)
+        return value
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if not self.answered:
+            self._leave()
+        if self._closed:
+            return
+        if self.answered:
+            decision = self._pending.decide()
+            self._close("reused" if decision.action is Action.REUSE else "blocked", None, _NOTHING)
+        else:
+            self._failed(error)
+
+    def _failed(self, error: BaseException | None) -> None:
+        cancelled = not isinstance(error, Exception) or self._dialect.signals(error)
+        outcome = Outcome(error=error, cancelled=cancelled)
+        ended = _NOTHING
+        with self._runtime.shield("guard.end"):
+            ended = self._scope.turn.end(self._reading.call, outcome)
+        self._close("cancelled" if cancelled else "failed", outcome, ended)
+
+    def _close(self, word: str, outcome: Outcome | None, ended: Decision) -> None:
+        self._closed = True
+        with self._runtime.shield("span.end"):
+            self._runtime.reporter.finish(self._span, self._pending, word, outcome, ended)
+        with self._runtime.shield("span.end"):
+            self._span.end()
+
+
+def open_step(runtime: Runtime, dialect: Dialect, instance: Any, args: Any, kwargs: Any, *, span: str) -> Step | None:
+    """The step of this call; None where it is a layer of another one, none at all, or a fault of ours hides it."""
+    inner = current()
+    if inner is not None and inner.inside is not None:
+        return None
+    with runtime.shield("adapter.read"):
+        reading = dialect.read(instance, args, kwargs)
+        if reading is not None:
+            scope = runtime.sources.find(reading.conversation_id, reading.agent_name)
+            return Step(runtime, dialect, reading, scope, span=span)
+    return None
+
+
+def drive(step: Step, run: Callable[[], Any]) -> Any:
+    """A plain function."""
+    with step:
+        return step.answer if step.answered else step.result(run())
+
+
+async def drive_async(step: Step, run: Callable[[], Awaitable[Any]]) -> Any:
+    """A coroutine function."""
+    if step.asks:
+        await step.ask()
+    with step:
+        return step.answer if step.answered else step.result(await run())

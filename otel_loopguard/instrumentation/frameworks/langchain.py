@@ -1,0 +1,143 @@
+"""LangChain and LangGraph: ``ToolNode``, tools that are called bare, and the graph's run as the turn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from otel_loopguard.core.model import Outcome, ToolCall
+from otel_loopguard.instrumentation.points import Dialect, Reading, RunPoint, ToolPoint
+from otel_loopguard.instrumentation.texts import appended
+from otel_loopguard.turns.runs import RunInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def _conversation(config: Any) -> str | None:
+    """The thread id, wherever this version keeps it."""
+    if not isinstance(config, dict):
+        return None
+    for section in ("configurable", "metadata"):
+        thread = (config.get(section) or {}).get("thread_id")
+        if thread is not None:
+            return str(thread)
+    return None
+
+
+# --- a call in a ToolNode ----------------------------------------------------------------------------------------
+
+
+def _read_node(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Reading:
+    call = args[0] if args else kwargs["call"]
+    last = args[2] if len(args) > 2 else kwargs.get("tool_runtime", kwargs.get("config"))
+    config = getattr(last, "config", last)  # before langgraph-prebuilt 1.0 it was the configuration itself
+    # A middleware may supply tools that the node does not know.
+    open_ended = getattr(instance, "_wrap_tool_call", None) or getattr(instance, "_awrap_tool_call", None)
+    known = None if open_ended else instance.tools_by_name
+    tool = instance.tools_by_name.get(call["name"])
+    return Reading(
+        ToolCall(call["name"], call.get("args"), call.get("id"), known),
+        conversation_id=_conversation(config),
+        note=tool,
+    )
+
+
+def _read_tool(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Reading:
+    arguments = args[0] if args else kwargs.get("tool_input")
+    name, known = instance.name, (instance.name,)
+    if name == "invalid_tool" and isinstance(arguments, dict) and "requested_tool_name" in arguments:
+        # AgentExecutor's stand-in for a tool that does not exist.
+        name, known = str(arguments["requested_tool_name"]), tuple(arguments.get("available_tool_names") or ())
+        arguments = None
+    return Reading(
+        ToolCall(name, arguments, kwargs.get("tool_call_id"), known),
+        conversation_id=_conversation(kwargs.get("config")),
+        note=instance,
+    )
+
+
+def _answer(reading: Reading, content: Any, error: bool) -> Any:  # noqa: FBT001 - the signature of the table
+    """A ToolMessage where the call has an id; else the bare content, which is what the caller waits for."""
+    if reading.call.call_id is None:
+        return content
+    from langchain_core.messages import ToolMessage  # noqa: PLC0415 - imported by the program already
+
+    return ToolMessage(
+        content=content,
+        name=reading.call.tool,
+        tool_call_id=reading.call.call_id,
+        status="error" if error else "success",
+    )
+
+
+def _outcome(reading: Reading, result: Any) -> Outcome:  # noqa: ARG001
+    return Outcome(result=_content(result), is_error=getattr(result, "status", None) == "error")
+
+
+def _content(result: Any) -> Any:
+    """What the model will read of a result: messages carry ids of their own, which differ each time."""
+    if isinstance(result, (list, tuple)):
+        return [_content(part) for part in result]
+    if hasattr(result, "tool_call_id") and hasattr(result, "content"):
+        return result.content
+    update = getattr(result, "update", None)
+    if hasattr(result, "goto") and not callable(update):  # a Command
+        return {"update": _update(update), "goto": str(result.goto)}
+    return result
+
+
+def _update(update: Any) -> Any:
+    if isinstance(update, dict):
+        return {key: _content(value) for key, value in update.items()}
+    return _content(update)
+
+
+def _annotate(reading: Reading, result: Any, text: str) -> Any:
+    """Only a message's text is for the model. What a direct tool returns is the answer for the user."""
+    if not hasattr(result, "tool_call_id") or getattr(reading.note, "return_direct", False):
+        return None
+    content = appended(result.content, text)
+    return None if content is None else result.model_copy(update={"content": content})
+
+
+def _signals(error: BaseException) -> bool:
+    """Interrupts and hand-overs between graphs are no failures."""
+    return any(kind.__name__ == "GraphBubbleUp" for kind in type(error).__mro__)
+
+
+NODE = Dialect(read=_read_node, answer=_answer, outcome=_outcome, annotate=_annotate, signals=_signals)
+TOOL = Dialect(read=_read_tool, answer=_answer, outcome=_outcome, annotate=_annotate, signals=_signals)
+
+
+# --- a run of a graph --------------------------------------------------------------------------------------------
+
+
+def _read_run(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> RunInfo:
+    given = args[0] if args else kwargs.get("input")
+    config = args[1] if len(args) > 1 else kwargs.get("config")
+    name = getattr(instance, "name", None)
+    return RunInfo(
+        conversation_id=_conversation(config),
+        agent_name=None if name == "LangGraph" else name,
+        resumes=given is None or getattr(given, "resume", None) is not None,
+    )
+
+
+def _interrupted(chunk: Any) -> bool:
+    """Whether a piece of a graph's stream says that it waits for somebody."""
+    if isinstance(chunk, tuple) and chunk:
+        chunk = chunk[-1]
+    return isinstance(chunk, dict) and ("__interrupt__" in chunk or bool(chunk.get("interrupts")))
+
+
+TARGETS = (
+    ToolPoint("langgraph.prebuilt.tool_node", "ToolNode._run_one", NODE),
+    ToolPoint("langgraph.prebuilt.tool_node", "ToolNode._arun_one", NODE, flavour="async"),
+    ToolPoint("langchain_core.tools.base", "BaseTool.run", TOOL),
+    ToolPoint("langchain_core.tools.base", "BaseTool.arun", TOOL, flavour="async"),
+    RunPoint("langgraph.pregel.main", "Pregel.stream", _read_run, "generator", _interrupted),
+    RunPoint("langgraph.pregel.main", "Pregel.astream", _read_run, "async_generator", _interrupted),
+    # Until langgraph 0.5 the class was defined here; later this is the same, patched already.
+    RunPoint("langgraph.pregel", "Pregel.stream", _read_run, "generator", _interrupted),
+    RunPoint("langgraph.pregel", "Pregel.astream", _read_run, "async_generator", _interrupted),
+)

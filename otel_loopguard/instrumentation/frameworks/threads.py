@@ -1,0 +1,26 @@
+"""Thread pools: work that is submitted within a turn belongs to that turn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from otel_loopguard.instrumentation.points import CallPoint
+from otel_loopguard.turns.scope import Scope, bound, current
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def _submit(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) -> Any:  # noqa: ARG001
+    scope = current()
+    if scope is None or not args:
+        return wrapped(*args, **kwargs)
+    return wrapped(_run_in, scope, *args, **kwargs)
+
+
+def _run_in(scope: Scope, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    with bound(scope):
+        return function(*args, **kwargs)
+
+
+TARGETS = (CallPoint("concurrent.futures.thread", "ThreadPoolExecutor.submit", _submit),)

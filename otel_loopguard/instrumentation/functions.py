@@ -1,0 +1,167 @@
+"""Tools without a framework: ``@loopguard.tool`` on a function, ``loopguard.call`` in a hand-written loop."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from otel_loopguard.core.model import ToolCall
+from otel_loopguard.core.policy import ToolContract
+
+from .dispatch import drive, drive_async, open_step
+from .generators import drive_async_generator, drive_generator
+from .points import Dialect, Reading
+from .runtime import current as current_runtime
+from .texts import appended
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from .dispatch import Step
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+
+def _annotate(reading: Reading, result: Any, text: str) -> Any:  # noqa: ARG001 - the signature of the table
+    return appended(result, text) if isinstance(result, str) else None
+
+
+FUNCTION = Dialect(
+    read=lambda instance, args, kwargs: instance,  # noqa: ARG005 - it is read already
+    answer=lambda reading, content, error: content,  # noqa: ARG005
+    annotate=_annotate,
+)
+
+
+@overload
+def tool(function: F, /) -> F: ...
+
+
+@overload
+def tool(*, name: str | None = None, **contract: Any) -> Callable[[F], F]: ...
+
+
+def tool(function: Any = None, /, *, name: str | None = None, **contract: Any) -> Any:
+    """Guard a function that a model calls: plain, async, a generator of either sort, or a method.
+
+    The keywords are those of ``ToolContract`` and say what the tool is: ``@tool(kind="poll")``. A refused call
+    returns the refusal, which is text for the model, instead of the function's own result. Outside of a turn calls
+    are only watched.
+    """
+    declared = ToolContract(**contract) if contract else None
+
+    def decorate(inner: Any) -> Any:
+        return _guarded(inner, name or inner.__name__, declared)
+
+    return decorate if function is None else decorate(function)
+
+
+def _guarded(function: Any, name: str, contract: ToolContract | None) -> Any:
+    signature = inspect.signature(function)
+
+    def step(args: Any, kwargs: Any) -> Step | None:
+        return _step(name, _arguments(signature, args, kwargs), known=(name,), contract=contract)
+
+    wrapper: Any
+    if inspect.isasyncgenfunction(function):
+
+        @functools.wraps(function)
+        async def wrapper(*args: Any, **kwargs: Any) -> Any:
+            async for item in drive_async_generator(step(args, kwargs), function(*args, **kwargs)):
+                yield item
+
+    elif inspect.isgeneratorfunction(function):
+
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            yield from drive_generator(step(args, kwargs), function(*args, **kwargs))
+
+    elif inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def wrapper(*args: Any, **kwargs: Any) -> Any:
+            return await _run_async(step(args, kwargs), functools.partial(function, *args, **kwargs))
+
+    else:
+
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            return _run(step(args, kwargs), functools.partial(function, *args, **kwargs))
+
+    return wrapper
+
+
+def call(
+    name: str,
+    arguments: Any,
+    function: Callable[..., Any] | None,
+    *,
+    call_id: str | None = None,
+    known_tools: Collection[str] | None = None,
+) -> Any:
+    """Run one tool call of a hand-written loop, guarded: what it returns is what the model shall read.
+
+    ``arguments`` are as the model wrote them, JSON text or a mapping, and become the function's keywords. For an
+    async function the result is to be awaited. ``function=None`` is a tool that does not exist: pass
+    ``TOOLS.get(name)`` and ``known_tools=TOOLS``.
+    """
+    known = known_tools if known_tools is not None else (() if function is None else None)
+    step = _step(name, arguments, known=known, call_id=call_id)
+    if function is None:
+        return _run(step, functools.partial(_no_such_tool, known))
+    run = functools.partial(_call_with, function, arguments)
+    if inspect.iscoroutinefunction(function):
+        return _run_async(step, run)
+    return _run(step, run)
+
+
+def _no_such_tool(known: Collection[str] | None) -> str:
+    names = ", ".join(sorted(known or ())[:50])
+    return json.dumps({"error": "unknown_tool", "message": f"There is no such tool. There are: {names}."})
+
+
+def _call_with(function: Callable[..., Any], arguments: Any) -> Any:
+    if isinstance(arguments, (str, bytes)):
+        arguments = json.loads(arguments or "{}")
+    if isinstance(arguments, Mapping):
+        return function(**arguments)
+    return function() if arguments is None else function(arguments)
+
+
+def _step(
+    name: str,
+    arguments: Any,
+    *,
+    known: Collection[str] | None,
+    call_id: str | None = None,
+    contract: ToolContract | None = None,
+) -> Step | None:
+    runtime = current_runtime.get()
+    if contract is not None:
+        with runtime.shield("contract"):
+            runtime.declare(name, contract)
+    return open_step(runtime, FUNCTION, Reading(ToolCall(name, arguments, call_id, known)), (), {}, span="none")
+
+
+def _run(step: Step | None, run: Callable[[], Any]) -> Any:
+    return run() if step is None else drive(step, run)
+
+
+async def _run_async(step: Step | None, run: Callable[[], Any]) -> Any:
+    return await run() if step is None else await drive_async(step, run)
+
+
+def _arguments(signature: inspect.Signature, args: Any, kwargs: Any) -> Any:
+    """The call's arguments by name, without ``self``: two agents' calls of one method are the same call."""
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError:
+        return {"args": list(args), **kwargs}  # the function will say what is wrong with them
+    given = dict(bound.arguments)
+    first = next(iter(signature.parameters), None)
+    if first in ("self", "cls"):
+        given.pop(first, None)
+    return given

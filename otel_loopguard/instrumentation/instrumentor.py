@@ -1,0 +1,49 @@
+"""The entry point by which ``opentelemetry-instrument`` finds us."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]
+
+from .frameworks import all_points
+from .patching import Patches
+from .runtime import Runtime, current
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+logger = logging.getLogger("otel_loopguard")
+
+_OPTIONS = ("policy", "guard", "settings", "tracer_provider", "meter_provider", "logger_provider")
+
+
+class LoopGuardInstrumentor(BaseInstrumentor):  # type: ignore[misc]
+    """Guards the tool calls of every agent framework that the program imports.
+
+    Options: ``policy``, ``guard``, ``settings``, ``tracer_provider``, ``meter_provider``, ``logger_provider``.
+    """
+
+    _patches: Patches | None = None
+
+    def instrumentation_dependencies(self) -> Collection[str]:
+        """None: a framework that is not installed is never imported, and so never patched."""
+        return ()
+
+    def _instrument(self, **kwargs: Any) -> None:
+        """An exception from here would end all of a program's automatic instrumentation: none is let out."""
+        options = {name: kwargs[name] for name in _OPTIONS if kwargs.get(name) is not None}
+        runtime = Runtime(**options)
+        current.put(runtime)
+        with runtime.shield("instrument"):
+            if self._patches is None:
+                self._patches = Patches(all_points())
+            self._patches.install()
+        runtime.announce()
+
+    def _uninstrument(self, **kwargs: Any) -> None:  # noqa: ARG002 - the signature of the base class
+        current.put(None)
+        if self._patches is not None:
+            for place in self._patches.restore():
+                logger.info("Somebody wrapped over our patch of %s: it stays there, switched off.", place)

@@ -1,0 +1,166 @@
+"""Puts our wrappers into frameworks when they are imported, and takes them out again. The only file that imports wrapt.
+
+A wrapper asks at each call whether there is a runtime, so one that cannot be taken out, because somebody else wrapped
+over it, is simply switched off. OpenTelemetry's own ``unwrap()`` would strip the other one instead.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import wrapt
+
+from .boundary import Boundary, run_async, run_async_generator, run_generator, run_plain
+from .dispatch import drive, drive_async, open_step
+from .points import CallPoint, RunPoint, ToolPoint
+from .runtime import current as current_runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from types import ModuleType
+
+    from .points import Point
+
+logger = logging.getLogger("otel_loopguard")
+
+
+class Wrapper(wrapt.FunctionWrapper):  # type: ignore[type-arg]
+    """Ours, as opposed to anybody else's."""
+
+
+class Patches:
+    """All rows of all tables: one list drives putting in and taking out."""
+
+    def __init__(self, points: Iterable[Point]) -> None:
+        self._points = tuple(points)
+
+    def install(self) -> None:
+        """Patch what is imported already now, and the rest when it is imported."""
+        for module in dict.fromkeys(point.module for point in self._points):
+            wrapt.register_post_import_hook(self._imported, module)
+
+    def _imported(self, module: ModuleType) -> None:
+        """Runs inside the program's import statement: whatever goes wrong here must not reach it."""
+        runtime = current_runtime.instrumented
+        if runtime is None:
+            return
+        for point in self._points:
+            if point.module == module.__name__:
+                with runtime.shield(f"patch.{point.module}:{point.path}"):
+                    _wrap(module, point)
+
+    def restore(self) -> list[str]:
+        """Take our wrappers out; names those that have to stay, switched off, because others wrapped over them."""
+        left = []
+        for point in self._points:
+            module = sys.modules.get(point.module)
+            if module is not None and not _unwrap(module, point.path):
+                left.append(f"{point.module}:{point.path}")
+        return left
+
+
+def _wrap(module: ModuleType, point: Point) -> None:
+    try:
+        parent, attribute, original = wrapt.resolve_path(module, point.path)
+    except (AttributeError, ImportError):
+        # Another version of the framework has it elsewhere; the tables name both places.
+        logger.debug("%s has no %s; not patched", point.module, point.path)
+        return
+    if _ours(original) is None:
+        wrapt.apply_patch(parent, attribute, Wrapper(original, handler(point)))
+
+
+def _unwrap(module: ModuleType, path: str) -> bool:
+    try:
+        parent, attribute, _ = wrapt.resolve_path(module, path)
+    except (AttributeError, ImportError):
+        return True
+    # Not getattr: that binds the function, and a bound wrapper is not the wrapper.
+    outermost = vars(parent).get(attribute)
+    if isinstance(outermost, Wrapper):
+        setattr(parent, attribute, outermost.__wrapped__)
+        return True
+    return _ours(outermost) is None
+
+
+def _ours(function: Any) -> Any:
+    """Our wrapper on this function, wherever in the chain it is; None if there is none."""
+    while function is not None:
+        if isinstance(function, Wrapper):
+            return function
+        function = getattr(function, "__wrapped__", None)
+    return None
+
+
+def handler(point: Point) -> Callable[..., Any]:
+    """What a wrapper does at each call, in the shape of the function it wraps."""
+    if isinstance(point, ToolPoint):
+        return partial(_tool_async if point.flavour == "async" else _tool, point)
+    if isinstance(point, RunPoint):
+        return partial(_RUNS[point.flavour], point)
+    return partial(_call, point)
+
+
+def _call(point: CallPoint, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    if current_runtime.instrumented is None:
+        return wrapped(*args, **kwargs)
+    return point.wrapper(wrapped, instance, args, kwargs)
+
+
+def _tool(point: ToolPoint, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    step = _step(point, instance, args, kwargs)
+    return wrapped(*args, **kwargs) if step is None else drive(step, partial(wrapped, *args, **kwargs))
+
+
+async def _tool_async(point: ToolPoint, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    step = _step(point, instance, args, kwargs)
+    if step is None:
+        return await wrapped(*args, **kwargs)
+    return await drive_async(step, partial(wrapped, *args, **kwargs))
+
+
+def _step(point: ToolPoint, instance: Any, args: Any, kwargs: Any) -> Any:
+    runtime = current_runtime.instrumented
+    if runtime is None:
+        return None
+    span = point.span if isinstance(point.span, str) else point.span()
+    return open_step(runtime, point.dialect, instance, args, kwargs, span=span)
+
+
+def _run(point: RunPoint, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    runtime = current_runtime.instrumented
+    if runtime is None:
+        return wrapped(*args, **kwargs)
+    return run_plain(Boundary(runtime, point, instance, args, kwargs), partial(wrapped, *args, **kwargs))
+
+
+async def _run_async(point: RunPoint, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    runtime = current_runtime.instrumented
+    if runtime is None:
+        return await wrapped(*args, **kwargs)
+    return await run_async(Boundary(runtime, point, instance, args, kwargs), partial(wrapped, *args, **kwargs))
+
+
+def _run_generator(point: RunPoint, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    runtime = current_runtime.instrumented
+    run = partial(wrapped, *args, **kwargs)
+    return run() if runtime is None else run_generator(partial(Boundary, runtime, point, instance, args, kwargs), run)
+
+
+def _run_async_generator(point: RunPoint, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    runtime = current_runtime.instrumented
+    run = partial(wrapped, *args, **kwargs)
+    if runtime is None:
+        return run()
+    return run_async_generator(partial(Boundary, runtime, point, instance, args, kwargs), run)
+
+
+_RUNS: dict[str, Callable[..., Any]] = {
+    "sync": _run,
+    "async": _run_async,
+    "generator": _run_generator,
+    "async_generator": _run_async_generator,
+}

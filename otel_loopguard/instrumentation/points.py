@@ -1,0 +1,96 @@
+"""The rows of a framework's table: where it runs tools, where it runs agents, and how to speak its language."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from otel_loopguard.core.model import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from otel_loopguard.core.model import ToolCall
+    from otel_loopguard.turns.runs import RunInfo
+
+    Arguments = tuple[Any, ...]
+    Keywords = Mapping[str, Any]
+
+
+class Reading(NamedTuple):
+    """A tool call as the framework's arguments tell it."""
+
+    call: ToolCall
+    conversation_id: str | None = None
+    agent_name: str | None = None
+    note: Any = None
+    """Whatever the framework's functions hand on to each other."""
+
+
+def plain_outcome(reading: Reading, result: Any) -> Outcome:  # noqa: ARG001 - the signature of the table's functions
+    """The result is the outcome."""
+    return Outcome(result=result)
+
+
+def no_place(reading: Reading, result: Any, text: str) -> Any:  # noqa: ARG001
+    """There is nowhere to put a sentence for the model."""
+    return None
+
+
+def never(error: BaseException) -> bool:  # noqa: ARG001
+    """No exception is a signal between the framework's own parts."""
+    return False
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How one framework's executor speaks. All functions are small and may fail: who calls them holds the shield."""
+
+    read: Callable[[Any, Arguments, Keywords], Reading | None]
+    """The call, from instance, arguments and keywords; None where this is no tool call after all."""
+    answer: Callable[[Reading, Any, bool], Any]
+    """A result in the framework's own type, made from a text (or an earlier content) and whether it is an error."""
+    outcome: Callable[[Reading, Any], Outcome] = plain_outcome
+    """What came back, without ids and time stamps that the framework adds."""
+    annotate: Callable[[Reading, Any, str], Any] = no_place
+    """The result with a sentence added for the model, or None where the text would break something."""
+    signals: Callable[[BaseException], bool] = never
+    """Whether an exception is no failure: an interrupt, a hand-over."""
+
+
+@dataclass(frozen=True)
+class ToolPoint:
+    """A row: here the framework runs one tool call."""
+
+    module: str
+    path: str
+    dialect: Dialect
+    flavour: str = "sync"
+    """``sync`` or ``async``."""
+    span: str | Callable[[], str] = "none"
+    """Where the framework's own ``execute_tool`` span lies: ``none``, ``outer`` or ``inner``."""
+
+
+@dataclass(frozen=True)
+class RunPoint:
+    """A row: here the framework runs an agent. What is called inside belongs to one turn."""
+
+    module: str
+    path: str
+    read: Callable[[Any, Arguments, Keywords], RunInfo]
+    flavour: str = "sync"
+    """``sync``, ``async``, ``generator`` or ``async_generator``."""
+    unfinished: Callable[[Any], bool] = lambda chunk: False  # noqa: ARG005
+    """Whether this piece of the result says that the run was interrupted and may be resumed."""
+
+
+@dataclass(frozen=True)
+class CallPoint:
+    """A row: here something else has to be done around a call; ``wrapper`` is as wrapt has it."""
+
+    module: str
+    path: str
+    wrapper: Callable[[Callable[..., Any], Any, Arguments, Keywords], Any]
+
+
+Point = ToolPoint | RunPoint | CallPoint

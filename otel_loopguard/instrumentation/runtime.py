@@ -1,0 +1,180 @@
+"""Everything that a guarded program holds of us, in one object; and the one place that knows the current one."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import os
+import threading
+import weakref
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from otel_loopguard.core.fingerprint import hash_name
+from otel_loopguard.core.guard import Guard
+from otel_loopguard.core.model import Action, Mode
+from otel_loopguard.core.policy import Policy
+from otel_loopguard.errors import LoopGuardError
+from otel_loopguard.telemetry.agent_spans import AgentSpans
+from otel_loopguard.telemetry.providers import Providers
+from otel_loopguard.telemetry.reporter import Reporter
+from otel_loopguard.telemetry.settings import Settings
+from otel_loopguard.telemetry.shield import Shield
+from otel_loopguard.turns.conversations import Conversations
+from otel_loopguard.turns.runs import Runs
+from otel_loopguard.turns.sources import Sources
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from opentelemetry._logs import LoggerProvider
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.trace import TracerProvider
+
+logger = logging.getLogger("otel_loopguard")
+
+
+class Runtime:
+    """The guard, where its turns come from, and what it tells OpenTelemetry."""
+
+    def __init__(
+        self,
+        policy: Policy | None = None,
+        *,
+        settings: Settings | None = None,
+        guard: Guard | None = None,
+        tracer_provider: TracerProvider | None = None,
+        meter_provider: MeterProvider | None = None,
+        logger_provider: LoggerProvider | None = None,
+    ) -> None:
+        self.policy = policy if policy is not None else policy_from_environment()
+        self.settings = settings if settings is not None else Settings.from_environment(os.environ)
+        self.guard = guard if guard is not None else Guard(self.policy)
+        self.asks = inspect.iscoroutinefunction(self.policy.on_trip)
+        """Whether a verdict has to be awaited, which ``on_start`` of a span processor cannot do."""
+        self.shield = Shield(self._count_error)
+        self.agent_spans = AgentSpans()
+        self.conversations = Conversations()
+        self.providers = Providers(
+            self.settings,
+            self.shield,
+            live=lambda: self.guard.live,
+            combinations=combinations(self.policy),
+            make_processor=self._make_processor,
+            tracer_provider=tracer_provider,
+            meter_provider=meter_provider,
+            logger_provider=logger_provider,
+        )
+        self.reporter = Reporter(self.providers, self.shield, hash_name)
+        self.sources = Sources(
+            self.guard,
+            self.conversations,
+            agent_span=self.agent_spans.current,
+            enforce_weak=self.settings.enforce_without_turn,
+        )
+        self.runs = Runs(self.guard, self.conversations, self.reporter.turn_over)
+        self._processors: list[Any] = []
+        _forks.watch(self)
+
+    def _count_error(self, site: str) -> None:
+        self.providers.current().meters.error(site)
+
+    def _make_processor(self) -> Any:
+        from otel_loopguard.telemetry.processor import LoopGuardSpanProcessor  # noqa: PLC0415 - imports the SDK
+
+        processor = LoopGuardSpanProcessor(self.shield, self.agent_spans)
+        self._processors.append(processor)
+        return processor
+
+    def announce(self) -> None:
+        """Say at start what will happen, and how to have less of it; add the processor, name the time series."""
+        with self.shield("runtime.start"):
+            self.providers.current()
+            logger.info(
+                "otel_loopguard is on: action %s%s. To only watch and refuse nothing, set "
+                "OTEL_PYTHON_LOOPGUARD_ACTION=observe.",
+                self.policy.action,
+                " (watching only)" if self.policy.action <= Action.OBSERVE else "",
+            )
+
+    def retire(self) -> None:
+        """Stop judging. A processor cannot be taken from its provider; it stays there and does nothing."""
+        for processor in self._processors:
+            processor.enabled = False
+
+    def after_fork(self) -> None:
+        """In the child: no lock, turn or span of the parent lives on."""
+        with self.shield("runtime.fork"):
+            self.conversations.clear()
+            self.sources.clear()
+            self.agent_spans.clear()
+
+
+def combinations(policy: Policy) -> Iterator[tuple[str, str, str]]:
+    """Every (mode, verdict, action) under which a trip can be counted with this policy's ceiling."""
+    verdicts = (Action.NUDGE, Action.REUSE, Action.BLOCK, Action.ABORT)
+    for mode, verdict in product(Mode, verdicts):
+        if policy.action is Action.OFF:
+            return
+        action = min(verdict, policy.action) if verdict is not Action.ABORT else policy.action
+        yield str(mode), str(verdict), str(action)
+        if verdict is Action.ABORT and policy.action >= Action.BLOCK:
+            yield str(mode), str(verdict), str(Action.ABORT)
+        yield str(mode), str(verdict), str(Action.OBSERVE)
+
+
+def policy_from_environment() -> Policy:
+    """The policy that the environment describes; the default one, and an error that says why, if it is wrong."""
+    load = getattr(Policy, "from_environment", None)
+    if load is None:
+        return Policy(action=Action[os.environ.get("OTEL_PYTHON_LOOPGUARD_ACTION", "block").upper()])
+    try:
+        policy: Policy = load(os.environ)
+    except LoopGuardError as error:
+        logger.error("%s\nGoing on with the default policy.", error)  # noqa: TRY400 - the remedy is in the message
+        return Policy()
+    return policy
+
+
+class _Current:
+    """The process's runtime: set by ``instrument()``, or made when something needs one."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.instrumented: Runtime | None = None
+        self._own: Runtime | None = None
+
+    def get(self) -> Runtime:
+        """The runtime of this process, made from the environment if there is none."""
+        if self.instrumented is not None:
+            return self.instrumented
+        with self._lock:
+            if self._own is None:
+                self._own = Runtime()
+            return self._own
+
+    def put(self, runtime: Runtime | None) -> None:
+        """Make this the runtime of the process; None: the frameworks are on their own again."""
+        with self._lock:
+            before, self.instrumented = self.instrumented, runtime
+            self._own = None
+        if before is not None:
+            before.retire()
+
+
+class _Forks:
+    def __init__(self) -> None:
+        self._runtimes: weakref.WeakSet[Runtime] = weakref.WeakSet()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forked)
+
+    def watch(self, runtime: Runtime) -> None:
+        self._runtimes.add(runtime)
+
+    def _forked(self) -> None:
+        for runtime in list(self._runtimes):
+            runtime.after_fork()
+
+
+_forks = _Forks()
+current = _Current()

@@ -1,0 +1,50 @@
+"""Switching the guard on and off in code, where ``opentelemetry-instrument`` does not do it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .instrumentor import LoopGuardInstrumentor
+from .runtime import current
+
+if TYPE_CHECKING:
+    from opentelemetry._logs import LoggerProvider
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.trace import TracerProvider
+
+    from otel_loopguard.core.guard import Guard
+    from otel_loopguard.core.policy import Policy
+
+
+def instrument(
+    policy: Policy | None = None,
+    *,
+    guard: Guard | None = None,
+    tracer_provider: TracerProvider | None = None,
+    meter_provider: MeterProvider | None = None,
+    logger_provider: LoggerProvider | None = None,
+) -> None:
+    """Guard the tool calls of every supported framework, whether it is imported already or later.
+
+    What is not given comes from the environment: the policy, and the global providers.
+    """
+    LoopGuardInstrumentor().instrument(
+        policy=policy,
+        guard=guard,
+        tracer_provider=tracer_provider,
+        meter_provider=meter_provider,
+        logger_provider=logger_provider,
+    )
+
+
+def uninstrument() -> None:
+    """Leave the frameworks as they were. A wrapper under somebody else's stays in place and does nothing."""
+    LoopGuardInstrumentor().uninstrument()
+
+
+def attach(provider: Any) -> bool:
+    """Have this tracer provider's spans seen, too, once; whether it can be done.
+
+    Only needed for a provider that is not the global one, such as one that a vendor's package keeps to itself.
+    """
+    return current.get().providers.attach(provider)

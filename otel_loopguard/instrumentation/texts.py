@@ -1,0 +1,22 @@
+"""Adding a sentence to what a model reads, where it is text and stays valid."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def appended(content: Any, text: str) -> Any:
+    """The content with the text added at its end; None where that would break it.
+
+    Text that is JSON is left alone, because somebody may parse it; a list of content blocks gets one more block.
+    """
+    if isinstance(content, str):
+        return None if _is_structured(content) else f"{content}\n\n{text}"
+    if isinstance(content, list) and all(isinstance(part, (str, dict)) for part in content):
+        return [*content, {"type": "text", "text": text}]
+    return None
+
+
+def _is_structured(content: str) -> bool:
+    ends = content.strip()[:1] + content.strip()[-1:]
+    return ends in ("{}", "[]", "<>")

@@ -1,0 +1,86 @@
+"""What a program says itself: where a message's work begins and ends, and what the user says in the midst of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_loopguard.turns.conversations import Word
+from otel_loopguard.turns.runs import RunInfo
+from otel_loopguard.turns.scope import bind, current
+
+from .runtime import current as current_runtime
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from otel_loopguard.turns.runs import OpenRun
+    from otel_loopguard.turns.scope import Scope
+
+
+class turn:  # noqa: N801 - reads as a word: ``with loopguard.turn():``
+    """One message of a user and all that the agent does until it answers: ``with loopguard.turn() as t:``.
+
+    The tool calls in the block are guarded together, whatever makes them. ``conversation_id`` says whose message it
+    is; it is shown on spans as the settings have it, and is where ``say`` finds the turn.
+    """
+
+    def __init__(
+        self, conversation_id: str | None = None, *, turn_id: str | None = None, agent_name: str | None = None
+    ) -> None:
+        self._info = RunInfo(conversation_id, agent_name)
+        self._turn_id = turn_id
+        self._run: OpenRun | None = None
+        self._before: Scope | None = None
+        self.undelivered: list[str] = []
+        """After the block: what was said into the turn and no tool call could deliver."""
+
+    @property
+    def id(self) -> str | None:
+        """The turn's id, inside the block and after it."""
+        return self._turn_id if self._run is None else self._run.scope.turn.id
+
+    @property
+    def calls(self) -> int:
+        """How many tool calls were made so far."""
+        return 0 if self._run is None else self._run.calls
+
+    def say(self, text: str, *, stop: bool = False) -> None:
+        """Have the model read this with the next tool result; with ``stop``, instead of any further one."""
+        if self._run is None:
+            raise RuntimeError("say() needs an open turn: use it inside the `with` block.")
+        self._run.scope.turn.say(text, stop=stop)
+
+    def __enter__(self) -> Self:
+        runtime = current_runtime.get()
+        with runtime.shield("run.open"):
+            self._run = runtime.runs.open(self._info, source="explicit", turn_id=self._turn_id)
+        self._before = bind(current() if self._run is None else self._run.scope)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        bind(self._before)
+        if self._run is not None:
+            runtime = current_runtime.get()
+            with runtime.shield("run.close"):
+                self.undelivered = runtime.runs.close(self._run)
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(self, *_: object) -> None:
+        self.__exit__()
+
+    def __repr__(self) -> str:
+        return f"turn(id={self.id!r}, calls={self.calls})"
+
+
+def say(text: str, *, conversation_id: str, stop: bool = False) -> Word:
+    """Say something into the turn that runs for this conversation, from any thread or task.
+
+    The model reads it with its next tool result. With ``stop=True`` no further tool of the turn runs, and the model
+    reads these words instead. Delivered once, in order; false if no turn runs.
+    """
+    runtime = current_runtime.get()
+    with runtime.shield("say"):
+        return runtime.conversations.say(str(conversation_id), text, stop=stop)
+    return Word(text, taken=False)

@@ -1,0 +1,87 @@
+"""The instruments. Every measurement takes the span's context, so that an exemplar links it to its trace."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from opentelemetry.metrics import Observation
+
+from . import semconv
+from .names import Labels
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from opentelemetry.context import Context
+    from opentelemetry.metrics import CallbackOptions, Meter
+
+    from otel_loopguard.core.model import Trip
+
+CHECK_SECONDS = (1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 1e-2, 1e-1)
+TURN_CALLS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233)
+
+
+class Meters:
+    """All instruments of the package, made from one meter."""
+
+    def __init__(self, meter: Meter, live: Callable[[], int]) -> None:
+        self._label = Labels()
+        self._live = live
+        counter = meter.create_counter
+        self._trips = counter(semconv.METRIC_TRIPS, "{trip}", "Loops that were seen, by what was done about them.")
+        self._recoveries = counter(
+            semconv.METRIC_RECOVERIES, "{trip}", "Trips after which the agent brought something new again."
+        )
+        self._tool_trips = counter(semconv.METRIC_TOOL_TRIPS, "{trip}", "Loops that were seen, by tool.")
+        self._tool_calls = counter(semconv.METRIC_TOOL_CALLS, "{call}", "Tool calls, by how they ended.")
+        self._errors = counter(
+            semconv.METRIC_INTERNAL_ERRORS, "{error}", "Faults of otel_loopguard itself; no call was affected."
+        )
+        self._turn_calls = meter.create_histogram(
+            semconv.METRIC_TURN_TOOL_CALLS,
+            "{call}",
+            "Tool calls of a turn.",
+            explicit_bucket_boundaries_advisory=TURN_CALLS,
+        )
+        self._check = meter.create_histogram(
+            semconv.METRIC_CHECK_DURATION,
+            "s",
+            "Time that judging a call took.",
+            explicit_bucket_boundaries_advisory=CHECK_SECONDS,
+        )
+        meter.create_observable_gauge(semconv.METRIC_TURNS_LIVE, [self._observe_live], "{turn}", "Turns in memory.")
+
+    def _observe_live(self, _: CallbackOptions) -> Iterable[Observation]:
+        yield Observation(self._live())
+
+    def announce(self, combinations: Iterable[tuple[str, str, str]]) -> None:
+        """Count every possible trip zero times: ``increase()`` does not see a series that begins at one."""
+        for mode, verdict, action in combinations:
+            self._trips.add(0, {semconv.MODE: mode, semconv.VERDICT: verdict, semconv.ACTION: action})
+
+    def trip(self, trip: Trip, tool: str, context: Context) -> None:
+        """A loop was seen."""
+        mode = str(trip.mode)
+        attributes = {semconv.MODE: mode, semconv.VERDICT: str(trip.verdict), semconv.ACTION: str(trip.action)}
+        self._trips.add(1, attributes, context)
+        self._tool_trips.add(1, {semconv.TOOL_NAME: self._label(tool), semconv.MODE: mode}, context)
+
+    def recovery(self, trip: Trip, context: Context) -> None:
+        """The turn brought news again after this trip."""
+        self._recoveries.add(1, {semconv.MODE: str(trip.mode), semconv.ACTION: str(trip.action)}, context)
+
+    def tool_call(self, tool: str, outcome: str, context: Context) -> None:
+        """A call is over."""
+        self._tool_calls.add(1, {semconv.TOOL_NAME: self._label(tool), semconv.OUTCOME: outcome}, context)
+
+    def turn(self, calls: int) -> None:
+        """A turn is over."""
+        self._turn_calls.record(calls)
+
+    def check(self, seconds: float, context: Context) -> None:
+        """A call was judged."""
+        self._check.record(seconds, None, context)
+
+    def error(self, site: str) -> None:
+        """A fault of ours."""
+        self._errors.add(1, {semconv.SITE: site})

@@ -1,0 +1,77 @@
+"""A tool call on its way: judged once, whoever asks first."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import TYPE_CHECKING, Final
+
+from opentelemetry.context import create_key
+
+from otel_loopguard.core.model import Decision
+
+from .names import shown_name
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
+
+    from otel_loopguard.core.model import ToolCall
+    from otel_loopguard.turns.scope import Scope
+
+    from .reporter import Reporter
+
+PENDING: Final = create_key("loopguard-pending-call")
+"""Where the span processor finds the call in the context that the span was started with."""
+
+_RUN_IT = Decision()
+
+
+class PendingCall:
+    """One call between its executor's start and its end.
+
+    The span processor decides in ``on_start``, and whoever runs the tool decides again afterwards. Whether there is
+    a processor, or two, or none because nothing is sampled: the guard is asked once, and the answer is kept, also
+    the answer "run it" after a fault of ours.
+    """
+
+    __slots__ = ("announced", "call", "decision", "name", "operation", "reporter", "scope", "seconds", "trip")
+
+    def __init__(self, reporter: Reporter, call: ToolCall, scope: Scope, *, operation: bool = True) -> None:
+        self.reporter = reporter
+        self.call = call
+        self.scope = scope
+        self.name = shown_name(call)
+        self.operation = operation
+        """Whether ours is the ``execute_tool`` span of this call. False: the framework opens its own inside ours."""
+        self.decision: Decision | None = None
+        self.announced = False
+        self.seconds = 0.0
+        self.trip = False
+        """Whether a trip of this call was reported: there is at most one a call."""
+
+    def decide(self) -> Decision:
+        """What to do with this call."""
+        if self.decision is None:
+            started = perf_counter()
+            with self.reporter.shield("guard.begin"):
+                self.decision = self.scope.turn.begin(self.call)
+            if self.decision is None:
+                self.decision = _RUN_IT
+            self.seconds = perf_counter() - started
+        return self.decision
+
+    async def adecide(self) -> Decision:
+        """The same, where ``Policy.on_trip`` has to be awaited."""
+        if self.decision is None:
+            with self.reporter.shield("guard.begin"):
+                self.decision = await self.scope.turn.abegin(self.call)
+            if self.decision is None:
+                self.decision = _RUN_IT
+        return self.decision
+
+    def announce(self, span: Span) -> None:
+        """Judge the call and write what is known of it on its span, once."""
+        if not self.announced:
+            self.announced = True
+            self.decide()
+            with self.reporter.shield("span.start"):
+                self.reporter.describe(span, self)

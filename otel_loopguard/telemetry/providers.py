@@ -1,0 +1,117 @@
+"""The providers that the program uses at the moment, and what we made from them.
+
+A provider may be set after we started, or be replaced under us (MLflow writes over the global one), so who needs a
+tracer asks here each time. The question is two reads and two comparisons.
+"""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from opentelemetry import metrics, trace
+from opentelemetry._logs import get_logger_provider
+
+from otel_loopguard.version import __version__
+
+from . import semconv
+from .meters import Meters
+from .trips import Events
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from opentelemetry._logs import LoggerProvider
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.trace import Tracer, TracerProvider
+
+    from .settings import Settings
+    from .shield import Shield
+
+logger = logging.getLogger("otel_loopguard")
+
+
+class Outlets(NamedTuple):
+    """What we made from a set of providers."""
+
+    tracer_provider: TracerProvider
+    meter_provider: MeterProvider
+    tracer: Tracer
+    meters: Meters
+    events: Events
+
+
+class Providers:
+    """Finds the providers, and adds our processor to each tracer provider once."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        shield: Shield,
+        *,
+        live: Callable[[], int],
+        combinations: Iterable[tuple[str, str, str]] = (),
+        make_processor: Callable[[], Any] | None = None,
+        tracer_provider: TracerProvider | None = None,
+        meter_provider: MeterProvider | None = None,
+        logger_provider: LoggerProvider | None = None,
+    ) -> None:
+        self.settings = settings
+        self._shield = shield
+        self._live = live
+        self._combinations = tuple(combinations)
+        self._make_processor = make_processor
+        self._given = (tracer_provider, meter_provider, logger_provider)
+        self._attached: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._outlets: Outlets | None = None
+        self._said = False
+
+    def current(self) -> Outlets:
+        """The tracer, the instruments and the events of now."""
+        tracer_provider = self._given[0] or trace.get_tracer_provider()
+        meter_provider = self._given[1] or metrics.get_meter_provider()
+        outlets = self._outlets
+        if (
+            outlets is None
+            or outlets.tracer_provider is not tracer_provider
+            or outlets.meter_provider is not meter_provider
+        ):
+            outlets = self._renew(tracer_provider, meter_provider, outlets)
+        return outlets
+
+    def _renew(self, tracer_provider: TracerProvider, meter_provider: MeterProvider, old: Outlets | None) -> Outlets:
+        self.attach(tracer_provider)
+        if old is not None and old.meter_provider is meter_provider:
+            meters = old.meters
+        else:
+            meters = Meters(meter_provider.get_meter(semconv.SCOPE, __version__, semconv.SCHEMA_URL), self._live)
+            meters.announce(self._combinations)
+        otel_logger = (self._given[2] or get_logger_provider()).get_logger(
+            semconv.SCOPE, __version__, semconv.SCHEMA_URL
+        )
+        tracer = tracer_provider.get_tracer(semconv.SCOPE, __version__, semconv.SCHEMA_URL)
+        self._outlets = Outlets(tracer_provider, meter_provider, tracer, meters, Events(otel_logger, self.settings))
+        return self._outlets
+
+    def attach(self, provider: Any) -> bool:
+        """Add our span processor to this provider, once; whether it has one now."""
+        add = getattr(provider, "add_span_processor", None)
+        if add is None or self._make_processor is None:
+            return False
+        if provider not in self._attached:
+            self._attached.add(provider)
+            with self._shield("provider.attach"):
+                add(self._make_processor())
+        return True
+
+    def remind(self) -> None:
+        """Say once, when the first call is judged, that nothing will be exported."""
+        if self._said:
+            return
+        self._said = True
+        if type(self.current().tracer_provider).__name__ == "ProxyTracerProvider":
+            logger.warning(
+                "No OpenTelemetry SDK is set up: loops are stopped, but nothing is exported. "
+                "For opentelemetry-instrument: pip install opentelemetry-distro"
+            )

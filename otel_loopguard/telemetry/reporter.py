@@ -1,0 +1,163 @@
+"""What is told about a call: its span, its event, its measurements. Hashes and names only, never a value."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry import context as otel_context
+from opentelemetry import trace
+from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY
+from opentelemetry.trace import INVALID_SPAN, Status, StatusCode
+
+from otel_loopguard.core.model import Action
+
+from . import semconv
+from .pending import PENDING
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Span
+
+    from otel_loopguard.core.model import Decision, Outcome, Trip
+
+    from .pending import PendingCall
+    from .providers import Providers
+    from .shield import Shield
+
+# The second spelling is what packages of other vendors set.
+_SUPPRESSED = (_SUPPRESS_INSTRUMENTATION_KEY, "suppress_instrumentation")
+_FAILED = Status(StatusCode.ERROR)
+
+
+class Reporter:
+    """Tells OpenTelemetry about calls. Every method may fail; who calls them holds the shield."""
+
+    def __init__(self, providers: Providers, shield: Shield, hash_text: Any) -> None:
+        self._providers = providers
+        self.shield = shield
+        self._hash_text = hash_text
+
+    def start(self, pending: PendingCall) -> Span:
+        """A started span of this call; one that records nothing where instrumentation is suppressed."""
+        context = otel_context.get_current()
+        if any(context.get(key) for key in _SUPPRESSED):
+            return INVALID_SPAN
+        tracer = self._providers.current().tracer
+        name = f"{semconv.SPAN_EXECUTE_TOOL if pending.operation else semconv.SPAN_LOOPGUARD} {pending.name}"
+        return tracer.start_span(
+            name,
+            context=otel_context.set_value(PENDING, pending, context),
+            attributes=self._known_at_start(pending),
+            record_exception=False,
+            set_status_on_exception=False,
+        )
+
+    def _known_at_start(self, pending: PendingCall) -> dict[str, Any]:
+        call, scope = pending.call, pending.scope
+        attributes: dict[str, Any] = {
+            semconv.TOOL_NAME: pending.name,
+            semconv.TOOL_TYPE: "function",
+            semconv.TURN_ID: scope.turn.id,
+            semconv.TURN_SOURCE: scope.turn.source,
+        }
+        if pending.operation:
+            attributes[semconv.OPERATION_NAME] = semconv.OPERATION_EXECUTE_TOOL
+        if call.call_id is not None:
+            attributes[semconv.TOOL_CALL_ID] = call.call_id
+        if scope.agent_name is not None:
+            attributes[semconv.AGENT_NAME] = scope.agent_name
+        if scope.conversation_id is not None:
+            shown = self._providers.settings.conversation_id
+            if shown != "off":
+                raw = scope.conversation_id
+                attributes[semconv.CONVERSATION_ID] = raw if shown == "raw" else self._hash_text(raw)
+        return attributes
+
+    def describe(self, span: Span, pending: PendingCall) -> None:
+        """Write what the guard knows of the call on its span, and the event if it saw a loop."""
+        decision = pending.decide()
+        context = trace.set_span_in_context(span, otel_context.get_current())
+        if span.is_recording():
+            span.set_attributes(self._known_when_judged(pending, decision))
+            if not pending.operation and not decision.runs:
+                # The framework's own span will not open: then this one is the call's.
+                span.update_name(f"{semconv.SPAN_EXECUTE_TOOL} {pending.name}")
+                span.set_attribute(semconv.OPERATION_NAME, semconv.OPERATION_EXECUTE_TOOL)
+        if decision.trip is not None:
+            self._trip(span, pending, decision.trip, context)
+        self._providers.current().meters.check(pending.seconds, context)
+
+    def _known_when_judged(self, pending: PendingCall, decision: Decision) -> dict[str, Any]:
+        record = decision.record
+        if record is None:
+            return {}
+        attributes = {
+            semconv.TOOL_KIND: str(record.kind),
+            semconv.CALL_INDEX: record.index,
+            semconv.ARGUMENTS_HASH: record.arguments_hash,
+        }
+        registered = pending.call.registered
+        if registered is not None:
+            attributes[semconv.TOOL_REGISTERED] = registered
+        if pending.name == semconv.UNKNOWN_TOOL:
+            attributes[semconv.TOOL_NAME_HASH] = self._hash_text(pending.call.tool)
+        return attributes
+
+    def _trip(self, span: Span, pending: PendingCall, trip: Trip, context: Context) -> None:
+        if pending.trip:
+            return
+        pending.trip = True
+        current = self._providers.current()
+        if span.is_recording():
+            span.set_attributes(
+                {
+                    semconv.MODE: str(trip.mode),
+                    semconv.VERDICT: str(trip.verdict),
+                    semconv.ACTION: str(trip.action),
+                }
+            )
+        current.events.emit(trip, pending.name, span, context)
+        current.meters.trip(trip, pending.name, context)
+        if trip.action >= Action.BLOCK:
+            decision = pending.decision
+            current.events.warn(trip, pending.name, decision.record if decision is not None else None)
+
+    def finish(self, span: Span, pending: PendingCall, outcome: str, result: Outcome | None, ended: Decision) -> None:
+        """Write how the call ended on its span, and count it. The span is ended by who started it."""
+        context = trace.set_span_in_context(span, otel_context.get_current())
+        current = self._providers.current()
+        if span.is_recording():
+            span.set_attributes(_known_at_end(pending, outcome, result))
+            if outcome == "failed":
+                # No description: it would be the exception's text, and that quotes arguments.
+                span.set_status(_FAILED)
+        if ended.trip is not None:
+            self._trip(span, pending, ended.trip, context)
+        for trip in ended.recovered:
+            current.meters.recovery(trip, context)
+        current.meters.tool_call(pending.name, outcome, context)
+
+    def turn_over(self, calls: int) -> None:
+        """Count a turn that is over."""
+        with self.shield("turn.end"):
+            self._providers.current().meters.turn(calls)
+
+
+def _known_at_end(pending: PendingCall, outcome: str, result: Outcome | None) -> dict[str, Any]:
+    attributes: dict[str, Any] = {semconv.OUTCOME: outcome}
+    record = pending.decision.record if pending.decision is not None else None
+    if result is None or record is None:
+        return attributes
+    if record.result_hash is not None:
+        attributes[semconv.RESULT_HASH] = record.result_hash
+    if record.error_hash is not None:
+        attributes[semconv.ERROR_HASH] = record.error_hash
+        attributes[semconv.ERROR_TRANSIENT] = bool(record.transient)
+    if record.sameness is not None:
+        attributes[semconv.RESULT_SAMENESS] = str(record.sameness)
+    if record.pending:
+        attributes[semconv.RESULT_PENDING] = True
+    if outcome == "failed":
+        error = result.error
+        attributes[semconv.ERROR_TYPE] = type(error).__qualname__ if isinstance(error, BaseException) else "tool_error"
+    return attributes

@@ -1,0 +1,46 @@
+"""What the environment says about turns and telemetry. The rules of detection are the policy's."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+logger = logging.getLogger("otel_loopguard")
+
+PREFIX: Final = "OTEL_PYTHON_LOOPGUARD_"
+
+
+class Settings(NamedTuple):
+    """How much is said to whom."""
+
+    span_events: bool = True
+    log_events: bool = False
+    conversation_id: str = "raw"
+    """``raw``, ``hash`` or ``off``."""
+    enforce_without_turn: bool = False
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str]) -> Settings:
+        """Settings as the environment has them; a value nobody knows is named, and the safer one is taken."""
+        events = _choice(environ, "EVENTS", ("span", "log", "both"), default="span", unknown="span")
+        return cls(
+            span_events=events != "log",
+            log_events=events != "span",
+            # An unknown word was meant to hide something, most likely: it must not end in showing everything.
+            conversation_id=_choice(environ, "CONVERSATION_ID", ("raw", "hash", "off"), default="raw", unknown="off"),
+            enforce_without_turn=_choice(
+                environ, "ENFORCE_WITHOUT_TURN", ("true", "false"), default="false", unknown="false"
+            )
+            == "true",
+        )
+
+
+def _choice(environ: Mapping[str, str], name: str, allowed: tuple[str, ...], *, default: str, unknown: str) -> str:
+    value = environ.get(PREFIX + name, "").strip().lower() or default
+    if value in allowed:
+        return value
+    logger.error("%s%s must be one of %s; taking %s.", PREFIX, name, ", ".join(allowed), unknown)
+    return unknown

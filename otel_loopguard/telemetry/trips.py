@@ -1,0 +1,78 @@
+"""The event ``tool_loop_detected``: on the span, as a log record, or both; and the warning in the program's own log."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry._logs import LogRecord, SeverityNumber
+
+from otel_loopguard.core.model import Action
+
+from . import semconv
+
+if TYPE_CHECKING:
+    from opentelemetry._logs import Logger
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Span
+
+    from otel_loopguard.core.model import Record, Trip
+
+    from .settings import Settings
+
+logger = logging.getLogger("otel_loopguard")
+
+
+def event_attributes(trip: Trip, tool: str) -> dict[str, Any]:
+    """What the event says. Mode, verdict, action and kind are words, because they become labels."""
+    return {
+        semconv.MODE: str(trip.mode),
+        semconv.VERDICT: str(trip.verdict),
+        semconv.ACTION: str(trip.action),
+        semconv.TOOL_KIND: str(trip.kind),
+        semconv.TOOL_NAME: tool,
+        semconv.COUNT: trip.count,
+        semconv.LIMIT: trip.limit,
+        semconv.PERIOD: trip.period,
+        semconv.FIRST_SEEN_INDEX: trip.first_seen_index,
+    }
+
+
+class Events:
+    """Says that a loop was seen, to those that the settings name."""
+
+    def __init__(self, otel_logger: Logger, settings: Settings) -> None:
+        self._otel_logger = otel_logger
+        self._settings = settings
+        self._advised = False
+
+    def emit(self, trip: Trip, tool: str, span: Span, context: Context) -> None:
+        """One event, whatever the number of its listeners."""
+        attributes = event_attributes(trip, tool)
+        if self._settings.span_events:
+            span.add_event(semconv.EVENT_TRIP, attributes)
+        if self._settings.log_events:
+            record = LogRecord(
+                context=context,
+                severity_number=SeverityNumber.WARN if trip.action >= Action.BLOCK else SeverityNumber.INFO,
+                body=semconv.EVENT_TRIP,
+                attributes=attributes,
+                event_name=semconv.EVENT_TRIP,
+            )
+            self._otel_logger.emit(record)
+
+    def warn(self, trip: Trip, tool: str, record: Record | None) -> None:
+        """A refused or aborted call is worth a line in the program's log; the arguments are named by fingerprint."""
+        fingerprint = record.arguments_hash[:19] if record is not None else "unknown"
+        logger.warning(
+            "%s %s (arguments %s), attempt %d, limit %d: %s",
+            "Aborted the run at" if trip.action is Action.ABORT else "Refused",
+            tool,
+            fingerprint,
+            trip.count,
+            trip.limit,
+            trip.mode,
+        )
+        if not self._advised:
+            self._advised = True
+            logger.info("To only watch and refuse nothing, set OTEL_PYTHON_LOOPGUARD_ACTION=observe.")

@@ -1,0 +1,115 @@
+"""Conversations that have a turn: where a user's word goes, and where an interrupted run goes on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from otel_loopguard.core.guard import Turn
+
+MOST = 10_000
+IDLE_SECONDS = 3600.0
+
+
+class _Entry:
+    __slots__ = ("running", "turn", "used", "words")
+
+    def __init__(self, turn: Turn, used: float) -> None:
+        self.turn = turn
+        self.used = used
+        self.running = 0
+        self.words: list[Word] = []
+
+
+class Word:
+    """Something a user said into a running turn. True if there was a turn that took it."""
+
+    __slots__ = ("returned", "taken", "text")
+
+    def __init__(self, text: str, *, taken: bool) -> None:
+        self.text = text
+        self.taken = taken
+        self.returned = not taken
+        """Whether the turn ended without a tool call that could have delivered it (known once the turn is over)."""
+
+    def __bool__(self) -> bool:
+        return self.taken
+
+    def __repr__(self) -> str:
+        return f"Word(taken={self.taken}, returned={self.returned})"
+
+
+class Conversations:
+    """The last turn of each conversation, the least recently used forgotten first."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def started(self, conversation_id: str, turn: Turn) -> Turn | None:
+        """A run of this turn has begun; returns the turn it takes the place of, if that one is over."""
+        with self._lock:
+            before = self._entries.pop(conversation_id, None)
+            entry = before if before is not None and before.turn is turn else _Entry(turn, self._clock())
+            entry.used = self._clock()
+            entry.running += 1
+            self._entries[conversation_id] = entry
+            if len(self._entries) > MOST:
+                self._entries.popitem(last=False)
+        return None if before is None or before.turn is turn or before.running else before.turn
+
+    def ended(self, conversation_id: str, turn: Turn) -> None:
+        """A run of this turn is over; the turn stays known, because an interrupted run may be resumed."""
+        with self._lock:
+            entry = self._entries.get(conversation_id)
+            if entry is not None and entry.turn is turn:
+                entry.running = max(0, entry.running - 1)
+
+    def forget(self, conversation_id: str, turn: Turn) -> list[Word]:
+        """The turn will not go on; returns what was said into it."""
+        with self._lock:
+            entry = self._entries.get(conversation_id)
+            if entry is None or entry.turn is not turn:
+                return []
+            del self._entries[conversation_id]
+            return entry.words
+
+    def last(self, conversation_id: str) -> Turn | None:
+        """The last turn of this conversation, unless it has been idle for an hour."""
+        with self._lock:
+            entry = self._entries.get(conversation_id)
+            if entry is None:
+                return None
+            now = self._clock()
+            if not entry.running and now - entry.used > IDLE_SECONDS:
+                del self._entries[conversation_id]
+                return None
+            entry.used = now
+            self._entries.move_to_end(conversation_id)
+            return entry.turn
+
+    def say(self, conversation_id: str, text: str, *, stop: bool) -> Word:
+        """Hand a user's word to the turn that runs for this conversation."""
+        with self._lock:
+            entry = self._entries.get(conversation_id)
+            if entry is None or not entry.running:
+                return Word(text, taken=False)
+            word = Word(text, taken=True)
+            entry.words.append(word)
+            turn = entry.turn
+        turn.say(text, stop=stop)
+        return word
+
+    def clear(self) -> None:
+        """Forget all, with a new lock: after a fork nobody holds the old one any more who could release it."""
+        self._lock = threading.Lock()
+        self._entries.clear()

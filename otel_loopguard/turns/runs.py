@@ -1,0 +1,124 @@
+"""What a run is part of: the turn it opens, goes on with, or belongs to."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, NamedTuple
+
+from .scope import Scope, current
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from otel_loopguard.core.guard import Guard, Turn
+
+    from .conversations import Conversations, Word
+
+logger = logging.getLogger("otel_loopguard")
+
+
+class RunInfo(NamedTuple):
+    """What a framework's arguments say of a run."""
+
+    conversation_id: str | None = None
+    agent_name: str | None = None
+    resumes: bool = False
+    """The run goes on with what an earlier one left unfinished: no new message of the user."""
+
+
+class OpenRun:
+    """A run between its start and its end."""
+
+    __slots__ = ("_first_call", "owned", "scope")
+
+    def __init__(self, scope: Scope, *, owned: bool) -> None:
+        self.scope = scope
+        self.owned = owned
+        """Whether the turn ends with this run; a nested run is part of somebody else's turn."""
+        self._first_call = scope.turn.calls
+
+    @property
+    def calls(self) -> int:
+        """How many calls were made in it."""
+        return self.scope.turn.calls - self._first_call
+
+
+class Runs:
+    """Opens and closes runs.
+
+    A run inside a tool call is a child turn: an agent used as a tool has a history of its own. Any other run inside
+    a run, such as a sub-graph, is the same turn. A resumed run goes on with its conversation's last turn.
+    """
+
+    def __init__(self, guard: Guard, conversations: Conversations, over: Callable[[int], None]) -> None:
+        self._guard = guard
+        self._conversations = conversations
+        self._over = over
+
+    def open(self, info: RunInfo, *, source: str = "run", turn_id: str | None = None) -> OpenRun:
+        """The run's scope, to be bound while its code runs."""
+        outer = current()
+        if outer is not None and not outer.strong:
+            outer = None  # a turn that was only guessed does not own a run that is known
+        conversation_id = info.conversation_id
+        if conversation_id is None and outer is not None:
+            conversation_id = outer.conversation_id
+        if outer is None or source == "explicit":
+            turn = self._turn(info, source, turn_id)
+            if outer is not None and outer.turn is turn:
+                return OpenRun(outer, owned=False)
+            if conversation_id is not None:
+                self._begin(conversation_id, turn)
+        elif outer.inside is not None:
+            turn = outer.turn.child(outer.inside)
+        else:
+            return OpenRun(outer.bounded(info.agent_name), owned=False)
+        return OpenRun(
+            Scope(
+                turn,
+                conversation_id=conversation_id,
+                agent_name=info.agent_name,
+                boundary=source == "run",
+            ),
+            owned=True,
+        )
+
+    def _turn(self, info: RunInfo, source: str, turn_id: str | None) -> Turn:
+        if info.resumes and info.conversation_id is not None:
+            last = self._conversations.last(info.conversation_id)
+            if last is not None:
+                return last
+        return self._guard.turn(turn_id, source=source)
+
+    def _begin(self, conversation_id: str, turn: Turn) -> None:
+        over = self._conversations.started(conversation_id, turn)
+        if over is not None:
+            over.close()
+
+    def close(self, run: OpenRun, *, unfinished: bool = False) -> list[str]:
+        """The run is over; returns the words of the user that nothing could deliver.
+
+        An unfinished run (interrupted, or failed) of a known conversation keeps its turn for the one that resumes it.
+        """
+        if not run.owned:
+            return []
+        self._over(run.calls)
+        conversation_id, turn = run.scope.conversation_id, run.scope.turn
+        if conversation_id is not None:
+            self._conversations.ended(conversation_id, turn)
+            if unfinished:
+                return []
+        words = self._conversations.forget(conversation_id, turn) if conversation_id is not None else []
+        left = turn.close()
+        _give_back(words, left)
+        return left
+
+
+def _give_back(words: list[Word], left: list[str]) -> None:
+    remaining = list(left)
+    for word in reversed(words):
+        if word.text in remaining:
+            remaining.remove(word.text)
+            word.returned = True
+    if left:
+        logger.info("A turn ended before %d word(s) of the user could be delivered; they were given back.", len(left))

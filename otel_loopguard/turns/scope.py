@@ -1,0 +1,93 @@
+"""The scope: which turn the running code belongs to, and which tool call it is inside of.
+
+One context variable carries both, so that a thread pool or a task needs to hand on one thing only. It is always
+set back to what it was by value, never by token: a generator may be closed from another context than it was started
+in, and a token refuses that.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from otel_loopguard.core.guard import Turn
+    from otel_loopguard.core.model import ToolCall
+
+
+class Scope:
+    """Where the running code stands. Never changed once made: other threads may hold it."""
+
+    __slots__ = ("agent_name", "boundary", "conversation_id", "inside", "strong", "turn")
+
+    def __init__(
+        self,
+        turn: Turn,
+        *,
+        conversation_id: str | None = None,
+        agent_name: str | None = None,
+        boundary: bool = False,
+        inside: ToolCall | None = None,
+        strong: bool = True,
+    ) -> None:
+        self.turn = turn
+        self.conversation_id = conversation_id
+        self.agent_name = agent_name
+        self.boundary = boundary
+        """Whether a run boundary of ours is further up, which turns an abort into a ``ToolLoopError``."""
+        self.inside = inside
+        """The tool call that is being run. Executors below it are layers of that call, not calls of their own."""
+        self.strong = strong
+        """Whether the turn is one message of a user for certain, and not only what a trace or a task suggests."""
+
+    def within(self, call: ToolCall) -> Scope:
+        """The scope of the code that runs this call."""
+        return Scope(
+            self.turn,
+            conversation_id=self.conversation_id,
+            agent_name=self.agent_name,
+            boundary=self.boundary,
+            inside=call,
+            strong=self.strong,
+        )
+
+    def bounded(self, agent_name: str | None) -> Scope:
+        """The scope of a run that belongs to the same turn."""
+        return Scope(
+            self.turn,
+            conversation_id=self.conversation_id,
+            agent_name=agent_name or self.agent_name,
+            boundary=True,
+            strong=self.strong,
+        )
+
+    def __repr__(self) -> str:
+        return f"Scope({self.turn.source} turn {self.turn.id}, inside={self.inside is not None})"
+
+
+_scope: ContextVar[Scope | None] = ContextVar("loopguard_scope", default=None)
+
+current = _scope.get
+
+
+def bind(scope: Scope | None) -> Scope | None:
+    """Make this the scope of the running code; returns what it was before, to be bound again afterwards."""
+    before = _scope.get()
+    _scope.set(scope)
+    return before
+
+
+class bound:  # noqa: N801 - reads as a word: ``with bound(scope):``
+    """The code in the block runs in this scope."""
+
+    __slots__ = ("_before", "_scope")
+
+    def __init__(self, scope: Scope | None) -> None:
+        self._scope = scope
+        self._before: Scope | None = None
+
+    def __enter__(self) -> None:
+        self._before = bind(self._scope)
+
+    def __exit__(self, *_: object) -> None:
+        _scope.set(self._before)

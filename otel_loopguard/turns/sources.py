@@ -1,0 +1,129 @@
+"""Which turn a call belongs to where nobody said so: thread id, agent span, trace, task."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+import weakref
+from typing import TYPE_CHECKING
+
+from opentelemetry import trace
+
+from .scope import Scope, current
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from otel_loopguard.core.guard import Guard, Turn
+
+    from .conversations import Conversations
+
+logger = logging.getLogger("otel_loopguard")
+
+TASK_IDLE_SECONDS = 600.0
+
+
+class Sources:
+    """Finds the turn of a call, strongest source first.
+
+    Turns that a trace or a task suggests are weak: a program that calls a tool in a loop is no agent. Under them
+    calls are only watched, unless the environment wants more.
+    """
+
+    def __init__(
+        self,
+        guard: Guard,
+        conversations: Conversations,
+        *,
+        agent_span: Callable[[], int | None],
+        enforce_weak: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._guard = guard
+        self._conversations = conversations
+        self._agent_span = agent_span
+        self._enforce_weak = enforce_weak
+        self._tasks = _Tasks(clock)
+        self._said = False
+
+    def find(self, conversation_id: str | None = None, agent_name: str | None = None) -> Scope:
+        """The scope of a call that is made here and now."""
+        scope = current()
+        if scope is not None and scope.inside is None:
+            return scope
+        if conversation_id is not None:
+            return Scope(self._of_thread(conversation_id), conversation_id=conversation_id, agent_name=agent_name)
+        agent = self._agent_span()
+        if agent is not None:
+            return Scope(self._guard.turn(f"agent-{agent:016x}", source="agent_span"), agent_name=agent_name)
+        return Scope(self._weak(), agent_name=agent_name, strong=False)
+
+    def _of_thread(self, conversation_id: str) -> Turn:
+        turn = self._conversations.last(conversation_id)
+        if turn is None:
+            turn = self._guard.turn(source="thread")
+            self._conversations.started(conversation_id, turn)
+            self._conversations.ended(conversation_id, turn)
+        return turn
+
+    def _weak(self) -> Turn:
+        self._advise()
+        context = trace.get_current_span().get_span_context()
+        if context.is_valid:
+            return self._guard.turn(f"trace-{context.trace_id:032x}", source="trace", enforced=self._enforce_weak)
+        known = self._tasks.turn_id()
+        turn = self._guard.turn(known, source="task", enforced=self._enforce_weak)
+        if known is None:
+            self._tasks.keep(turn.id)
+        return turn
+
+    def _advise(self) -> None:
+        if not self._said and not self._enforce_weak:
+            self._said = True
+            logger.info(
+                "Tool calls outside of any known agent run are only watched, never refused. To have them guarded, put "
+                "one message's work into `with otel_loopguard.turn(conversation_id=...):`, or set "
+                "OTEL_PYTHON_LOOPGUARD_ENFORCE_WITHOUT_TURN=true."
+            )
+
+    def clear(self) -> None:
+        """Forget the parent's tasks after a fork."""
+        self._tasks.clear()
+
+
+class _Tasks:
+    """The turn of each asyncio task, or of each thread where none runs; over after ten idle minutes."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._turns: weakref.WeakKeyDictionary[object, tuple[str, float]] = weakref.WeakKeyDictionary()
+
+    def turn_id(self) -> str | None:
+        """The id of the turn that runs here."""
+        key, now = _runner(), self._clock()
+        with self._lock:
+            found = self._turns.get(key)
+            if found is None or now - found[1] > TASK_IDLE_SECONDS:
+                return None
+            self._turns[key] = (found[0], now)
+            return found[0]
+
+    def keep(self, turn_id: str) -> None:
+        """Remember the turn that runs here."""
+        with self._lock:
+            self._turns[_runner()] = (turn_id, self._clock())
+
+    def clear(self) -> None:
+        self._lock = threading.Lock()
+        self._turns.clear()
+
+
+def _runner() -> object:
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        task = None
+    return task or threading.current_thread()
