@@ -34,7 +34,7 @@ class LoopGuardInstrumentor(BaseInstrumentor):  # type: ignore[misc]
     def _instrument(self, **kwargs: Any) -> None:
         """An exception from here would end all of a program's automatic instrumentation: none is let out."""
         options = {name: kwargs[name] for name in _OPTIONS if kwargs.get(name) is not None}
-        runtime = Runtime(**options)
+        runtime = kwargs.get("runtime") or Runtime(**options)
         current.put(runtime)
         with runtime.shield("instrument"):
             if self._patches is None:

@@ -99,8 +99,15 @@ class Runtime:
 
     def retire(self) -> None:
         """Stop judging. A processor cannot be taken from its provider; it stays there and does nothing."""
+        self._enable(on=False)
+
+    def revive(self) -> None:
+        """Judge again."""
+        self._enable(on=True)
+
+    def _enable(self, *, on: bool) -> None:
         for processor in self._processors:
-            processor.enabled = False
+            processor.enabled = on
 
     def after_fork(self) -> None:
         """In the child: no lock, turn or span of the parent lives on."""
@@ -160,6 +167,8 @@ class _Current:
             self._own = None
         if before is not None:
             before.retire()
+        if runtime is not None:
+            runtime.revive()
 
 
 class _Forks:

@@ -1,0 +1,27 @@
+"""The test kit: prove that the guard leaves your agent alone, and that it stops the loop you fear.
+
+>>> from otel_loopguard.testing import ScriptedAgent, assert_no_trip, assert_trips, guarded
+
+``guarded()`` switches the guard on for a block, with providers of its own, and records what it saw.
+"""
+
+from __future__ import annotations
+
+from .agent import Ask, ScriptedAgent, Transcript
+from .recording import Recording, SeenTrip, assert_no_trip, assert_trips, guarded
+from .scenarios import SCENARIOS, Driver, Scenario, Toolbox
+
+__all__ = [
+    "SCENARIOS",
+    "Ask",
+    "Driver",
+    "Recording",
+    "Scenario",
+    "ScriptedAgent",
+    "SeenTrip",
+    "Toolbox",
+    "Transcript",
+    "assert_no_trip",
+    "assert_trips",
+    "guarded",
+]

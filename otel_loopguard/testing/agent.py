@@ -1,0 +1,99 @@
+"""A scripted agent: a model that is a list of tool calls, and the loop around it. No framework, no network."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from otel_loopguard.errors import ToolLoopError
+from otel_loopguard.instrumentation.functions import call
+from otel_loopguard.instrumentation.user import turn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+
+class Ask(NamedTuple):
+    """One tool call that the model makes."""
+
+    tool: str
+    arguments: dict[str, Any]
+
+
+class Transcript:
+    """What happened, from the model's point of view."""
+
+    def __init__(self) -> None:
+        self.asked: list[Ask] = []
+        self.read: list[str] = []
+        """The text of each tool result, as the model's next request had it."""
+        self.error: BaseException | None = None
+        """What ended the run, if it did not end by itself."""
+
+    @property
+    def refused(self) -> list[int]:
+        """The positions, from 0, of the results that are refusals."""
+        return [position for position, text in enumerate(self.read) if "tool_loop_detected" in text]
+
+
+Script = Callable[[Transcript], "Ask | tuple[str, dict[str, Any]] | None"]
+
+
+class ScriptedAgent:
+    """Makes the calls of its script one after the other, each guarded as ``loopguard.call`` guards it.
+
+    The script is a list of calls, or a function of what happened so far that returns the next call or None.
+    """
+
+    def __init__(
+        self,
+        tools: Mapping[str, Callable[..., Any]],
+        script: Iterable[tuple[str, dict[str, Any]]] | Script,
+        *,
+        conversation_id: str | None = None,
+        most: int = 1_000,
+    ) -> None:
+        self._tools = tools
+        self._script = script
+        self._conversation_id = conversation_id
+        self._most = most
+
+    def run(self) -> Transcript:
+        """One turn."""
+        transcript = Transcript()
+        with turn(self._conversation_id):
+            try:
+                for ask in self._asks(transcript):
+                    transcript.read.append(str(self._call(ask)))
+            except ToolLoopError as error:
+                transcript.error = error
+        return transcript
+
+    async def arun(self) -> Transcript:
+        """One turn, whose tools may be async."""
+        transcript = Transcript()
+        with turn(self._conversation_id):
+            try:
+                for ask in self._asks(transcript):
+                    result = self._call(ask)
+                    transcript.read.append(str(await result if inspect.isawaitable(result) else result))
+            except ToolLoopError as error:
+                transcript.error = error
+        return transcript
+
+    def _call(self, ask: Ask) -> Any:
+        return call(ask.tool, ask.arguments, self._tools.get(ask.tool), known_tools=self._tools)
+
+    def _asks(self, transcript: Transcript) -> Iterator[Ask]:
+        if callable(self._script):
+            script: Script = self._script
+            following = iter(lambda: script(transcript), None)
+        else:
+            following = iter(self._script)
+        for number, ask in enumerate(following):
+            if number >= self._most:
+                raise AssertionError(f"the script made more than {self._most} calls")
+            if ask is not None:
+                transcript.asked.append(Ask(*ask))
+                yield transcript.asked[-1]

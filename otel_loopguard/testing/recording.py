@@ -1,0 +1,167 @@
+"""What the guard saw in a block of code, and what a test wants to say of it."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from otel_loopguard.instrumentation.instrumentor import LoopGuardInstrumentor
+from otel_loopguard.instrumentation.runtime import Runtime, current
+from otel_loopguard.telemetry import semconv
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.sdk.trace.sampling import Sampler
+
+    from otel_loopguard.core.policy import Policy
+    from otel_loopguard.telemetry.settings import Settings
+
+
+class SeenTrip(NamedTuple):
+    """One ``tool_loop_detected`` event."""
+
+    mode: str
+    verdict: str
+    action: str
+    tool: str
+    count: int
+    limit: int
+
+
+class Recording:
+    """Everything that was exported while the guard was on."""
+
+    def __init__(self, sampler: Sampler | None = None) -> None:
+        self._spans = InMemorySpanExporter()
+        self.tracer_provider = TracerProvider(sampler=sampler) if sampler is not None else TracerProvider()
+        self.tracer_provider.add_span_processor(SimpleSpanProcessor(self._spans))
+        self._metrics = InMemoryMetricReader()
+        self.meter_provider = MeterProvider([self._metrics])
+        self._logs = InMemoryLogRecordExporter()
+        self.logger_provider = LoggerProvider()
+        self.logger_provider.add_log_record_processor(SimpleLogRecordProcessor(self._logs))
+        self.runtime: Runtime | None = None
+
+    @property
+    def spans(self) -> list[ReadableSpan]:
+        """The finished spans of tool calls, in the order in which they were started."""
+        ours = [
+            span
+            for span in self._spans.get_finished_spans()
+            if span.instrumentation_scope is not None and span.instrumentation_scope.name == semconv.SCOPE
+        ]
+        return sorted(ours, key=lambda span: span.start_time or 0)
+
+    @property
+    def logs(self) -> list[Any]:
+        """The log records, where the settings ask for log events."""
+        return [item.log_record for item in self._logs.get_finished_logs()]
+
+    @property
+    def outcomes(self) -> list[str]:
+        """How each call ended: executed, nudged, reused, blocked, aborted, failed, cancelled."""
+        return [str((span.attributes or {}).get(semconv.OUTCOME)) for span in self.spans]
+
+    @property
+    def trips(self) -> list[SeenTrip]:
+        """The loops that were seen, in order."""
+        return [
+            _seen(event.attributes or {})
+            for span in self.spans
+            for event in span.events
+            if event.name == semconv.EVENT_TRIP
+        ]
+
+    def counted(self, metric: str, **attributes: str) -> float:
+        """The sum of a counter, or a histogram's count, over all series with these attributes (dots as ``__``)."""
+        wanted = {name.replace("__", "."): value for name, value in attributes.items()}
+        return sum(
+            getattr(point, "value", getattr(point, "count", 0))
+            for point in self.points(metric)
+            if all(point.attributes.get(name) == value for name, value in wanted.items())
+        )
+
+    def points(self, metric: str) -> list[Any]:
+        """All data points of a metric of ours."""
+        data = self._metrics.get_metrics_data()
+        return [
+            point
+            for resource in (data.resource_metrics if data is not None else ())
+            for scope in resource.scope_metrics
+            for one in scope.metrics
+            if one.name == metric
+            for point in one.data.data_points
+        ]
+
+
+def _seen(attributes: Any) -> SeenTrip:
+    return SeenTrip(
+        mode=attributes[semconv.MODE],
+        verdict=attributes[semconv.VERDICT],
+        action=attributes[semconv.ACTION],
+        tool=attributes[semconv.TOOL_NAME],
+        count=attributes[semconv.COUNT],
+        limit=attributes[semconv.LIMIT],
+    )
+
+
+@contextmanager
+def guarded(
+    policy: Policy | None = None, *, settings: Settings | None = None, sampler: Sampler | None = None
+) -> Iterator[Recording]:
+    """The guard is on in this block, with this policy, and what it sees is recorded.
+
+    A guard that is on already steps back for the block.
+    """
+    recording = Recording(sampler)
+    before = current.instrumented
+    recording.runtime = Runtime(
+        policy,
+        settings=settings,
+        tracer_provider=recording.tracer_provider,
+        meter_provider=recording.meter_provider,
+        logger_provider=recording.logger_provider,
+    )
+    instrumentor = LoopGuardInstrumentor()
+    if before is None:
+        instrumentor.instrument(runtime=recording.runtime)
+    else:
+        current.put(recording.runtime)
+    try:
+        yield recording
+    finally:
+        if before is None:
+            instrumentor.uninstrument()
+        else:
+            current.put(before)
+
+
+def assert_trips(
+    recording: Recording, mode: str, *, action: str | None = None, tool: str | None = None, times: int | None = None
+) -> list[SeenTrip]:
+    """The guard saw a loop of this mode; returns the trips that fit."""
+    fitting = [
+        trip
+        for trip in recording.trips
+        if trip.mode == mode and action in (None, trip.action) and tool in (None, trip.tool)
+    ]
+    if not fitting or (times is not None and len(fitting) != times):
+        wanted = f"{times if times is not None else 'at least one'} x {mode}"
+        raise AssertionError(f"expected {wanted} (action={action}, tool={tool}); seen: {recording.trips or 'no trip'}")
+    return fitting
+
+
+def assert_no_trip(recording: Recording) -> None:
+    """The guard saw no loop: this is how an agent that works must look."""
+    if recording.trips:
+        raise AssertionError(f"expected no trip; seen: {recording.trips}")

@@ -1,0 +1,167 @@
+"""What must be true of every framework, as a table: a new framework's test file supplies a driver, and little else."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+
+from otel_loopguard.core.model import Action
+from otel_loopguard.core.policy import Policy
+from otel_loopguard.errors import ToolLoopError
+from otel_loopguard.telemetry import semconv
+
+from .agent import Ask, Transcript
+from .recording import Recording, assert_no_trip, assert_trips, guarded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from opentelemetry.sdk.trace.sampling import Sampler
+
+MADE_UP = "made_up_tool"
+
+
+class Toolbox:
+    """Two tools that count how often they ran; slow ones, where calls are to overlap."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self._seconds = seconds
+        self.ran: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def functions(self) -> Mapping[str, Callable[..., Any]]:
+        """Typed and documented, as frameworks want them."""
+
+        def read_file(path: str) -> str:
+            """Read a file."""
+            self._count("read_file")
+            return f"the text of {path}"
+
+        def list_folder(path: str) -> str:
+            """List a folder."""
+            self._count("list_folder")
+            return f"one.txt and two.txt are in {path}"
+
+        return {"read_file": read_file, "list_folder": list_folder}
+
+    def _count(self, name: str) -> None:
+        with self._lock:
+            self.ran[name] += 1
+        time.sleep(self._seconds)
+
+
+class Driver(Protocol):
+    """Runs a framework's agent with these tools, whose scripted model makes these calls, a list for each step."""
+
+    def __call__(self, tools: Mapping[str, Callable[..., Any]], steps: Sequence[Sequence[Ask]]) -> Transcript:
+        """One run; the transcript holds what the model read, and what ended the run if it did not end by itself."""
+        ...
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A script, and what must come of it."""
+
+    name: str
+    steps: tuple[tuple[Ask, ...], ...]
+    check: Callable[[Transcript, Recording, Toolbox], None]
+    policy: Policy | None = None
+    sampler: Sampler | None = None
+    seconds: float = 0.0
+
+    def run(self, driver: Driver) -> None:
+        """Run the script with this driver and check what came of it."""
+        toolbox = Toolbox(self.seconds)
+        with guarded(self.policy, sampler=self.sampler) as recording:
+            transcript = driver(toolbox.functions(), self.steps)
+            self.check(transcript, recording, toolbox)
+        assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0, "a fault of otel_loopguard itself"  # noqa: S101
+
+
+def _same(times: int, tool: str = "read_file", path: str = "a.txt") -> tuple[tuple[Ask, ...], ...]:
+    return tuple((Ask(tool, {"path": path}),) for _ in range(times))
+
+
+def _expect(what: str, found: Any, expected: Any) -> None:
+    if found != expected:
+        raise AssertionError(f"{what}: expected {expected!r}, found {found!r}")
+
+
+def _stuck(transcript: Transcript, recording: Recording, toolbox: Toolbox) -> None:
+    _expect("what ended the run", transcript.error, None)
+    _expect("runs of the tool", toolbox.ran["read_file"], 2)
+    _expect("refusals that the model reads", transcript.refused, [2, 3, 4])
+    _expect("outcomes", recording.outcomes, ["executed", "nudged", "blocked", "blocked", "blocked"])
+    assert_trips(recording, "generic_repeat", action="block", tool="read_file", times=3)
+    _expect("calls counted", recording.counted(semconv.METRIC_TOOL_CALLS), 5)
+    if "the text of a.txt" not in transcript.read[1] or transcript.read[1] == transcript.read[0]:
+        raise AssertionError(f"no sentence was added to the second result: {transcript.read[1]!r}")
+
+
+def _working(transcript: Transcript, recording: Recording, toolbox: Toolbox) -> None:
+    _expect("what ended the run", transcript.error, None)
+    _expect("results", transcript.read, [f"the text of {number}.txt" for number in range(6)])
+    _expect("runs of the tool", toolbox.ran["read_file"], 6)
+    assert_no_trip(recording)
+
+
+def _two_laps(transcript: Transcript, recording: Recording, toolbox: Toolbox) -> None:
+    _expect("runs", sum(toolbox.ran.values()), 4)
+    _expect("refusals that the model reads", transcript.refused, [4, 5])
+    assert_trips(recording, "ping_pong", action="block")
+
+
+def _made_up(transcript: Transcript, recording: Recording, toolbox: Toolbox) -> None:
+    _expect("runs", sum(toolbox.ran.values()), 0)
+    _expect("refusals that the model reads", transcript.refused, [2, 3])
+    _expect("names of the spans", {span.name for span in recording.spans}, {"execute_tool _unknown"})
+    assert_trips(recording, "unknown_tool_repeat", action="block", tool="_unknown", times=2)
+
+
+def _aborted(transcript: Transcript, recording: Recording, toolbox: Toolbox) -> None:
+    if not isinstance(transcript.error, ToolLoopError):
+        raise AssertionError(  # noqa: TRY004 - a test failed, no type of an argument is wrong
+            f"the run was to end with ToolLoopError, and not with {transcript.error!r}"
+        )
+    _expect("the error's tool", transcript.error.tool_name, "read_file")
+    _expect("the error's mode", transcript.error.mode, "generic_repeat")
+    _expect("runs of the tool", toolbox.ran["read_file"], 2)
+    _expect("outcomes", recording.outcomes[2:], ["blocked", "aborted"])
+    _expect("turns left in memory", recording.runtime.guard.live if recording.runtime else None, 0)
+
+
+def _watched(transcript: Transcript, recording: Recording, toolbox: Toolbox) -> None:
+    _expect("runs of the tool", toolbox.ran["read_file"], 5)
+    _expect("results", set(transcript.read), {"the text of a.txt"})
+    _expect("outcomes", set(recording.outcomes), {"executed"})
+    assert_trips(recording, "generic_repeat", action="observe")
+
+
+def _unsampled(transcript: Transcript, recording: Recording, toolbox: Toolbox) -> None:
+    _expect("runs of the tool", toolbox.ran["read_file"], 2)
+    _expect("refusals that the model reads", transcript.refused, [2, 3, 4])
+    _expect("spans", recording.spans, [])
+    _expect("trips counted", recording.counted(semconv.METRIC_TRIPS, loopguard__action="block"), 3)
+
+
+def _parallel(transcript: Transcript, recording: Recording, toolbox: Toolbox) -> None:
+    _expect("what ended the run", transcript.error, None)
+    _expect("runs of the tool", toolbox.ran["read_file"], 4)
+    assert_no_trip(recording)
+
+
+SCENARIOS = (
+    Scenario("stuck", _same(5), _stuck),
+    Scenario("working", tuple((Ask("read_file", {"path": f"{number}.txt"}),) for number in range(6)), _working),
+    Scenario("ping_pong", (*_same(1, "list_folder"), *_same(1)) * 3, _two_laps),
+    Scenario("unknown_tool", _same(4, MADE_UP), _made_up),
+    Scenario("abort", _same(8), _aborted, policy=Policy(abort_after=1)),
+    Scenario("observe", _same(5), _watched, policy=Policy(action=Action.OBSERVE)),
+    Scenario("unsampled", _same(5), _unsampled, sampler=ALWAYS_OFF),
+    Scenario("parallel", ((Ask("read_file", {"path": "a.txt"}),) * 4,), _parallel, seconds=0.05),
+)
