@@ -1,0 +1,221 @@
+"""What the reference sees of a value: canonical text, masks, shapes. Slow, without hashes or bounds."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+HOLE = "\x00"
+VIEW = 8192
+HALF = VIEW // 2
+
+_DATE = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"
+_HTTP_DATE = (
+    r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) \d{4} "
+    r"\d\d:\d\d:\d\d(?: GMT| [+-]\d{4})?"
+)
+_UUID = r"(?<![0-9A-Za-z])[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}(?![0-9A-Za-z])"
+_HEX = r"(?<![0-9A-Za-z])(?:0x)?(?=[0-9a-fA-F]*[0-9])(?=[0-9a-fA-F]*[a-fA-F])[0-9a-fA-F]{7,}(?![0-9A-Za-z])"
+_LONG = r"(?<![0-9.])\d{10,}(?:\.\d+)?(?![0-9])"
+VOLATILE = re.compile("|".join((_DATE, _HTTP_DATE, _UUID, _HEX, _LONG)))
+DURATION = re.compile(r"(?<![\w.])\d+(?:\.\d+)?\s?(?:ns|us|µs|ms|s|secs?|seconds?|mins?|minutes?|hours?)(?!\w)")
+NAMED_DURATION = re.compile(
+    r"(?<![A-Za-z])((?:latency|duration|elapsed|took)[\w ]{0,12}[:=]?\s?)\d+(?:\.\d+)?", re.IGNORECASE
+)
+DURATION_WORDS = {"latency", "duration", "elapsed", "took"}
+NUMBERED_WORD = re.compile(r"\w*\d\w*(?:[.:/-]\w*\d\w*)*")
+NUMBER = re.compile(r"\d+(?:\.\d+)?")
+
+
+def words(name: str) -> list[str]:
+    """A name's words in lower case."""
+    spaced = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name)
+    spaced = re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1 \2", spaced)
+    return [word.lower() for word in re.split(r"[^A-Za-z0-9]+", spaced) if word]
+
+
+def number(value: float) -> str:
+    """1 and 1.0 are one number."""
+    if isinstance(value, float) and value == value and abs(value) != float("inf") and value == int(value):  # noqa: PLR0124
+        return str(int(value))
+    return repr(value)
+
+
+def canonical(value: Any) -> str:
+    """Plain text of a value: keys sorted at every depth, 1 = 1.0, True is no 1."""
+    if isinstance(value, bool) or value is None:
+        return json.dumps(value)
+    if isinstance(value, str):
+        return json.dumps(value)
+    return number(value) if isinstance(value, (int, float)) else _composite(value)
+
+
+def _composite(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ",".join(sorted(f"{canonical(str(k))}:{canonical(v)}" for k, v in value.items())) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ",".join(canonical(item) for item in value) + "]"
+    if isinstance(value, (set, frozenset)):
+        return "<" + ",".join(sorted(canonical(item) for item in value)) + ">"
+    return f"{type(value).__name__}:{value!r}"
+
+
+def parsed(text: str) -> Any:
+    """The object a text stands for: JSON or a Python literal of a dict or list; else the text."""
+    stripped = text.strip()
+    if stripped[:1] not in ("{", "["):
+        return text
+    for read in (json.loads, ast.literal_eval):
+        try:
+            value = read(stripped)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+        if isinstance(value, (dict, list)):
+            return value
+    return text
+
+
+def fold(value: Any, key: str = "") -> Any:
+    """Blanks at the ends of single-line strings away, runs of them one; in ``sql`` and ``query`` line breaks too."""
+    if isinstance(value, dict):
+        return {k: fold(v, str(k)) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [fold(item, key) for item in value]
+    if isinstance(value, str):
+        if key in ("sql", "query"):
+            return re.sub(r"[ \t\r\n]+", " ", value).strip(" ")
+        if "\n" not in value and "\r" not in value:
+            return re.sub(r"[ \t]+", " ", value).strip(" ")
+    return value
+
+
+def arguments_text(arguments: Any, *, loose: bool) -> str:
+    """The arguments as they are compared."""
+    value = parsed(arguments) if isinstance(arguments, str) else arguments
+    return canonical(fold(value) if loose else value)
+
+
+def unwrapped(result: Any) -> Any:
+    """A result as the model reads it: the text inside MCP's content, else the result itself."""
+    if isinstance(result, dict) and isinstance(result.get("content"), list):
+        items = result["content"]
+        texts = [i.get("text") for i in items if isinstance(i, dict) and i.get("type") == "text"]
+        if items and len(texts) == len(items) and all(isinstance(text, str) for text in texts):
+            return "\n".join(texts)
+    return result
+
+
+def result_text(result: Any) -> str:
+    """A result's bytes."""
+    inner = unwrapped(result)
+    return inner if isinstance(inner, str) else canonical(inner)
+
+
+@dataclass(frozen=True)
+class View:
+    """A result with its volatile parts masked."""
+
+    text: str
+    has_values: bool
+    outside: str = ""
+
+
+@functools.cache
+def view(text: str, *, masked: bool, durations: bool, volatile: frozenset[str]) -> View:
+    """The masked text of a result; ``durations`` masks what ``3.2s`` stands for too."""
+    outside = ""
+    value: Any = text
+    if len(text) > VIEW:
+        outside, value = text[HALF:-HALF], text[:HALF] + text[-HALF:]
+    else:
+        value = parsed(text)
+    if isinstance(value, str):
+        hidden = _mask_text(value, durations) if masked else value
+        return View(hidden, bool(re.search(r"\w", hidden)), outside)
+    found: list[bool] = []
+    shown = _mask_json(value, masked, durations, volatile, found)
+    return View(canonical(shown), any(found), outside)
+
+
+def _mask_text(text: str, durations: bool) -> str:
+    hidden = NAMED_DURATION.sub(rf"\1{HOLE}", VOLATILE.sub(HOLE, text))
+    return DURATION.sub(HOLE, hidden) if durations else hidden
+
+
+def _mask_json(value: Any, masked: bool, durations: bool, volatile: frozenset[str], found: list[bool]) -> Any:
+    """The value with masks; ``found`` learns of every leaf whether something of it is left to see."""
+    if isinstance(value, dict) and value:
+        out = {}
+        for key, item in value.items():
+            if str(key) in volatile or (masked and DURATION_WORDS & set(words(str(key)))):
+                out[key] = HOLE
+            else:
+                out[key] = _mask_json(item, masked, durations, volatile, found)
+        return out
+    if isinstance(value, (list, tuple)) and value:
+        return [_mask_json(item, masked, durations, volatile, found) for item in value]
+    if isinstance(value, str):
+        inner = parsed(value)
+        if not isinstance(inner, str):
+            return _mask_json(inner, masked, durations, volatile, found)
+        hidden = _mask_text(value, durations) if masked else value
+        found.append(not value or bool(re.search(r"\w", hidden)))
+        return hidden
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and masked:
+        hidden = VOLATILE.sub(HOLE, number(value))
+        found.append(hidden != HOLE)
+        return hidden if HOLE in hidden else value
+    found.append(True)
+    return value
+
+
+def shape(text: str) -> str:
+    """A text without any word that has a digit in it."""
+    return " ".join(NUMBERED_WORD.sub("", text.replace(HOLE, "")).split())
+
+
+def numbers(text: str) -> list[float]:
+    """The numbers of a text in their order."""
+    return [float(found) for found in NUMBER.findall(text)]
+
+
+def leaves(value: Any) -> list[str]:
+    """All plain values of the arguments as text."""
+    if isinstance(value, str):
+        inner = parsed(value)
+        return [value] if isinstance(inner, str) else [value, *leaves(inner)]
+    if isinstance(value, dict):
+        return [leaf for item in value.values() for leaf in leaves(item)]
+    if isinstance(value, (list, tuple)):
+        return [leaf for item in value for leaf in leaves(item)]
+    return [] if value is None or isinstance(value, bool) else [str(value)]
+
+
+def error_shape(text: str, arguments: Any) -> str:
+    """An error with digits, quoted text and the call's own arguments masked."""
+    for leaf in sorted(set(leaves(arguments)), key=len, reverse=True):
+        if leaf.strip():
+            text = re.sub(rf"(?<!\w){re.escape(leaf.strip())}(?!\w)", HOLE, text)
+    text = re.sub(r"'[^'\n]*'|\"[^\"\n]*\"|`[^`\n]*`", HOLE, text)
+    return re.sub(r"\d+", HOLE, text)
+
+
+TRANSIENT = re.compile(
+    r"\b(?:http(?:/[\d.]+)?|status|code|error)(?:[ _-]?code)?[\s:=\"'(]{1,4}(?:429|5\d\d)\b"
+    r"|too many requests|\b5\d\d (?:internal )?server error|service unavailable|bad gateway|gateway time-?out"
+    r"|time[d -]{0,2}out|timeouterror"
+    r"|connection (?:was )?(?:refused|reset)|connection(?:refused|reset)|econnre(?:fused|set)|overloaded",
+    re.IGNORECASE,
+)
+PENDING = re.compile(
+    r"\b(?:pending|queued|running|in[ _-]progress|not[ _-]ready)\b|(?<![\d.])\d{1,2}(?:\.\d+)? ?%", re.IGNORECASE
+)
+
+
+def says_pending(text: str) -> bool:
+    """Whether a short result says that something is still going on."""
+    return len(text) <= 2000 and bool(PENDING.search(text))

@@ -1,0 +1,40 @@
+"""Runs traces against a turn and tells what became of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tests.core.judges.corpus import REFUSALS, Clock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.core.judges.corpus import Judged
+    from tests.core.judges.traces import Trace
+
+
+@dataclass
+class Course:
+    """What became of a trace: (step, mode) of every refusal and nudge."""
+
+    refused: list[tuple[int, str]] = field(default_factory=list)
+    nudged: list[tuple[int, str]] = field(default_factory=list)
+    aborted: bool = False
+
+
+def run(trace: Trace, new_turn: Callable[[Trace, Callable[[], float]], Judged]) -> Course:
+    """The agent makes every call of the trace, whatever it is told."""
+    clock, course = Clock(), Course()
+    turn = new_turn(trace, clock)
+    for index, step in enumerate(trace.steps):
+        clock.now += step.passed
+        told = turn.begin(step.call)
+        if told and told[1] in REFUSALS:
+            course.refused.append((index, told[0]))
+            course.aborted = course.aborted or told[1] == "abort"
+            continue
+        told = turn.end(step.call, step.outcome)
+        if told:
+            course.nudged.append((index, told[0]))
+    return course
