@@ -31,8 +31,10 @@ INTERNAL_ERRORS: Final = _counter(semconv.METRIC_INTERNAL_ERRORS)
 
 # --- what the collector makes of trip events and says of itself ------------------------------------------------------
 TRIP_EVENTS: Final = "loopguard_trip_events_total"
+RECEIVED_SPANS: Final = "otelcol_receiver_accepted_spans"
 REFUSED_SPANS: Final = "otelcol_receiver_refused_spans"
-FAILED_SPANS: Final = "otelcol_exporter_send_failed_spans"
+UNDECIDED_TRACES: Final = "otelcol_processor_tail_sampling_sampling_traces_on_memory"
+SENT_SPANS: Final = "otelcol_exporter_sent_spans"
 QUEUE_SIZE: Final = "otelcol_exporter_queue_size"
 UP: Final = "up"
 COLLECTOR_JOB: Final = "loopguard"

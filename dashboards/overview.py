@@ -222,8 +222,22 @@ def _health() -> list[Builder[Panel]]:
         ),
         over_time(
             "Collector",
-            "Spans the collector refused (memory) or could not deliver in 5 minutes, and what waits in its queues.",
+            "Spans in 5 minutes; refused are those that found no memory, and came again. Traces wait for a decision "
+            "until their root has ended.",
             queries.COLLECTOR,
-            empty="Nothing refused and nothing queued, or the collector's own metrics are not scraped",
+            empty="The collector's own metrics are not scraped",
         ).links([runbook("collector-down")]),
+        over_time(
+            "Written and delivered",
+            "Spans in 5 minutes, by where they went.",
+            {"{{exporter}}": queries.DELIVERED},
+            empty="The collector's own metrics are not scraped",
+        ),
+        over_time(
+            "Waiting for the trace back end",
+            "What the queue on disk holds. It grows while the back end is away, and nothing is lost until it is full.",
+            {"{{exporter}}": queries.QUEUED},
+            unit="bytes",
+            empty="No trace back end: the collector runs without collector-config-tempo.yaml",
+        ),
     ]

@@ -68,10 +68,12 @@ TRIPS_BY_SOURCE: Final = {
     "from span events": total("", grown(select(names.TRIP_EVENTS, _JOB), WINDOW)),
 }
 COLLECTOR: Final = {
+    "spans received": f"sum(increase({names.RECEIVED_SPANS}[{WINDOW}]))",
     "spans refused": f"sum(increase({names.REFUSED_SPANS}[{WINDOW}]))",
-    "spans not delivered": f"sum(increase({names.FAILED_SPANS}[{WINDOW}]))",
-    "waiting in queues": f"sum({names.QUEUE_SIZE})",
+    "traces waiting for a decision": f"sum({names.UNDECIDED_TRACES})",
 }
+DELIVERED: Final = f"sum by (exporter) (increase({names.SENT_SPANS}[{WINDOW}]))"
+QUEUED: Final = f"sum by (exporter) ({names.QUEUE_SIZE})"
 
 # --- traces, in TraceQL: between backticks a regular expression needs no second escaping ---------------------------
 TRIPPED_SPANS: Final = (

@@ -1,11 +1,12 @@
 """The running stack, as fixtures.
 
-``stack`` is one collector and one Prometheus for all tests that do no harm to them; each test there is a service with a
-name of its own. Tests that stop, starve or configure a program make their own with ``make_collector``.
+``stack`` is one collector, one Prometheus and one trace back end for all tests that do no harm to them; each test there
+is a service with a name of its own. Tests that stop, starve or configure a program make their own.
 """
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from .harness.application import Application
 from .harness.collector import Collector
 from .harness.prometheus import Prometheus
+from .harness.tempo import Tempo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,56 +24,52 @@ if TYPE_CHECKING:
 class Stack(NamedTuple):
     """What runs."""
 
+    tempo: Tempo
     collector: Collector
     prometheus: Prometheus
 
 
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """One collector and one Prometheus that scrapes it."""
+    """One collector, one Prometheus that scrapes it, one back end that gets its traces."""
     folder = tmp_path_factory.mktemp("stack")
-    collector = Collector(folder)
-    prometheus = Prometheus(folder, collector)
-    running = Stack(collector, prometheus)
-    try:
-        for program in running:
-            program.start()
-        for program in running:
-            program.wait_ready()
+    tempo = Tempo()
+    collector = Collector(folder, tempo=True, **tempo.settings)
+    running = Stack(tempo, collector, Prometheus(folder, collector))
+    with ExitStack() as stopping:
+        for each in running:
+            stopping.callback(each.stop)
+            each.start()
+        collector.wait_ready()
+        running.prometheus.wait_ready()
         yield running
-    finally:
-        for program in running:
-            program.stop()
 
 
 @pytest.fixture
 def make_collector(tmp_path: Path) -> Iterator[Callable[..., Collector]]:
-    """Starts a collector with settings of its own."""
-    started: list[Collector] = []
+    """Starts collectors with settings of their own."""
+    with ExitStack() as stopping:
 
-    def make(*, tempo: bool = False, **settings: str) -> Collector:
-        folder = tmp_path / str(len(started))
-        folder.mkdir()
-        collector = Collector(folder, tempo=tempo, **settings)
-        started.append(collector)
-        collector.start()
-        collector.wait_ready()
-        return collector
+        def make(*, tempo: bool = False, **settings: str) -> Collector:
+            folder = tmp_path / f"collector-{len(list(tmp_path.iterdir()))}"
+            folder.mkdir()
+            collector = Collector(folder, tempo=tempo, **settings)
+            stopping.callback(collector.stop)
+            collector.start()
+            collector.wait_ready()
+            return collector
 
-    yield make
-    for each in started:
-        each.stop()
+        yield make
 
 
 @pytest.fixture
 def make_application() -> Iterator[Callable[..., Application]]:
     """Starts applications that export to a collector."""
-    started: list[Application] = []
+    with ExitStack() as stopping:
 
-    def make(collector: Collector, service: str = "agent", **settings: object) -> Application:
-        started.append(Application(collector, service, **settings))  # type: ignore[arg-type]
-        return started[-1]
+        def make(collector: Collector, service: str = "agent", **settings: object) -> Application:
+            application = Application(collector, service, **settings)  # type: ignore[arg-type]
+            stopping.callback(application.close)
+            return application
 
-    yield make
-    for each in started:
-        each.close()
+        yield make

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
+
+from dashboards.promql import grown, total
 
 from .harness.process import wait_until
 
@@ -13,6 +17,7 @@ if TYPE_CHECKING:
 
     from .conftest import Stack
     from .harness.application import Application
+    from .harness.collector import Collector
 
 MODES = ("generic_repeat", "ping_pong", "cycle")
 
@@ -21,16 +26,103 @@ def expect_trips(stack: Stack, job: str, *applications: Application) -> None:
     """Wait until Prometheus shows all trips of a service by mode, from metrics and from span events."""
     made = sum((each.trips for each in applications), Counter())
     for metric in ("loopguard_trips_total", "loopguard_trip_events_total"):
-        selected = f'{metric}{{job="{job}"}}'
-        seen = partial(stack.prometheus.by, "loopguard_mode", selected)
-        wait_until(f"{selected} shows {made}, now {seen()}", lambda: seen() == made)  # noqa: B023
+        seen = partial(stack.prometheus.by, "loopguard_mode", f'{metric}{{job="{job}"}}')
+        wait_until(f"{metric} of {job} shows {made}", partial(equals, seen, made))
+        # Nothing is counted late, either.
+        assert seen() == made
 
 
-def test_metrics_and_events_count_every_trip(stack: Stack, make_application: Callable[..., Application]) -> None:
-    """Both ways give what the application made, by mode."""
+def equals(answer: Callable[[], object], expected: object) -> bool:
+    return answer() == expected
+
+
+def test_every_trip_is_counted_by_mode(stack: Stack, make_application: Callable[..., Application]) -> None:
+    """Both ways give what the application made."""
     agent = make_application(stack.collector, "counted")
     for number in range(60):
         agent.turn(*([MODES[number % 3]] if number % 2 else []))
     agent.flush()
 
     expect_trips(stack, "counted", agent)
+
+
+def test_four_instances_at_once_are_counted_together(
+    stack: Stack, make_application: Callable[..., Application]
+) -> None:
+    """Four processes of one service, two over gRPC and two over HTTP, send at the same time: no trip is lost."""
+    agents = [make_application(stack.collector, "crowd", protocol=protocol) for protocol in ("grpc", "http") * 2]
+
+    def work(agent: Application) -> None:
+        for number in range(150):
+            agent.turn(MODES[number % 3])
+        agent.flush()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, agents))
+
+    expect_trips(stack, "crowd", *agents)
+
+
+def test_events_of_spans_that_end_in_another_order_are_counted(
+    stack: Stack, make_application: Callable[..., Application]
+) -> None:
+    """The first trip's span ends last and is exported by itself: its event is older than all that was sent before."""
+    agent = make_application(stack.collector, "reversed")
+    spans = [agent.tracer.start_span(f"execute_tool {number}") for number in range(10)]
+    for span in spans:
+        agent.trip(span, "cycle")
+    for span in reversed(spans):
+        span.end()
+        agent.flush()
+
+    expect_trips(stack, "reversed", agent)
+
+
+def test_applications_that_export_deltas_are_counted(
+    stack: Stack, make_application: Callable[..., Application]
+) -> None:
+    """Prometheus knows no deltas: the collector adds them up."""
+    agent = make_application(stack.collector, "deltas", deltas=True)
+    for _ in range(3):
+        agent.turn("cycle")
+        agent.turn("ping_pong")
+        agent.flush()
+
+    expect_trips(stack, "deltas", agent)
+
+
+def test_growth_counts_the_first_trips_of_a_series(stack: Stack, make_application: Callable[..., Application]) -> None:
+    """A series that is born with 12 trips has grown by 12, where increase() alone sees nothing."""
+    agent = make_application(stack.collector, "newborn")
+    agent.turn(*["generic_repeat"] * 12, calls=12)
+    agent.flush()
+    expect_trips(stack, "newborn", agent)
+
+    trips = 'loopguard_trips_total{job="newborn"}'
+    assert stack.prometheus.value(total("", grown(trips, "5m"))) == 12
+    assert stack.prometheus.value(f"sum(increase({trips}[5m]))") in (None, 0)
+
+
+def test_trips_far_apart_stay_in_one_series(
+    make_collector: Callable[..., Collector], make_application: Callable[..., Application]
+) -> None:
+    """A service without trips for longer than the exporter keeps a silent series goes on where it was."""
+    collector = make_collector(LOOPGUARD_METRIC_EXPIRATION="2s", LOOPGUARD_TRIPS_FLUSH_INTERVAL="500ms")
+    agent = make_application(collector, "rare", metrics=False)
+    seen: list[float] = []
+    for expected in (1, 2):
+        agent.turn("cycle")
+        agent.flush()
+        wait_until(f"{expected} trips", partial(equals, partial(trip_events, collector), expected))
+        deadline = time.monotonic() + 5
+        while time.monotonic() < deadline:
+            seen.append(trip_events(collector))
+            time.sleep(0.2)
+
+    assert set(seen) == {1, 2}
+
+
+def trip_events(collector: Collector) -> float:
+    """The sum of the trips counted from events, as the collector's endpoint shows it now."""
+    lines = collector.exposition().splitlines()
+    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith("loopguard_trip_events_total"))

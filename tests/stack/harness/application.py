@@ -6,12 +6,14 @@ once in a while (late trips, foreign spans full of prompts), this makes it at on
 
 from __future__ import annotations
 
+import uuid
 from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+from opentelemetry.sdk.metrics import Counter as CounterInstrument
+from opentelemetry.sdk.metrics import Histogram, MeterProvider
+from opentelemetry.sdk.metrics.export import AggregationTemporality, PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
@@ -29,18 +31,32 @@ if TYPE_CHECKING:
 # Stands for everything that must not leave: whatever file or metric it is found in leaks.
 SECRET = "s3cret-argument"
 TOOL = "read_file"
+DELTA: dict[type, AggregationTemporality] = {
+    CounterInstrument: AggregationTemporality.DELTA,
+    Histogram: AggregationTemporality.DELTA,
+}
 
 
 class Application:
     """One process of one service, with a tracer of ours and one of somebody else's."""
 
     def __init__(
-        self, collector: Collector, service: str = "agent", *, protocol: str = "grpc", metrics: bool = True
+        self,
+        collector: Collector,
+        service: str = "agent",
+        *,
+        protocol: str = "grpc",
+        metrics: bool = True,
+        deltas: bool = False,
+        span_queue: int = 2048,
     ) -> None:
-        resource = Resource.create({"service.name": service, "deployment.note": SECRET})
-        span_exporter, metric_exporter = _exporters(collector, protocol)
+        identity = {"service.name": service, "service.instance.id": uuid.uuid4().hex}
+        resource = Resource.create(identity | {"deployment.note": SECRET})
+        span_exporter, metric_exporter = _exporters(collector, protocol, DELTA if deltas else {})
         self._tracers = TracerProvider(resource=resource)
-        self._tracers.add_span_processor(BatchSpanProcessor(span_exporter, schedule_delay_millis=200))
+        self._tracers.add_span_processor(
+            BatchSpanProcessor(span_exporter, max_queue_size=span_queue, schedule_delay_millis=200)
+        )
         self._meters = MeterProvider(
             [PeriodicExportingMetricReader(metric_exporter, export_interval_millis=1000)] if metrics else [], resource
         )
@@ -114,15 +130,17 @@ class Application:
         self.internal_errors = meter.create_counter(semconv.METRIC_INTERNAL_ERRORS, "{error}")
 
 
-def _exporters(collector: Collector, protocol: str) -> tuple[Any, Any]:
+def _exporters(collector: Collector, protocol: str, temporality: dict[type, AggregationTemporality]) -> tuple[Any, Any]:
     if protocol == "grpc":
         from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter as GrpcMetrics
         from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as GrpcSpans
 
         endpoint = f"127.0.0.1:{collector.grpc}"
-        return GrpcSpans(endpoint=endpoint, insecure=True), GrpcMetrics(endpoint=endpoint, insecure=True)
+        spans = GrpcSpans(endpoint=endpoint, insecure=True, timeout=60)
+        return spans, GrpcMetrics(endpoint=endpoint, insecure=True, preferred_temporality=temporality)
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter as HttpMetrics
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as HttpSpans
 
     endpoint = f"http://127.0.0.1:{collector.http}/v1"
-    return HttpSpans(endpoint=f"{endpoint}/traces"), HttpMetrics(endpoint=f"{endpoint}/metrics")
+    metrics = HttpMetrics(endpoint=f"{endpoint}/metrics", preferred_temporality=temporality)
+    return HttpSpans(endpoint=f"{endpoint}/traces", timeout=60), metrics

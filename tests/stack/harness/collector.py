@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import urllib.request
 from typing import TYPE_CHECKING, Any
 
 from .process import Program, free_ports
@@ -38,6 +39,11 @@ class Collector(Program):
             "OTEL_EXPORTER_OTLP_PROTOCOL": protocol,
             "OTEL_EXPORTER_OTLP_INSECURE": "true",
         }
+
+    def exposition(self) -> str:
+        """What Prometheus would read now."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics}/metrics", timeout=10) as response:
+            return str(response.read().decode())
 
     def file_text(self) -> str:
         """Everything in the file exporter's files."""

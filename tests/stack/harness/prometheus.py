@@ -22,11 +22,16 @@ INTERVAL = "1s"
 
 
 class Prometheus(Program):
-    """A Prometheus that scrapes one collector every second; alerts need hold for two seconds only."""
+    """A Prometheus that scrapes one collector every second; alerts need hold for two seconds only.
 
-    def __init__(self, folder: Path, collector: Collector, alertmanager_port: int | None = None) -> None:
+    With a ``window`` the rules that look back 5 minutes look back so long only, so that a test sees alerts resolve.
+    """
+
+    def __init__(
+        self, folder: Path, collector: Collector, alertmanager_port: int | None = None, window: str = "5m"
+    ) -> None:
         (self.port,) = free_ports(1)
-        config = write_config(folder, collector, alertmanager_port)
+        config = write_config(folder, collector, alertmanager_port, window)
         command = [
             need("prometheus"),
             f"--config.file={config}",
@@ -69,7 +74,7 @@ class Prometheus(Program):
             return json.load(response)["data"]
 
 
-def write_config(folder: Path, collector: Collector, alertmanager_port: int | None) -> Path:
+def write_config(folder: Path, collector: Collector, alertmanager_port: int | None, window: str) -> Path:
     """The repository's configuration with other targets, intervals and waits, and nothing else changed."""
     config = yaml.safe_load((HOME / "prometheus.yml").read_text())
     config["global"] = {"scrape_interval": INTERVAL, "evaluation_interval": INTERVAL}
@@ -79,18 +84,19 @@ def write_config(folder: Path, collector: Collector, alertmanager_port: int | No
     config["alerting"]["alertmanagers"] = (
         [{"static_configs": [{"targets": [f"127.0.0.1:{alertmanager_port}"]}]}] if alertmanager_port else []
     )
-    config["rule_files"] = [str(write_quick_rules(folder))]
+    config["rule_files"] = [str(write_quick_rules(folder, window))]
     path = folder / "prometheus.yml"
     path.write_text(yaml.safe_dump(config))
     return path
 
 
-def write_quick_rules(folder: Path) -> Path:
+def write_quick_rules(folder: Path, window: str) -> Path:
     """The repository's rules, evaluated every second, whose alerts fire after two seconds."""
     rules = yaml.safe_load((HOME / "rules.yml").read_text())
     for group in rules["groups"]:
         group["interval"] = INTERVAL
         for rule in group["rules"]:
+            rule["expr"] = rule["expr"].replace("[5m]", f"[{window}]").replace("offset 5m", f"offset {window}")
             if "for" in rule:
                 rule["for"] = "2s"
     path = folder / "rules.yml"

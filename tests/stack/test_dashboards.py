@@ -1,0 +1,144 @@
+"""The dashboards: up to date, made of names that exist, and every query of theirs finds data after a load."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dashboards import alerts, names
+from dashboards.build import generated, stale
+from otel_loopguard.telemetry import semconv
+
+from .harness.process import wait_until
+from .harness.programs import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .conftest import Stack
+    from .harness.application import Application
+
+BOARDS = sorted((ROOT / "dashboards" / "json").glob("*.json"))
+NOT_LABELS = {"le", "__name__"}
+
+
+def panels(kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """All panels with targets for one kind of data source, by board and title."""
+    for path in BOARDS:
+        for panel in json.loads(path.read_text())["panels"]:
+            if panel.get("targets") and panel["datasource"]["type"] == kind:
+                yield f"{path.stem}: {panel['title']}", panel
+
+
+def queries() -> list[Any]:
+    """Every PromQL query of every panel."""
+    return [
+        pytest.param(target["expr"], id=f"{title} ({target.get('legendFormat', target['refId'])})")
+        for title, panel in panels("prometheus")
+        for target in panel["targets"]
+    ]
+
+
+def test_generated_files_are_up_to_date() -> None:
+    """What is checked in is what the code makes."""
+    assert stale() == []
+
+
+def test_check_fails_when_a_file_is_stale(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--check` names what differs and fails."""
+    from dashboards import build
+
+    monkeypatch.setattr(build, "generated", lambda: {"json/overview.json": "{}"})
+
+    assert build.main(["--check"]) == 1
+    assert "json/overview.json" in capsys.readouterr().out
+
+
+def test_no_json_is_left_that_nothing_makes() -> None:
+    """A dashboard that was renamed in the code is gone from the directory, too."""
+    assert {f"json/{path.name}" for path in BOARDS} <= set(generated())
+
+
+def known_metrics() -> set[str]:
+    """Every metric that applications, the collector, Prometheus or our recording rules make."""
+    ours = {getattr(names, name) for name in vars(names) if name.isupper()}
+    return ours | {each.record for each in alerts.RECORDINGS}
+
+
+def known_labels() -> set[str]:
+    """Every label that our telemetry can have."""
+    attributes = {value for value in vars(semconv).values() if isinstance(value, str)}
+    return {attribute.replace(".", "_") for attribute in attributes} | {"job", "instance", "exporter"}
+
+
+@pytest.mark.parametrize("query", queries())
+def test_queries_name_only_what_exists(query: str) -> None:
+    """Every metric comes from semconv, the collector or a recording rule; every label is an attribute of semconv."""
+    metrics = set(re.findall(r"\b((?:\w+:)*(?:loopguard|otelcol)_[\w:]+)", re.sub(r"\{.*?\}|by \(.*?\)", "", query)))
+    in_braces = re.findall(r"(\w+)(?:=~|!~|!=|=)\"", query)
+    in_by = [label for group in re.findall(r"by \(([^)]*)\)", query) for label in re.split(r",\s*", group) if label]
+
+    assert metrics <= known_metrics()
+    assert set(in_braces + in_by) - NOT_LABELS <= known_labels()
+
+
+@pytest.fixture(scope="module")
+def loaded(stack: Stack) -> Iterator[str]:
+    """The name of a service that did all that a panel can show."""
+    from .harness.application import Application
+
+    agent = Application(stack.collector, "shown")
+    do_everything(agent)
+    agent.flush()
+    wait_until(
+        "the load is in Prometheus and in the recording rules",
+        lambda: stack.prometheus.query('job:loopguard_trips_per_tool_call:ratio15m{job="shown"} > 0'),
+    )
+    # A second export: increase() needs two samples.
+    agent.turn("cycle")
+    agent.flush()
+    yield "shown"
+    agent.close()
+
+
+def do_everything(agent: Application) -> None:
+    """Trips of several modes, refused and observed, recoveries, unknown tools, faults of the guard, turns."""
+    for mode in ("generic_repeat", "ping_pong", "similar_query", "global_circuit_breaker"):
+        agent.turn(mode, calls=5)
+    with agent.call(semconv.UNKNOWN_TOOL, "blocked") as span:
+        agent.trip(span, "unknown_tool_repeat", semconv.UNKNOWN_TOOL, verdict="block", action="observe")
+    agent.recoveries.add(1, {semconv.MODE: "generic_repeat", semconv.ACTION: "nudge"})
+    agent.internal_errors.add(1, {semconv.SITE: "decide"})
+    agent.turns_live.add(2)
+
+
+@pytest.mark.parametrize("query", queries())
+def test_every_query_finds_data(query: str, loaded: str, stack: Stack) -> None:
+    """After a real load no panel is empty."""
+    expression = query.replace("$job", loaded).replace("$mode", ".*").replace("$tool", ".*").replace("$__range", "10m")
+
+    assert "$" not in expression
+    wait_until(f"data for {expression}", partial(stack.prometheus.query, expression), seconds=10)
+
+
+def test_every_panel_says_what_it_shows_and_why_it_may_be_empty() -> None:
+    """Title, description, unit and an empty state."""
+    for title, panel in panels("prometheus"):
+        defaults = panel["fieldConfig"]["defaults"]
+        assert panel["description"], title
+        assert defaults["noValue"], title
+        assert defaults["unit"], title
+
+
+def test_build_runs_as_a_command(tmp_path: Any) -> None:
+    """`python -m dashboards.build --check` is what CI runs."""
+    command = [sys.executable, "-m", "dashboards.build", "--check"]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+
+    assert result.returncode == 0, result.stdout
