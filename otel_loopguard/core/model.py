@@ -141,25 +141,38 @@ class Record:
     """One call, fingerprinted; never its values. Made at ``begin``, completed at ``end``."""
 
     __slots__ = (
-        "arguments",
-        "call",
-        "contract",
-        "error",
-        "index",
-        "key",
-        "kind",
-        "news",
-        "pending",
-        "refused",
-        "registered",
-        "result",
-        "sameness",
-        "since",
-        "started",
-        "tool",
-        "transient",
-        "trip",
-    )
+        "arguments", "at", "between", "call", "child_news", "concurrent", "error", "index", "key", "kind", "known", "news", "pending", "polled", "registered",
+        "result", "sameness", "since", "tick", "tool", "transient", "trip",
+    )  # fmt: skip
+
+    arguments: int
+    at: float
+    between: bool
+    """Something may have changed between the last run of this call and this one."""
+    call: Any
+    """The call as it is understood: behind its gateway, with its contract."""
+    child_news: bool
+    """A run nested inside this call brought news."""
+    concurrent: bool
+    """Started before the last result of the same call was known: it adds nothing to any count."""
+    error: bool
+    index: int
+    key: int
+    kind: Kind
+    known: Any
+    """What the history knows of this call; None while it never ran."""
+    news: bool
+    pending: bool
+    """The result says that something is not done yet."""
+    polled: bool
+    registered: bool | None
+    result: int | None
+    sameness: Sameness | None
+    since: tuple[int, int, int, int]
+    tick: int
+    tool: str
+    transient: bool
+    trip: Trip | None
 
     @property
     def arguments_hash(self) -> str:

@@ -1,0 +1,145 @@
+"""Shell commands and SQL that only read, by the program's (the statement's) first words."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from otel_loopguard.core.model import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_LONGEST_COMMAND = 4_096
+_SEPARATORS = re.compile(r"&&|\|\||[;|\n]")
+_HARMLESS_REDIRECTIONS = re.compile(r"(?:[0-9]|&)?>{1,2}\s*(?:/dev/null|NUL\b)|[0-9]?>&[0-9]")
+_RUNS_OR_WRITES = re.compile(r"[<>`]|\$\(|(?<!&)&(?!&)")
+_QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\$`]|\\.)*\"")
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_WRITES_IN_AWK = re.compile(r">|\||\bsystem\b")
+_SLEEPS = frozenset({"sleep", "timeout", "wait"})
+_FIRST_WORD = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/|\()*([A-Za-z]+)", re.DOTALL)
+_WRITES_WITHIN = re.compile(r"\b(?:insert\s+into|update\s+\w+\s+set|delete\s+from|into\s+outfile)\b", re.IGNORECASE)
+
+
+@cache
+def _lists() -> Mapping[str, Any]:
+    from otel_loopguard.core.kinds import word_lists  # noqa: PLC0415 - kinds.py asks this file; the data file is one
+
+    return word_lists()
+
+
+def command_kind(command: Any) -> Kind | None:
+    """READ for a command made of reading programs only, WAIT for a sleep, POLL for a sleep and a look; None: neither."""
+    if isinstance(command, (list, tuple)):
+        if not all(isinstance(word, str) for word in command):
+            return None
+        if len(command) > 2 and command[1] in ("-c", "-lc"):
+            return command_kind(command[2])
+        return _kind_of_parts([list(command)])
+    if not isinstance(command, str) or not command.strip() or len(command) > _LONGEST_COMMAND:
+        return None
+    command = _HARMLESS_REDIRECTIONS.sub(" ", command)
+    bare = _QUOTED.sub("''", command)
+    if _RUNS_OR_WRITES.search(bare):
+        return None
+    return _kind_of_parts([words for part in _split(command) if (words := _words(part))])
+
+
+def _split(command: str) -> list[str]:
+    """The commands between the separators that stand outside of quotes."""
+    holes = [match.span() for match in _QUOTED.finditer(command)]
+    parts, start = [], 0
+    for match in _SEPARATORS.finditer(command):
+        if not any(begin < match.start() < end for begin, end in holes):
+            parts.append(command[start : match.start()])
+            start = match.end()
+    return [*parts, command[start:]]
+
+
+def _words(part: str) -> list[str]:
+    try:
+        words = shlex.split(part, comments=True)
+    except ValueError:
+        return ["?"]
+    while words and _ASSIGNMENT.match(words[0]):
+        words.pop(0)
+    return words
+
+
+def _kind_of_parts(parts: list[list[str]]) -> Kind | None:
+    sleeps = [words for words in parts if words[0] in _SLEEPS and len(words) < 3]
+    looks = [words for words in parts if words not in sleeps]
+    if not parts or not all(_only_reads(words) for words in looks):
+        return None
+    if all(words[0] == "cd" for words in parts):
+        return None  # moves the session: what is read next depends on it
+    if sleeps:
+        return Kind.POLL if any(words[0] not in ("echo", "true", "cd") for words in looks) else Kind.WAIT
+    return Kind.READ
+
+
+def _only_reads(words: list[str]) -> bool:
+    program, rest = words[0].rsplit("/", 1)[-1], words[1:]
+    lists = _lists()["commands"]
+    subcommands = lists["reading_subcommands"].get(program)
+    if subcommands is not None:
+        named = [word for word in rest if not word.startswith("-")]
+        return bool(named) and named[0] in subcommands
+    if program not in lists["read"]:
+        return False
+    if program == "awk" and any(_WRITES_IN_AWK.search(word) for word in rest):
+        return False
+    flags = lists["writing_flags"].get(program, ())
+    return not any(word == flag or _means(word, flag) for word in rest for flag in flags)
+
+
+def _means(word: str, flag: str) -> bool:
+    """``-i.bak`` and ``--in-place=.bak`` mean ``-i`` and ``--in-place``; ``-ni`` means ``-i``, too."""
+    if flag.startswith("--"):
+        return word.startswith(flag + "=")
+    if len(flag) > 2:
+        return False
+    return word.startswith("-") and not word.startswith("--") and flag[1] in word[1:]
+
+
+def sql_kind(statement: str, named: Kind) -> Kind | None:
+    """READ for SQL that only reads, WRITE for SQL that writes; None for text that is no SQL."""
+    first = _FIRST_WORD.match(statement[:_LONGEST_COMMAND])
+    word = first.group(1).lower() if first else ""
+    lists = _lists()["sql"]
+    if word in lists["read"] and named is not Kind.READ:
+        return Kind.WRITE if _WRITES_WITHIN.search(statement) else Kind.READ
+    if word in lists["write"] and _looks_like_sql(word, statement):
+        return Kind.WRITE
+    return None
+
+
+def _looks_like_sql(word: str, statement: str) -> bool:
+    """Whether a statement's second word is one that SQL has there: "update my address" is a search, not SQL."""
+    second = _SQL_SECOND.get(word)
+    return second is None or re.match(rf"\s*{word}\s+(?:{second})\b", statement, re.IGNORECASE) is not None
+
+
+_SQL_SECOND = {
+    "insert": "into|ignore|or",
+    "update": r"\S+\s+set",
+    "delete": "from",
+    "create": "table|index|view|database|schema|unique|temp|temporary|or",
+    "drop": "table|index|view|database|schema|column",
+    "alter": "table|index|view|database|schema",
+    "truncate": r"table|\S+\s*;?\s*$",
+    "merge": "into",
+    "replace": "into",
+    "grant": r"\S+\s+(?:on|to)",
+    "revoke": r"\S+\s+(?:on|from)",
+    "copy": r"\S+\s+(?:from|to)",
+    "call": r"\S+\s*\(",
+    "begin": r"transaction|;|$",
+    "commit": r"transaction|;|$",
+    "rollback": r"transaction|;|$",
+    "vacuum": r"\S*",
+    "upsert": "into",
+}

@@ -1,0 +1,39 @@
+"""The detectors, one family a file, in the order of their precedence.
+
+A detector is two plain functions of ``(history, record, rule)``: ``before`` a call is dispatched it may want a
+refusal, ``after`` the call it may want a nudge; each answers with a Trip or None. One's own detector is such a
+``before`` function alone.
+"""
+
+from __future__ import annotations
+
+from otel_loopguard.core.detectors import (
+    breaker,
+    cycle,
+    effect,
+    errors,
+    novelty,
+    poll,
+    query,
+    repeat,
+    retry,
+    unknown,
+    volatile,
+)
+from otel_loopguard.core.detectors.base import Detector
+
+DETECTORS: tuple[Detector, ...] = (
+    unknown.DETECTOR,
+    poll.DETECTOR,
+    cycle.DETECTOR,
+    repeat.DETECTOR,
+    query.DETECTOR,
+    errors.DETECTOR,
+    volatile.DETECTOR,
+    effect.DETECTOR,
+    novelty.DETECTOR,
+    retry.DETECTOR,
+    breaker.DETECTOR,
+)
+
+__all__ = ["DETECTORS", "Detector"]

@@ -1,0 +1,44 @@
+"""What every detector shares: its shape, and how a trip is written down."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from otel_loopguard.core.model import Action, Kind, Mode, Record, Trip
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from otel_loopguard.core.history import History
+    from otel_loopguard.core.policy import Rule
+
+    Check = Callable[[History, Record, Rule], Trip | None]
+
+EXEMPT = frozenset({Kind.FINAL, Kind.HANDOFF, Kind.STEP})
+"""Kinds whose repetition is no loop: terminal tools, hand-offs (but for laps), and steps declared as such."""
+
+
+class Detector(NamedTuple):
+    """A mode, and the two questions it asks. ``untried``: whether it judges calls that never ran, too."""
+
+    mode: Mode
+    before: Check | None
+    after: Check | None
+    untried: bool = False
+
+
+def trip(record: Record, mode: str, count: int, limit: int, verdict: Action, **more: Any) -> Trip:
+    """A trip of this call; what is done about it is the ladder's to say."""
+    known = record.known
+    first_seen = known.first_index if known is not None else record.index
+    return Trip(mode, record.tool, count, limit, verdict, kind=record.kind, first_seen_index=first_seen, **more)
+
+
+def judged(record: Record) -> bool:
+    """Whether the common modes judge this call: polls are judged as polls only, exempt kinds not at all."""
+    return not record.polled and record.kind not in EXEMPT
+
+
+def unchanged(history: History, record: Record) -> bool:
+    """The promise: the call has run, and since then nothing changed that could make its answer another one."""
+    return record.known is not None and history.changes == record.known.changes

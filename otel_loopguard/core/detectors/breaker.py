@@ -1,0 +1,42 @@
+"""``global_circuit_breaker``: the turn as a whole is not getting anywhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_loopguard.core.detectors.base import Detector, judged, trip, unchanged
+from otel_loopguard.core.model import Action, Mode, Record, Trip
+
+if TYPE_CHECKING:
+    from otel_loopguard.core.history import History
+    from otel_loopguard.core.policy import Rule
+
+
+def before(history: History, record: Record, rule: Rule) -> Trip | None:
+    """The eighth error in a row or the two hundredth call without news, if nothing changed since this call last ran."""
+    if history.most_calls and history.calls >= history.most_calls:
+        count, limit = history.calls + 1, history.most_calls
+        return trip(record, Mode.GLOBAL_CIRCUIT_BREAKER, count, limit, Action.BLOCK, reason="max_calls")
+    if record.known is None or not judged(record) or not unchanged(history, record):
+        return None
+    if rule.block and history.errors_in_row + 1 >= rule.block:
+        return trip(record, Mode.GLOBAL_CIRCUIT_BREAKER, history.errors_in_row + 1, rule.block, Action.BLOCK)
+    if rule.barren_block and history.barren_in_turn + 1 >= rule.barren_block:
+        count, limit = history.barren_in_turn + 1, rule.barren_block
+        return trip(record, Mode.GLOBAL_CIRCUIT_BREAKER, count, limit, Action.BLOCK, reason="barren")
+    return None
+
+
+def after(history: History, record: Record, rule: Rule) -> Trip | None:
+    """The fifth error in a row; the hundredth call without news."""
+    if not judged(record):
+        return None
+    if record.error and rule.nudge and history.errors_in_row >= rule.nudge:
+        return trip(record, Mode.GLOBAL_CIRCUIT_BREAKER, history.errors_in_row, rule.nudge, Action.NUDGE)
+    if not record.news and rule.barren_nudge and history.barren_in_turn >= rule.barren_nudge:
+        count, limit = history.barren_in_turn, rule.barren_nudge
+        return trip(record, Mode.GLOBAL_CIRCUIT_BREAKER, count, limit, Action.NUDGE, reason="barren")
+    return None
+
+
+DETECTOR = Detector(Mode.GLOBAL_CIRCUIT_BREAKER, before, after, untried=True)

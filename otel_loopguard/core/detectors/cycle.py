@@ -1,0 +1,84 @@
+"""``ping_pong`` and ``cycle``: the last two laps are equal, calls and results, and a third one begins."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_loopguard.core.detectors.base import Detector, trip, unchanged
+from otel_loopguard.core.model import Action, Kind, Mode, Record, Trip
+
+if TYPE_CHECKING:
+    from otel_loopguard.core.history import History
+    from otel_loopguard.core.policy import Rule
+
+_SHORTEST = 2
+_MOST_LAPS = 32
+
+
+def before(history: History, record: Record, rule: Rule) -> Trip | None:
+    """The call that would begin, or go on with, the third equal lap."""
+    if record.polled or not rule.block or not unchanged(history, record) or record.kind in _EXEMPT:
+        return None
+    period = _period(history, rule, following=record.key)
+    if not period:
+        return None
+    laps = _laps(history, period)
+    limit = max(rule.block, rule.transient or 0) if _transient(history, period) else rule.block
+    return trip(record, _mode(period), laps + 1, limit, Action.BLOCK, period=period) if laps + 1 >= limit else None
+
+
+def after(history: History, record: Record, rule: Rule) -> Trip | None:
+    """The call that ended the second equal lap."""
+    if record.polled or not rule.nudge or record.kind in _EXEMPT:
+        return None
+    period = _period(history, rule, following=None)
+    if not period or not len(history.keys) or history.keys[-1] != record.key:
+        return None
+    laps = _laps(history, period)
+    return trip(record, _mode(period), laps, rule.nudge, Action.NUDGE, period=period) if laps >= rule.nudge else None
+
+
+_EXEMPT = frozenset({Kind.FINAL, Kind.STEP})
+
+
+def _mode(period: int) -> Mode:
+    return Mode.PING_PONG if period == _SHORTEST else Mode.CYCLE
+
+
+def _period(history: History, rule: Rule, *, following: int | None) -> int:
+    """The length of the shortest lap that was just run twice, and that ``following`` would begin anew; 0 if none."""
+    keys, results = history.keys, history.results
+    length = len(keys)
+    for period in range(_SHORTEST, min(rule.longest or 8, length // 2) + 1):
+        if following is not None and keys[-period] != following:
+            continue
+        if keys[-1] != keys[-1 - period] or results[-1] != results[-1 - period]:
+            continue
+        if keys[-period:] != keys[-2 * period : -period] or results[-period:] != results[-2 * period : -period]:
+            continue
+        if _differ(keys[-period:]) or _differ(results[-period:]):
+            return period
+    return 0
+
+
+def _differ(items: object) -> bool:
+    return len(set(items)) > 1  # type: ignore[call-overload]
+
+
+def _laps(history: History, period: int) -> int:
+    """How many equal laps were run in a row."""
+    keys, results = history.keys, history.results
+    laps = 1
+    while laps < _MOST_LAPS and len(keys) >= (laps + 1) * period:
+        start, end = -(laps + 1) * period, -laps * period
+        if keys[start:end] != keys[-period:] or results[start:end] != results[-period:]:
+            break
+        laps += 1
+    return laps
+
+
+def _transient(history: History, period: int) -> bool:
+    return bool(history.transients) and any(result in history.transients for result in history.results[-period:])
+
+
+DETECTOR = Detector(Mode.CYCLE, before, after)

@@ -1,0 +1,45 @@
+"""``repeated_effect``: something that must happen once is about to happen again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_loopguard.core.detectors.base import EXEMPT, Detector, trip, unchanged
+from otel_loopguard.core.model import Action, Mode, Record, Trip
+
+if TYPE_CHECKING:
+    from otel_loopguard.core.history import History
+    from otel_loopguard.core.policy import Rule
+
+
+def before(history: History, record: Record, rule: Rule) -> Trip | None:
+    """The second run of what is declared ``once``; the fifth of what a server calls destructive."""
+    known = record.known
+    if known is None or not known.successes or record.kind in EXEMPT:
+        return None
+    count = known.successes + 1
+    if record.call.tool.contract.once:
+        limit = rule.block
+    elif _hinted(record) and unchanged(history, record):
+        limit = rule.hinted
+    else:
+        return None
+    return trip(record, Mode.REPEATED_EFFECT, count, limit, Action.BLOCK) if limit and count >= limit else None
+
+
+def after(_history: History, record: Record, rule: Rule) -> Trip | None:
+    """The second success of what a server calls destructive."""
+    known = record.known
+    if record.error or not rule.nudge or known.successes < rule.nudge or record.kind in EXEMPT:
+        return None
+    if not (record.call.tool.contract.once or _hinted(record)):
+        return None
+    return trip(record, Mode.REPEATED_EFFECT, known.successes, rule.nudge, Action.NUDGE)
+
+
+def _hinted(record: Record) -> bool:
+    hints = record.call.tool.hints
+    return hints is not None and hints.destructive is True and hints.idempotent is False
+
+
+DETECTOR = Detector(Mode.REPEATED_EFFECT, before, after)

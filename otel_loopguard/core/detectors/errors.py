@@ -1,0 +1,41 @@
+"""``error_repeat``: one tool fails in one way whatever it is called with, or says the same whatever it is asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_loopguard.core.detectors.base import Detector, judged, trip
+from otel_loopguard.core.model import Action, Kind, Mode, Record, Sameness, Trip
+
+if TYPE_CHECKING:
+    from otel_loopguard.core.history import History
+    from otel_loopguard.core.policy import Rule
+
+
+def before(history: History, record: Record, rule: Rule) -> Trip | None:
+    """The sixth untried call of a tool that failed alike on each of the others, with no change since."""
+    if record.known is not None or not history.tools or not rule.block or not judged(record):
+        return None
+    streaks = history.tools.get(record.tool)
+    if streaks is None or streaks.errors + 1 < rule.block or streaks.changes != history.changes:
+        return None
+    return trip(record, Mode.ERROR_REPEAT, streaks.errors + 1, rule.block, Action.BLOCK, insistable=True)
+
+
+def after(history: History, record: Record, rule: Rule) -> Trip | None:
+    """The third such failure; or the fifth equal result of a reading tool for arguments that were new each time."""
+    if record.sameness is not Sameness.FIRST or not judged(record):
+        return None
+    streaks = history.tools.get(record.tool)
+    if streaks is None:
+        return None
+    if record.error:
+        if not rule.nudge or streaks.errors < rule.nudge:
+            return None
+        return trip(record, Mode.ERROR_REPEAT, streaks.errors, rule.nudge, Action.NUDGE)
+    if record.kind is not Kind.READ or not rule.same_result or streaks.same_results < rule.same_result:
+        return None
+    return trip(record, Mode.ERROR_REPEAT, streaks.same_results, rule.same_result, Action.NUDGE, reason="same_result")
+
+
+DETECTOR = Detector(Mode.ERROR_REPEAT, before, after, untried=True)

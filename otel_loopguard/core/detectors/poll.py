@@ -1,0 +1,39 @@
+"""``poll_no_progress``: something is asked again and again for whether it is done, and never moves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_loopguard.core.detectors.base import EXEMPT, Detector, trip, unchanged
+from otel_loopguard.core.model import Action, Mode, Record, Trip
+
+if TYPE_CHECKING:
+    from otel_loopguard.core.history import History
+    from otel_loopguard.core.policy import Rule
+
+
+def before(history: History, record: Record, rule: Rule) -> Trip | None:
+    """The twentieth run without anything new; for polls that take their time, patience instead of a count."""
+    known = record.known
+    if not record.polled or known is None or known.poll is None or not unchanged(history, record):
+        return None
+    if record.kind in EXEMPT:
+        return None
+    counted, since = known.poll
+    count = counted + (record.at - known.at < (rule.apart or 0))
+    out_of_patience = bool(rule.patience) and record.at - since > (rule.patience or 0)
+    if not (rule.block and count >= rule.block) and not out_of_patience:
+        return None
+    reason = "patience" if out_of_patience else ""
+    return trip(record, Mode.POLL_NO_PROGRESS, count, rule.block or 0, Action.BLOCK, reason=reason)
+
+
+def after(_history: History, record: Record, rule: Rule) -> Trip | None:
+    """The tenth run without anything new."""
+    known = record.known
+    if not record.polled or known.poll is None or record.kind in EXEMPT or not rule.nudge or known.poll[0] < rule.nudge:
+        return None
+    return trip(record, Mode.POLL_NO_PROGRESS, known.poll[0], rule.nudge, Action.NUDGE)
+
+
+DETECTOR = Detector(Mode.POLL_NO_PROGRESS, before, after)

@@ -1,0 +1,45 @@
+"""``similar_query``: the same question in other words, to a tool that has nothing more to say. Opt-in by contract."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_loopguard.core.detectors.base import Detector, judged, trip
+from otel_loopguard.core.model import Action, Mode, Record, Sameness, Trip
+from otel_loopguard.core.queries import query_of, similar
+
+if TYPE_CHECKING:
+    from otel_loopguard.core.history import History
+    from otel_loopguard.core.policy import Rule
+
+
+def before(history: History, record: Record, rule: Rule) -> Trip | None:
+    """The fourth query that is similar to earlier ones which brought the same or nothing."""
+    if record.call.tool.contract.query is None or not rule.block or not judged(record):
+        return None
+    count = _similar_before(history, record, rule)
+    if record.known is not None or count + 1 < rule.block:  # a query that was tried is judged by its results
+        return None
+    return trip(record, Mode.SIMILAR_QUERY, count + 1, rule.block, Action.BLOCK, insistable=True)
+
+
+def after(history: History, record: Record, rule: Rule) -> Trip | None:
+    """The third one is told so."""
+    if record.call.tool.contract.query is None or not rule.nudge or not judged(record) or record.error:
+        return None
+    count = _similar_before(history, record, rule)  # the query itself is among them by now
+    if record.sameness is not Sameness.FIRST or count < rule.nudge:
+        return None
+    return trip(record, Mode.SIMILAR_QUERY, count, rule.nudge, Action.NUDGE)
+
+
+def _similar_before(history: History, record: Record, rule: Rule) -> int:
+    streaks = history.tools.get(record.tool)
+    query = query_of(record.call.arguments, record.call.tool.contract.query)
+    if streaks is None or not streaks.queries or query is None:
+        return 0
+    dangerous = record.call.tool.dangerous
+    return sum(similar(query, earlier, rule.similarity or 1.0, dangerous) for earlier in streaks.queries)
+
+
+DETECTOR = Detector(Mode.SIMILAR_QUERY, before, after, untried=True)

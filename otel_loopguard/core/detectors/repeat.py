@@ -1,0 +1,46 @@
+"""``generic_repeat``: the evidence rule. The same call gave the same result while nothing changed in between."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_loopguard.core.detectors.base import Detector, judged, trip
+from otel_loopguard.core.model import Action, Kind, Mode, Record, Sameness, Trip
+
+if TYPE_CHECKING:
+    from otel_loopguard.core.history import History
+    from otel_loopguard.core.policy import Rule
+
+_ENOUGH = 1 - 1e-9
+
+
+def before(history: History, record: Record, rule: Rule) -> Trip | None:
+    """The call whose next *same* would complete the evidence."""
+    known = record.known
+    if known is None or not rule.block or known.equal < rule.block - 1 or not _concerned(record):
+        return None
+    weight = history.weight(known, rule)
+    if not weight or known.evidence + weight < _ENOUGH:
+        return None
+    return trip(record, Mode.GENERIC_REPEAT, known.equal + 1, rule.block, Action.BLOCK)
+
+
+def after(_history: History, record: Record, rule: Rule) -> Trip | None:
+    """The first *same* without a change in between; with changes in between, the sixth, twelfth, twenty-fourth."""
+    known = record.known
+    if record.sameness is not Sameness.SAME or not _concerned(record) or record.concurrent:
+        return None
+    if not record.between:
+        limit, reason = rule.nudge, ""
+    else:
+        limit, reason = rule.changed, "changed"
+    if not limit or known.equal < limit:
+        return None
+    return trip(record, Mode.GENERIC_REPEAT, known.equal, limit, Action.NUDGE, reason=reason)
+
+
+def _concerned(record: Record) -> bool:
+    return judged(record) and record.kind is not Kind.THINK
+
+
+DETECTOR = Detector(Mode.GENERIC_REPEAT, before, after)

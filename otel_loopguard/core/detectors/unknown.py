@@ -1,0 +1,31 @@
+"""``unknown_tool_repeat``: the model calls tools that do not exist, whatever it names them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_loopguard.core.detectors.base import Detector, trip
+from otel_loopguard.core.model import Action, Mode, Record, Trip
+
+if TYPE_CHECKING:
+    from otel_loopguard.core.history import History
+    from otel_loopguard.core.policy import Rule
+
+
+def before(history: History, record: Record, rule: Rule) -> Trip | None:
+    """The third call to an unregistered tool since a registered one last succeeded."""
+    if record.registered is not False or not rule.block or record.tool in history.unknown_answered:
+        return None
+    count = history.unknown_calls + 1
+    return trip(record, Mode.UNKNOWN_TOOL_REPEAT, count, rule.block, Action.BLOCK) if count >= rule.block else None
+
+
+def after(history: History, record: Record, rule: Rule) -> Trip | None:
+    """The second such call is told that the tool does not exist."""
+    count = history.unknown_calls
+    if record.registered is not False or not record.error or not rule.nudge or count < rule.nudge:
+        return None
+    return trip(record, Mode.UNKNOWN_TOOL_REPEAT, count, rule.nudge, Action.NUDGE)
+
+
+DETECTOR = Detector(Mode.UNKNOWN_TOOL_REPEAT, before, after, untried=True)

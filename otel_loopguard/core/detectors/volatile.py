@@ -1,0 +1,37 @@
+"""``volatile_repeat``: the same call again and again, and all that is new in its results are numbers and ids."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_loopguard.core.detectors.base import Detector, judged, trip, unchanged
+from otel_loopguard.core.model import Action, Mode, Record, Sameness, Trip
+
+if TYPE_CHECKING:
+    from otel_loopguard.core.history import History
+    from otel_loopguard.core.policy import Rule
+
+
+def before(history: History, record: Record, rule: Rule) -> Trip | None:
+    """The twentieth run that was *alike*, with no change between."""
+    known = record.known
+    if known is None or not rule.block or known.alike + 1 < rule.block:
+        return None
+    if not judged(record) or not unchanged(history, record):
+        return None
+    return trip(record, Mode.VOLATILE_REPEAT, known.alike + 1, rule.block, Action.BLOCK)
+
+
+def after(history: History, record: Record, rule: Rule) -> Trip | None:
+    """The fifth run that was *alike*; or the eighth call in a row, whatever it returned."""
+    known = record.known
+    if not judged(record) or record.sameness is Sameness.FIRST or record.concurrent:
+        return None
+    if record.sameness is Sameness.ALIKE and rule.nudge and known.alike >= rule.nudge:
+        return trip(record, Mode.VOLATILE_REPEAT, known.alike, rule.nudge, Action.NUDGE)
+    if rule.any_result and history.streak >= rule.any_result and history.last_key == record.key:
+        return trip(record, Mode.VOLATILE_REPEAT, history.streak, rule.any_result, Action.NUDGE, reason="any_result")
+    return None
+
+
+DETECTOR = Detector(Mode.VOLATILE_REPEAT, before, after)

@@ -1,0 +1,87 @@
+"""Keyed fingerprints of arguments, results and errors: 64 bits of BLAKE2b, held as integers.
+
+Keyed, because a plain hash of ``{"ssn": ...}`` is reversed by a dictionary in seconds. The key is random per
+process unless one is given, so fingerprints of two processes compare only where both were given the same key.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from hashlib import blake2b
+from typing import Any
+
+from otel_loopguard.core.canonical import canonical, plain_bytes
+
+_LONGEST_KEY = 64
+_QUOTED = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'|`[^`\n]*`")
+_DIGITS = re.compile(r"[\w.-]*\d[\w.-]*")
+_LONGEST_ERROR = 4_096
+_MOST_MASKED_ARGUMENTS = 32
+_SHORTEST_MASKED_ARGUMENT = 3
+
+
+class Fingerprinter:
+    """Makes fingerprints under one key."""
+
+    __slots__ = ("_keyed",)
+
+    def __init__(self, key: bytes | None = None) -> None:
+        key = key or os.urandom(16)
+        self._keyed = blake2b(digest_size=8, key=key if len(key) <= _LONGEST_KEY else blake2b(key).digest())
+
+    def of(self, data: bytes) -> int:
+        """The fingerprint of bytes."""
+        state = self._keyed.copy()
+        state.update(data)
+        return int.from_bytes(state.digest(), "big")
+
+    def arguments(self, value: Any, *, loose: bool = True) -> int:
+        """The fingerprint of a call's arguments; ``loose`` is for tools that do not write."""
+        return self.of(canonical(value, loose=loose))
+
+    def result(self, value: Any) -> int:
+        """The fingerprint of a result, byte for byte."""
+        return self.of(plain_bytes(value))
+
+    def error(self, error: BaseException | str) -> int:
+        """The fingerprint of an error: its type and its text."""
+        return self.of(plain_bytes(error_text(error)))
+
+    def error_shape(self, error: BaseException | str, arguments: Any) -> int:
+        """The fingerprint of what is left of an error without digits, quoted text and the call's own arguments."""
+        return self.of(plain_bytes(error_shape(error_text(error), arguments)))
+
+
+def error_text(error: BaseException | str) -> str:
+    """Type and text of an error; an exception that cannot be printed is its type."""
+    if isinstance(error, str):
+        return error
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - the text of a foreign exception is foreign code; its type still tells
+        text = ""
+    return f"{type(error).__name__}: {text}"
+
+
+def error_shape(text: str, arguments: Any) -> str:
+    """The text with all that varies from call to call taken out."""
+    text = text[:_LONGEST_ERROR]
+    for value in sorted(_leaves(arguments), key=len, reverse=True)[:_MOST_MASKED_ARGUMENTS]:
+        text = text.replace(value, "")
+    return _DIGITS.sub("", _QUOTED.sub("", text))
+
+
+def _leaves(arguments: Any) -> set[str]:
+    """The strings within arguments that are long enough to be recognised in a text."""
+    found: set[str] = set()
+    pending = [arguments]
+    while pending and len(found) < _MOST_MASKED_ARGUMENTS:
+        item = pending.pop()
+        if isinstance(item, str) and _SHORTEST_MASKED_ARGUMENT <= len(item) <= _LONGEST_ERROR:
+            found.add(item)
+        elif isinstance(item, dict):
+            pending.extend(list(item.values())[:_MOST_MASKED_ARGUMENTS])
+        elif isinstance(item, (list, tuple)):
+            pending.extend(item[:_MOST_MASKED_ARGUMENTS])
+    return found

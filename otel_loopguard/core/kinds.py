@@ -1,0 +1,122 @@
+"""What a tool is, told by the words of its name and of its arguments. The words stand in ``words.toml``."""
+
+from __future__ import annotations
+
+import re
+import sys
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from otel_loopguard.core.commands import command_kind, sql_kind
+from otel_loopguard.core.model import Kind
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_PREFIX_ENDS = re.compile(r"__|::|[./:]")
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_DECISIVE = ("poll", "wait")
+_ACTION_PARAMETERS = ("action", "operation", "method")
+_COMMAND_PARAMETERS = ("command", "cmd", "script", "commands")
+_SQL_PARAMETERS = ("sql", "query", "statement", "sql_query")
+_LONGEST_ACTION = 64
+
+
+@cache
+def word_lists() -> Mapping[str, Any]:
+    """The data file, read once."""
+    return tomllib.loads(files("otel_loopguard.core").joinpath("words.toml").read_text("utf-8"))
+
+
+class Words:
+    """The lists of the data file, extended by a policy's own."""
+
+    def __init__(self, more: Mapping[str, tuple[str, ...]] | None = None) -> None:
+        more = more or {}
+        lists = word_lists()
+        self._kinds: dict[str, Kind] = {}
+        for name, kind in _KIND_OF_LIST:
+            for word in (*lists.get(name, ()), *more.get(name, ())):
+                self._kinds.setdefault(word, kind)
+        for name in ("read", "write", "shell", "agent", "think", "poll", "wait"):  # one's own words win
+            for word in more.get(name, ()):
+                self._kinds[word] = Kind(name)
+        self.dangerous = frozenset(lists["dangerous"])
+        self.take = frozenset((*lists["take"], *more.get("take", ())))
+        self._final = frozenset((*lists["final"], *more.get("final", ())))
+        self._handoff = (*lists["handoff"], *more.get("handoff", ()))
+
+    def kind_of_name(self, name: str) -> Kind:
+        """The kind that a tool's name tells."""
+        for part in name_parts(name):
+            found = self._kind_of_part(part)
+            if found is not None:
+                return found
+        return Kind.UNKNOWN
+
+    def takes_the_next(self, name: str) -> bool:
+        """Whether the tool takes the next thing, so that every result is another one."""
+        return any(word in self.take for part in name_parts(name)[:1] for word in part)
+
+    def _kind_of_part(self, words: list[str]) -> Kind | None:
+        whole = " ".join(words)
+        if whole in self._final:
+            return Kind.FINAL
+        if whole.startswith(self._handoff):
+            return Kind.HANDOFF
+        kinds = [kind for word in words if (kind := self._kinds.get(word))]
+        for kind in kinds:
+            if kind.value in _DECISIVE:
+                return kind
+        return kinds[0] if kinds else None
+
+
+_KIND_OF_LIST = (
+    ("poll", Kind.POLL),
+    ("wait", Kind.WAIT),
+    ("think", Kind.THINK),
+    ("read", Kind.READ),
+    ("write", Kind.WRITE),
+    ("cursor", Kind.WRITE),
+    ("take", Kind.WRITE),
+    ("shell", Kind.SHELL),
+    ("agent", Kind.AGENT),
+)
+
+
+def name_parts(name: str) -> list[list[str]]:
+    """The words of a tool's own name, then those of its server's prefix."""
+    parts = [_WORDS.findall(part) for part in _PREFIX_ENDS.split(name) if part]
+    return [[word.lower() for word in part] for part in reversed(parts) if part]
+
+
+def kind_of_call(named: Kind, arguments: Any, words: Words) -> Kind:
+    """The kind of one call: its arguments may say more than the tool's name."""
+    if isinstance(arguments, str):
+        return command_kind(arguments) or named if named is Kind.SHELL else named
+    if not isinstance(arguments, dict):
+        return named
+    for parameter in _ACTION_PARAMETERS:
+        action = arguments.get(parameter)
+        if isinstance(action, str) and len(action) <= _LONGEST_ACTION:
+            told = words.kind_of_name(action)
+            if told not in (Kind.UNKNOWN, Kind.FINAL, Kind.HANDOFF):
+                return told
+    if named is Kind.SHELL:
+        for parameter in _COMMAND_PARAMETERS:
+            if parameter in arguments:
+                return command_kind(arguments[parameter]) or named
+    if named in _MAY_BE_SQL:
+        for parameter in _SQL_PARAMETERS:
+            if isinstance(arguments.get(parameter), str):
+                return sql_kind(arguments[parameter], named) or named
+    return named
+
+
+_MAY_BE_SQL = frozenset({Kind.SHELL, Kind.READ, Kind.UNKNOWN})

@@ -1,0 +1,87 @@
+"""What came back, fingerprinted: outside of any lock, and without keeping any of it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from otel_loopguard.core.canonical import plain_bytes
+from otel_loopguard.core.fingerprint import error_text
+
+if TYPE_CHECKING:
+    from otel_loopguard.core.fingerprint import Fingerprinter
+    from otel_loopguard.core.model import Outcome
+
+_LONGEST_PENDING = 2_000
+_LONGEST_LOOK = 4_096
+_SAYS_PENDING = re.compile(
+    rb"\b(?:pending|queued|running|in[ _-]?progress|not[ _-](?:yet[ _-])?ready)\b|(?<![\d.])\d{1,2}(?:\.\d+)? ?%"
+)
+_HIDDEN_ERROR = re.compile(rb"is_?error\\*[\"']?\s*[:=]\s*true", re.IGNORECASE)
+_BEGINS_AS_ERROR = re.compile(rb"\s*(?:\[?[\"']?(?:text[\"']?\s*[:=]\s*[\"'])?)Error\b")
+_TRANSIENT = re.compile(
+    r"(?:\bHTTP(?:/[\d.]+)?|\bstatus(?:[ _-]?code)?|\bcode|\berror|\bresponse)[\"']?[\s:=(\[]{1,3}[\"']?(?:429|5\d\d)\b"
+    r"|\b(?:429|5\d\d):? (?:too many|internal server|bad gateway|service unavailable|gateway|server error)"
+    r"|\btime(?:d)?[ -]?out|connection (?:was |has been )?(?:refused|reset)|\beconn(?:refused|reset)\b|\betimedout\b"
+    r"|\boverloaded|\brate[ -]?limit|\btoo many requests|\bservice (?:is )?(?:temporarily )?unavailable|Timeout(?:Error|Exception)?\b",
+    re.IGNORECASE,
+)
+_ERROR_SALT = 0x9E3779B97F4A7C15
+"""An error never has the fingerprint of a result with the same text."""
+
+
+class Fingerprinted(NamedTuple):
+    """An outcome as the history takes it."""
+
+    digest: int
+    data: bytes
+    """The bytes, for the dearer comparisons; dropped with this object."""
+    is_error: bool
+    shape: int
+    transient: bool
+    pending: bool
+    empty: bool
+
+
+def fingerprinted(outcome: Outcome, arguments: Any, fingerprinter: Fingerprinter) -> Fingerprinted:
+    """The fingerprints of an outcome, and what its text says of it."""
+    if outcome.error is not None:
+        return _error(error_text(outcome.error), arguments, fingerprinter)
+    data = plain_bytes(outcome.result)
+    if _is_error(outcome, data):
+        return _error(data.decode("utf-8", "replace"), arguments, fingerprinter)
+    digest = outcome.digest if outcome.digest is not None else fingerprinter.of(data)
+    pending = len(data) <= _LONGEST_PENDING and _says_pending(data.lower())
+    return Fingerprinted(digest, data, False, 0, False, pending, data in _NOTHING)  # noqa: FBT003
+
+
+_NOTHING = (b"", b"[]", b"{}", b"null", b'""')
+
+
+def _error(text: str, arguments: Any, fingerprinter: Fingerprinter) -> Fingerprinted:
+    data = plain_bytes(text)
+    transient = _TRANSIENT.search(text[:_LONGEST_LOOK]) is not None
+    shape = fingerprinter.error_shape(text, arguments)
+    return Fingerprinted(fingerprinter.of(data) ^ _ERROR_SALT, data, True, shape, transient, False, False)  # noqa: FBT003
+
+
+def _is_error(outcome: Outcome, data: bytes) -> bool:
+    """Errors of MCP servers hide one level down: a flag inside the text, or no flag and a text that begins so."""
+    if outcome.is_error:
+        return True
+    head = data[:_LONGEST_LOOK]
+    if b"rror" not in head:
+        return False
+    if _HIDDEN_ERROR.search(head) or _HIDDEN_ERROR.search(data[-_LONGEST_LOOK:]):
+        return True
+    return outcome.is_error is None and _BEGINS_AS_ERROR.match(head) is not None
+
+
+def _says_pending(lower: bytes) -> bool:
+    for hint in _PENDING_HINTS:
+        if hint in lower:
+            return _SAYS_PENDING.search(lower) is not None
+    return False
+
+
+_PENDING_HINTS = (b"pending", b"queued", b"running", b"progress", b"ready", b"%")

@@ -1,0 +1,164 @@
+"""What a user may say: the frozen Policy, its Rules (one a mode) and ToolContracts (one a glob of tool names).
+
+A rule's field that is None means "as the default has it", so that a policy only says what differs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from otel_loopguard.core.model import Action, Kind, Mode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The limits of one mode. Counts are of equal runs, the first one included; 0 switches that step off."""
+
+    nudge: int | None = None
+    """The run after which the model gets a sentence beside the result."""
+    block: int | None = None
+    """The run that is refused."""
+    action: Action | None = None
+    """This mode's own ceiling; never above the policy's."""
+    reading: int | None = None
+    """generic_repeat: the run that is refused where news from reading, or a write without news, came between."""
+    transient: int | None = None
+    """The run (lap) that is refused after a transient error."""
+    changed: int | None = None
+    """generic_repeat: the run that is nudged (again at 2x, 4x) where a change came between."""
+    any_result: int | None = None
+    """volatile_repeat: calls in a row, whatever they return, after which the model is nudged."""
+    same_result: int | None = None
+    """error_repeat: equal results of a reading tool for untried arguments, after which the model is nudged."""
+    hinted: int | None = None
+    """repeated_effect: the run that is refused of a tool whose server calls it destructive."""
+    similarity: float | None = None
+    """similar_query: from here on two queries are similar (0 to 1)."""
+    longest: int | None = None
+    """cycle: the longest period that is looked for."""
+    apart: float | None = None
+    """poll_no_progress: runs this many seconds apart do not count."""
+    patience: float | None = None
+    """poll_no_progress: seconds since the first of the equal results, after which even patient polls are refused."""
+    share: float | None = None
+    """retry_limit: the share of the cap at which the model is nudged."""
+    barren_nudge: int | None = None
+    """global_circuit_breaker: calls without news in the turn, after which the model is nudged."""
+    barren_block: int | None = None
+    """global_circuit_breaker: calls without news in the turn, from which on repeats are refused."""
+
+    def over(self, base: Rule) -> Rule:
+        """This rule, with what it leaves open taken from ``base``."""
+        said = {one.name: value for one in fields(self) if (value := getattr(self, one.name)) is not None}
+        return replace(base, **said)
+
+
+DEFAULT_RULES: Mapping[str, Rule] = MappingProxyType(
+    {
+        Mode.UNKNOWN_TOOL_REPEAT: Rule(nudge=2, block=3),
+        Mode.POLL_NO_PROGRESS: Rule(nudge=10, block=20, apart=30.0, patience=7200.0),
+        Mode.PING_PONG: Rule(nudge=2, block=3, transient=5),
+        Mode.CYCLE: Rule(nudge=2, block=3, transient=5, longest=8),
+        Mode.GENERIC_REPEAT: Rule(nudge=2, block=3, reading=5, transient=6, changed=6),
+        Mode.SIMILAR_QUERY: Rule(nudge=3, block=4, similarity=0.75),
+        Mode.ERROR_REPEAT: Rule(nudge=3, block=6, same_result=5),
+        Mode.VOLATILE_REPEAT: Rule(nudge=5, block=20, any_result=8),
+        Mode.REPEATED_EFFECT: Rule(nudge=2, block=2, hinted=5),
+        Mode.NO_NOVELTY: Rule(nudge=5, block=8),
+        Mode.RETRY_LIMIT: Rule(share=0.75),
+        Mode.GLOBAL_CIRCUIT_BREAKER: Rule(nudge=5, block=8, barren_nudge=100, barren_block=200),
+    }
+)
+
+
+@dataclass(frozen=True)
+class ToolContract:
+    """What is known of a tool. Everything may be left open; the tool's server or its name decides then."""
+
+    kind: Kind | str | None = None
+    query: str | None = None
+    """The parameter that holds a query, or "auto"; switches ``similar_query`` on."""
+    volatile: tuple[str, ...] = ()
+    """Keys of the result that say nothing about it (a nonce, a request's number)."""
+    target: str | None = None
+    """The parameter that alone tells calls apart; the others (a reason, a thought) are left out of the comparison."""
+    cap: int | None = None
+    """How many calls of this tool a turn may make."""
+    once: bool | None = None
+    """Its effect must not happen twice with the same arguments in a turn."""
+    reuse: bool | None = None
+    """Instead of a refusal the model gets the earlier result again."""
+    route: Mapping[str, str] | None = None
+    """A gateway: ``{"tool": parameter with the tool's name, "args": parameter with its arguments}``."""
+    interval: float | None = None
+    """A poll's own pace in seconds: runs this far apart do not count."""
+    patience: float | None = None
+    """How long, in seconds, a poll that keeps its pace may go on without progress."""
+    action: Action | None = None
+    """This tool's own ceiling; never above the policy's."""
+    modes: Mapping[str, Rule] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.kind, str) and not isinstance(self.kind, Kind):
+            object.__setattr__(self, "kind", Kind(self.kind))
+        if isinstance(self.action, str):
+            object.__setattr__(self, "action", Action[self.action.upper()])
+        object.__setattr__(self, "volatile", tuple(self.volatile))
+
+    def over(self, base: ToolContract) -> ToolContract:
+        """This contract, with what it leaves open taken from ``base``."""
+        said: dict[str, Any] = {}
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if value is not None and value != () and value != {}:
+                said[one.name] = value
+        if base.modes and self.modes:
+            said["modes"] = {**base.modes, **self.modes}
+        return replace(base, **said)
+
+
+@dataclass(frozen=True)
+class Policy:
+    """All that can be set. The defaults are those of the documentation; a policy only says what differs."""
+
+    action: Action = Action.BLOCK
+    """The ceiling: the strongest thing that is done."""
+    abort_after: int = 10
+    """Refusals without news between, after which the next one ends the run; 0 = never."""
+    max_calls: int = 0
+    """Calls a turn may make in all; 0 = no limit."""
+    modes: Mapping[str, Rule] = field(default_factory=dict)
+    tools: Mapping[str, ToolContract] = field(default_factory=dict)
+    """Contracts by glob of tool names; of several that match, the more specific one says more."""
+    words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """More words for the lists of ``words.toml``, by kind."""
+    dangerous: tuple[str, ...] | None = None
+    """Words in which two similar queries must not differ; None = the list of ``words.toml``."""
+    refusal: str = "json"
+    """How a refusal is written: "json" or "text"."""
+    sentences: Mapping[str, str] = field(default_factory=dict)
+    """Sentences of one's own, by mode; ``{tool}``, ``{count}`` and ``{limit}`` are filled in."""
+    detectors: tuple[Callable[..., Any], ...] = ()
+    """One's own detectors: ``fn(history, call, rule) -> Trip | None``, asked before each call."""
+    on_trip: Callable[..., Any] | None = None
+    """``fn(trip) -> Action | None``, sync or async, asked on each trip, outside every lock."""
+    hash_key: bytes | None = field(default=None, repr=False)
+    """The key of the fingerprints; None = a random one for this process."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.action, str):
+            object.__setattr__(self, "action", Action[self.action.upper()])
+
+    def rule(self, mode: str) -> Rule:
+        """The rule of a mode, defaults filled in."""
+        base = DEFAULT_RULES.get(mode, _NO_RULE)
+        own = self.modes.get(mode)
+        return base if own is None else own.over(base)
+
+
+_NO_RULE = Rule()

@@ -1,0 +1,319 @@
+"""One turn: what is asked before and after each of its tool calls.
+
+The lock is held while the history is read and written, never while foreign code runs: fingerprints are made
+before it is taken, ``on_trip`` and one's own detectors are asked outside of it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from otel_loopguard.core import ladder, wording
+from otel_loopguard.core.contracts import Understood
+from otel_loopguard.core.history import History
+from otel_loopguard.core.model import Action, Decision, Kind, Record, ToolCall, Trip
+from otel_loopguard.core.outcomes import fingerprinted
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from otel_loopguard.core.guard import Guard
+    from otel_loopguard.core.model import Outcome
+    from otel_loopguard.core.rules import Rules
+
+USER_STOP = "user_stop"
+"""The mode of the trip that ends a run whose user said stop, and was not heard."""
+
+_MOST_PENDING = 1_024
+_MOST_OPEN_TRIPS = 32
+_MOST_KEPT_BYTES = 262_144
+_64_BITS = 0xFFFFFFFFFFFFFFFF
+
+
+class Turn:
+    """One user message and all that the agent does until it answers. Made by ``Guard.turn``; thread-safe."""
+
+    __slots__ = (
+        "__weakref__", "_children", "_guard", "_history", "_kept", "_lock", "_parent", "_pending", "_rules", "_said",
+        "_stop", "enforced", "id", "last_used", "source",
+    )  # fmt: skip
+
+    def __init__(
+        self, guard: Guard, turn_id: str, source: str, *, enforced: bool, parent: tuple[Turn, Record] | None = None
+    ) -> None:
+        self.id = turn_id
+        self.source = source
+        self.enforced = enforced
+        """Whether more may be done than to observe."""
+        self.last_used = guard.clock()
+        self._guard = guard
+        self._rules: Rules = guard.rules
+        self._history = History(guard.rules.policy.max_calls)
+        self._lock = Lock()
+        self._pending: dict[int, Any] = {}
+        self._parent = parent
+        self._children = 0
+        self._said: list[str] | None = None
+        self._stop: str | None = None
+        self._kept: Kept | None = None
+
+    def __enter__(self) -> Turn:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Turn(id={self.id!r}, source={self.source!r}, calls={self.calls})"
+
+    @property
+    def calls(self) -> int:
+        """How many calls have been started, those of child turns included."""
+        return self._history.calls
+
+    # --- before a call -------------------------------------------------------------------------------------------
+
+    def begin(self, call: ToolCall) -> Decision:
+        """What is to be done with a call that is about to be made; ``decision.runs`` says whether it runs."""
+        decision, asked = self._begin(call)
+        if decision is not None:
+            return decision
+        record, trip = asked
+        answer = self._rules.policy.on_trip(trip)  # type: ignore[misc]
+        if inspect.isawaitable(answer):
+            answer = self._guard.not_awaited(answer)
+        return self._settle_locked(call, record, _answered(trip, answer))
+
+    async def abegin(self, call: ToolCall) -> Decision:
+        """The same as ``begin``, for async code: an async ``on_trip`` is awaited."""
+        decision, asked = self._begin(call)
+        if decision is not None:
+            return decision
+        record, trip = asked
+        answer = self._rules.policy.on_trip(trip)  # type: ignore[misc]
+        if inspect.isawaitable(answer):
+            answer = await answer
+        return self._settle_locked(call, record, _answered(trip, answer))
+
+    def _begin(self, call: ToolCall) -> tuple[Decision | None, tuple[Record, Trip]]:
+        """The decision, taken and recorded in one step; or, if ``on_trip`` is to be asked first, what about."""
+        rules = self._rules
+        understood = rules.contracts.understand(call)
+        arguments = rules.fingerprinter.arguments(understood.arguments, loose=understood.kind is not Kind.WRITE)
+        now = self.last_used = self._guard.clock()
+        own = self._own_trips(understood, arguments, call) if rules.own_detectors else ()
+        with self._lock:
+            record = self._history.opened(understood, arguments, _registered(call, understood), now)
+            trip = None
+            if rules.policy.action is not Action.OFF:
+                trip = ladder.before(self._history, record, rules, self._ceiling, own)
+            if trip is not None and rules.policy.on_trip is not None:
+                return None, (record, trip)
+            decision = self._settle(call, record, trip)
+        self._tell_parent(decision)
+        return decision, (record, trip)  # type: ignore[return-value]
+
+    def _settle_locked(self, call: ToolCall, record: Record, trip: Trip) -> Decision:
+        with self._lock:
+            decision = self._settle(call, record, trip)
+        self._tell_parent(decision)
+        return decision
+
+    def _settle(self, call: ToolCall, record: Record, trip: Trip | None) -> Decision:
+        """The decision takes effect: the call is pending from now on, or it is refused."""
+        history = self._history
+        if self._stop is not None:
+            return self._stopped(record)
+        if trip is not None:
+            history.open_trips = (*history.open_trips[-_MOST_OPEN_TRIPS:], trip)
+            if trip.action >= Action.REUSE:
+                return self._refused(call, record, trip)
+        record.trip = trip
+        history.started(record)
+        if len(self._pending) >= _MOST_PENDING:
+            self._pending.pop(next(iter(self._pending)))
+        waiting = self._pending.get(id(call))
+        self._pending[id(call)] = (call, record) if waiting is None else (call, record, waiting)
+        return Decision(None if trip is None else trip.action, trip, record=record)
+
+    def _refused(self, call: ToolCall, record: Record, trip: Trip) -> Decision:
+        history = self._history
+        kept = self._kept.get(record.key) if self._kept is not None else None
+        if trip.action is Action.REUSE and kept is None:
+            trip = trip._replace(action=Action.BLOCK)
+        record.trip = trip
+        history.refusals += 1
+        if trip.insistable:
+            history.insist(record.key)
+        if trip.action is Action.REUSE:
+            return Decision(trip.action, trip, wording.reused(trip), kept, record)
+        policy = self._rules.policy
+        message = wording.refusal(trip, policy, history.refusals, call.known_tools)
+        return Decision(trip.action, trip, message, record=record)
+
+    def _stopped(self, record: Record) -> Decision:
+        """The user said stop: the words again, until the run itself is ended."""
+        history, limit = self._history, self._rules.policy.abort_after
+        history.refusals += 1
+        if 0 < limit < history.refusals:
+            trip = Trip(USER_STOP, record.tool, history.refusals, limit, Action.ABORT, Action.ABORT, kind=record.kind)
+            record.trip = trip
+            return Decision(Action.ABORT, trip, self._stop, record=record)
+        return Decision(Action.BLOCK, None, self._stop, record=record)
+
+    @property
+    def _ceiling(self) -> Action:
+        return Action.ABORT if self.enforced else Action.OBSERVE
+
+    def _own_trips(self, understood: Understood, arguments: int, call: ToolCall) -> tuple[Trip, ...]:
+        """What the policy's own detectors say. They are foreign code: they run outside the lock."""
+        record = self._history.opened(understood, arguments, _registered(call, understood), self.last_used)
+        trips = []
+        for detector in self._rules.own_detectors:
+            trip = detector(self._history, record, self._rules.policy.rule(getattr(detector, "__name__", "own")))
+            if trip is not None:
+                trips.append(trip)
+        return tuple(trips)
+
+    # --- after a call --------------------------------------------------------------------------------------------
+
+    def end(self, call: ToolCall, outcome: Outcome) -> Decision:
+        """What came back of a call that ran; a nudge in the answer is for the model, beside the result."""
+        record = self._taken(call)
+        if record is None or outcome.cancelled:
+            return Decision(record=record)
+        rules = self._rules
+        seen = fingerprinted(outcome, record.call.arguments, rules.fingerprinter)
+        with self._lock:
+            history = self._history
+            history.ended(record, seen, rules.fingerprinter)
+            recovered: tuple[Trip, ...] = ()
+            if record.news and history.open_trips:
+                recovered, history.open_trips = history.open_trips, ()
+            trip = record.trip
+            if trip is None and rules.policy.action is not Action.OFF:
+                trip = ladder.after(history, record, rules, self._ceiling)
+            if self._kept is not None or record.call.tool.contract.reuse:
+                self._keep(record, outcome, len(seen.data))
+            words, self._said = self._said, None
+        if record.news and self._parent is not None:
+            self._parent[1].child_news = True
+        return self._after(call, record, trip, words, recovered)
+
+    def _after(
+        self, call: ToolCall, record: Record, trip: Trip | None, words: list[str] | None, recovered: tuple[Trip, ...]
+    ) -> Decision:
+        fresh = trip is not None and trip is not record.trip
+        policy = self._rules.policy
+        if fresh and policy.on_trip is not None:
+            answer = policy.on_trip(trip)
+            if inspect.isawaitable(answer):
+                answer = self._guard.not_awaited(answer)
+            trip = _answered(trip, answer)  # type: ignore[arg-type]
+        action = None if trip is None else trip.action
+        if fresh and trip is not None:
+            record.trip = trip
+            with self._lock:
+                self._history.open_trips = (*self._history.open_trips[-_MOST_OPEN_TRIPS:], trip)
+        sentences = list(words or ())
+        if trip is not None and trip.action is Action.NUDGE:
+            sentences.append(wording.nudge(trip, policy, call.known_tools))
+        message = "\n".join(sentences) or None
+        return Decision(action, trip if fresh else None, message, record=record, recovered=recovered)
+
+    def _taken(self, call: ToolCall) -> Record | None:
+        """The record of a pending call: of this very object, else of one that says the same."""
+        with self._lock:
+            waiting = self._pending.pop(id(call), None)
+            if waiting is None or waiting[0] is not call:
+                if waiting is not None:
+                    self._pending[id(call)] = waiting
+                waiting = self._equal_pending(call)
+            if waiting is None:
+                return None
+            if len(waiting) > 2:
+                self._pending[id(waiting[0])] = waiting[2]
+            record: Record = waiting[1]
+            return record
+
+    def _equal_pending(self, call: ToolCall) -> Any:
+        for identity, waiting in self._pending.items():
+            if waiting[0].tool == call.tool and waiting[0].call_id == call.call_id:
+                understood = self._rules.contracts.understand(call)
+                loose = understood.kind is not Kind.WRITE
+                if waiting[1].arguments == self._rules.fingerprinter.arguments(understood.arguments, loose=loose):
+                    return self._pending.pop(identity)
+        return None
+
+    def _keep(self, record: Record, outcome: Outcome, size: int) -> None:
+        """The result is kept only where the contract allows that it is given again."""
+        if record.call.tool.contract.reuse and not record.error:
+            self._kept = self._kept or Kept()
+            self._kept.put(record.key, outcome.result, size)
+
+    # --- the turn ------------------------------------------------------------------------------------------------
+
+    def child(self, call: ToolCall) -> Turn:
+        """The turn of a run that is nested inside a pending call: its own history; its news is news of that call."""
+        waiting = self._pending.get(id(call))
+        self._children += 1
+        parent = (self, waiting[1]) if waiting is not None else None
+        return Turn(self._guard, f"{self.id}/{self._children}", self.source, enforced=self.enforced, parent=parent)
+
+    def _tell_parent(self, decision: Decision) -> None:
+        if self._parent is not None and decision.runs:
+            with self._parent[0]._lock:  # noqa: SLF001 - another turn, the same class
+                self._parent[0]._history.calls += 1  # noqa: SLF001
+
+    def say(self, text: str, *, stop: bool = False) -> None:
+        """The user's word: the model reads it with the next result; with ``stop`` further calls are refused with it."""
+        with self._lock:
+            if stop:
+                self._stop = text
+            else:
+                self._said = [*(self._said or ()), text]
+
+    def close(self) -> list[str]:
+        """The turn is over. Gives back the words that were not delivered."""
+        self._guard.forget(self)
+        with self._lock:
+            undelivered, self._said = self._said or [], None
+            self._pending.clear()
+        return undelivered
+
+
+class Kept:
+    """Results that may be given again, within a bound on their bytes; the oldest go first."""
+
+    __slots__ = ("_bytes", "_results")
+
+    def __init__(self) -> None:
+        self._bytes = 0
+        self._results: dict[int, tuple[Any, int]] = {}
+
+    def get(self, key: int) -> Any:
+        """The result, or None."""
+        found = self._results.get(key)
+        return None if found is None else found[0]
+
+    def put(self, key: int, result: Any, size: int) -> None:
+        """The result replaces an earlier one of the same call."""
+        self._bytes -= self._results.pop(key, (None, 0))[1]
+        self._results[key] = (result, size)
+        self._bytes += size
+        while self._bytes > _MOST_KEPT_BYTES:
+            self._bytes -= self._results.pop(next(iter(self._results)))[1]
+
+
+def _registered(call: ToolCall, understood: Understood) -> bool | None:
+    """Whether the tool exists. What stands behind a gateway is registered there, which cannot be seen from here."""
+    return call.registered if understood.tool.name == call.tool else None
+
+
+def _answered(trip: Trip, answer: Any) -> Trip:
+    """The trip under the action that ``on_trip`` chose, if it chose one."""
+    if answer is None:
+        return trip
+    return trip._replace(action=Action[answer.upper()] if isinstance(answer, str) else Action(answer))

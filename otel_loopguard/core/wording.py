@@ -1,0 +1,128 @@
+"""Every sentence the model can read. No argument and no result stands in them, only names and numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import orjson
+from rapidfuzz import process
+
+from otel_loopguard.core.model import Mode
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from otel_loopguard.core.model import Trip
+    from otel_loopguard.core.policy import Policy
+
+_REFUSALS = {
+    Mode.UNKNOWN_TOOL_REPEAT: "There is no tool named {tool}; this is call {count} to a tool that does not exist.",
+    Mode.POLL_NO_PROGRESS: "{tool} was asked {count} times and still reports the same.",
+    Mode.PING_PONG: "The same two calls were made in turn, {laps} times over, with the same results each time.",
+    Mode.CYCLE: "The same {period} calls were made in the same order, {laps} times over, with the same results each time.",
+    Mode.GENERIC_REPEAT: "{tool} was already called with these arguments {before} times and returned the same each time.",
+    Mode.SIMILAR_QUERY: "{before} queries much like this one were made with {tool}, and brought nothing new.",
+    Mode.ERROR_REPEAT: "{tool} failed in the same way {before} times in a row, whatever its arguments were.",
+    Mode.VOLATILE_REPEAT: "{tool} was called {before} times with these arguments; only ids and numbers differed.",
+    Mode.REPEATED_EFFECT: "{tool} has already been done with these arguments; it must not happen twice.",
+    Mode.NO_NOVELTY: "The last {before} calls brought nothing new, and this one has been made before.",
+    Mode.RETRY_LIMIT: "{tool} may be called {limit} times in a turn, and has been.",
+    Mode.GLOBAL_CIRCUIT_BREAKER: "The last {before} calls all failed, and this one has been made before.",
+}
+_REFUSALS_FOR_REASON = {
+    "patience": "{tool} has been polled for too long and still reports the same.",
+    "barren": "{before} calls of this turn brought nothing new, and this one has been made before.",
+    "max_calls": "A turn may make {limit} tool calls, and this one has made them.",
+}
+_NUDGES = {
+    Mode.UNKNOWN_TOOL_REPEAT: "There is no tool named {tool}.",
+    Mode.POLL_NO_PROGRESS: "This has reported the same {count} times now. Wait longer between checks, or report that it is not done.",
+    Mode.PING_PONG: "The same two calls have now been made in turn {laps} times with the same results.",
+    Mode.CYCLE: "The same {period} calls have now been made {laps} times over with the same results.",
+    Mode.GENERIC_REPEAT: "This returned exactly what it returned before (call {count}), and nothing changed in between.",
+    Mode.SIMILAR_QUERY: "This is the {count}th query of much the same wording; none brought anything the first did not.",
+    Mode.ERROR_REPEAT: "{tool} has now failed {count} times in the same way. Its arguments may not be the reason.",
+    Mode.VOLATILE_REPEAT: "This is call {count} with these arguments; only ids and numbers differ in what it returns.",
+    Mode.REPEATED_EFFECT: "This has now been done {count} times with the same arguments.",
+    Mode.NO_NOVELTY: "The last {count} calls brought nothing new.",
+    Mode.RETRY_LIMIT: "{count} of the {limit} calls of {tool} that a turn may make are used up.",
+    Mode.GLOBAL_CIRCUIT_BREAKER: "The last {count} calls all failed.",
+}
+_NUDGES_FOR_REASON = {
+    "changed": "This returned exactly what it returned before, {count} times now, whatever was changed in between.",
+    "same_result": "{tool} has now returned the very same for {count} different calls.",
+    "any_result": "This is call {count} in a row with the same arguments.",
+    "barren": "{count} calls of this turn brought nothing new.",
+}
+_STANDS = "The earlier result still stands."
+_INSTEAD = "Use what you already have, or do something different."
+_STOP = "Stop calling tools and give your answer with what you know, or say what is missing."
+_INSIST = "If you are sure that it is needed, make exactly this call again and it will run."
+_NO_EARLIER_RESULT = (Mode.UNKNOWN_TOOL_REPEAT, Mode.ERROR_REPEAT, Mode.SIMILAR_QUERY, Mode.RETRY_LIMIT)
+_LIMITS = (Mode.RETRY_LIMIT, Mode.GLOBAL_CIRCUIT_BREAKER)
+_THIRD = 3
+_MOST_NEAREST = 3
+_NEAR_ENOUGH = 50
+
+
+def refusal(trip: Trip, policy: Policy, refusals: int, known_tools: Collection[str] | None = None) -> str:
+    """What the model reads in place of a result. ``refusals``: how many there were since the last news, this one included."""
+    own = policy.sentences.get(trip.mode)
+    if own is not None:
+        message = _filled(own, trip)
+    else:
+        template = _REFUSALS_FOR_REASON.get(trip.reason) or _REFUSALS.get(trip.mode, "{tool} looks stuck in a loop.")  # type: ignore[call-overload]
+        message = " ".join([_filled(template, trip), *_advice(trip, refusals, known_tools)])
+    if policy.refusal == "text":
+        return message
+    said = {"error": "tool_loop_detected", "mode": str(trip.mode), "tool": trip.tool}
+    return orjson.dumps({**said, "count": trip.count, "limit": trip.limit, "message": message}).decode()
+
+
+def nudge(trip: Trip, policy: Policy, known_tools: Collection[str] | None = None) -> str:
+    """The sentence that the model reads beside a result."""
+    own = policy.sentences.get(f"{trip.mode}.nudge")
+    if own is not None:
+        return _filled(own, trip)
+    template = _NUDGES_FOR_REASON.get(trip.reason) or _NUDGES.get(trip.mode, "This looks like a loop.")  # type: ignore[call-overload]
+    advice = _nearest(trip, known_tools) if trip.mode == Mode.UNKNOWN_TOOL_REPEAT else _INSTEAD
+    return f"[loopguard] {_filled(template, trip)} {advice}"
+
+
+def reused(trip: Trip) -> str:
+    """The note beside a result that is given again instead of a call."""
+    return f"[loopguard] Not called again: this is the earlier result of {trip.tool}, which still stands."
+
+
+def abort(trip: Trip) -> str:
+    """The message of the exception that ends the run."""
+    return f"{trip.mode}: {trip.tool} was stopped at call {trip.count} (limit {trip.limit})"
+
+
+def _advice(trip: Trip, refusals: int, known_tools: Collection[str] | None) -> list[str]:
+    if trip.insistable:
+        return [_INSIST if refusals < _THIRD else f"{_INSIST} Otherwise: {_STOP.lower()}"]
+    if trip.mode == Mode.UNKNOWN_TOOL_REPEAT:
+        return [_nearest(trip, known_tools), *([_STOP] if refusals >= _THIRD else [])]
+    stands = [] if trip.mode in _NO_EARLIER_RESULT or trip.reason == "max_calls" else [_STANDS]
+    return [*stands, _STOP if refusals >= _THIRD or trip.reason == "max_calls" else _INSTEAD]
+
+
+def _nearest(trip: Trip, known_tools: Collection[str] | None) -> str:
+    if not known_tools:
+        return _INSTEAD
+    names = list(known_tools)[:1_000]
+    near = [name for name, _, _ in process.extract(trip.tool, names, limit=_MOST_NEAREST, score_cutoff=_NEAR_ENOUGH)]
+    listed = ", ".join(near or sorted(names)[:10])
+    return f"The nearest that exist: {listed}." if near else f"Those that exist: {listed}."
+
+
+def _filled(template: str, trip: Trip) -> str:
+    values = {
+        "tool": trip.tool, "count": trip.count, "limit": trip.limit, "period": trip.period, "before": trip.count - 1,
+        "laps": trip.count - 1 if trip.verdict > _NUDGE_VERDICT else trip.count,
+    }  # fmt: skip
+    return template.format_map(values)
+
+
+_NUDGE_VERDICT = 2
