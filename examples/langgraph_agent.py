@@ -50,7 +50,7 @@ class ScriptedModel(BaseChatModel):
     def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
         results = [message for message in messages if isinstance(message, ToolMessage)]
         for number, result in enumerate(results[-1:], start=len(results)):
-            print(f"  {number:2}. the model reads: {str(result.content).strip().splitlines()[0]}")
+            print(f"  {number:2}. the model reads: {' / '.join(str(result.content).split(chr(10)))[:150]}")
         refused = bool(results) and "tool_loop_detected" in str(results[-1].content)
         step = len(results)
         if step >= len(self.files) or (refused and not self.stubborn):

@@ -45,7 +45,9 @@ class Boundary:
     ) -> None:
         if self._run is not None:
             with self._runtime.shield("run.close"):
-                self._runtime.runs.close(self._run, unfinished=self._unfinished or error is not None)
+                self._runtime.runs.close(
+                    self._run, unfinished=self._unfinished or self._info.resumable or error is not None
+                )
 
     def bound(self) -> _Bound:
         """While the run's own code is running."""

@@ -13,6 +13,7 @@ from opentelemetry.trace import INVALID_SPAN
 
 from otel_loopguard.core.model import Action, Decision, Outcome
 from otel_loopguard.telemetry.pending import PendingCall
+from otel_loopguard.turns.conversations import Deferred
 from otel_loopguard.turns.scope import bind, current
 
 from .aborts import abort_error
@@ -126,22 +127,35 @@ class Step:
             outcome = self._dialect.outcome(self._reading, value)
         with shield("guard.end"):
             ended = self._scope.turn.end(self._reading.call, outcome)
-        word = "failed" if outcome.is_error else "executed"
+        word = "failed" if self._is_error() else "executed"
         if ended.message:
             word = "nudged" if ended.action is Action.NUDGE else word
-            value = self._with_note(value, ended.message)
+            value = self._with_note(value, ended)
         self._close(word, outcome, ended)
         return value
 
-    def _with_note(self, value: Any, message: str) -> Any:
-        noted = None
+    def _is_error(self) -> bool:
+        """Errors hide in results, too: the guard looks for them when it takes the fingerprint."""
+        record = self._pending.decide().record
+        return record is not None and bool(record.error)
+
+    def _with_note(self, value: Any, ended: Decision) -> Any:
+        noted, message = None, ended.message or ""
         with self._runtime.shield("adapter.annotate"):
             noted = self._dialect.annotate(self._reading, value, message)
         if noted is not None:
             return noted
-        with self._runtime.shield("turn.defer"):
-            self._scope.turn.defer(message)
+        with self._runtime.shield("turn.say"):
+            self._defer(message, nudged=ended.action is Action.NUDGE)
         return value
+
+    def _defer(self, message: str, *, nudged: bool) -> None:
+        """Have it said with the next text: the user's words as they are, then our sentence, which is the last line."""
+        words, _, sentence = message.rpartition("\n") if nudged else (message, "", "")
+        if words:
+            self._scope.turn.say(words)
+        if sentence:
+            self._scope.turn.say(Deferred(f"About the earlier call of {self._pending.name}: {sentence}"))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

@@ -51,19 +51,21 @@ def tool(function: Any = None, /, *, name: str | None = None, **contract: Any) -
     returns the refusal, which is text for the model, instead of the function's own result. Outside of a turn calls
     are only watched.
     """
-    declared = ToolContract(**contract) if contract else None
 
     def decorate(inner: Any) -> Any:
-        return _guarded(inner, name or inner.__name__, declared)
+        called = name or inner.__name__
+        if contract:
+            current_runtime.declare(called, ToolContract(**contract))
+        return _guarded(inner, called)
 
     return decorate if function is None else decorate(function)
 
 
-def _guarded(function: Any, name: str, contract: ToolContract | None) -> Any:
+def _guarded(function: Any, name: str) -> Any:
     signature = inspect.signature(function)
 
     def step(args: Any, kwargs: Any) -> Step | None:
-        return _step(name, _arguments(signature, args, kwargs), known=(name,), contract=contract)
+        return _step(name, _arguments(signature, args, kwargs), known=(name,))
 
     wrapper: Any
     if inspect.isasyncgenfunction(function):
@@ -137,12 +139,8 @@ def _step(
     *,
     known: Collection[str] | None,
     call_id: str | None = None,
-    contract: ToolContract | None = None,
 ) -> Step | None:
     runtime = current_runtime.get()
-    if contract is not None:
-        with runtime.shield("contract"):
-            runtime.declare(name, contract)
     return open_step(runtime, FUNCTION, Reading(ToolCall(name, arguments, call_id, known)), (), {}, span="none")
 
 

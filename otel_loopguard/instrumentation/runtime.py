@@ -7,13 +7,14 @@ import logging
 import os
 import threading
 import weakref
+from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.core.fingerprint import hash_name
 from otel_loopguard.core.guard import Guard
-from otel_loopguard.core.model import Action, Mode
-from otel_loopguard.core.policy import Policy
+from otel_loopguard.core.model import Action, Mode, hash_text
+from otel_loopguard.core.policy import Policy, ToolContract
+from otel_loopguard.core.turn import USER_STOP
 from otel_loopguard.errors import LoopGuardError
 from otel_loopguard.telemetry.agent_spans import AgentSpans
 from otel_loopguard.telemetry.providers import Providers
@@ -25,7 +26,7 @@ from otel_loopguard.turns.runs import Runs
 from otel_loopguard.turns.sources import Sources
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from opentelemetry._logs import LoggerProvider
     from opentelemetry.metrics import MeterProvider
@@ -47,10 +48,12 @@ class Runtime:
         meter_provider: MeterProvider | None = None,
         logger_provider: LoggerProvider | None = None,
     ) -> None:
-        self.policy = policy if policy is not None else policy_from_environment()
+        if guard is None:
+            guard = Guard(policy if policy is not None else policy_from_environment())
         self.settings = settings if settings is not None else Settings.from_environment(os.environ)
-        self.guard = guard if guard is not None else Guard(self.policy)
-        self.asks = inspect.iscoroutinefunction(self.policy.on_trip)
+        self.guard = guard
+        self.declare(current.declared)
+        self.asks = inspect.iscoroutinefunction(self.guard.policy.on_trip)
         """Whether a verdict has to be awaited, which ``on_start`` of a span processor cannot do."""
         self.shield = Shield(self._count_error)
         self.agent_spans = AgentSpans()
@@ -59,13 +62,13 @@ class Runtime:
             self.settings,
             self.shield,
             live=lambda: self.guard.live,
-            combinations=combinations(self.policy),
+            combinations=combinations(self.guard.policy),
             make_processor=self._make_processor,
             tracer_provider=tracer_provider,
             meter_provider=meter_provider,
             logger_provider=logger_provider,
         )
-        self.reporter = Reporter(self.providers, self.shield, hash_name)
+        self.reporter = Reporter(self.providers, self.shield, self.hash)
         self.sources = Sources(
             self.guard,
             self.conversations,
@@ -75,6 +78,20 @@ class Runtime:
         self.runs = Runs(self.guard, self.conversations, self.reporter.turn_over)
         self._processors: list[Any] = []
         _forks.watch(self)
+
+    def hash(self, text: str) -> str:
+        """A keyed fingerprint of a name or an id that is not to be shown."""
+        return hash_text(self.guard.rules.fingerprinter.of(text.encode("utf-8", "surrogatepass")))
+
+    def declare(self, contracts: Mapping[str, ToolContract]) -> None:
+        """Add what the program says of its tools in code; where the policy says something else, the policy holds."""
+        if contracts:
+            policy = self.guard.policy
+            added = {
+                name: policy.tools[name].over(said) if name in policy.tools else said
+                for name, said in contracts.items()
+            }
+            self.guard.use(replace(policy, tools={**policy.tools, **added}))
 
     def _count_error(self, site: str) -> None:
         self.providers.current().meters.error(site)
@@ -93,8 +110,8 @@ class Runtime:
             logger.info(
                 "otel_loopguard is on: action %s%s. To only watch and refuse nothing, set "
                 "OTEL_PYTHON_LOOPGUARD_ACTION=observe.",
-                self.policy.action,
-                " (watching only)" if self.policy.action <= Action.OBSERVE else "",
+                self.guard.policy.action,
+                " (watching only)" if self.guard.policy.action <= Action.OBSERVE else "",
             )
 
     def retire(self) -> None:
@@ -112,6 +129,9 @@ class Runtime:
     def after_fork(self) -> None:
         """In the child: no lock, turn or span of the parent lives on."""
         with self.shield("runtime.fork"):
+            after_fork = getattr(self.guard, "after_fork", None)
+            if after_fork is not None:
+                after_fork()
             self.conversations.clear()
             self.sources.clear()
             self.agent_spans.clear()
@@ -128,6 +148,7 @@ def combinations(policy: Policy) -> Iterator[tuple[str, str, str]]:
         if verdict is Action.ABORT and policy.action >= Action.BLOCK:
             yield str(mode), str(verdict), str(Action.ABORT)
         yield str(mode), str(verdict), str(Action.OBSERVE)
+    yield USER_STOP, str(Action.ABORT), str(Action.ABORT)
 
 
 def policy_from_environment() -> Policy:
@@ -150,6 +171,8 @@ class _Current:
         self._lock = threading.Lock()
         self.instrumented: Runtime | None = None
         self._own: Runtime | None = None
+        self.declared: dict[str, ToolContract] = {}
+        """What the program said of its tools in code, also before there was a runtime."""
 
     def get(self) -> Runtime:
         """The runtime of this process, made from the environment if there is none."""
@@ -159,6 +182,14 @@ class _Current:
             if self._own is None:
                 self._own = Runtime()
             return self._own
+
+    def declare(self, name: str, contract: ToolContract) -> None:
+        """Remember what the program says of a tool; turns that begin from now on know it."""
+        with self._lock:
+            self.declared[name] = contract
+        for runtime in (self.instrumented, self._own):
+            if runtime is not None:
+                runtime.declare({name: contract})
 
     def put(self, runtime: Runtime | None) -> None:
         """Make this the runtime of the process; None: the frameworks are on their own again."""

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 from opentelemetry.context import create_key
 
-from otel_loopguard.core.model import Decision
+from otel_loopguard.core.model import Decision, ToolCall
 
 from .names import shown_name
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
-    from otel_loopguard.core.model import ToolCall
     from otel_loopguard.turns.scope import Scope
 
     from .reporter import Reporter
@@ -50,23 +49,31 @@ class PendingCall:
 
     def decide(self) -> Decision:
         """What to do with this call."""
-        if self.decision is None:
-            started = perf_counter()
-            with self.reporter.shield("guard.begin"):
-                self.decision = self.scope.turn.begin(self.call)
-            if self.decision is None:
-                self.decision = _RUN_IT
-            self.seconds = perf_counter() - started
-        return self.decision
+        if self.decision is not None:
+            return self.decision
+        started = perf_counter()
+        decision = _RUN_IT
+        with self.reporter.shield("guard.begin"):
+            decision = self.scope.turn.begin(self.call)
+        self.seconds = perf_counter() - started
+        return self._decided(decision)
+
+    def _decided(self, decision: Decision) -> Decision:
+        self.decision = decision
+        record = decision.record
+        if record is not None and record.tool != self.call.tool:
+            # A gateway: the call is judged, and labelled, as the one behind it, of which we know no registry.
+            self.name = shown_name(ToolCall(record.tool))
+        return decision
 
     async def adecide(self) -> Decision:
         """The same, where ``Policy.on_trip`` has to be awaited."""
-        if self.decision is None:
-            with self.reporter.shield("guard.begin"):
-                self.decision = await self.scope.turn.abegin(self.call)
-            if self.decision is None:
-                self.decision = _RUN_IT
-        return self.decision
+        if self.decision is not None:
+            return self.decision
+        decision = _RUN_IT
+        with self.reporter.shield("guard.begin"):
+            decision = await self.scope.turn.abegin(self.call)
+        return self._decided(decision)
 
     def announce(self, span: Span) -> None:
         """Judge the call and write what is known of it on its span, once."""

@@ -43,9 +43,8 @@ class Reporter:
         if any(context.get(key) for key in _SUPPRESSED):
             return INVALID_SPAN
         tracer = self._providers.current().tracer
-        name = f"{semconv.SPAN_EXECUTE_TOOL if pending.operation else semconv.SPAN_LOOPGUARD} {pending.name}"
         return tracer.start_span(
-            name,
+            f"{span_word(pending)} {pending.name}",
             context=otel_context.set_value(PENDING, pending, context),
             attributes=self._known_at_start(pending),
             record_exception=False,
@@ -79,6 +78,9 @@ class Reporter:
         context = trace.set_span_in_context(span, otel_context.get_current())
         if span.is_recording():
             span.set_attributes(self._known_when_judged(pending, decision))
+            if decision.record is not None and decision.record.tool != pending.call.tool:
+                span.update_name(f"{span_word(pending)} {pending.name}")
+                span.set_attribute(semconv.TOOL_NAME, pending.name)
             if not pending.operation and not decision.runs:
                 # The framework's own span will not open: then this one is the call's.
                 span.update_name(f"{semconv.SPAN_EXECUTE_TOOL} {pending.name}")
@@ -141,6 +143,11 @@ class Reporter:
         """Count a turn that is over."""
         with self.shield("turn.end"):
             self._providers.current().meters.turn(calls)
+
+
+def span_word(pending: PendingCall) -> str:
+    """The first word of the span's name."""
+    return semconv.SPAN_EXECUTE_TOOL if pending.operation else semconv.SPAN_LOOPGUARD
 
 
 def _known_at_end(pending: PendingCall, outcome: str, result: Outcome | None) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from otel_loopguard.telemetry.settings import Settings
 
 
-class SeenTrip(NamedTuple):
+@dataclass(frozen=True)
+class SeenTrip:
     """One ``tool_loop_detected`` event."""
 
     mode: str
@@ -47,7 +49,7 @@ class Recording:
         self.tracer_provider.add_span_processor(SimpleSpanProcessor(self._spans))
         self._metrics = InMemoryMetricReader()
         self.meter_provider = MeterProvider([self._metrics])
-        self._logs = InMemoryLogRecordExporter()
+        self._logs = InMemoryLogRecordExporter()  # type: ignore[no-untyped-call]
         self.logger_provider = LoggerProvider()
         self.logger_provider.add_log_record_processor(SimpleLogRecordProcessor(self._logs))
         self.runtime: Runtime | None = None

@@ -44,6 +44,12 @@ class Word:
         return f"Word(taken={self.taken}, returned={self.returned})"
 
 
+class Deferred(str):
+    """A sentence of ours that found no place in a result, and waits for the next one; no word of the user's."""
+
+    __slots__ = ()
+
+
 class Conversations:
     """The last turn of each conversation, the least recently used forgotten first."""
 

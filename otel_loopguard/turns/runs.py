@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
+from .conversations import Deferred
 from .scope import Scope, current
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ class RunInfo(NamedTuple):
     agent_name: str | None = None
     resumes: bool = False
     """The run goes on with what an earlier one left unfinished: no new message of the user."""
+    resumable: bool = False
+    """Nobody can tell, when this run ends, whether it waits for somebody."""
 
 
 class OpenRun:
@@ -109,7 +112,7 @@ class Runs:
             if unfinished:
                 return []
         words = self._conversations.forget(conversation_id, turn) if conversation_id is not None else []
-        left = turn.close()
+        left = [text for text in turn.close() if not isinstance(text, Deferred)]
         _give_back(words, left)
         return left
 

@@ -34,6 +34,7 @@ class ScriptedModel(BaseChatModel):
         return "scripted"
 
     def bind_tools(self, *_: Any, **__: Any) -> ScriptedModel:
+        """It knows its tools by heart."""
         return self
 
     def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
@@ -90,7 +91,7 @@ class State(TypedDict):
     messages: Annotated[list[AnyMessage], add_messages]
 
 
-def own_graph(model: ScriptedModel, tools: list[StructuredTool], **options: Any) -> Any:
+def own_graph(model: ScriptedModel, tools: list[StructuredTool], **node: Any) -> Any:
     """A hand-written graph with the prebuilt ToolNode."""
 
     def ask(state: State) -> dict[str, Any]:
@@ -106,11 +107,11 @@ def own_graph(model: ScriptedModel, tools: list[StructuredTool], **options: Any)
 
     graph = StateGraph(State)
     graph.add_node("model", RunnableLambda(ask, aask))
-    graph.add_node("tools", ToolNode(tools))
+    graph.add_node("tools", ToolNode(tools, **node))
     graph.add_edge(START, "model")
     graph.add_conditional_edges("model", following)
     graph.add_edge("tools", "model")
-    return graph.compile(**options)
+    return graph.compile()
 
 
 def prebuilt_agent(model: ScriptedModel, tools: list[StructuredTool], **options: Any) -> Any:

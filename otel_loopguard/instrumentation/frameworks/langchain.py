@@ -120,7 +120,14 @@ def _read_run(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
         conversation_id=_conversation(config),
         agent_name=None if name == "LangGraph" else name,
         resumes=given is None or getattr(given, "resume", None) is not None,
+        resumable=getattr(instance, "checkpointer", None) is not None and not _tells_interrupts(instance, args, kwargs),
     )
+
+
+def _tells_interrupts(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    """Whether an interrupt will be seen in this stream; ``invoke`` of older versions asks for values only."""
+    modes = kwargs.get("stream_mode") or (args[2] if len(args) > 2 else None) or getattr(instance, "stream_mode", None)
+    return "updates" in (modes or ())
 
 
 def _interrupted(chunk: Any) -> bool:

@@ -1,0 +1,297 @@
+"""What LangGraph has beyond calling tools: threads, interrupts, sub-graphs, commands, artifacts, streams."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Annotated, Any
+
+import pytest
+
+pytest.importorskip("langgraph")
+
+from langchain_core.messages import HumanMessage, ToolMessage
+from langchain_core.tools import InjectedToolCallId, StructuredTool, tool
+from langgraph.checkpoint.memory import MemorySaver
+from langgraph.graph import START, StateGraph
+from langgraph.types import Command, interrupt
+
+from otel_loopguard import ToolLoopError
+from otel_loopguard.core.policy import Policy
+from otel_loopguard.telemetry import semconv
+from otel_loopguard.testing import Ask, assert_no_trip, assert_trips, guarded
+from otel_loopguard.turns.scope import current
+
+from .scripted_langchain import QUESTION, ScriptedModel, State, own_graph, prebuilt_agent, text_of
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@tool
+def look(path: str) -> str:
+    """Look at something."""
+    return f"there is {path}"
+
+
+def script(*paths: str, name: str = "look") -> ScriptedModel:
+    return ScriptedModel(steps=[[Ask(name, {"path": path})] for path in paths], seen=[])
+
+
+def results(output: Any) -> list[ToolMessage]:
+    return [message for message in output["messages"] if isinstance(message, ToolMessage)]
+
+
+def turn_ids(recording: Any) -> list[str]:
+    return [span.attributes[semconv.TURN_ID] for span in recording.spans]
+
+
+def test_each_message_of_a_thread_is_a_turn_of_its_own() -> None:
+    """What was read for the first message may be read again for the second, on the same thread id."""
+    config: Any = {"configurable": {"thread_id": "thread-1"}}
+    with guarded() as recording:
+        agent = prebuilt_agent(script("a", "a"), [look], checkpointer=MemorySaver())
+        for _ in range(3):
+            output = agent.invoke(QUESTION, config)
+        assert [message.status for message in results(output)] == ["success"] * 6
+        assert len(set(turn_ids(recording))) == 3
+        assert {span.attributes[semconv.CONVERSATION_ID] for span in recording.spans} == {"thread-1"}
+        assert all(trip.action == "nudge" for trip in recording.trips)
+        assert recording.runtime.guard.live <= 1
+
+
+def test_an_interrupted_call_that_is_resumed_is_one_call() -> None:
+    """The tools node runs again from its start when a run is resumed: same turn, and no repeat."""
+    ran = []
+
+    @tool
+    def approve(path: str) -> str:
+        """Ask somebody."""
+        answer = interrupt("may I?")
+        ran.append(path)
+        return f"{answer}, {path}"
+
+    config: Any = {"configurable": {"thread_id": "t"}}
+    with guarded() as recording:
+        agent = prebuilt_agent(script("a", "b", "c", name="approve"), [approve], checkpointer=MemorySaver())
+        agent.invoke(QUESTION, config)
+        for _ in range(3):
+            output = agent.invoke(Command(resume="yes"), config)
+        assert ran == ["a", "b", "c"]
+        assert [text_of(message) for message in results(output)] == ["yes, a", "yes, b", "yes, c"]
+        assert len(set(turn_ids(recording))) == 1
+        assert recording.outcomes.count("executed") == 3
+        assert set(recording.outcomes) == {"cancelled", "executed"}
+        assert_no_trip(recording)
+
+
+def test_a_sub_graph_belongs_to_the_turn_of_its_graph() -> None:
+    """The same look from a graph and from its sub-graphs is the same call again."""
+    with guarded() as recording:
+        inner = own_graph(script("a", "a"), [look])
+
+        def fresh(_: State) -> dict[str, Any]:
+            return {"messages": inner.invoke(QUESTION)["messages"]}
+
+        graph = StateGraph(State)
+        graph.add_node("one", fresh)
+        graph.add_node("two", fresh)
+        graph.add_edge(START, "one")
+        graph.add_edge("one", "two")
+        graph.compile().invoke(QUESTION)
+        assert len(set(turn_ids(recording))) == 1
+        assert recording.outcomes == ["executed", "nudged", "blocked", "blocked"]
+
+
+def test_an_agent_that_is_a_tool_has_a_turn_of_its_own() -> None:
+    """Two questions to a helper that both look at the same thing are no loop of the one who asks."""
+    with guarded() as recording:
+        helper = prebuilt_agent(script("shared"), [look])
+
+        @tool
+        def ask_helper(path: str) -> str:
+            """Ask the helper."""
+            return f"{path}: {text_of(helper.invoke(QUESTION)['messages'][-1])}"
+
+        agent = prebuilt_agent(script("q1", "q2", "q3", "q4", name="ask_helper"), [ask_helper])
+        output = agent.invoke(QUESTION)
+        assert [message.status for message in results(output)] == ["success"] * 4
+        assert len(recording.spans) == 8
+        assert len(set(turn_ids(recording))) == 5
+        assert_no_trip(recording)
+
+
+def test_a_command_is_handed_on_as_it_is() -> None:
+    """A result that steers the graph is never written to; its repeat is refused all the same."""
+    ran = []
+
+    @tool
+    def steer(path: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> Command:  # type: ignore[type-arg]
+        """Change the state."""
+        ran.append(path)
+        return Command(update={"messages": [ToolMessage(f"went to {path}", tool_call_id=tool_call_id)]})
+
+    with guarded() as recording:
+        output = prebuilt_agent(script("a", "a", "a", name="steer"), [steer]).invoke(QUESTION)
+        read = [text_of(message) for message in results(output)]
+        assert read[:2] == ["went to a", "went to a"]
+        assert "tool_loop_detected" in read[2]
+        assert ran == ["a", "a"]
+        assert recording.outcomes[2] == "blocked"
+
+
+def test_an_artifact_is_left_alone() -> None:
+    """A nudge goes into the text that the model reads, and not into what the program gets beside it."""
+    artifact = {"rows": [1, 2]}
+    fetch = StructuredTool.from_function(
+        lambda path: (f"2 rows of {path}", artifact),
+        name="look",
+        description="Fetch.",
+        response_format="content_and_artifact",
+        args_schema=look.args_schema,
+    )
+    with guarded() as recording:
+        first, second = results(prebuilt_agent(script("a", "a"), [fetch]).invoke(QUESTION))
+        assert first.artifact == second.artifact == artifact
+        assert text_of(first) == "2 rows of a"
+        assert text_of(second).startswith("2 rows of a\n")
+        assert recording.outcomes == ["executed", "nudged"]
+
+
+def test_json_stays_json() -> None:
+    """No sentence is added to a result that somebody may parse; it waits for the next text."""
+
+    @tool
+    def fetch(path: str) -> str:
+        """Fetch."""
+        return '{"rows": 2}'
+
+    model = ScriptedModel(
+        steps=[[Ask("fetch", {"path": "a"})], [Ask("fetch", {"path": "a"})], [Ask("look", {"path": "b"})]]
+    )
+    with guarded():
+        read = [text_of(message) for message in results(prebuilt_agent(model, [fetch, look]).invoke(QUESTION))]
+        assert read[0] == read[1] == '{"rows": 2}'
+        assert read[2].startswith("there is b\n")
+        assert "fetch" in read[2]
+
+
+def test_a_direct_answer_is_for_the_user() -> None:
+    """What a return_direct tool says ends the run as its answer: no word for the model is in it."""
+    direct = StructuredTool.from_function(
+        lambda path: "the answer", name="look", description="Answer.", args_schema=look.args_schema, return_direct=True
+    )
+    model = ScriptedModel(steps=[[Ask("look", {"path": "a"})] * 2], seen=[])
+    with guarded():
+        assert {text_of(m) for m in results(prebuilt_agent(model, [direct]).invoke(QUESTION))} == {"the answer"}
+
+
+def test_nothing_of_ours_is_current_between_two_pieces_of_a_stream() -> None:
+    """The code that consumes a stream is not in the agent's turn, nor after it broke off."""
+    with guarded() as recording:
+        for _ in prebuilt_agent(script("a", "b"), [look]).stream(QUESTION):
+            assert current() is None
+        for _ in prebuilt_agent(script("a", "b"), [look]).stream(QUESTION):
+            break
+        assert current() is None
+        assert recording.runtime.guard.live == 0
+
+
+async def test_runs_at_the_same_time_have_turns_of_their_own() -> None:
+    """Many agents at once, each looking at the same thing twice, do not count for each other."""
+    with guarded() as recording:
+        agents = [prebuilt_agent(script("a", "a"), [look]) for _ in range(10)]
+        outputs = await asyncio.gather(*(agent.ainvoke(QUESTION) for agent in agents))
+        assert all(message.status == "success" for output in outputs for message in results(output))
+        assert len(set(turn_ids(recording))) == 10
+        assert recording.runtime.guard.live == 0
+
+
+def test_threads_have_turns_of_their_own() -> None:
+    """The same with threads."""
+    with guarded() as recording:
+        agents = [prebuilt_agent(script("a", "a"), [look]) for _ in range(8)]
+        threads = [threading.Thread(target=agent.invoke, args=(QUESTION,)) for agent in agents]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(timeout=30)
+        assert len(set(turn_ids(recording))) == 8
+        assert "blocked" not in recording.outcomes
+
+
+async def test_a_cancelled_call_ends_its_span_and_leaves_nothing() -> None:
+    """A run that is given up in the midst of a tool: the span says cancelled, and no turn is left."""
+    started = asyncio.Event()
+
+    @tool
+    async def wait_long(path: str) -> str:
+        """Wait."""
+        started.set()
+        await asyncio.sleep(30)
+        return path
+
+    with guarded() as recording:
+        run = asyncio.ensure_future(prebuilt_agent(script("a", name="wait_long"), [wait_long]).ainvoke(QUESTION))
+        await asyncio.wait_for(started.wait(), 10)
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        assert recording.outcomes == ["cancelled"]
+        assert current() is None
+        assert recording.runtime.guard.live == 0
+
+
+def test_an_exception_of_a_tool_is_told_by_its_type_only() -> None:
+    """The span names the exception's class; its message, which quotes arguments, is nowhere."""
+
+    @tool
+    def fail(path: str) -> str:
+        """Fail."""
+        raise FileNotFoundError(f"no {path} here")
+
+    with guarded() as recording:
+        with pytest.raises(FileNotFoundError, match="no secret-path here"):
+            own_graph(script("secret-path", name="fail"), [fail], handle_tool_errors=False).invoke(QUESTION)
+        (span,) = recording.spans
+        assert span.attributes[semconv.ERROR_TYPE] == "FileNotFoundError"
+        assert span.attributes[semconv.OUTCOME] == "failed"
+        assert "secret-path" not in span.to_json()
+
+
+def test_the_abort_is_an_exception_that_callers_catch() -> None:
+    """``except ToolLoopError`` around the run sees it, though every node below catches Exception."""
+
+    def careless(state: State) -> dict[str, Any]:
+        for number in range(20):
+            try:
+                look.invoke({"name": "look", "args": {"path": "a"}, "id": f"c{number}", "type": "tool_call"})
+            except Exception:  # noqa: PERF203 - the point of this test
+                continue
+        return {"messages": [HumanMessage("never reached")]}
+
+    graph = StateGraph(State)
+    graph.add_node("careless", careless)
+    graph.add_edge(START, "careless")
+    with guarded(Policy(abort_after=2)) as recording:
+        with pytest.raises(ToolLoopError) as caught:
+            graph.compile().invoke(QUESTION)
+        assert caught.value.tool_name == "look"
+        assert caught.value.turn_id == turn_ids(recording)[0]
+        assert recording.outcomes[-1] == "aborted"
+
+
+def test_a_thread_id_makes_bare_calls_a_turn() -> None:
+    """Tools that are invoked with a thread id, and outside of any graph, are guarded as one turn."""
+    config: Any = {"configurable": {"thread_id": "t"}}
+    with guarded() as recording:
+        read = [look.invoke({"path": "a"}, config) for _ in range(4)]
+        assert read[0] == "there is a"
+        assert "tool_loop_detected" in read[3]
+        assert {span.attributes[semconv.TURN_SOURCE] for span in recording.spans} == {"thread"}
+
+
+def test_bare_calls_without_a_turn_are_only_watched() -> None:
+    """A program that calls a tool in a loop is no agent: it is never refused anything."""
+    with guarded() as recording:
+        assert {look.invoke({"path": "a"}) for _ in range(6)} == {"there is a"}
+        assert_trips(recording, "generic_repeat", action="observe")

@@ -1,0 +1,191 @@
+"""Putting wrappers in and taking them out, also where others wrap, too."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import types
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import wrapt
+
+from otel_loopguard.core.model import ToolCall
+from otel_loopguard.instrumentation.frameworks import all_points
+from otel_loopguard.instrumentation.patching import Patches, Wrapper
+from otel_loopguard.instrumentation.points import Dialect, Reading, ToolPoint
+from otel_loopguard.instrumentation.runtime import Runtime, current
+from otel_loopguard.testing import guarded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MODULE = "loopguard_test_framework"
+DIALECT = Dialect(
+    read=lambda instance, args, kwargs: Reading(ToolCall(args[0], args[1], None, ("look",))),
+    answer=lambda reading, content, error: content,
+)
+POINTS = (
+    ToolPoint(MODULE, "Executor.run", DIALECT),
+    ToolPoint(MODULE, "run", DIALECT),
+    ToolPoint(MODULE, "run_again", DIALECT),
+    ToolPoint(MODULE, "not_in_this_version", DIALECT),
+)
+
+
+class Executor:
+    """A framework's executor."""
+
+    def run(self, name: str, arguments: Any) -> str:
+        """Run a tool."""
+        return f"{name} of {arguments}"
+
+
+def run(name: str, arguments: Any) -> str:
+    """Run a tool."""
+    return f"{name} of {arguments}"
+
+
+@pytest.fixture
+def framework() -> Iterator[Any]:
+    """A module with an executor in it, imported already."""
+    module = types.ModuleType(MODULE)
+    module.Executor = type("Executor", (), {"run": Executor.run})  # type: ignore[attr-defined]
+    module.run = module.run_again = run  # type: ignore[attr-defined]
+    sys.modules[MODULE] = module
+    yield module
+    del sys.modules[MODULE]
+
+
+@pytest.fixture
+def runtime() -> Iterator[Runtime]:
+    """A runtime that is on."""
+    with guarded() as recording:
+        assert recording.runtime is not None
+        yield recording.runtime
+
+
+def test_wrappers_come_and_go(framework: Any, runtime: Runtime) -> None:
+    """After ``restore`` the framework's own functions are back, the very same objects."""
+    method, function = vars(framework.Executor)["run"], framework.run
+    patches = Patches(POINTS)
+    patches.install()
+    assert isinstance(vars(framework.Executor)["run"], Wrapper)
+    assert isinstance(framework.run, Wrapper)
+    assert patches.restore() == []
+    assert vars(framework.Executor)["run"] is method
+    assert framework.run is framework.run_again is function
+
+
+def test_a_missing_place_is_passed_over(framework: Any, runtime: Runtime) -> None:
+    """A version of a framework that has a place elsewhere is no fault, and the other places are patched."""
+    Patches(POINTS).install()
+    assert isinstance(framework.run, Wrapper)
+    assert not runtime.shield.seen
+
+
+def test_installing_twice_wraps_once(framework: Any, runtime: Runtime) -> None:
+    """A second hook, as after instrumenting anew, finds our wrapper and leaves it."""
+    Patches(POINTS).install()
+    Patches(POINTS).install()
+    assert not isinstance(framework.run.__wrapped__, Wrapper)
+
+
+def test_a_function_imported_by_name_is_counted_once(framework: Any, runtime: Runtime) -> None:
+    """A module that imported the wrapped function has it wrapped already."""
+    Patches(POINTS[1:2]).install()
+    framework.run_again = framework.run
+    Patches(POINTS).install()
+    assert framework.run_again is framework.run
+    assert not isinstance(framework.run_again.__wrapped__, Wrapper)
+
+
+def test_somebody_elses_wrapper_is_never_stripped(framework: Any, runtime: Runtime) -> None:
+    """Under another's wrapper ours stays, switched off; theirs goes on working."""
+    patches = Patches(POINTS)
+    patches.install()
+    theirs: list[str] = []
+
+    def their_wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+        theirs.append(args[0])
+        return wrapped(*args, **kwargs)
+
+    wrapt.wrap_function_wrapper(framework, "run", their_wrapper)
+    current.put(None)
+    assert patches.restore() == [f"{MODULE}:run"]
+    assert [framework.run("look", {"path": "a"}) for _ in range(5)] == ["look of {'path': 'a'}"] * 5
+    assert len(theirs) == 5
+    current.put(runtime)
+
+
+def test_without_a_runtime_a_wrapper_only_passes_on(framework: Any, runtime: Runtime) -> None:
+    """What is left in place after ``uninstrument`` neither counts nor refuses."""
+    Patches(POINTS).install()
+    current.put(None)
+    assert {framework.Executor().run("look", {"path": "a"}) for _ in range(9)} == {"look of {'path': 'a'}"}
+    current.put(runtime)
+    assert runtime.guard.live == 0
+
+
+def test_a_module_that_is_imported_later_is_patched_then(framework: Any, runtime: Runtime, tmp_path: Any) -> None:
+    """The hook waits for the program's own import; nothing is imported for it."""
+    name = "loopguard_test_late"
+    (tmp_path / f"{name}.py").write_text("def run(name, arguments):\n    return name\n")
+    patches = Patches([ToolPoint(name, "run", DIALECT)])
+    patches.install()
+    assert name not in sys.modules
+    sys.path.insert(0, str(tmp_path))
+    try:
+        late = __import__(name)
+    finally:
+        sys.path.remove(str(tmp_path))
+    assert isinstance(late.run, Wrapper)
+    patches.restore()
+    assert not isinstance(late.run, Wrapper)
+
+
+def test_a_table_never_imports_its_framework() -> None:
+    """Reading all tables imports no framework."""
+    modules = {point.module.split(".")[0] for point in all_points()} - {"concurrent"}
+    assert "langgraph" in modules
+    code = (
+        "import sys\nfrom otel_loopguard.instrumentation.frameworks import all_points\nlist(all_points())\n"
+        f"print([name for name in {sorted(modules)!r} if name in sys.modules])"
+    )
+    import subprocess
+
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert answer.stdout.strip() == "[]"
+
+
+def test_the_executors_that_are_patched() -> None:
+    """An independent list: a row that is lost from a table is noticed."""
+    expected = {
+        "langgraph.prebuilt.tool_node:ToolNode._run_one",
+        "langgraph.prebuilt.tool_node:ToolNode._arun_one",
+        "langchain_core.tools.base:BaseTool.run",
+        "langchain_core.tools.base:BaseTool.arun",
+        "langgraph.pregel.main:Pregel.stream",
+        "langgraph.pregel.main:Pregel.astream",
+        "langgraph.pregel:Pregel.stream",
+        "langgraph.pregel:Pregel.astream",
+        "concurrent.futures.thread:ThreadPoolExecutor.submit",
+    }
+    assert expected <= {f"{point.module}:{point.path}" for point in all_points()}
+
+
+def test_uninstrument_says_what_it_left(
+    framework: Any, runtime: Runtime, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log names the places where our wrapper stays under another one."""
+    from otel_loopguard.instrumentation.instrumentor import LoopGuardInstrumentor
+
+    patches = Patches(POINTS[1:2])
+    patches.install()
+    wrapt.wrap_function_wrapper(framework, "run", lambda wrapped, instance, args, kwargs: wrapped(*args, **kwargs))
+    instrumentor = LoopGuardInstrumentor()
+    monkeypatch.setattr(instrumentor, "_patches", patches)
+    with caplog.at_level(logging.INFO, "otel_loopguard"):
+        instrumentor._uninstrument()
+    assert f"{MODULE}:run" in caplog.text
+    current.put(runtime)
