@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 
+from dashboards.drilldown import drilldown
 from dashboards.overview import overview
 from dashboards.rules import prometheus_rules
 
@@ -24,6 +25,7 @@ HERE = Path(__file__).parent
 def generated() -> dict[str, str]:
     """The generated files, by their path below this directory."""
     return {
+        "json/drilldown.json": as_json(drilldown()),
         "json/overview.json": as_json(overview()),
         "prometheus/rules.yml": prometheus_rules(),
     }

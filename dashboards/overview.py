@@ -12,6 +12,7 @@ from dashboards.panels import (
     DRILLDOWN_UID,
     OVERVIEW_UID,
     drilldown,
+    firing_alerts,
     link,
     listing,
     number,
@@ -40,7 +41,8 @@ def overview() -> Dashboard:
         .time("now-3h", "now")
         .refresh("1m")
         .tooltip(DashboardCursorSync.CROSSHAIR)
-        .readonly()
+        .editable()
+        .annotation(firing_alerts())
         .link(link("Conversations", f"/d/{DRILLDOWN_UID}").include_vars(include_vars=True).keep_time(keep_time=True))
     )
     for variable in (variables.prometheus(), variables.service(), variables.mode(), variables.tool()):

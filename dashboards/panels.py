@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from grafana_foundation_sdk.builders import bargauge, common, stat, table, timeseries
-from grafana_foundation_sdk.builders.dashboard import DashboardLink, ThresholdsConfig
+from grafana_foundation_sdk.builders import bargauge, common, stat, table, tempo, timeseries
+from grafana_foundation_sdk.builders.dashboard import AnnotationQuery, DashboardLink, ThresholdsConfig
 from grafana_foundation_sdk.builders.prometheus import Dataquery
 from grafana_foundation_sdk.models.common import (
     BarGaugeDisplayMode,
@@ -23,8 +23,10 @@ from grafana_foundation_sdk.models.common import (
 )
 from grafana_foundation_sdk.models.dashboard import DashboardLinkType, DataTransformerConfig, Threshold, ThresholdsMode
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
+from grafana_foundation_sdk.models.tempo import TempoQuery
 
-from dashboards.variables import PROMETHEUS
+from dashboards.promql import equals, select
+from dashboards.variables import PROMETHEUS, TEMPO
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -100,6 +102,34 @@ def listing(title: str, why: str, query: str, columns: Mapping[str, str], *, emp
         .height(8)
         .span(12)
     )
+
+
+def spans(title: str, why: str, query: str, *, empty: str) -> table.Panel:
+    """The spans that a TraceQL query finds, as a table that leads to their traces."""
+    panel = _described(table.Panel(), title, why, unit="short", steps=CALM, empty=empty).datasource(TEMPO)
+    return panel.with_target(_Spans(query)).height(14).span(24)
+
+
+class _Spans(tempo.TempoQuery):
+    """A TraceQL query that answers with spans: the builder knows the query, but not yet ``tableType``."""
+
+    def __init__(self, query: str) -> None:
+        super().__init__()
+        self.query(query).query_type("traceql").ref_id("A").limit(100).datasource(TEMPO)
+
+    def build(self) -> TempoQuery:
+        return _SpanTable(**vars(super().build()))
+
+
+class _SpanTable(TempoQuery):
+    def to_json(self) -> dict[str, object]:
+        return super().to_json() | {"tableType": "spans"}
+
+
+def firing_alerts() -> AnnotationQuery:
+    """Marks on every panel where an alert of ours began to fire."""
+    firing = select("ALERTS", 'alertname=~"Loopguard.+"', equals("alertstate", "firing"))
+    return AnnotationQuery().name("Alerts").datasource(PROMETHEUS).enable(enable=True).icon_color("red").expr(firing)
 
 
 def instant(query: str) -> Dataquery:

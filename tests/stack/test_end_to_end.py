@@ -1,0 +1,145 @@
+"""From `opentelemetry-instrument python examples/langgraph_agent.py` to the alert in somebody's hands."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from dashboards import queries
+from otel_loopguard.telemetry import semconv
+
+from .harness.agent import AgentRun, run_agent
+from .harness.alertmanager import Alertmanager, Webhook
+from .harness.collector import Collector, attributes_of, tripped
+from .harness.process import wait_until
+from .harness.prometheus import Prometheus
+from .harness.tempo import Tempo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+JOB = "example"
+
+
+class Scene(NamedTuple):
+    """The whole stack after two stuck agents and one that works."""
+
+    tempo: Tempo
+    collector: Collector
+    webhook: Webhook
+    alertmanager: Alertmanager
+    prometheus: Prometheus
+    runs: list[AgentRun]
+
+    @property
+    def trips(self) -> Counter[str]:
+        """What the agents made, by mode."""
+        return sum((run.trips for run in self.runs), Counter())
+
+    @property
+    def looping_traces(self) -> set[str]:
+        """The traces with a trip."""
+        return set().union(*(run.looping_traces for run in self.runs))
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    """Everything is started, then the agents run."""
+    folder = tmp_path_factory.mktemp("scene")
+    with ExitStack() as stopping:
+        tempo, webhook = Tempo(), Webhook()
+        for each in (tempo, webhook):
+            each.start()
+            stopping.callback(each.stop)
+        collector = Collector(folder, tempo=True, **tempo.settings)
+        alertmanager = Alertmanager(folder, webhook)
+        prometheus = Prometheus(folder, collector, alertmanager.port, window="20s")
+        for program in (collector, alertmanager, prometheus):
+            stopping.callback(program.stop)
+            program.start()
+        for program in (collector, alertmanager, prometheus):
+            program.wait_ready()
+        runs = [run_agent(collector, argument) for argument in ("--stubborn", "--working", "--stubborn")]
+        yield Scene(tempo, collector, webhook, alertmanager, prometheus, runs)
+
+
+def test_agents_made_trips(scene: Scene) -> None:
+    """The stuck agents were stopped, the working one untouched: what the rest is compared with is no nothing."""
+    stuck, working, _ = scene.runs
+
+    assert stuck.trips["generic_repeat"] >= 10
+    assert "tool_loop_detected" in stuck.output
+    assert working.trips == Counter()
+    assert "tool_loop_detected" not in working.output
+
+
+@pytest.mark.parametrize("metric", ["loopguard_trips_total", "loopguard_trip_events_total"])
+def test_prometheus_shows_the_trips_the_agents_made(scene: Scene, metric: str) -> None:
+    """By mode, exactly, from metrics and from span events."""
+    wait_until(
+        f"{metric} shows {scene.trips}",
+        lambda: scene.prometheus.by("loopguard_mode", f'{metric}{{job="{JOB}"}}') == scene.trips,
+    )
+
+
+@pytest.mark.parametrize("query", [queries.TRIPS_BY_MODE, queries.TOP_TOOLS], ids=["trips by mode", "top tools"])
+def test_dashboard_queries_find_the_loop(scene: Scene, query: str) -> None:
+    """The two panels that an operator looks at first are not empty."""
+    filled = query.replace("$job", JOB).replace("$mode", ".*").replace("$tool", ".*").replace("$__range", "10m")
+
+    assert wait_until(query, lambda: [s for s in scene.prometheus.query(filled) if float(s["value"][1]) > 0])
+
+
+def test_exemplars_lead_to_looping_traces(scene: Scene) -> None:
+    """A trip in Prometheus links to a trace that has a trip."""
+    selector = f'loopguard_trips_total{{job="{JOB}"}}'
+    exemplars = wait_until(f"exemplars of {selector}", lambda: scene.prometheus.exemplars(selector))
+
+    assert {each["labels"]["trace_id"] for each in exemplars} <= scene.looping_traces
+
+
+def test_file_has_every_trip_and_no_argument(scene: Scene) -> None:
+    """The file exporter's lines hold the events, and neither the file's name nor its content."""
+    made = sum(scene.trips.values())
+    wait_until(f"{made} tripped spans in the file", lambda: sum(map(tripped, scene.collector.file_spans())) == made)
+    text = scene.collector.file_text()
+
+    assert "config.yaml" not in text
+    assert "retries: 3" not in text
+    modes = Counter(
+        attributes_of(event)[semconv.MODE] for span in scene.collector.file_spans() for event in span.get("events", [])
+    )
+    assert modes == scene.trips
+
+
+def test_every_looping_trace_is_kept_whole(scene: Scene) -> None:
+    """Under 1 % sampling the back end has all spans of each trace with a trip, once."""
+    made = Counter(
+        span["context"]["trace_id"].removeprefix("0x")
+        for run in scene.runs
+        for span in run.spans
+        if span["context"]["trace_id"].removeprefix("0x") in scene.looping_traces
+    )
+    wait_until(
+        f"{made} in the back end",
+        lambda: {trace: count for trace, count in scene.tempo.spans().items() if trace in made} == made,
+    )
+
+    assert scene.tempo.duplicates() == 0
+
+
+def test_alert_is_delivered_and_resolved(scene: Scene) -> None:
+    """The spike reaches the pager's webhook with its numbers and its runbook, and so does its end."""
+
+    def posted(status: str) -> list[dict[str, object]]:
+        return scene.webhook.alerts("/page", "LoopguardTripSpike", status)
+
+    fired = wait_until("the alert at the webhook", lambda: posted("firing"))[0]
+    wait_until("its end at the webhook", lambda: posted("resolved"), seconds=60)
+
+    assert fired["labels"] == {"alertname": "LoopguardTripSpike", "job": JOB, "severity": "page"}
+    assert fired["annotations"]["summary"].startswith(f"{JOB}: ")
+    assert fired["annotations"]["runbook_url"].endswith("docs/runbooks/trip-spike.md")
