@@ -38,6 +38,7 @@ class Step:
 
     __slots__ = (
         "_before",
+        "_borrowed",
         "_closed",
         "_dialect",
         "_pending",
@@ -55,10 +56,11 @@ class Step:
         self._dialect = dialect
         self._reading = reading
         self._scope = scope
-        self._pending = PendingCall(runtime.reporter, reading.call, scope, operation=span != "inner")
+        self._pending = PendingCall(runtime.reporter, reading.call, scope, span=span)
         self._span: Span = INVALID_SPAN
         self._before: Scope | None = None
         self._token: Any = None
+        self._borrowed = False
         self._closed = False
         self.answered = False
         self.answer: Any = None
@@ -75,7 +77,9 @@ class Step:
     def __enter__(self) -> Self:
         shield = self._runtime.shield
         with shield("span.start"):
+            self._runtime.providers.remind()
             self._span = self._runtime.reporter.start(self._pending)
+            self._borrowed = self._pending.span == "outer" and self._span is trace.get_current_span()
         # Also where the processor did this already, or there is none, or the span was sampled out.
         self._pending.announce(self._span)
         decision = self._pending.decide()
@@ -182,8 +186,9 @@ class Step:
         self._closed = True
         with self._runtime.shield("span.end"):
             self._runtime.reporter.finish(self._span, self._pending, word, outcome, ended)
-        with self._runtime.shield("span.end"):
-            self._span.end()
+        if not self._borrowed:
+            with self._runtime.shield("span.end"):
+                self._span.end()
 
 
 def open_step(runtime: Runtime, dialect: Dialect, instance: Any, args: Any, kwargs: Any, *, span: str) -> Step | None:

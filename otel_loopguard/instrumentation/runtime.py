@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from otel_loopguard.core.guard import Guard
 from otel_loopguard.core.model import Action, Mode, hash_text
 from otel_loopguard.core.policy import Policy, ToolContract
+from otel_loopguard.core.store import MemoryStore
 from otel_loopguard.core.turn import USER_STOP
-from otel_loopguard.errors import LoopGuardError
+from otel_loopguard.errors import LoopGuardError, PolicyError
 from otel_loopguard.telemetry.agent_spans import AgentSpans
 from otel_loopguard.telemetry.providers import Providers
 from otel_loopguard.telemetry.reporter import Reporter
@@ -48,8 +49,10 @@ class Runtime:
         meter_provider: MeterProvider | None = None,
         logger_provider: LoggerProvider | None = None,
     ) -> None:
+        self._store: MemoryStore | None = None
         if guard is None:
-            guard = Guard(policy if policy is not None else policy_from_environment())
+            self._store = MemoryStore()
+            guard = Guard(policy if policy is not None else policy_from_environment(), store=self._store)
         self.settings = settings if settings is not None else Settings.from_environment(os.environ)
         self.guard = guard
         self.declare(current.declared)
@@ -129,12 +132,12 @@ class Runtime:
     def after_fork(self) -> None:
         """In the child: no lock, turn or span of the parent lives on."""
         with self.shield("runtime.fork"):
-            after_fork = getattr(self.guard, "after_fork", None)
-            if after_fork is not None:
-                after_fork()
+            if self._store is not None:
+                self._store.after_fork()
             self.conversations.clear()
             self.sources.clear()
             self.agent_spans.clear()
+            self.providers.after_fork()
 
 
 def combinations(policy: Policy) -> Iterator[tuple[str, str, str]]:
@@ -153,15 +156,23 @@ def combinations(policy: Policy) -> Iterator[tuple[str, str, str]]:
 
 def policy_from_environment() -> Policy:
     """The policy that the environment describes; the default one, and an error that says why, if it is wrong."""
-    load = getattr(Policy, "from_environment", None)
-    if load is None:
-        return Policy(action=Action[os.environ.get("OTEL_PYTHON_LOOPGUARD_ACTION", "block").upper()])
     try:
-        policy: Policy = load(os.environ)
+        return _load_policy()
     except LoopGuardError as error:
         logger.error("%s\nGoing on with the default policy.", error)  # noqa: TRY400 - the remedy is in the message
         return Policy()
-    return policy
+
+
+def _load_policy() -> Policy:
+    load = getattr(Policy, "from_environment", None)
+    if load is not None:
+        policy: Policy = load(os.environ)
+        return policy
+    action = os.environ.get("OTEL_PYTHON_LOOPGUARD_ACTION", "block")
+    try:
+        return Policy(action=Action[action.upper()])
+    except KeyError:
+        raise PolicyError([f"action must be one of {', '.join(map(str, Action))}: {action}"]) from None
 
 
 class _Current:

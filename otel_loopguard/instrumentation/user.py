@@ -41,7 +41,7 @@ class turn:  # noqa: N801 - reads as a word: ``with loopguard.turn():``
 
     @property
     def calls(self) -> int:
-        """How many tool calls were made so far."""
+        """How many tool calls have run so far; refused ones did not."""
         return 0 if self._run is None else self._run.calls
 
     def say(self, text: str, *, stop: bool = False) -> None:

@@ -10,15 +10,22 @@ from . import semconv
 from .names import Labels
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from opentelemetry.context import Context
-    from opentelemetry.metrics import CallbackOptions, Meter
+    from opentelemetry.metrics import CallbackOptions, Histogram, Meter
 
     from otel_loopguard.core.model import Trip
 
 CHECK_SECONDS = (1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 1e-2, 1e-1)
 TURN_CALLS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233)
+
+
+def _histogram(meter: Meter, name: str, unit: str, description: str, bounds: Sequence[float]) -> Histogram:
+    try:
+        return meter.create_histogram(name, unit, description, explicit_bucket_boundaries_advisory=bounds)
+    except TypeError:  # OpenTelemetry before 1.30 has no say in this
+        return meter.create_histogram(name, unit, description)
 
 
 class Meters:
@@ -37,17 +44,11 @@ class Meters:
         self._errors = counter(
             semconv.METRIC_INTERNAL_ERRORS, "{error}", "Faults of otel_loopguard itself; no call was affected."
         )
-        self._turn_calls = meter.create_histogram(
-            semconv.METRIC_TURN_TOOL_CALLS,
-            "{call}",
-            "Tool calls of a turn.",
-            explicit_bucket_boundaries_advisory=TURN_CALLS,
+        self._turn_calls = _histogram(
+            meter, semconv.METRIC_TURN_TOOL_CALLS, "{call}", "Tool calls of a turn.", TURN_CALLS
         )
-        self._check = meter.create_histogram(
-            semconv.METRIC_CHECK_DURATION,
-            "s",
-            "Time that judging a call took.",
-            explicit_bucket_boundaries_advisory=CHECK_SECONDS,
+        self._check = _histogram(
+            meter, semconv.METRIC_CHECK_DURATION, "s", "Time that judging a call took.", CHECK_SECONDS
         )
         meter.create_observable_gauge(semconv.METRIC_TURNS_LIVE, [self._observe_live], "{turn}", "Turns in memory.")
 

@@ -32,15 +32,16 @@ class PendingCall:
     the answer "run it" after a fault of ours.
     """
 
-    __slots__ = ("announced", "call", "decision", "name", "operation", "reporter", "scope", "seconds", "trip")
+    __slots__ = ("announced", "call", "decision", "name", "reporter", "scope", "seconds", "span", "trip")
 
-    def __init__(self, reporter: Reporter, call: ToolCall, scope: Scope, *, operation: bool = True) -> None:
+    def __init__(self, reporter: Reporter, call: ToolCall, scope: Scope, *, span: str = "none") -> None:
         self.reporter = reporter
         self.call = call
         self.scope = scope
         self.name = shown_name(call)
-        self.operation = operation
-        """Whether ours is the ``execute_tool`` span of this call. False: the framework opens its own inside ours."""
+        self.span = span
+        """Where the framework's own ``execute_tool`` span lies: ``none`` (ours is the one), ``outer`` (open around us,
+        ours is that one) or ``inner`` (it will open inside of ours)."""
         self.decision: Decision | None = None
         self.announced = False
         self.seconds = 0.0

@@ -16,6 +16,7 @@ from opentelemetry._logs import get_logger_provider
 from otel_loopguard.version import __version__
 
 from . import semconv
+from .forks import forget_counts
 from .meters import Meters
 from .trips import Events
 
@@ -104,6 +105,13 @@ class Providers:
             with self._shield("provider.attach"):
                 add(self._make_processor())
         return True
+
+    def after_fork(self) -> None:
+        """In the child: the parent exports its own counts."""
+        outlets = self._outlets
+        if outlets is not None:
+            forget_counts(outlets.meter_provider)
+            outlets.meters.announce(self._combinations)
 
     def remind(self) -> None:
         """Say once, when the first call is judged, that nothing will be exported."""

@@ -38,10 +38,17 @@ class Reporter:
         self._hash_text = hash_text
 
     def start(self, pending: PendingCall) -> Span:
-        """A started span of this call; one that records nothing where instrumentation is suppressed."""
+        """The span of this call: the framework's own where that is open, else one that is started here.
+
+        One that records nothing where instrumentation is suppressed.
+        """
         context = otel_context.get_current()
         if any(context.get(key) for key in _SUPPRESSED):
             return INVALID_SPAN
+        if pending.span == "outer" and trace.get_current_span().is_recording():
+            span = trace.get_current_span()
+            span.set_attributes(self._known_at_start(pending))
+            return span
         tracer = self._providers.current().tracer
         return tracer.start_span(
             f"{span_word(pending)} {pending.name}",
@@ -59,7 +66,7 @@ class Reporter:
             semconv.TURN_ID: scope.turn.id,
             semconv.TURN_SOURCE: scope.turn.source,
         }
-        if pending.operation:
+        if pending.span != "inner":
             attributes[semconv.OPERATION_NAME] = semconv.OPERATION_EXECUTE_TOOL
         if call.call_id is not None:
             attributes[semconv.TOOL_CALL_ID] = call.call_id
@@ -79,9 +86,10 @@ class Reporter:
         if span.is_recording():
             span.set_attributes(self._known_when_judged(pending, decision))
             if decision.record is not None and decision.record.tool != pending.call.tool:
-                span.update_name(f"{span_word(pending)} {pending.name}")
                 span.set_attribute(semconv.TOOL_NAME, pending.name)
-            if not pending.operation and not decision.runs:
+                if pending.span != "outer":
+                    span.update_name(f"{span_word(pending)} {pending.name}")
+            if pending.span == "inner" and not decision.runs:
                 # The framework's own span will not open: then this one is the call's.
                 span.update_name(f"{semconv.SPAN_EXECUTE_TOOL} {pending.name}")
                 span.set_attribute(semconv.OPERATION_NAME, semconv.OPERATION_EXECUTE_TOOL)
@@ -147,7 +155,7 @@ class Reporter:
 
 def span_word(pending: PendingCall) -> str:
     """The first word of the span's name."""
-    return semconv.SPAN_EXECUTE_TOOL if pending.operation else semconv.SPAN_LOOPGUARD
+    return semconv.SPAN_LOOPGUARD if pending.span == "inner" else semconv.SPAN_EXECUTE_TOOL
 
 
 def _known_at_end(pending: PendingCall, outcome: str, result: Outcome | None) -> dict[str, Any]:

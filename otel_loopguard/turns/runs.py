@@ -42,7 +42,7 @@ class OpenRun:
 
     @property
     def calls(self) -> int:
-        """How many calls were made in it."""
+        """How many calls ran in it."""
         return self.scope.turn.calls - self._first_call
 
 

@@ -1,0 +1,159 @@
+"""Process start: nothing of ours is in the program, and whatever is set or missing, the loop is stopped."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from otel_loopguard.telemetry import semconv
+from tests.telemetry.otlp import attributes, receiver
+
+from .processes import EXAMPLE, NOTHING_EXPORTED, clean_environment, start
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+pytest.importorskip("langchain")
+
+STOPPED = "The file was read 2 times."
+NOT_STOPPED = "The file was read 12 times."
+
+
+def test_the_stuck_agent_is_stopped_and_seen() -> None:
+    """The third identical read is refused; span, event and counters arrive, and counters link to the trace."""
+    with receiver() as received:
+        ended = start(EXAMPLE, environment=received.environment)
+        assert ended.returncode == 0, ended.stderr
+        assert STOPPED in ended.stdout
+        assert "tool_loop_detected" in ended.stdout
+        assert "Refused read_file" in ended.stderr
+        assert [attributes(span)[semconv.OUTCOME] for span in received.spans] == ["executed", "nudged", "blocked"]
+        assert {span.name for span in received.spans} == {"execute_tool read_file"}
+        (event,) = received.spans[2].events
+        assert event.name == "tool_loop_detected"
+        assert attributes(event)[semconv.MODE] == "generic_repeat"
+        counted = [point for point in received.points(semconv.METRIC_TRIPS) if point["value"]]
+        assert {(point[semconv.ACTION], point["value"]) for point in counted} == {("nudge", 1), ("block", 1)}
+        assert all(point["exemplars"] for point in counted)
+
+
+def test_a_working_agent_is_left_alone() -> None:
+    """No trip, and the answer it always had."""
+    with receiver() as received:
+        ended = start(EXAMPLE, "--working", environment=received.environment)
+        assert "The agent answers: Done." in ended.stdout
+        assert [attributes(span)[semconv.OUTCOME] for span in received.spans] == ["executed"] * 3
+        assert not any(span.events for span in received.spans)
+        assert all(point["value"] == 0 for point in received.points(semconv.METRIC_TRIPS))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"OTEL_TRACES_SAMPLER": "always_off"},
+        {"OTEL_SDK_DISABLED": "true"},
+        {"OTEL_PYTHON_CONFIGURATOR": "there_is_none"},
+        {"OTEL_PYTHON_TRACER_PROVIDER": "default_tracer_provider"},
+        {"OTEL_PYTHON_LOOPGUARD_EVENTS": "log"},
+    ],
+    ids=lambda settings: next(iter(settings)),
+)
+def test_the_loop_is_stopped_whatever_becomes_of_telemetry(settings: Mapping[str, str]) -> None:
+    """Protection does not depend on a sampler, an SDK or a configurator."""
+    ended = start(EXAMPLE, environment={**NOTHING_EXPORTED, **settings})
+    assert STOPPED in ended.stdout, ended.stderr
+
+
+def test_trips_are_counted_though_nothing_is_sampled() -> None:
+    """With ``always_off`` there is no span, and the counters are right."""
+    with receiver() as received:
+        start(EXAMPLE, environment={**received.environment, "OTEL_TRACES_SAMPLER": "always_off"})
+        assert received.spans == []
+        assert sum(point["value"] for point in received.points(semconv.METRIC_TRIPS)) == 2
+
+
+def test_without_a_distro_it_says_what_to_install() -> None:
+    """Nothing is exported then, which nobody would notice otherwise."""
+    ended = start(EXAMPLE, environment={**NOTHING_EXPORTED, "OTEL_PYTHON_CONFIGURATOR": "there_is_none"})
+    assert ended.stderr.count("pip install opentelemetry-distro") == 1
+
+
+def test_it_can_be_left_out() -> None:
+    """``OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=loopguard`` works as for every instrumentation."""
+    ended = start(EXAMPLE, environment={**NOTHING_EXPORTED, "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": "loopguard"})
+    assert NOT_STOPPED in ended.stdout
+
+
+@pytest.mark.parametrize("action", ["observe", "off"])
+def test_it_can_be_told_to_only_watch(action: str) -> None:
+    """Under ``observe`` and ``off`` every call runs."""
+    ended = start(EXAMPLE, environment={**NOTHING_EXPORTED, "OTEL_PYTHON_LOOPGUARD_ACTION": action})
+    assert NOT_STOPPED in ended.stdout
+
+
+def test_a_wrong_setting_is_told_and_never_kills_the_program() -> None:
+    """A misspelt action is a logged error that names it, and the default policy."""
+    ended = start(EXAMPLE, environment={**NOTHING_EXPORTED, "OTEL_PYTHON_LOOPGUARD_ACTION": "blok"})
+    assert STOPPED in ended.stdout
+    assert "blok" in ended.stderr
+
+
+def test_a_provider_that_is_set_later_gets_the_spans(tmp_path: Path) -> None:
+    """A program that sets OpenTelemetry up itself, after us, has our spans with their events."""
+    app = tmp_path / "app.py"
+    app.write_text(
+        "import runpy, sys\n"
+        "from opentelemetry import trace\n"
+        "from opentelemetry.sdk.trace import TracerProvider\n"
+        "from opentelemetry.sdk.trace.export import SimpleSpanProcessor\n"
+        "from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter\n"
+        "exporter = InMemorySpanExporter()\n"
+        "provider = TracerProvider()\n"
+        "provider.add_span_processor(SimpleSpanProcessor(exporter))\n"
+        "trace.set_tracer_provider(provider)\n"
+        f"runpy.run_path({str(EXAMPLE)!r}, run_name='__main__')\n"
+        "print([event.name for span in exporter.get_finished_spans() for event in span.events])\n"
+    )
+    ended = start(app, environment={**NOTHING_EXPORTED, "OTEL_PYTHON_CONFIGURATOR": "there_is_none"})
+    assert "['tool_loop_detected', 'tool_loop_detected']" in ended.stdout, ended.stderr
+
+
+def test_the_help_lists_the_settings_and_never_the_key() -> None:
+    """What is listed becomes a flag, and everybody who may list processes can read flags."""
+    if not any(point.name == "loopguard" for point in entry_points(group="opentelemetry_environment_variables")):
+        pytest.skip("the installed package has no opentelemetry_environment_variables entry point yet")
+    command = Path(sys.executable).with_name("opentelemetry-instrument")
+    text = subprocess.run(
+        [str(command), "--help"], capture_output=True, text=True, timeout=60, check=True, env=clean_environment()
+    ).stdout
+    assert "--loopguard_action" in text
+    assert "--loopguard_conversation_id" in text
+    assert "hash_key" not in text
+    ended = start(EXAMPLE, flags=("--loopguard_action", "observe"))
+    assert NOT_STOPPED in ended.stdout
+
+
+def test_importing_the_package_costs_next_to_nothing() -> None:
+    """No OpenTelemetry, no wrapt, no framework is imported for it."""
+    code = (
+        "import sys; import otel_loopguard; "
+        "print([name for name in ('opentelemetry', 'wrapt', 'orjson', 'rapidfuzz', 'langchain_core', 'asyncio') "
+        "if name in sys.modules])"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert ended.stdout.strip() == "[]"
+
+
+def test_instrumenting_imports_no_framework() -> None:
+    """A program that uses no agent framework never pays for one."""
+    code = (
+        "import sys, otel_loopguard; otel_loopguard.instrument(); "
+        "print([name for name in ('langchain_core', 'langgraph', 'mcp', 'agents') if name in sys.modules])"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert ended.stdout.strip() == "[]"

@@ -1,0 +1,233 @@
+"""Which turn a call belongs to: every source, strong and weak."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import otel_loopguard as loopguard
+from otel_loopguard.telemetry import semconv
+from otel_loopguard.telemetry.settings import Settings
+from otel_loopguard.testing import ScriptedAgent, assert_trips, guarded
+from otel_loopguard.turns import sources
+from otel_loopguard.turns.scope import current
+
+if TYPE_CHECKING:
+    import pytest
+
+    from otel_loopguard.testing import Recording
+
+
+@loopguard.tool
+def look(path: str) -> str:
+    """Look at something."""
+    return f"there is {path}"
+
+
+def seen(recording: Recording) -> set[tuple[str, str]]:
+    """Source and id of each turn that has a span."""
+    return {
+        (str(span.attributes[semconv.TURN_SOURCE]), str(span.attributes[semconv.TURN_ID]))
+        for span in recording.spans
+        if span.attributes is not None
+    }
+
+
+def turns(recording: Recording) -> int:
+    """How many turns have spans."""
+    return len(seen(recording))
+
+
+def test_an_explicit_turn_is_guarded_and_over_at_its_end() -> None:
+    """What is called in the block is judged together; the next block begins anew, and nothing is kept."""
+    with guarded() as recording:
+        for _ in range(2):
+            with loopguard.turn("c1") as turn:
+                read = [look("a") for _ in range(3)]
+                assert turn.calls == 2
+            assert "tool_loop_detected" in read[2]
+        assert {source for source, _ in seen(recording)} == {"explicit"}
+        assert turns(recording) == 2
+        assert recording.runtime is not None
+        assert recording.runtime.guard.live == 0
+        assert recording.counted(semconv.METRIC_TURN_TOOL_CALLS) == 2
+
+
+def test_a_turn_within_a_turn_is_its_own_unless_it_has_the_same_id() -> None:
+    """Who opens a turn says that a new message begins; the same id says that it goes on."""
+    with guarded() as recording:
+        with loopguard.turn(turn_id="one"):
+            look("a")
+            with loopguard.turn(turn_id="one"):
+                look("a")
+            with loopguard.turn(turn_id="two"):
+                look("a")
+            assert "tool_loop_detected" in look("a")
+        assert recording.outcomes == ["executed", "nudged", "executed", "blocked"]
+
+
+def test_a_live_agent_span_is_a_turn() -> None:
+    """Calls anywhere below a recorded ``invoke_agent`` span belong together, and are guarded."""
+    with guarded() as recording:
+        tracer = recording.tracer_provider.get_tracer("app")
+        for _ in range(2):
+            with (
+                tracer.start_as_current_span("agent", attributes={"gen_ai.operation.name": "invoke_agent"}),
+                tracer.start_as_current_span("step"),
+            ):
+                read = [look("a") for _ in range(3)]
+            assert "tool_loop_detected" in read[2]
+        assert {source for source, _ in seen(recording)} == {"agent_span"}
+        assert turns(recording) == 2
+
+
+def test_an_agent_span_within_another_is_the_same_turn() -> None:
+    """The outermost agent span is the message; its helpers are part of it."""
+    with guarded() as recording:
+        tracer = recording.tracer_provider.get_tracer("app")
+        agent: Any = {"gen_ai.operation.name": "invoke_agent"}
+        with tracer.start_as_current_span("outer", attributes=agent):
+            look("a")
+            with tracer.start_as_current_span("inner", attributes=agent):
+                look("a")
+        assert turns(recording) == 1
+        assert recording.runtime is not None
+        assert recording.runtime.agent_spans.current() is None
+
+
+def test_a_trace_is_a_weak_turn() -> None:
+    """Calls of one trace belong together, but a trace is no agent: they are only watched."""
+    with guarded() as recording:
+        with recording.tracer_provider.get_tracer("app").start_as_current_span("request"):
+            assert {look("a") for _ in range(5)} == {"there is a"}
+        assert {source for source, _ in seen(recording)} == {"trace"}
+        assert_trips(recording, "generic_repeat", action="observe")
+
+
+def test_a_thread_is_a_weak_turn_for_ten_idle_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a trace, the thread's calls belong together until nothing was called for a while."""
+    now = [0.0]
+    with guarded() as recording:
+        assert recording.runtime is not None
+        tasks = recording.runtime.sources._tasks
+        monkeypatch.setattr(tasks, "_clock", lambda: now[0])
+        assert {look("a") for _ in range(3)} == {"there is a"}
+        now[0] += sources.TASK_IDLE_SECONDS + 1
+        look("a")
+        assert {source for source, _ in seen(recording)} == {"task"}
+        assert turns(recording) == 2
+
+
+async def test_a_task_is_a_weak_turn() -> None:
+    """Each asyncio task's calls belong together."""
+
+    async def work() -> None:
+        for _ in range(3):
+            look("a")
+            await asyncio.sleep(0)
+
+    with guarded() as recording:
+        await asyncio.gather(work(), work())
+        assert turns(recording) == 2
+
+
+def test_weak_turns_are_enforced_where_the_environment_wants_it() -> None:
+    """``ENFORCE_WITHOUT_TURN=true`` refuses in weak turns, too."""
+    with guarded(settings=Settings(enforce_without_turn=True)):
+        assert "tool_loop_detected" in [look("a") for _ in range(3)][2]
+
+
+def test_how_to_have_calls_guarded_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    """One line says how to make a weak turn strong."""
+    with caplog.at_level("INFO", "otel_loopguard"), guarded():
+        for _ in range(3):
+            look("a")
+    assert caplog.text.count("otel_loopguard.turn(conversation_id=") == 1
+
+
+def test_work_in_a_thread_pool_belongs_to_the_turn_that_submitted_it() -> None:
+    """A pool's thread has no context of its own: the turn goes with the work, and not with the thread."""
+    with guarded() as recording, ThreadPoolExecutor(2) as pool:
+        with loopguard.turn():
+            read = [pool.submit(look, "a").result(timeout=10) for _ in range(3)]
+            assert list(pool.map(look, ["b", "c"])) == ["there is b", "there is c"]
+        assert "tool_loop_detected" in read[2]
+        assert pool.submit(current).result(timeout=10) is None
+        assert turns(recording) == 1
+
+
+async def test_work_in_to_thread_belongs_to_the_turn() -> None:
+    """``asyncio.to_thread`` and tasks take the context along."""
+    with guarded() as recording:
+        async with loopguard.turn():
+            await asyncio.to_thread(look, "a")
+            await asyncio.create_task(asyncio.to_thread(look, "a"))
+            assert "tool_loop_detected" in await asyncio.to_thread(look, "a")
+        assert turns(recording) == 1
+
+
+def test_many_threads_at_once_do_not_mix_their_turns() -> None:
+    """Twenty agents in twenty threads: each is stopped by its own third call only."""
+    with guarded() as recording:
+        agents = [ScriptedAgent({"look": lambda path: "x"}, [("look", {"path": "a"})] * 3) for _ in range(20)]
+        refused: list[list[int]] = []
+        threads = [threading.Thread(target=lambda agent=agent: refused.append(agent.run().refused)) for agent in agents]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(timeout=30)
+        assert refused == [[2]] * 20
+        assert turns(recording) == 20
+
+
+def test_a_hundred_thousand_turns_leave_nothing_behind() -> None:
+    """Turns that are over are gone; turns that nobody ends are bounded."""
+    with guarded() as recording:
+        runtime = recording.runtime
+        assert runtime is not None
+        for number in range(100_000):
+            run = runtime.runs.open(sources_info(f"conversation-{number % 20_000}"), source="explicit")
+            runtime.runs.close(run, unfinished=number % 2 == 0)
+        assert runtime.guard.live <= 10_000
+        assert len(runtime.conversations) <= 10_000
+
+
+def sources_info(conversation_id: str) -> Any:
+    """What a framework would say of a run."""
+    from otel_loopguard.turns.runs import RunInfo
+
+    return RunInfo(conversation_id)
+
+
+def test_a_call_inside_of_a_call_is_a_layer_of_it() -> None:
+    """An executor that calls another one makes one call, not two."""
+
+    @loopguard.tool
+    def outer(path: str) -> str:
+        """Look through another tool."""
+        return look(path)
+
+    with guarded() as recording:
+        with loopguard.turn():
+            outer("a")
+        assert [span.name for span in recording.spans] == ["execute_tool outer"]
+
+
+def test_a_context_that_is_copied_keeps_its_turn() -> None:
+    """``contextvars.copy_context`` carries the turn to wherever it is run."""
+    with guarded(), loopguard.turn() as turn:
+        context = contextvars.copy_context()
+        thread_turn: list[str] = []
+        thread = threading.Thread(target=lambda: thread_turn.append(context.run(_turn_id)))
+        thread.start()
+        thread.join(timeout=10)
+        assert thread_turn == [turn.id]
+
+
+def _turn_id() -> str:
+    scope = current()
+    assert scope is not None
+    return scope.turn.id
