@@ -53,10 +53,15 @@ class Alert:
     number: str = "%.0f"
 
     @property
+    def page(self) -> str:
+        """The alert's name without the package's, hyphenated."""
+        words = self.name.removeprefix("Loopguard")
+        return "".join(f"-{c.lower()}" if c.isupper() else c for c in words).lstrip("-")
+
+    @property
     def runbook(self) -> str:
-        """The page that says what to look at: the alert's name without the package's, hyphenated."""
-        words = "".join(f"-{c.lower()}" if c.isupper() else c for c in self.name.removeprefix("Loopguard"))
-        return f"{RUNBOOKS}/{words.lstrip('-')}.md"
+        """The page that says what to look at and what to do."""
+        return f"{RUNBOOKS}/{self.page}.md"
 
 
 def _above_own_past(series: str, factor: float) -> str:

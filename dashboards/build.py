@@ -14,12 +14,19 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 
 from dashboards.drilldown import drilldown
 from dashboards.overview import overview
-from dashboards.rules import prometheus_rules
+from dashboards.rules import grafana_rules, prometheus_rules
 
 if TYPE_CHECKING:
     from grafana_foundation_sdk.builders.dashboard import Dashboard
 
 HERE = Path(__file__).parent
+
+COMPOSE_ADDRESSES = {
+    "127.0.0.1:8888": "collector:8888",
+    "127.0.0.1:8889": "collector:8889",
+    "127.0.0.1:9093": "alertmanager:9093",
+    "127.0.0.1:9095": "host.docker.internal:9095",
+}
 
 
 def generated() -> dict[str, str]:
@@ -28,7 +35,18 @@ def generated() -> dict[str, str]:
         "json/drilldown.json": as_json(drilldown()),
         "json/overview.json": as_json(overview()),
         "prometheus/rules.yml": prometheus_rules(),
+        "grafana/provisioning/alerting/loopguard.yaml": grafana_rules(),
+        "compose/prometheus.yml": in_compose("prometheus/prometheus.yml"),
+        "compose/alertmanager.yml": in_compose("alertmanager/alertmanager.yml"),
     }
+
+
+def in_compose(path: str) -> str:
+    """A configuration with the addresses that the programs have in compose.yaml."""
+    text = (HERE / path).read_text(encoding="utf-8")
+    for address, name in COMPOSE_ADDRESSES.items():
+        text = text.replace(address, name)
+    return f"# Made by `make dashboards` from dashboards/{path}; change it there.\n{text}"
 
 
 def stale() -> list[str]:
@@ -49,6 +67,8 @@ def as_json(board: Dashboard) -> str:
     document: dict[str, Any] = json.loads(json.dumps(board.build(), cls=JSONEncoder))
     for number, panel in enumerate(document["panels"], start=1):
         panel["id"] = number
+        # The builder writes null where nothing was set; Grafana takes defaults for what is missing, not for null.
+        panel.update({key: {} for key in ("options",) if key in panel and panel[key] is None})
     return json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 

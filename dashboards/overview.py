@@ -216,7 +216,7 @@ def _health() -> list[Builder[Panel]]:
             empty="None",
         ).links([runbook("unknown-tools")]),
         over_time(
-            "Trips, counted twice",
+            "Trips, by who counted them",
             "The applications count their trips; the collector counts the events on their spans. Events below metrics: "
             "spans are sampled or lost on the way. Metrics without events: traces are not exported.",
             queries.TRIPS_BY_SOURCE,

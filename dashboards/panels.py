@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from grafana_foundation_sdk.builders import bargauge, common, stat, table, tempo, timeseries
-from grafana_foundation_sdk.builders.dashboard import AnnotationQuery, DashboardLink, ThresholdsConfig
+from grafana_foundation_sdk.builders.dashboard import AnnotationQuery, DashboardLink, FieldColor, ThresholdsConfig
 from grafana_foundation_sdk.builders.prometheus import Dataquery
 from grafana_foundation_sdk.models.common import (
     BarGaugeDisplayMode,
@@ -21,7 +21,13 @@ from grafana_foundation_sdk.models.common import (
     VisibilityMode,
     VizOrientation,
 )
-from grafana_foundation_sdk.models.dashboard import DashboardLinkType, DataTransformerConfig, Threshold, ThresholdsMode
+from grafana_foundation_sdk.models.dashboard import (
+    DashboardLinkType,
+    DataTransformerConfig,
+    FieldColorModeId,
+    Threshold,
+    ThresholdsMode,
+)
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 from grafana_foundation_sdk.models.tempo import TempoQuery
 
@@ -71,6 +77,7 @@ def over_time(
         target = Dataquery().expr(query).legend_format(legend).ref_id("ABCDEFGH"[index]).range().exemplar(exemplars)
         panel = panel.with_target(target.datasource(PROMETHEUS))
     panel = panel.min(0).legend(_legend()).tooltip(_tooltip()).show_points(VisibilityMode.NEVER).height(8).span(12)
+    panel = panel.color_scheme(FieldColor().mode(FieldColorModeId.PALETTE_CLASSIC))
     return _as_bars(panel) if bars else _with_limits(panel, steps)
 
 
@@ -149,7 +156,7 @@ def runbook(page: str) -> DashboardLink:
 
 def drilldown(*chosen: str) -> DashboardLink:
     """From a point of a panel to its conversations; ``chosen`` are more URL parameters."""
-    parameters = "&".join(["${__url_time_range}", "${job:queryparam}", *chosen])
+    parameters = "&".join(["${__url_time_range}", "${datasource:queryparam}", "${job:queryparam}", *chosen])
     return link("The conversations behind this", f"/d/{DRILLDOWN_UID}?{parameters}")
 
 

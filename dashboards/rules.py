@@ -1,4 +1,4 @@
-"""Prometheus's rules file from ``alerts``."""
+"""Prometheus's rules file and Grafana's alert provisioning, from ``alerts``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from dashboards.alerts import ALERTS, RECORDINGS, Alert
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+# The uid of the data source in grafana/provisioning/datasources.
+PROMETHEUS_UID = "loopguard-prometheus"
 
 HEADER = "# Made by `make dashboards` from dashboards/alerts.py; change it there.\n"
 
@@ -25,6 +28,18 @@ def prometheus_rules() -> str:
     return HEADER + dump({"groups": groups})
 
 
+def grafana_rules() -> str:
+    """The same alerts as a provisioning file; Grafana reads the series that Prometheus recorded."""
+    group = {
+        "orgId": 1,
+        "name": "loopguard",
+        "folder": "Agent loops",
+        "interval": "1m",
+        "rules": [_grafana_alert(each) for each in ALERTS],
+    }
+    return HEADER + dump({"apiVersion": 1, "groups": [group]})
+
+
 def fill(text: str, label: Callable[[str], str], value: str) -> str:
     """A text of an alert with its ``{placeholders}`` in a rule language's own words."""
     return re.sub(r"\{(\w+)\}", lambda match: value if match[1] == "value" else label(match[1]), text)
@@ -36,18 +51,60 @@ def dump(document: Any) -> str:
 
 
 def _alert(alert: Alert) -> dict[str, Any]:
-    number = "humanizePercentage" if alert.number == "percentage" else f'printf "{alert.number}"'
-    value = f"{{{{ $value | {number} }}}}"
-    texts = {
-        "summary": fill(alert.summary, _label, value),
-        "description": fill(alert.description, _label, value),
-    }
     return {
         "alert": alert.name,
         "expr": alert.expr,
         "for": alert.wait,
         "labels": {"severity": alert.severity},
-        "annotations": texts | {"runbook_url": alert.runbook},
+        "annotations": _annotations(alert, "$value"),
+    }
+
+
+def _grafana_alert(alert: Alert) -> dict[str, Any]:
+    return {
+        "uid": f"loopguard-{alert.page}",
+        "title": alert.name,
+        "condition": "B",
+        "for": alert.wait,
+        # The queries return something only where somebody should look.
+        "noDataState": "OK",
+        "execErrState": "Error",
+        "labels": {"severity": alert.severity},
+        "annotations": _annotations(alert, "$values.A.Value"),
+        "data": [_query(alert.expr), _above_zero()],
+    }
+
+
+def _query(expr: str) -> dict[str, Any]:
+    model = {"refId": "A", "expr": expr, "instant": True, "range": False, "intervalMs": 1000, "maxDataPoints": 43200}
+    # Grafana wants a range also for an instant query; its end is what counts.
+    return {
+        "refId": "A",
+        "datasourceUid": PROMETHEUS_UID,
+        "relativeTimeRange": {"from": 600, "to": 0},
+        "model": model,
+    }
+
+
+def _above_zero() -> dict[str, Any]:
+    expressions = {"type": "__expr__", "uid": "__expr__"}
+    above = {"evaluator": {"type": "gt", "params": [0]}}
+    model = {"refId": "B", "type": "threshold", "expression": "A", "conditions": [above], "datasource": expressions}
+    return {
+        "refId": "B",
+        "datasourceUid": "__expr__",
+        "relativeTimeRange": {"from": 0, "to": 0},
+        "model": model,
+    }
+
+
+def _annotations(alert: Alert, value: str) -> dict[str, str]:
+    number = "humanizePercentage" if alert.number == "percentage" else f'printf "{alert.number}"'
+    shown = f"{{{{ {value} | {number} }}}}"
+    return {
+        "summary": fill(alert.summary, _label, shown),
+        "description": fill(alert.description, _label, shown),
+        "runbook_url": alert.runbook,
     }
 
 

@@ -1,4 +1,4 @@
-"""Prometheus's rules: valid, tested by promtool, and tested by tests that can fail."""
+"""The rules: valid, tested by promtool, and tested by tests that can fail."""
 
 from __future__ import annotations
 
@@ -70,3 +70,18 @@ def failing_alerts(folder: Path, change: Callable[[str], str]) -> set[str]:
     (folder / "rules_test.yml").write_text((HOME / "rules_test.yml").read_text())
     result = promtool("test", "rules", "rules_test.yml", cwd=folder)
     return set(re.findall(r"alertname: (\w+)", result.stdout + result.stderr))
+
+
+def test_grafana_alerts_are_prometheus_alerts() -> None:
+    """The provisioning file has the same alerts, queries, waits and severities, and fires on the same condition."""
+    prometheus = yaml.safe_load((HOME / "rules.yml").read_text())["groups"][1]["rules"]
+    path = ROOT / "dashboards" / "grafana" / "provisioning" / "alerting" / "loopguard.yaml"
+    grafana = yaml.safe_load(path.read_text())["groups"][0]["rules"]
+
+    assert [(r["alert"], r["expr"], r["for"], r["labels"]) for r in prometheus] == [
+        (r["title"], r["data"][0]["model"]["expr"], r["for"], r["labels"]) for r in grafana
+    ]
+    for rule in grafana:
+        assert rule["condition"] == rule["data"][1]["refId"]
+        assert "$value " not in rule["annotations"]["summary"]
+        assert len(rule["uid"]) <= 40

@@ -1,0 +1,119 @@
+"""compose.yaml, as far as it can be tested without containers."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from .harness.collector import CONFIG, CONFIG_TEMPO
+from .harness.programs import ROOT, need
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+PROVISIONING = ROOT / "dashboards" / "grafana" / "provisioning"
+
+
+def environment(service: str) -> dict[str, str]:
+    """A service's variables with compose's own defaults filled in."""
+    given = SERVICES[service]["environment"]
+    return {name: re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", str(value)) for name, value in given.items()}
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_images_are_pinned(service: str) -> None:
+    """Every image has a full version: the same stack today and next year."""
+    assert re.fullmatch(r"[\w./-]+:v?\d+\.\d+\.\d+", SERVICES[service]["image"])
+
+
+def test_the_collector_is_the_release_that_is_tested() -> None:
+    """Tests build it from the manifest, compose runs the official image of the same version."""
+    manifest = yaml.safe_load((ROOT / "collector" / "manifest.yaml").read_text())
+
+    assert SERVICES["collector"]["image"].endswith(f":{manifest['dist']['version']}")
+
+
+@pytest.mark.parametrize("service", [name for name in SERVICES if "ports" in SERVICES[name]])
+def test_ports_are_open_to_this_machine_only(service: str) -> None:
+    """Telemetry tells what agents do; it is nobody's business on the network."""
+    assert all(str(port).startswith("127.0.0.1:") for port in SERVICES[service]["ports"])
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_mounted_files_exist(service: str) -> None:
+    """A file that lacks would be mounted as an empty directory."""
+    for mount in SERVICES[service].get("volumes", []):
+        source = mount.split(":")[0]
+        assert (ROOT / source).exists() if source.startswith("./") else source in COMPOSE["volumes"]
+
+
+def test_everything_that_serves_has_a_health_check() -> None:
+    """By itself, or where its image has no shell, by the service that looks at it from outside."""
+    checked = {name for name, service in SERVICES.items() if "healthcheck" in service}
+    seen_from_outside = {name for name in SERVICES if f"//{name}:" in str(SERVICES["ready"]["healthcheck"]["test"])}
+
+    assert checked | seen_from_outside == set(SERVICES) - {"collector-volume"}
+
+
+def test_no_variable_is_passed_on_empty() -> None:
+    """`${X:-}` would hand the collector a variable that is set but empty, which it refuses."""
+    assert "${" in (ROOT / "compose.yaml").read_text()
+    assert not re.search(r"^[^#\n]*\$\{\w+(:-)?\}", (ROOT / "compose.yaml").read_text(), re.MULTILINE)
+
+
+def test_the_collector_accepts_its_configuration(tmp_path: Path) -> None:
+    """Both files together, with the variables of the container, and no variable that the files do not know."""
+    variables = environment("collector")
+    known = CONFIG.read_text() + CONFIG_TEMPO.read_text()
+    command = [need("collector"), "validate", f"--config={CONFIG}", f"--config={CONFIG_TEMPO}"]
+    result = subprocess.run(
+        command, env=variables, cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False
+    )
+
+    assert result.returncode == 0, result.stderr
+    assert [name for name in variables if f"${{env:{name}:-" not in known] == []
+
+
+def test_prometheus_and_alertmanager_accept_theirs(tmp_path: Path) -> None:
+    """The variants with the containers' addresses, beside the rules as they are mounted."""
+    home = ROOT / "dashboards"
+    for source in ("compose/prometheus.yml", "compose/alertmanager.yml", "prometheus/rules.yml"):
+        (tmp_path / source.split("/")[1]).write_text((home / source).read_text())
+    checks = (
+        [need("promtool"), "check", "config", "prometheus.yml"],
+        [need("amtool"), "check-config", "alertmanager.yml"],
+    )
+    for check in checks:
+        result = subprocess.run(check, cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False)
+        assert result.returncode == 0, result.stderr
+
+    assert "127.0.0.1" not in (tmp_path / "prometheus.yml").read_text()
+
+
+def test_grafana_has_no_password_to_guess() -> None:
+    """No administrator is made, and nobody can log in."""
+    grafana = environment("grafana")
+
+    assert grafana["GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION"] == "true"
+    assert grafana["GF_AUTH_DISABLE_LOGIN_FORM"] == "true"
+    assert not any("PASSWORD" in name for name in grafana)
+
+
+def test_grafana_finds_what_is_provisioned() -> None:
+    """Addresses, uids and paths that one file names and another defines."""
+    sources = yaml.safe_load((PROVISIONING / "datasources" / "loopguard.yaml").read_text())["datasources"]
+    uids = {source["uid"] for source in sources}
+    rules = yaml.safe_load((PROVISIONING / "alerting" / "loopguard.yaml").read_text())["groups"][0]["rules"]
+    (provider,) = yaml.safe_load((PROVISIONING / "dashboards" / "loopguard.yaml").read_text())["providers"]
+    mounts = [mount.split(":")[1] for mount in SERVICES["grafana"]["volumes"]]
+
+    assert {source["url"].strip("${}") for source in sources} <= set(environment("grafana"))
+    assert {query["datasourceUid"] for rule in rules for query in rule["data"]} <= uids | {"__expr__"}
+    assert sources[0]["jsonData"]["exemplarTraceIdDestinations"][0]["datasourceUid"] in uids
+    assert provider["options"]["path"] in mounts
