@@ -7,9 +7,10 @@ import subprocess
 
 import pytest
 
-from .harness.collector import CONFIG, Collector
-from .harness.programs import need
+from .harness.collector import CONFIG, CONFIG_TEMPO, Collector
+from .harness.programs import ROOT, need
 
+DOCS = ROOT / "docs" / "stack.md"
 VARIABLES = sorted(set(re.findall(r"\$\{env:(LOOPGUARD_\w+):-", CONFIG.read_text())))
 NUMBERS = [name for name in VARIABLES if re.search(r"\+\$\{env:" + name, CONFIG.read_text())]
 
@@ -56,3 +57,12 @@ def test_collector_starts_without_a_complaint(make_collector: type[Collector]) -
 
     complaints = [line for line in collector.log().splitlines() if re.search(r"\t(warn|error)\t", line)]
     assert complaints == []
+
+
+def test_every_setting_is_documented_with_its_default() -> None:
+    """The table in docs/stack.md and the two configurations say the same."""
+    both = CONFIG.read_text() + CONFIG_TEMPO.read_text()
+    used = dict(re.findall(r"\$\{env:(LOOPGUARD_\w+):-([^}]*)\}", both))
+    documented = dict(re.findall(r"^\| `(LOOPGUARD_\w+)` \| `([^`]*)`", DOCS.read_text(), re.MULTILINE))
+
+    assert documented == used

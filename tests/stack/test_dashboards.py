@@ -88,6 +88,16 @@ def test_queries_name_only_what_exists(query: str) -> None:
     assert set(in_braces + in_by) - NOT_LABELS <= known_labels()
 
 
+def test_trace_queries_name_only_what_exists() -> None:
+    """The attributes and the event in TraceQL are those of semconv."""
+    targets = [target["query"] for _, panel in panels("tempo") for target in panel["targets"]]
+    attributes = {name for query in targets for name in re.findall(r"span\.([\w.]+)", query)}
+
+    assert attributes
+    assert attributes <= {value for value in vars(semconv).values() if isinstance(value, str)}
+    assert all(f'event:name = "{semconv.EVENT_TRIP}"' in query for query in targets)
+
+
 @pytest.fixture(scope="module")
 def loaded(stack: Stack) -> Iterator[str]:
     """The name of a service that did all that a panel can show."""
