@@ -6,9 +6,10 @@ import functools
 import inspect
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from otel_loopguard.core.model import ToolCall
+from otel_loopguard.core.model import Outcome, ToolCall
 from otel_loopguard.core.policy import ToolContract
 
 from .dispatch import drive, drive_async, open_step
@@ -34,6 +35,8 @@ FUNCTION = Dialect(
     answer=lambda reading, content, error: content,  # noqa: ARG005
     annotate=_annotate,
 )
+
+MISSING = replace(FUNCTION, outcome=lambda reading, result: Outcome(result=result, is_error=True))  # noqa: ARG005
 
 
 @overload
@@ -111,7 +114,8 @@ def call(
     ``TOOLS.get(name)`` and ``known_tools=TOOLS``.
     """
     known = known_tools if known_tools is not None else (() if function is None else None)
-    step = _step(name, arguments, known=known, call_id=call_id)
+    dialect = MISSING if function is None else FUNCTION
+    step = _step(name, arguments, known=known, call_id=call_id, dialect=dialect)
     if function is None:
         return _run(step, functools.partial(_no_such_tool, known))
     run = functools.partial(_call_with, function, arguments)
@@ -139,9 +143,10 @@ def _step(
     *,
     known: Collection[str] | None,
     call_id: str | None = None,
+    dialect: Dialect = FUNCTION,
 ) -> Step | None:
     runtime = current_runtime.get()
-    return open_step(runtime, FUNCTION, Reading(ToolCall(name, arguments, call_id, known)), (), {}, span="none")
+    return open_step(runtime, dialect, Reading(ToolCall(name, arguments, call_id, known)), (), {}, span="none")
 
 
 def _run(step: Step | None, run: Callable[[], Any]) -> Any:

@@ -1,0 +1,281 @@
+"""Tools without a framework: functions of every sort, and loops by hand over raw chat APIs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import otel_loopguard as loopguard
+from otel_loopguard import Action, Policy, ToolLoopError, Trip
+from otel_loopguard.core.model import Mode
+from otel_loopguard.telemetry import semconv
+from otel_loopguard.testing import ScriptedAgent, assert_no_trip, assert_trips, guarded
+from otel_loopguard.turns.scope import current
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+
+@loopguard.tool
+def plain(path: str, depth: int = 1) -> str:
+    """A plain function."""
+    return f"text of {path}"
+
+
+@loopguard.tool
+async def later(path: str) -> str:
+    """An async function."""
+    await asyncio.sleep(0)
+    return f"text of {path}"
+
+
+@loopguard.tool
+def pieces(path: str) -> Iterator[str]:
+    """A generator."""
+    yield "one "
+    yield path
+
+
+@loopguard.tool
+async def async_pieces(path: str) -> AsyncIterator[str]:
+    """An async generator."""
+    yield "one "
+    yield path
+
+
+class Desk:
+    """Has a tool for a method."""
+
+    @loopguard.tool
+    def look(self, path: str) -> str:
+        """A method."""
+        return f"text of {path}"
+
+
+async def collected(items: AsyncIterator[str]) -> list[str]:
+    """All items."""
+    return [item async for item in items]
+
+
+def test_a_plain_function() -> None:
+    """The third equal call returns the refusal; positional and keyword arguments are the same call."""
+    with guarded() as recording, loopguard.turn():
+        assert plain("a") == "text of a"
+        assert plain(path="a").startswith("text of a\n\n")
+        refusal = json.loads(plain("a"))
+        assert refusal["error"] == "tool_loop_detected"
+        assert plain("a", depth=2) == "text of a"
+        assert recording.outcomes == ["executed", "nudged", "blocked", "executed"]
+
+
+async def test_an_async_function() -> None:
+    """The same for a coroutine function, which it still is."""
+    assert asyncio.iscoroutinefunction(later)
+    with guarded() as recording, loopguard.turn():
+        read = [await later("a") for _ in range(3)]
+        assert "tool_loop_detected" in read[2]
+        assert recording.outcomes == ["executed", "nudged", "blocked"]
+
+
+def test_a_generator() -> None:
+    """Items pass as they come; a refused call yields the refusal. Between items nothing of ours is current."""
+    with guarded() as recording:
+        with loopguard.turn():
+            outside = current()
+            for _ in pieces("a"):
+                assert current() is outside
+            assert list(pieces("a")) == ["one ", "a"]
+            (refusal,) = pieces("a")
+            assert "tool_loop_detected" in refusal
+        assert recording.outcomes[0] == "executed"
+        assert recording.outcomes[2] == "blocked"
+
+
+def test_a_generator_that_is_left_early_ends_its_span() -> None:
+    """Who breaks off a stream did not get its result: the call is cancelled, and counts for nothing."""
+    with guarded() as recording:
+        with loopguard.turn():
+            for _ in range(4):
+                for _ in pieces("a"):
+                    break
+        assert recording.outcomes == ["cancelled"] * 4
+        assert_no_trip(recording)
+
+
+async def test_an_async_generator() -> None:
+    """The same for an async generator."""
+    with guarded() as recording, loopguard.turn():
+        assert await collected(async_pieces("a")) == ["one ", "a"]
+        await collected(async_pieces("a"))
+        assert "tool_loop_detected" in (await collected(async_pieces("a")))[0]
+        assert recording.outcomes[2] == "blocked"
+
+
+def test_long_streams_that_differ_at_their_end_differ() -> None:
+    """A stream is compared to its last item, however long it is."""
+    ends = iter(range(10))
+
+    @loopguard.tool
+    def long_stream(path: str) -> Iterator[str]:
+        """Many items, the last one new each time."""
+        yield from (f"line {number}" for number in range(500))
+        yield f"end {next(ends) * 7919}"
+
+    with guarded() as recording, loopguard.turn():
+        for _ in range(3):
+            assert len(list(long_stream("a"))) == 501
+        assert "blocked" not in recording.outcomes
+
+
+def test_a_method() -> None:
+    """The object is no argument: two desks' equal calls are equal."""
+    with guarded(), loopguard.turn():
+        read = [Desk().look("a") for _ in range(3)]
+        assert "tool_loop_detected" in read[2]
+
+
+def test_a_function_keeps_its_face() -> None:
+    """Name, docstring and signature are what frameworks make schemas of."""
+    import inspect
+
+    assert plain.__name__ == "plain"
+    assert plain.__doc__ == "A plain function."
+    assert list(inspect.signature(plain).parameters) == ["path", "depth"]
+
+
+def test_what_a_tool_is_can_be_said() -> None:
+    """A contract given in code holds, also for a turn that began before the first call."""
+    with guarded() as recording:
+
+        @loopguard.tool(name="press", kind="step")
+        def press_key(key: str) -> str:
+            """Press a key: to do it again is the work."""
+            return "ok"
+
+        @loopguard.tool(once=True)
+        def order(what: str) -> str:
+            """Order something."""
+            return "ordered"
+
+        with loopguard.turn():
+            assert {press_key("down") for _ in range(30)} == {"ok"}
+            order("a table")
+            assert "tool_loop_detected" in order("a table")
+        assert {span.name for span in recording.spans} == {"execute_tool press", "execute_tool order"}
+        assert_trips(recording, "repeated_effect", action="block", tool="order")
+
+
+def test_a_wrong_contract_is_refused_where_it_stands() -> None:
+    """A misspelt keyword or kind fails at the decorator, and not at the first call."""
+    with pytest.raises(TypeError):
+        loopguard.tool(knd="poll")(lambda: None)
+    with pytest.raises(ValueError, match="pol"):
+        loopguard.tool(kind="pol")(lambda: None)
+
+
+def test_a_tools_own_exception_is_its_own() -> None:
+    """What a tool raises reaches its caller, the same object; wrong arguments are the function's to name."""
+    error = ValueError("no")
+
+    @loopguard.tool
+    def fail(path: str) -> str:
+        """Fail."""
+        raise error
+
+    with guarded() as recording, loopguard.turn():
+        with pytest.raises(ValueError, match="no") as caught:
+            fail("a")
+        assert caught.value is error
+        with pytest.raises(TypeError, match="unexpected"):
+            fail("a", unexpected=1)  # type: ignore[call-arg]
+        assert recording.outcomes == ["failed", "failed"]
+
+
+def test_a_loop_by_hand() -> None:
+    """``call`` takes the arguments as the model wrote them; the same JSON in other order is the same call."""
+    with guarded() as recording, loopguard.turn():
+        read = [
+            loopguard.call("plain", '{"path": "a", "depth": 2}', lambda path, depth: "text", call_id="1"),
+            loopguard.call("plain", '{"depth": 2, "path": "a"}', lambda path, depth: "text", call_id="2"),
+            loopguard.call("plain", {"path": "a", "depth": 2}, lambda path, depth: "text", call_id="3"),
+        ]
+        assert read[0] == "text"
+        assert "tool_loop_detected" in read[2]
+        assert [(span.attributes or {})[semconv.TOOL_CALL_ID] for span in recording.spans] == ["1", "2", "3"]
+
+
+async def test_an_async_tool_in_a_loop_by_hand() -> None:
+    """For an async function the result is awaited."""
+    agent = ScriptedAgent({"later": later}, [("later", {"path": "a"})] * 3)
+    with guarded():
+        assert (await agent.arun()).refused == [2]
+
+
+def test_a_tool_that_does_not_exist() -> None:
+    """The model reads which tools there are; names made up again and again are refused."""
+    agent = ScriptedAgent({"look": plain}, [("made up", {"number": number}) for number in range(4)])
+    with guarded() as recording:
+        transcript = agent.run()
+        assert "look" in transcript.read[0]
+        assert transcript.refused == [2, 3]
+        assert_trips(recording, "unknown_tool_repeat", tool="_unknown")
+
+
+def test_an_abort_without_a_boundary_is_the_error_itself() -> None:
+    """In a turn that the program opened, ``ToolLoopError`` is raised right where the call is made."""
+    agent = ScriptedAgent({"plain": plain}, [("plain", {"path": "a"})] * 9)
+    with guarded(Policy(abort_after=3)) as recording:
+        transcript = agent.run()
+        assert isinstance(transcript.error, ToolLoopError)
+        assert transcript.error.mode == "generic_repeat"
+        assert recording.outcomes == ["executed", "nudged", *["blocked"] * 3, "aborted"]
+
+
+def test_a_verdict_can_be_changed_by_the_program() -> None:
+    """``on_trip`` is asked with the trip and may let the call run."""
+    asked: list[Trip] = []
+
+    def on_trip(trip: Trip) -> Action | None:
+        asked.append(trip)
+        return Action.OBSERVE if trip.action is Action.BLOCK else None
+
+    agent = ScriptedAgent({"plain": plain}, [("plain", {"path": "a"})] * 4)
+    with guarded(Policy(on_trip=on_trip)) as recording:
+        assert agent.run().refused == []
+        assert [trip.mode for trip in asked][:2] == [Mode.GENERIC_REPEAT] * 2
+        assert recording.outcomes == ["executed", "nudged", "executed", "executed"]
+        assert_trips(recording, "generic_repeat", action="observe")
+
+
+async def test_an_async_verdict_is_awaited() -> None:
+    """An async ``on_trip`` may take its time, as a person does; the call waits for it and is judged once."""
+    asked: list[Trip] = []
+
+    async def on_trip(trip: Trip) -> Action | None:
+        await asyncio.sleep(0.01)
+        asked.append(trip)
+        return Action.ABORT if trip.action is Action.BLOCK else None
+
+    agent = ScriptedAgent({"later": later}, [("later", {"path": "a"})] * 4)
+    with guarded(Policy(on_trip=on_trip)) as recording:
+        transcript = await agent.arun()
+        assert isinstance(transcript.error, ToolLoopError)
+        assert len([trip for trip in asked if trip.action is Action.BLOCK]) == 1
+        assert recording.outcomes == ["executed", "nudged", "aborted"]
+
+
+def test_outside_of_a_turn_a_function_only_counts() -> None:
+    """A decorated function that is called by the program, and not by an agent, is never refused."""
+    with guarded() as recording:
+        assert {plain("a") for _ in range(9)} == {"text of a"}
+        assert_trips(recording, "generic_repeat", action="observe")
+
+
+def test_it_works_without_any_set_up() -> None:
+    """``@tool`` in a turn is guarded also where nobody called ``instrument()``."""
+    with loopguard.turn():
+        read: list[Any] = [plain("without set-up") for _ in range(3)]
+    assert "tool_loop_detected" in read[2]
