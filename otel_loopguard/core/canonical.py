@@ -31,7 +31,7 @@ _LARGEST_WHOLE_FLOAT = 1e16  # from here on floats are written with an exponent,
 
 _LONGEST_NORMALISED = 65_536
 _LONGEST_SEARCHED = 1_000_000
-_MOST_NODES = 200_000
+_MOST_NODES = 20_000
 _LONGEST_INTEGER = 4_300  # digits that Python converts to text without a complaint
 
 _OPENING = ("[", "{", "(")
@@ -62,7 +62,7 @@ def canonical(value: Any, *, loose: bool = True) -> bytes:
 
 
 def _is_suspicious(plain: bytes) -> bool:
-    """Whether anything is to be normalised. The first look is made of what C does at once: this is on every call's way."""
+    """Whether anything is to be normalised; the first look is what C does at once, as every call passes here."""
     text = plain.decode()
     if " " in text and ("  " in text or '" ' in text or ' "' in text):
         return _NEEDS_NORMALISING.search(text) is not None
@@ -211,7 +211,7 @@ def _children(item: Any) -> list[Any] | None:
     """What is written for a container, in order; None for a scalar."""
     if isinstance(item, dict):
         return _members(item)
-    for sequence in (list, tuple, deque):
+    for sequence in _SEQUENCES:
         if isinstance(item, sequence):
             return _joined(list(sequence.__iter__(item)), b"[", b"]")
     if isinstance(item, (set, frozenset)):
@@ -223,6 +223,7 @@ def _children(item: Any) -> list[Any] | None:
     return None if fields is None else _members(fields)
 
 
+_SEQUENCES: tuple[Any, ...] = (list, tuple, deque)
 _SCALARS = (
     str, int, float, bytes, bytearray, memoryview, complex, Enum, datetime, date, time, timedelta, Decimal, UUID,
     PurePath, type, type(None), range,
@@ -338,7 +339,7 @@ def _type(item: Any) -> bytes:
 
 
 def _beyond(item: Any) -> bytes:
-    """What is left of a value of more than 200,000 nodes: written in C if it is JSON, else unique, so never a repeat."""
+    """What is left of a value of over 20,000 nodes: written in C if it is JSON, else unique, so never a repeat."""
     try:
         return orjson.dumps(item.value if type(item) is _Member else item, option=_OPTIONS)
     except (TypeError, ValueError, RecursionError):

@@ -32,7 +32,7 @@ def _lists() -> Mapping[str, Any]:
 
 
 def command_kind(command: Any) -> Kind | None:
-    """READ for a command made of reading programs only, WAIT for a sleep, POLL for a sleep and a look; None: neither."""
+    """READ for a command of reading programs only, WAIT for a sleep, POLL for a sleep and a look; else None."""
     if isinstance(command, (list, tuple)):
         if not all(isinstance(word, str) for word in command):
             return None

@@ -15,7 +15,7 @@ from otel_loopguard.core.canonical import canonical, plain_bytes
 
 _LONGEST_KEY = 64
 _QUOTED = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'|`[^`\n]*`")
-_DIGITS = re.compile(r"[\w.-]*\d[\w.-]*")
+_DIGITS = re.compile(r"\d+")
 _LONGEST_ERROR = 4_096
 _MOST_MASKED_ARGUMENTS = 32
 _SHORTEST_MASKED_ARGUMENT = 3

@@ -9,8 +9,8 @@
 ...         decision = turn.begin(call)
 ...         if decision.runs:
 ...             decision = turn.end(call, Outcome("the same old text"))
-...         print(decision.action or "runs", decision.trip.mode if decision.trip else "")
-runs
+...         print(decision.action or "runs", decision.trip.mode if decision.trip else "-")
+runs -
 nudge generic_repeat
 block generic_repeat
 """
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from otel_loopguard.core.policy import Policy
 from otel_loopguard.core.rules import Rules
 from otel_loopguard.core.store import MemoryStore
-from otel_loopguard.core.turn import Turn
+from otel_loopguard.core.turn import Turn as Turn  # noqa: PLC0414 - said to be part of this module's face
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,7 +88,7 @@ class Guard:
         """The turn is over."""
         self._store.discard(turn.id)
 
-    def not_awaited(self, answer: Any) -> None:
+    def close_unheard(self, answer: Any) -> None:
         """An async ``on_trip`` was asked from sync code: nobody can await its answer, so it is as if it gave none."""
         close = getattr(answer, "close", None)
         if close is not None:

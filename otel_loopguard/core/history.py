@@ -30,8 +30,7 @@ MOST_QUERIES = 32
 
 _64_BITS = 0xFFFFFFFFFFFFFFFF
 _POLLING = frozenset({Kind.POLL, Kind.WAIT})
-_NEVER_NEWS = frozenset({Kind.THINK, Kind.WAIT, Kind.FINAL})
-_NO_EVIDENCE = frozenset({Kind.THINK, Kind.FINAL, Kind.STEP, Kind.HANDOFF})
+_NO_EVIDENCE = frozenset({Kind.FINAL, Kind.STEP, Kind.HANDOFF})
 """Kinds that neither end nor lengthen a run of calls without news."""
 _NO_ORDER = frozenset({Kind.FINAL, Kind.STEP})
 """Kinds whose runs are no step of a lap."""
@@ -81,8 +80,8 @@ class History:
 
     __slots__ = (
         "barren", "barren_in_turn", "calls", "changes", "errors_in_row", "gates", "insistable", "keys", "known",
-        "last_key", "most_calls", "news", "open_trips", "pairs", "refusals", "results", "shapes", "started_by_tool", "streak", "tick",
-        "tools", "transients", "unknown_answered", "unknown_calls", "waits", "writes",
+        "last_key", "most_calls", "news", "open_trips", "pairs", "refusals", "results", "shapes", "started_by_tool",
+        "streak", "tick", "tools", "transients", "unknown_answered", "unknown_calls", "waits", "writes",
     )  # fmt: skip
 
     def __init__(self, most_calls: int = 0) -> None:
@@ -91,7 +90,7 @@ class History:
         """Counts starts and ends: the turn's own time."""
         self.calls = self.news = self.changes = 0
         self.writes = 0
-        """Ended runs of tools that may write."""
+        """Starts and ends of tools that may write."""
         self.waits = 0
         """Ended runs of waits and polls."""
         self.known: dict[int, Known] = {}
@@ -117,7 +116,7 @@ class History:
 
     # --- before a call -------------------------------------------------------------------------------------------
 
-    def opened(self, understood: Understood, arguments: int, registered: bool | None, now: float) -> Record:
+    def opened(self, understood: Understood, arguments: int, *, registered: bool | None, now: float) -> Record:
         """A record for a call that is about to be judged; it counts only once it is ``started``."""
         record = Record()
         record.tool = understood.tool.name
@@ -145,6 +144,10 @@ class History:
         self.tick += 1
         record.tick = self.tick
         self.calls += 1
+        if record.kind in WRITING:  # from now on it may write
+            self.writes += 1
+            if record.known is not None:
+                record.known.writes += 1
         if record.call.tool.contract.cap is not None:
             self.started_by_tool = counts = self.started_by_tool or {}
             counts[record.tool] = counts.get(record.tool, 0) + 1
@@ -171,7 +174,7 @@ class History:
 
     def ended(self, record: Record, outcome: Fingerprinted, fingerprinter: Fingerprinter) -> None:
         """The call has run: everything that follows from its outcome is counted."""
-        known = self.known.get(record.key)
+        known, masked = self.known.get(record.key), None
         concurrent = known is not None and record.tick < known.last_end
         record.known, record.concurrent = known, concurrent
         record.result, record.error = outcome.digest, outcome.is_error
@@ -181,32 +184,43 @@ class History:
         elif concurrent:
             record.sameness = Sameness.SAME if known.result == outcome.digest else Sameness.DIFFERENT
         else:
-            record.sameness = self._compared(record, known, outcome, fingerprinter)
-        record.news = self._is_news(record, known, outcome)
+            record.sameness, masked = self._compared(record, known, outcome, fingerprinter)
+        record.news = self._is_news(record, known, outcome, masked)
         changed = record.news and (
             (not record.error and record.kind in WRITING)
             or (known is not None and record.sameness is Sameness.DIFFERENT)
         )
         if known is None:
-            known = record.known = self._remember(record)
+            known = record.known = self._remember(record, outcome.digest)
         elif not concurrent:
             self._weigh(record, known)
+            if record.sameness is not Sameness.SAME:
+                known.result = outcome.digest
+        elif record.sameness is Sameness.DIFFERENT:  # which of the two came last, nobody knows
+            known.evidence, known.equal, known.alike = 0, 1, 1
         self._count(record, known, changed=changed, concurrent=concurrent)
         if not concurrent:
             self._order(record, known)
             self._tool(record, outcome)
 
-    def _compared(self, record: Record, known: Known, outcome: Fingerprinted, fingerprinter: Fingerprinter) -> Sameness:
+    def _compared(
+        self, record: Record, known: Known, outcome: Fingerprinted, fingerprinter: Fingerprinter
+    ) -> tuple[Sameness, int | None]:
+        """How the result compares with the last one of this call; and its masked fingerprint, where it was made."""
         if outcome.digest == known.result:
-            return Sameness.SAME
+            return Sameness.SAME, None
         last = known.likeness
         known.likeness = now = likeness(outcome.data, record.call.tool, fingerprinter)
+        changed = self.changes != known.changes
+        masked = (now.changed if changed else now.quiet).masked
         if last is None:
-            return Sameness.DIFFERENT
-        return compare(last, now, record.kind, changed=self.changes != known.changes)
+            return Sameness.DIFFERENT, masked
+        return compare(last, now, record.kind, changed=changed), masked
 
-    def _is_news(self, record: Record, known: Known | None, outcome: Fingerprinted) -> bool:
-        unseen = known is None or self._is_unseen_pair(record, known)
+    def _is_news(self, record: Record, known: Known | None, outcome: Fingerprinted, masked: int | None) -> bool:
+        unseen = known is None or self._is_unseen_pair(record.key, outcome.digest, known.result)
+        if masked is not None:  # a result that comes back under a new id is no news either
+            unseen = self._is_unseen_pair(record.key, masked ^ _MASKED_SALT, 0) and unseen
         if record.child_news:
             return True
         if record.error:
@@ -215,21 +229,21 @@ class History:
                 return False
             self.shapes = _kept(self.shapes, shape, MOST_PAIRS)
             return True
-        return unseen and record.sameness not in _NOT_NEW and record.kind not in _NEVER_NEWS
+        return unseen and record.sameness not in _NOT_NEW and record.kind is not Kind.THINK
 
-    def _is_unseen_pair(self, record: Record, known: Known) -> bool:
-        """Whether the call never gave this result; a call's current result is known without being kept here."""
-        if record.result == known.result:
+    def _is_unseen_pair(self, key: int, result: int, last: int) -> bool:
+        """Whether the call never gave this result; a call's last result is known without being kept here."""
+        if result == last:
             return False
-        pair = _pair(record.key, record.result)
+        pair = _pair(key, result)
         unseen = pair not in self.pairs
-        self.pairs = _kept(self.pairs, _pair(record.key, known.result), MOST_PAIRS)
+        self.pairs = _kept(self.pairs, _pair(key, last), MOST_PAIRS)
         self.pairs = _kept(self.pairs, pair, MOST_PAIRS)
         return unseen
 
-    def _remember(self, record: Record) -> Known:
+    def _remember(self, record: Record, result: int) -> Known:
         known = Known(record.index)
-        known.result = record.result
+        known.result = result
         if len(self.known) >= MOST_CALLS:
             self.known.pop(next(iter(self.known)))
         self.known[record.key] = known
@@ -239,6 +253,8 @@ class History:
         """What this run adds to the call's counts: before its own part moves the turn's counters."""
         record.between = changed = self.changes != known.changes
         sameness = record.sameness
+        if changed:
+            known.evidence, known.alike = 0, 1
         if record.polled:
             self._weigh_poll(record, known)
         elif sameness is Sameness.SAME:
@@ -247,14 +263,12 @@ class History:
                 weight = self.weight(known, record.call.tool.rules[Mode.GENERIC_REPEAT])
                 if record.transient and weight:
                     weight = min(weight, 1 / max(1, (record.call.tool.rules[Mode.GENERIC_REPEAT].transient or 2) - 1))
-                known.evidence = 0 if changed else known.evidence + weight
-        elif sameness is Sameness.ALIKE:
-            known.alike = 1 if changed else known.alike + 1
+                known.evidence += weight
+        elif sameness is Sameness.ALIKE and not changed:
+            known.alike += 1
         if sameness is Sameness.DIFFERENT or sameness is Sameness.PROGRESS:
             known.evidence = 0
             known.equal = known.alike = 1
-        if sameness is not Sameness.SAME:
-            known.result = record.result
 
     def _weigh_poll(self, record: Record, known: Known) -> None:
         if record.news or (record.kind is Kind.WAIT and self.news != known.news):
@@ -278,7 +292,7 @@ class History:
         else:
             news, changes, writes, waits = record.since
             known.news, known.changes = news + record.news, changes + changed
-            known.writes, known.waits = writes + wrote, waits + waited
+            known.writes, known.waits = writes + 2 * wrote, waits + waited
             known.last_end, known.at = self.tick, record.at
             known.pending, known.transient = record.pending, record.transient
             if len(self.known) > MOST_CALLS // 2:  # least recently used goes first
@@ -292,7 +306,7 @@ class History:
         if not record.polled and not concurrent:
             if record.error:
                 self.errors_in_row += 1
-            elif record.kind not in _NEVER_NEWS:
+            else:
                 self.errors_in_row = 0
 
     def _order(self, record: Record, known: Known) -> None:
@@ -363,6 +377,8 @@ def _asked(streaks: Streaks, record: Record, outcome: Fingerprinted) -> None:
 
 
 _NOT_NEW = frozenset({Sameness.SAME, Sameness.ALIKE})
+_MASKED_SALT = 0xC2B2AE3D27D4EB4F
+"""A masked form is no result: text without volatile parts has the same bytes in both."""
 _EMPTY: Any = {}
 """Shared and never written to: an empty dictionary a turn would be most of a short turn's memory."""
 

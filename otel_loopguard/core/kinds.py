@@ -14,7 +14,7 @@ from otel_loopguard.core.model import Kind
 if sys.version_info >= (3, 11):
     import tomllib
 else:
-    import tomli as tomllib
+    import tomli as tomllib  # type: ignore[import-not-found,unused-ignore]  # only there on Python 3.10
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,7 +31,8 @@ _LONGEST_ACTION = 64
 @cache
 def word_lists() -> Mapping[str, Any]:
     """The data file, read once."""
-    return tomllib.loads(files("otel_loopguard.core").joinpath("words.toml").read_text("utf-8"))
+    lists: Mapping[str, Any] = tomllib.loads(files("otel_loopguard.core").joinpath("words.toml").read_text("utf-8"))
+    return lists
 
 
 class Words:

@@ -17,7 +17,7 @@ _MOST_GATES = 1_024
 
 
 def before(history: History, record: Record, rules: Rules, highest: Action, own: tuple[Trip, ...] = ()) -> Trip | None:
-    """The trip that a call makes before it is dispatched, with what is done about it. ``own``: of one's own detectors."""
+    """The trip that a call makes before it is dispatched, with its action. ``own``: of one's own detectors."""
     tool, policy, best = record.call.tool, rules.policy, None
     for mode, check in rules.before_untried if record.known is None else rules.before:
         trip = check(history, record, tool.rules[mode])

@@ -122,7 +122,7 @@ class Trip(NamedTuple):
 
     mode: str
     tool: str
-    count: int
+    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody asks of a trip
     limit: int
     verdict: Action
     action: Action = Action.OBSERVE
@@ -141,8 +141,8 @@ class Record:
     """One call, fingerprinted; never its values. Made at ``begin``, completed at ``end``."""
 
     __slots__ = (
-        "arguments", "at", "between", "call", "child_news", "concurrent", "error", "index", "key", "kind", "known", "news", "pending", "polled", "registered",
-        "result", "sameness", "since", "tick", "tool", "transient", "trip",
+        "arguments", "at", "between", "call", "child_news", "concurrent", "error", "index", "key", "kind", "known",
+        "news", "pending", "polled", "registered", "result", "sameness", "since", "tick", "tool", "transient", "trip",
     )  # fmt: skip
 
     arguments: int

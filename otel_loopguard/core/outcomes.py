@@ -23,7 +23,8 @@ _TRANSIENT = re.compile(
     r"(?:\bHTTP(?:/[\d.]+)?|\bstatus(?:[ _-]?code)?|\bcode|\berror|\bresponse)[\"']?[\s:=(\[]{1,3}[\"']?(?:429|5\d\d)\b"
     r"|\b(?:429|5\d\d):? (?:too many|internal server|bad gateway|service unavailable|gateway|server error)"
     r"|\btime(?:d)?[ -]?out|connection (?:was |has been )?(?:refused|reset)|\beconn(?:refused|reset)\b|\betimedout\b"
-    r"|\boverloaded|\brate[ -]?limit|\btoo many requests|\bservice (?:is )?(?:temporarily )?unavailable|Timeout(?:Error|Exception)?\b",
+    r"|\boverloaded|\brate[ -]?limit|\btoo many requests|\bservice (?:is )?(?:temporarily )?unavailable"
+    r"|Timeout(?:Error|Exception)?\b",
     re.IGNORECASE,
 )
 _ERROR_SALT = 0x9E3779B97F4A7C15

@@ -104,10 +104,9 @@ class ToolContract:
     modes: Mapping[str, Rule] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if isinstance(self.kind, str) and not isinstance(self.kind, Kind):
+        if self.kind is not None:
             object.__setattr__(self, "kind", Kind(self.kind))
-        if isinstance(self.action, str):
-            object.__setattr__(self, "action", Action[self.action.upper()])
+        object.__setattr__(self, "action", _as_action(self.action))
         object.__setattr__(self, "volatile", tuple(self.volatile))
 
     def over(self, base: ToolContract) -> ToolContract:
@@ -115,7 +114,7 @@ class ToolContract:
         said: dict[str, Any] = {}
         for one in fields(self):
             value = getattr(self, one.name)
-            if value is not None and value != () and value != {}:
+            if value is not None and value not in _EMPTY:
                 said[one.name] = value
         if base.modes and self.modes:
             said["modes"] = {**base.modes, **self.modes}
@@ -151,8 +150,7 @@ class Policy:
     """The key of the fingerprints; None = a random one for this process."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.action, str):
-            object.__setattr__(self, "action", Action[self.action.upper()])
+        object.__setattr__(self, "action", _as_action(self.action))
 
     def rule(self, mode: str) -> Rule:
         """The rule of a mode, defaults filled in."""
@@ -162,3 +160,8 @@ class Policy:
 
 
 _NO_RULE = Rule()
+_EMPTY: tuple[Any, ...] = ((), {})
+
+
+def _as_action(action: Action | str | None) -> Action | None:
+    return Action[action.upper()] if isinstance(action, str) else action

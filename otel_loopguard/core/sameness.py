@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from otel_loopguard.core.fingerprint import Fingerprinter
     from otel_loopguard.core.volatile import Face
 
+# A command that counts (`export.sh`: "1200 of 5000") progresses, too; one that gives out numbers does not.
 _MAY_PROGRESS = frozenset({Kind.READ, Kind.POLL, Kind.UNKNOWN})
 
 
@@ -39,6 +40,7 @@ class Fingerprints(NamedTuple):
     masked: int | None
     shape: int
     numbers: tuple[float, ...]
+    tells_rest: bool
 
 
 def likeness(data: bytes, tool: Tool, fingerprinter: Fingerprinter) -> Likeness:
@@ -50,7 +52,9 @@ def likeness(data: bytes, tool: Tool, fingerprinter: Fingerprinter) -> Likeness:
 
 def _hashed(face: Face, middle: bytes, fingerprinter: Fingerprinter) -> Fingerprints:
     masked = fingerprinter.of(face.masked.encode("utf-8", "replace") + middle) if face.masked else None
-    return Fingerprints(masked, fingerprinter.of(face.shape.encode("utf-8", "replace") + middle), face.numbers)
+    return Fingerprints(
+        masked, fingerprinter.of(face.shape.encode("utf-8", "replace") + middle), face.numbers, face.tells_rest
+    )
 
 
 def compare(last: Likeness, now: Likeness, kind: Kind, *, changed: bool) -> Sameness:
@@ -61,7 +65,8 @@ def compare(last: Likeness, now: Likeness, kind: Kind, *, changed: bool) -> Same
         return Sameness.SAME
     if before.shape != after.shape:
         return Sameness.DIFFERENT
-    if kind in _MAY_PROGRESS and _goes_on(last, now, before.numbers, after.numbers):
+    may_progress = kind in _MAY_PROGRESS or (kind is Kind.SHELL and after.tells_rest)
+    if may_progress and _goes_on(last, now, before.numbers, after.numbers):
         return Sameness.PROGRESS
     return Sameness.ALIKE
 

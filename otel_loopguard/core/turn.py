@@ -11,14 +11,14 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core import ladder, wording
-from otel_loopguard.core.contracts import Understood
 from otel_loopguard.core.history import History
 from otel_loopguard.core.model import Action, Decision, Kind, Record, ToolCall, Trip
 from otel_loopguard.core.outcomes import fingerprinted
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from typing_extensions import Self
 
+    from otel_loopguard.core.contracts import Understood
     from otel_loopguard.core.guard import Guard
     from otel_loopguard.core.model import Outcome
     from otel_loopguard.core.rules import Rules
@@ -59,7 +59,7 @@ class Turn:
         self._stop: str | None = None
         self._kept: Kept | None = None
 
-    def __enter__(self) -> Turn:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -81,10 +81,7 @@ class Turn:
         if decision is not None:
             return decision
         record, trip = asked
-        answer = self._rules.policy.on_trip(trip)  # type: ignore[misc]
-        if inspect.isawaitable(answer):
-            answer = self._guard.not_awaited(answer)
-        return self._settle_locked(call, record, _answered(trip, answer))
+        return self._settle_locked(call, record, self._asked(trip))
 
     async def abegin(self, call: ToolCall) -> Decision:
         """The same as ``begin``, for async code: an async ``on_trip`` is awaited."""
@@ -105,7 +102,7 @@ class Turn:
         now = self.last_used = self._guard.clock()
         own = self._own_trips(understood, arguments, call) if rules.own_detectors else ()
         with self._lock:
-            record = self._history.opened(understood, arguments, _registered(call, understood), now)
+            record = self._history.opened(understood, arguments, registered=_registered(call, understood), now=now)
             trip = None
             if rules.policy.action is not Action.OFF:
                 trip = ladder.before(self._history, record, rules, self._ceiling, own)
@@ -114,6 +111,14 @@ class Turn:
             decision = self._settle(call, record, trip)
         self._tell_parent(decision)
         return decision, (record, trip)  # type: ignore[return-value]
+
+    def _asked(self, trip: Trip) -> Trip:
+        """The trip as ``on_trip`` has it."""
+        answer = self._rules.policy.on_trip(trip)  # type: ignore[misc]  # asked only where there is one
+        if inspect.isawaitable(answer):
+            self._guard.close_unheard(answer)
+            return trip
+        return _answered(trip, answer)
 
     def _settle_locked(self, call: ToolCall, record: Record, trip: Trip) -> Decision:
         with self._lock:
@@ -169,7 +174,9 @@ class Turn:
 
     def _own_trips(self, understood: Understood, arguments: int, call: ToolCall) -> tuple[Trip, ...]:
         """What the policy's own detectors say. They are foreign code: they run outside the lock."""
-        record = self._history.opened(understood, arguments, _registered(call, understood), self.last_used)
+        record = self._history.opened(
+            understood, arguments, registered=_registered(call, understood), now=self.last_used
+        )
         trips = []
         for detector in self._rules.own_detectors:
             trip = detector(self._history, record, self._rules.policy.rule(getattr(detector, "__name__", "own")))
@@ -207,11 +214,8 @@ class Turn:
     ) -> Decision:
         fresh = trip is not None and trip is not record.trip
         policy = self._rules.policy
-        if fresh and policy.on_trip is not None:
-            answer = policy.on_trip(trip)
-            if inspect.isawaitable(answer):
-                answer = self._guard.not_awaited(answer)
-            trip = _answered(trip, answer)  # type: ignore[arg-type]
+        if fresh and trip is not None and policy.on_trip is not None:
+            trip = self._asked(trip)
         action = None if trip is None else trip.action
         if fresh and trip is not None:
             record.trip = trip

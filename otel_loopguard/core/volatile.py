@@ -38,8 +38,9 @@ _FROM_A_DIGIT = re.compile(r"[0-9](?:[0-9A-Za-z_.:+\x1f-]*[0-9A-Za-z_])?")
 _LETTERS_BEFORE = re.compile(r"[A-Za-z_]*\Z")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _LEFT = re.compile(r"[^\W_]").search
+_TELLS_REST = re.compile(r"\d\s?(?:of|/)\s?\d|\btotal|remain|\bleft\b|\d ?%").search
 _TIMING_WORDS = ("latency", "duration", "elapsed", "took")
-_REST_OF_TIMING = re.compile(r'[^"]*":("[^"]*"|-?[0-9][0-9.eE+-]*)')
+_REST_OF_TIMING = re.compile(r'[^"\s:=]*"?\s{0,2}[:=]\s{0,2}("[^"]*"|-?[0-9][0-9.eE+-]*)')
 _KEY = re.compile(r'"[^"]*":|\bnull\b')
 
 
@@ -52,6 +53,8 @@ class Face(NamedTuple):
     """Without the words that hold a digit."""
     numbers: tuple[float, ...]
     """The numbers in those words, in order."""
+    tells_rest: bool = False
+    """It says how much there is in all, or how much is left."""
 
 
 class Faces(NamedTuple):
@@ -70,7 +73,7 @@ def faces(data: bytes, *, volatile_keys: tuple[str, ...], mask: bool) -> Faces:
     found = None if middle else _parsed(data)
     if found is None:
         text = head.decode("utf-8", "replace") + tail.decode("utf-8", "replace")
-        return Faces(*_faces(text, text, mask=mask, has_keys=False), middle)
+        return Faces(*_faces(_without_timings(text) if mask else text, text, mask=mask, has_keys=False), middle)
     if volatile_keys:
         found = _without(found, frozenset(volatile_keys))
     text = orjson.dumps(found, option=orjson.OPT_SORT_KEYS).decode().replace('\\"', "'")
@@ -100,7 +103,7 @@ def _without(value: Any, keys: frozenset[str]) -> Any:
 
 
 def _without_timings(text: str) -> str:
-    """The JSON text with the values of latency, duration, elapsed and took keys masked."""
+    """The text with the values of latency, duration, elapsed and took keys masked."""
     lower = text.lower()
     spans = []
     for word in _TIMING_WORDS:
@@ -154,8 +157,9 @@ def _face(text: str, *, mask: bool, durations: bool, has_keys: bool) -> tuple[Fa
     result = "".join(masked)
     if mask and not _LEFT(_KEY.sub("", result) if has_keys else result):
         bare, _ = _face(text, mask=False, durations=durations, has_keys=has_keys)
-        return Face("", bare.shape, bare.numbers), bool(seen_durations)
-    return Face(result, "\0".join(shape), tuple(numbers[:_MOST_NUMBERS])), bool(seen_durations)
+        return bare._replace(masked=""), bool(seen_durations)
+    tells_rest = bool(numbers) and _TELLS_REST(result) is not None
+    return Face(result, "\0".join(shape), tuple(numbers[:_MOST_NUMBERS]), tells_rest), bool(seen_durations)
 
 
 def _unless_duration(match: re.Match[str]) -> str:

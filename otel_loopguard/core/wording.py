@@ -19,8 +19,8 @@ _REFUSALS = {
     Mode.UNKNOWN_TOOL_REPEAT: "There is no tool named {tool}; this is call {count} to a tool that does not exist.",
     Mode.POLL_NO_PROGRESS: "{tool} was asked {count} times and still reports the same.",
     Mode.PING_PONG: "The same two calls were made in turn, {laps} times over, with the same results each time.",
-    Mode.CYCLE: "The same {period} calls were made in the same order, {laps} times over, with the same results each time.",
-    Mode.GENERIC_REPEAT: "{tool} was already called with these arguments {before} times and returned the same each time.",
+    Mode.CYCLE: "The same {period} calls were made in the same order, {laps} times over, with the same results.",
+    Mode.GENERIC_REPEAT: "{tool} was called with these arguments {before} times and returned the same each time.",
     Mode.SIMILAR_QUERY: "{before} queries much like this one were made with {tool}, and brought nothing new.",
     Mode.ERROR_REPEAT: "{tool} failed in the same way {before} times in a row, whatever its arguments were.",
     Mode.VOLATILE_REPEAT: "{tool} was called {before} times with these arguments; only ids and numbers differed.",
@@ -36,11 +36,11 @@ _REFUSALS_FOR_REASON = {
 }
 _NUDGES = {
     Mode.UNKNOWN_TOOL_REPEAT: "There is no tool named {tool}.",
-    Mode.POLL_NO_PROGRESS: "This has reported the same {count} times now. Wait longer between checks, or report that it is not done.",
+    Mode.POLL_NO_PROGRESS: "This has reported the same {count} times now: wait longer between checks, or say so.",
     Mode.PING_PONG: "The same two calls have now been made in turn {laps} times with the same results.",
     Mode.CYCLE: "The same {period} calls have now been made {laps} times over with the same results.",
-    Mode.GENERIC_REPEAT: "This returned exactly what it returned before (call {count}), and nothing changed in between.",
-    Mode.SIMILAR_QUERY: "This is the {count}th query of much the same wording; none brought anything the first did not.",
+    Mode.GENERIC_REPEAT: "This returned exactly what it returned before (call {count}); nothing changed in between.",
+    Mode.SIMILAR_QUERY: "This is query {count} of much the same wording; none brought anything the first did not.",
     Mode.ERROR_REPEAT: "{tool} has now failed {count} times in the same way. Its arguments may not be the reason.",
     Mode.VOLATILE_REPEAT: "This is call {count} with these arguments; only ids and numbers differ in what it returns.",
     Mode.REPEATED_EFFECT: "This has now been done {count} times with the same arguments.",
@@ -66,7 +66,7 @@ _NEAR_ENOUGH = 50
 
 
 def refusal(trip: Trip, policy: Policy, refusals: int, known_tools: Collection[str] | None = None) -> str:
-    """What the model reads in place of a result. ``refusals``: how many there were since the last news, this one included."""
+    """What the model reads in place of a result. ``refusals``: those since the last news, this one included."""
     own = policy.sentences.get(trip.mode)
     if own is not None:
         message = _filled(own, trip)

@@ -22,8 +22,7 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
     period = _period(history, rule, following=record.key)
     if not period:
         return None
-    laps = _laps(history, period)
-    limit = max(rule.block, rule.transient or 0) if _transient(history, period) else rule.block
+    laps, limit = _laps(history, period), _patient(rule.block, history, period, rule, 1)
     return trip(record, _mode(period), laps + 1, limit, Action.BLOCK, period=period) if laps + 1 >= limit else None
 
 
@@ -34,8 +33,8 @@ def after(history: History, record: Record, rule: Rule) -> Trip | None:
     period = _period(history, rule, following=None)
     if not period or not len(history.keys) or history.keys[-1] != record.key:
         return None
-    laps = _laps(history, period)
-    return trip(record, _mode(period), laps, rule.nudge, Action.NUDGE, period=period) if laps >= rule.nudge else None
+    laps, limit = _laps(history, period), _patient(rule.nudge, history, period, rule, 0)
+    return trip(record, _mode(period), laps, limit, Action.NUDGE, period=period) if laps >= limit else None
 
 
 _EXEMPT = frozenset({Kind.FINAL, Kind.STEP})
@@ -77,8 +76,11 @@ def _laps(history: History, period: int) -> int:
     return laps
 
 
-def _transient(history: History, period: int) -> bool:
-    return bool(history.transients) and any(result in history.transients for result in history.results[-period:])
+def _patient(limit: int, history: History, period: int, rule: Rule, beyond: int) -> int:
+    """The limit; a higher one where a transient error is part of the lap."""
+    if not history.transients or not any(result in history.transients for result in history.results[-period:]):
+        return limit
+    return max(limit, (rule.transient or 0) + beyond)
 
 
 DETECTOR = Detector(Mode.CYCLE, before, after)

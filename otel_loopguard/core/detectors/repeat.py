@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_loopguard.core.detectors.base import Detector, judged, trip
-from otel_loopguard.core.model import Action, Kind, Mode, Record, Sameness, Trip
+from otel_loopguard.core.model import Action, Mode, Record, Sameness, Trip
 
 if TYPE_CHECKING:
     from otel_loopguard.core.history import History
@@ -17,7 +17,7 @@ _ENOUGH = 1 - 1e-9
 def before(history: History, record: Record, rule: Rule) -> Trip | None:
     """The call whose next *same* would complete the evidence."""
     known = record.known
-    if known is None or not rule.block or known.equal < rule.block - 1 or not _concerned(record):
+    if known is None or not rule.block or known.equal < rule.block - 1 or not judged(record):
         return None
     weight = history.weight(known, rule)
     if not weight or known.evidence + weight < _ENOUGH:
@@ -28,7 +28,7 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
 def after(_history: History, record: Record, rule: Rule) -> Trip | None:
     """The first *same* without a change in between; with changes in between, the sixth, twelfth, twenty-fourth."""
     known = record.known
-    if record.sameness is not Sameness.SAME or not _concerned(record) or record.concurrent:
+    if record.sameness is not Sameness.SAME or not judged(record) or record.concurrent:
         return None
     if not record.between:
         limit, reason = rule.nudge, ""
@@ -37,10 +37,6 @@ def after(_history: History, record: Record, rule: Rule) -> Trip | None:
     if not limit or known.equal < limit:
         return None
     return trip(record, Mode.GENERIC_REPEAT, known.equal, limit, Action.NUDGE, reason=reason)
-
-
-def _concerned(record: Record) -> bool:
-    return judged(record) and record.kind is not Kind.THINK
 
 
 DETECTOR = Detector(Mode.GENERIC_REPEAT, before, after)

@@ -1,4 +1,4 @@
-"""``retry_limit``: a tool's declared cap for the turn is used up. There is no default cap: caps cannot tell work from loops."""
+"""``retry_limit``: a tool's declared cap for the turn is used up. None by default: caps cannot tell work from loops."""
 
 from __future__ import annotations
 
