@@ -87,13 +87,17 @@ class Providers:
             meters = old.meters
         else:
             meters = Meters(meter_provider.get_meter(semconv.SCOPE, __version__, semconv.SCHEMA_URL), self._live)
-            meters.announce(self._combinations)
         otel_logger = (self._given[2] or get_logger_provider()).get_logger(
             semconv.SCOPE, __version__, semconv.SCHEMA_URL
         )
         tracer = tracer_provider.get_tracer(semconv.SCOPE, __version__, semconv.SCHEMA_URL)
-        self._outlets = Outlets(tracer_provider, meter_provider, tracer, meters, Events(otel_logger, self.settings))
-        return self._outlets
+        events = Events(otel_logger, self.settings)
+        outlets = self._outlets = Outlets(tracer_provider, meter_provider, tracer, meters, events)
+        if old is None or old.meters is not meters:
+            # After the outlets are there: a fault has to be counted somewhere.
+            with self._shield("meters.announce"):
+                meters.announce(self._combinations)
+        return outlets
 
     def attach(self, provider: Any) -> bool:
         """Add our span processor to this provider, once; whether it has one now."""

@@ -1,0 +1,125 @@
+"""A fault of ours, at every place where one can be: the program has what it would have without us."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pytest
+
+pytest.importorskip("langgraph")
+
+from otel_loopguard.core import fingerprint, ladder, store, turn
+from otel_loopguard.core.policy import Policy
+from otel_loopguard.instrumentation.frameworks import langchain
+from otel_loopguard.telemetry import agent_spans, meters, reporter, semconv, trips
+from otel_loopguard.testing import Ask, Toolbox, guarded
+from otel_loopguard.turns import conversations, runs, scope, sources
+from tests.frameworks.scripted_langchain import DRIVERS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+class FaultError(Exception):
+    """Has a value in its message, as faults do."""
+
+
+def boom(*_: Any, **__: Any) -> NoReturn:
+    raise FaultError("SECRET")
+
+
+PLACES: list[tuple[Any, str]] = [
+    (fingerprint.Fingerprinter, "arguments"),
+    (ladder, "before"),
+    (ladder, "after"),
+    (store.MemoryStore, "get_or_create"),
+    (turn.Turn, "begin"),
+    (turn.Turn, "end"),
+    (turn.Turn, "close"),
+    (runs.Runs, "open"),
+    (runs.Runs, "close"),
+    (sources.Sources, "find"),
+    (scope.Scope, "bounded"),
+    (conversations.Conversations, "started"),
+    (agent_spans.AgentSpans, "started"),
+    (agent_spans.AgentSpans, "ended"),
+    (reporter.Reporter, "start"),
+    (reporter.Reporter, "describe"),
+    (reporter.Reporter, "finish"),
+    (reporter.Reporter, "turn_over"),
+    (trips.Events, "emit"),
+    (trips.Events, "warn"),
+    (meters.Meters, "check"),
+    (meters.Meters, "trip"),
+    (meters.Meters, "tool_call"),
+    (meters.Meters, "turn"),
+    (meters.Meters, "announce"),
+    (langchain.NODE, "read"),
+    (langchain.NODE, "answer"),
+    (langchain.NODE, "outcome"),
+    (langchain.NODE, "annotate"),
+]
+STEPS = [[Ask("read_file", {"path": "a.txt"})]] * 3 + [[Ask("list_folder", {"path": "b"})]]
+
+
+@pytest.fixture
+def broken(request: pytest.FixtureRequest) -> Iterator[None]:
+    """One place raises, whatever it is called with."""
+    owner, name = request.param
+    before = getattr(owner, name)
+    put = object.__setattr__ if not isinstance(owner, type) and owner is langchain.NODE else setattr
+    put(owner, name, boom)
+    yield
+    put(owner, name, before)
+
+
+@pytest.mark.parametrize("broken", PLACES, ids=lambda place: f"{place[0]!r:.60}.{place[1]}", indirect=True)
+@pytest.mark.parametrize("driver", ["agent-invoke", "graph-astream"])
+def test_a_fault_changes_nothing_for_the_program(driver: str, broken: None, caplog: pytest.LogCaptureFixture) -> None:
+    """Every call has its result, the run its answer; the fault is counted, logged once, and tells no value."""
+    toolbox = Toolbox()
+    with guarded() as recording:
+        transcript = DRIVERS[driver](toolbox.functions(), STEPS)
+        assert transcript.error is None
+        texts = ["the text of a.txt"] * 3 + ["one.txt and two.txt are in b"]
+        assert len(transcript.read) == 4
+        for read, text in zip(transcript.read, texts, strict=True):
+            assert read.startswith(text) or "tool_loop_detected" in read
+        assert scope.current() is None
+        assert recording.runtime is not None
+        assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) >= len(recording.runtime.shield.seen)
+    faults = [record.getMessage() for record in caplog.records if "fault of its own" in record.getMessage()]
+    assert len(faults) == len(set(faults)) == len(recording.runtime.shield.seen)
+    assert "SECRET" not in caplog.text
+
+
+@pytest.mark.parametrize(("owner", "name"), [(meters.Meters, "error"), (meters.Meters, "tool_call")])
+def test_a_fault_while_counting_a_fault_is_the_last(owner: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where even the counter fails, the program still goes on."""
+    monkeypatch.setattr(meters.Meters, "error", boom)
+    monkeypatch.setattr(owner, name, boom)
+    toolbox = Toolbox()
+    with guarded():
+        assert DRIVERS["agent-invoke"](toolbox.functions(), STEPS).error is None
+
+
+def test_a_callback_of_the_user_that_fails_is_a_fault_like_ours() -> None:
+    """``on_trip`` raises: the call runs."""
+    toolbox = Toolbox()
+    with guarded(Policy(on_trip=boom)) as recording:
+        transcript = DRIVERS["agent-invoke"](toolbox.functions(), STEPS)
+        assert transcript.error is None
+        assert len(transcript.read) == 4
+        assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) > 0
+
+
+def test_a_fault_in_a_patch_reaches_no_import(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Patching goes wrong while the program imports a framework: the import goes on."""
+    from otel_loopguard.instrumentation import patching
+
+    monkeypatch.setattr(patching, "_wrap", boom)
+    with guarded() as recording:
+        assert recording.runtime is not None
+        assert any(site.startswith("patch.") for site in recording.runtime.shield.seen)
