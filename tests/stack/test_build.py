@@ -14,7 +14,8 @@ COLLECTOR = ROOT / "collector"
 
 
 def manifest() -> dict[str, Any]:
-    return yaml.safe_load((COLLECTOR / "manifest.yaml").read_text())
+    document: dict[str, Any] = yaml.safe_load((COLLECTOR / "manifest.yaml").read_text())
+    return document
 
 
 def components() -> list[tuple[str, str]]:

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import re
 import subprocess
+from typing import TYPE_CHECKING
 
 import pytest
+from opentelemetry.trace import set_span_in_context
 
-from .harness.collector import CONFIG, CONFIG_TEMPO, Collector
+from .harness.collector import CONFIG, CONFIG_TEMPO
+from .harness.process import answers, wait_until
 from .harness.programs import ROOT, need
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .harness.application import Application
+    from .harness.collector import Collector
 
 DOCS = ROOT / "docs" / "stack.md"
 VARIABLES = sorted(set(re.findall(r"\$\{env:(LOOPGUARD_\w+):-", CONFIG.read_text())))
@@ -51,7 +60,7 @@ def test_a_share_may_be_whole_or_not(value: str) -> None:
     assert result.returncode == 0, result.stderr
 
 
-def test_collector_starts_without_a_complaint(make_collector: type[Collector]) -> None:
+def test_collector_starts_without_a_complaint(make_collector: Callable[..., Collector]) -> None:
     """Validation does not look into tail sampling's conditions, a start does; and no name in the file is deprecated."""
     collector = make_collector()
 
@@ -66,3 +75,47 @@ def test_every_setting_is_documented_with_its_default() -> None:
     documented = dict(re.findall(r"^\| `(LOOPGUARD_\w+)` \| `([^`]*)`", DOCS.read_text(), re.MULTILINE))
 
     assert documented == used
+
+
+def test_everything_listens_on_the_loopback_address_only(make_collector: Callable[..., Collector]) -> None:
+    """By default telemetry is received from, and shown to, this machine alone."""
+    collector = make_collector()
+    ports = (collector.grpc, collector.http, collector.health, collector.metrics, collector.own_metrics)
+    listening = subprocess.run(["ss", "-Hltn"], capture_output=True, text=True, timeout=10, check=True).stdout
+    addresses = {port: re.findall(rf"\s(\S+):{port}\s", listening) for port in ports}
+
+    assert addresses == {port: ["127.0.0.1"] for port in ports}
+
+
+def test_memory_is_limited_and_the_collector_lives_on(
+    make_collector: Callable[..., Collector], make_application: Callable[..., Application]
+) -> None:
+    """Traces that wait for a decision fill the memory: spans are then refused, and nothing crashes."""
+    collector = make_collector(LOOPGUARD_MEMORY_LIMIT_MIB="50", LOOPGUARD_MEMORY_SPIKE_MIB="20")
+    agent = make_application(collector, patience=1)
+
+    def refused() -> float:
+        open_trace(agent, note="x" * 2_000_000)
+        return collector.own_metric("otelcol_receiver_refused_spans")
+
+    wait_until("spans are refused", refused)
+    assert answers(f"http://127.0.0.1:{collector.health}/")
+
+
+def test_an_export_full_of_prompts_is_taken(
+    make_collector: Callable[..., Collector], make_application: Callable[..., Application]
+) -> None:
+    """One batch of spans with whole prompts on them is larger than the 4 MiB that gRPC takes by default."""
+    collector = make_collector()
+    for protocol in ("grpc", "http"):
+        agent = make_application(collector, protocol=protocol, patience=1)
+        open_trace(agent, note="x" * 30_000_000)
+
+    assert collector.own_metric("otelcol_receiver_accepted_spans") == 2
+
+
+def open_trace(agent: Application, note: str) -> None:
+    """Export one span of a trace whose root goes on."""
+    root = agent.foreign.start_span("invoke_agent")
+    agent.foreign.start_span("chat", context=set_span_in_context(root), attributes={"gen_ai.prompt": note}).end()
+    agent.flush()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -76,6 +76,12 @@ def test_agents_made_trips(scene: Scene) -> None:
     assert "tool_loop_detected" not in working.output
 
 
+def test_nothing_was_refused_on_the_way(scene: Scene) -> None:
+    """Traces, metrics and logs, which the distribution exports too, find somebody who takes them."""
+    for run in scene.runs:
+        assert "Failed to export" not in run.output
+
+
 @pytest.mark.parametrize("metric", ["loopguard_trips_total", "loopguard_trip_events_total"])
 def test_prometheus_shows_the_trips_the_agents_made(scene: Scene, metric: str) -> None:
     """By mode, exactly, from metrics and from span events."""
@@ -134,7 +140,7 @@ def test_every_looping_trace_is_kept_whole(scene: Scene) -> None:
 def test_alert_is_delivered_and_resolved(scene: Scene) -> None:
     """The spike reaches the pager's webhook with its numbers and its runbook, and so does its end."""
 
-    def posted(status: str) -> list[dict[str, object]]:
+    def posted(status: str) -> list[dict[str, Any]]:
         return scene.webhook.alerts("/page", "LoopguardTripSpike", status)
 
     fired = wait_until("the alert at the webhook", lambda: posted("firing"))[0]

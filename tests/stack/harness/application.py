@@ -49,10 +49,11 @@ class Application:
         metrics: bool = True,
         deltas: bool = False,
         span_queue: int = 2048,
+        patience: int = 60,
     ) -> None:
         identity = {"service.name": service, "service.instance.id": uuid.uuid4().hex}
         resource = Resource.create(identity | {"deployment.note": SECRET})
-        span_exporter, metric_exporter = _exporters(collector, protocol, DELTA if deltas else {})
+        span_exporter, metric_exporter = _exporters(collector, protocol, DELTA if deltas else {}, patience)
         self._tracers = TracerProvider(resource=resource)
         self._tracers.add_span_processor(
             BatchSpanProcessor(span_exporter, max_queue_size=span_queue, schedule_delay_millis=200)
@@ -130,17 +131,19 @@ class Application:
         self.internal_errors = meter.create_counter(semconv.METRIC_INTERNAL_ERRORS, "{error}")
 
 
-def _exporters(collector: Collector, protocol: str, temporality: dict[type, AggregationTemporality]) -> tuple[Any, Any]:
+def _exporters(
+    collector: Collector, protocol: str, temporality: dict[type, AggregationTemporality], patience: int
+) -> tuple[Any, Any]:
     if protocol == "grpc":
         from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter as GrpcMetrics
         from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as GrpcSpans
 
         endpoint = f"127.0.0.1:{collector.grpc}"
-        spans = GrpcSpans(endpoint=endpoint, insecure=True, timeout=60)
+        spans = GrpcSpans(endpoint=endpoint, insecure=True, timeout=patience)
         return spans, GrpcMetrics(endpoint=endpoint, insecure=True, preferred_temporality=temporality)
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter as HttpMetrics
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as HttpSpans
 
     endpoint = f"http://127.0.0.1:{collector.http}/v1"
     metrics = HttpMetrics(endpoint=f"{endpoint}/metrics", preferred_temporality=temporality)
-    return HttpSpans(endpoint=f"{endpoint}/traces", timeout=60), metrics
+    return HttpSpans(endpoint=f"{endpoint}/traces", timeout=patience), metrics

@@ -46,6 +46,12 @@ class Collector(Program):
         with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics}/metrics", timeout=10) as response:
             return str(response.read().decode())
 
+    def own_metric(self, name: str) -> float:
+        """The sum of one of the collector's own metrics."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.own_metrics}/metrics", timeout=10) as response:
+            lines = response.read().decode().splitlines()
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(name))
+
     def file_text(self) -> str:
         """Everything in the file exporter's files."""
         return "".join(path.read_text() for path in sorted(self.state.glob("traces/*.jsonl")))

@@ -47,7 +47,7 @@ def answers(url: str) -> bool:
     """Whether a GET brings a 200."""
     try:
         with urllib.request.urlopen(url, timeout=5) as response:
-            return response.status == 200
+            return bool(response.status == 200)
     except (urllib.error.URLError, OSError):
         return False
 
@@ -73,7 +73,7 @@ class Program:
 
     def wait_ready(self, seconds: float = PATIENCE) -> None:
         """Return when it serves, fail with its last words when it ends before."""
-        wait_until(f"{self._ready_url} answers", lambda: self._died() or answers(self._ready_url), seconds)
+        wait_until(f"{self._ready_url} answers", self._serves, seconds)
 
     def stop(self) -> None:
         """Ask it to end, insist after five seconds."""
@@ -87,10 +87,11 @@ class Program:
         """All that it said."""
         return self._log.read_text(errors="replace") if self._log.exists() else ""
 
-    def _died(self) -> None:
+    def _serves(self) -> bool:
         if self._process and self._process.poll() is not None:
             msg = f"{self._command} ended with {self._process.returncode}:\n{self.log()[-4000:]}"
             raise AssertionError(msg)
+        return answers(self._ready_url)
 
     def _end(self, how: signal.Signals) -> None:
         process, self._process = self._process, None

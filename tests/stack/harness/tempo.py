@@ -7,7 +7,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-import grpc
+import grpc  # type: ignore[import-untyped]
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import (
     TraceServiceServicer,
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 
-class Tempo(TraceServiceServicer):  # type: ignore[misc]
+class Tempo(TraceServiceServicer):
     """Listens on one free port; ``start`` again after ``stop`` listens on the same one and has forgotten nothing."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Tempo(TraceServiceServicer):  # type: ignore[misc]
     def start(self) -> None:
         """Listen."""
         self._server = grpc.server(ThreadPoolExecutor(2))
-        add_TraceServiceServicer_to_server(self, self._server)
+        add_TraceServiceServicer_to_server(self, self._server)  # type: ignore[no-untyped-call]
         self._server.add_insecure_port(f"127.0.0.1:{self.port}")
         self._server.start()
 
