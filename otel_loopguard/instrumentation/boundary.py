@@ -29,13 +29,15 @@ class Boundary:
     def __init__(self, runtime: Runtime, point: RunPoint, instance: Any, args: Any, kwargs: Any) -> None:
         self._runtime = runtime
         self._point = point
+        self._info: RunInfo | None = None
         self._run: OpenRun | None = None
         self._unfinished = False
         outer = current()
         self._outermost = outer is None or not outer.boundary or outer.inside is not None
         with runtime.shield("run.open"):
-            self._info: RunInfo = point.read(instance, args, kwargs)
-            self._run = runtime.runs.open(self._info)
+            self._info = point.read(instance, args, kwargs)
+            if self._info is not None:
+                self._run = runtime.runs.open(self._info)
 
     def __enter__(self) -> Self:
         return self
@@ -43,11 +45,10 @@ class Boundary:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._run is not None:
+        if self._run is not None and self._info is not None:
+            unfinished = self._unfinished or self._info.resumable or error is not None
             with self._runtime.shield("run.close"):
-                self._runtime.runs.close(
-                    self._run, unfinished=self._unfinished or self._info.resumable or error is not None
-                )
+                self._runtime.runs.close(self._run, unfinished=unfinished)
 
     def bound(self) -> _Bound:
         """While the run's own code is running."""

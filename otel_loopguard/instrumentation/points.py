@@ -77,7 +77,8 @@ class RunPoint:
 
     module: str
     path: str
-    read: Callable[[Any, Arguments, Keywords], RunInfo]
+    read: Callable[[Any, Arguments, Keywords], RunInfo | None]
+    """The run, or None where this is none after all."""
     flavour: str = "sync"
     """``sync``, ``async``, ``generator`` or ``async_generator``."""
     unfinished: Callable[[Any], bool] = lambda chunk: False  # noqa: ARG005

@@ -169,6 +169,10 @@ def test_the_executors_that_are_patched() -> None:
         "langgraph.pregel.main:Pregel.astream",
         "langgraph.pregel:Pregel.stream",
         "langgraph.pregel:Pregel.astream",
+        "langchain_classic.chains.base:Chain.invoke",
+        "langchain_classic.chains.base:Chain.ainvoke",
+        "langchain_classic.agents.agent:AgentExecutor.stream",
+        "langchain_classic.agents.agent:AgentExecutor.astream",
         "concurrent.futures.thread:ThreadPoolExecutor.submit",
     }
     assert expected <= {f"{point.module}:{point.path}" for point in all_points()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard.core.model import Outcome, ToolCall
 from otel_loopguard.instrumentation.points import Dialect, Reading, RunPoint, ToolPoint
@@ -24,6 +24,17 @@ def _conversation(config: Any) -> str | None:
     return None
 
 
+class _Bound(NamedTuple):
+    """Where a result goes."""
+
+    direct: bool = False
+    """To the user, as the answer."""
+    text: bool = False
+    """To a model, though it is bare text and no message."""
+    missing: bool = False
+    """It stands for a tool that does not exist, and is an error whatever it says."""
+
+
 # --- a call in a ToolNode ----------------------------------------------------------------------------------------
 
 
@@ -38,7 +49,7 @@ def _read_node(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
     return Reading(
         ToolCall(call["name"], call.get("args"), call.get("id"), known),
         conversation_id=_conversation(config),
-        note=tool,
+        note=_Bound(direct=getattr(tool, "return_direct", False)),
     )
 
 
@@ -52,7 +63,8 @@ def _read_tool(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
     return Reading(
         ToolCall(name, arguments, kwargs.get("tool_call_id"), known),
         conversation_id=_conversation(kwargs.get("config")),
-        note=instance,
+        # AgentExecutor, and nobody else, says how verbose a tool is to be; it gives plain results to its model.
+        note=_Bound(instance.return_direct, text="verbose" in kwargs, missing=name != instance.name),
     )
 
 
@@ -70,8 +82,9 @@ def _answer(reading: Reading, content: Any, error: bool) -> Any:  # noqa: FBT001
     )
 
 
-def _outcome(reading: Reading, result: Any) -> Outcome:  # noqa: ARG001
-    return Outcome(result=_content(result), is_error=getattr(result, "status", None) == "error")
+def _outcome(reading: Reading, result: Any) -> Outcome:
+    failed = reading.note.missing or getattr(result, "status", None) == "error"
+    return Outcome(result=_content(result), is_error=failed)
 
 
 def _content(result: Any) -> Any:
@@ -94,7 +107,11 @@ def _update(update: Any) -> Any:
 
 def _annotate(reading: Reading, result: Any, text: str) -> Any:
     """Only a message's text is for the model. What a direct tool returns is the answer for the user."""
-    if not hasattr(result, "tool_call_id") or getattr(reading.note, "return_direct", False):
+    if reading.note.direct:
+        return None
+    if reading.note.text:
+        return appended(result, text)
+    if not hasattr(result, "tool_call_id"):
         return None
     content = appended(result.content, text)
     return None if content is None else result.model_copy(update={"content": content})
@@ -124,6 +141,12 @@ def _read_run(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
     )
 
 
+def _read_executor(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> RunInfo | None:
+    if not any(kind.__name__ == "AgentExecutor" for kind in type(instance).__mro__):
+        return None  # any other chain
+    return RunInfo(_conversation(kwargs.get("config") or (args[1] if len(args) > 1 else None)))
+
+
 def _tells_interrupts(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
     """Whether an interrupt will be seen in this stream; ``invoke`` of older versions asks for values only."""
     modes = kwargs.get("stream_mode") or (args[2] if len(args) > 2 else None) or getattr(instance, "stream_mode", None)
@@ -147,4 +170,14 @@ TARGETS = (
     # Until langgraph 0.5 the class was defined here; later this is the same, patched already.
     RunPoint("langgraph.pregel", "Pregel.stream", _read_run, "generator", _interrupted),
     RunPoint("langgraph.pregel", "Pregel.astream", _read_run, "async_generator", _interrupted),
+    *(
+        RunPoint(f"{package}.{path}", f"{owner}.{method}", _read_executor, flavour)
+        for package in ("langchain_classic", "langchain")
+        for path, owner, method, flavour in (
+            ("chains.base", "Chain", "invoke", "sync"),
+            ("chains.base", "Chain", "ainvoke", "async"),
+            ("agents.agent", "AgentExecutor", "stream", "generator"),
+            ("agents.agent", "AgentExecutor", "astream", "async_generator"),
+        )
+    ),
 )
