@@ -40,8 +40,8 @@ class Known:
     """What is known of one call (one tool with one set of arguments) that has run in this turn."""
 
     __slots__ = (
-        "alike", "at", "changes", "equal", "evidence", "first_index", "last_end", "likeness", "news", "pending", "poll",
-        "result", "successes", "transient", "waits", "writes",
+        "alike", "at", "changes", "equal", "evidence", "first_index", "last_end", "likeness", "news", "own_changes",
+        "own_news", "own_waits", "own_writes", "pending", "poll", "result", "successes", "transient", "waits", "writes",
     )  # fmt: skip
 
     def __init__(self, first_index: int) -> None:
@@ -57,7 +57,8 @@ class Known:
         self.at = 0.0
         self.pending = self.transient = False
         self.news = self.changes = self.writes = self.waits = 0
-        """The turn's counters at the start of the last run, plus what the run itself added."""
+        """The turn's counters at the start of the last run, this call's own part in them apart."""
+        self.own_news = self.own_changes = self.own_writes = self.own_waits = 0
         self.likeness: Likeness | None = None
         self.poll: tuple[int, float] | None = None
         """For polls: how many runs without news count, and when the first of them started."""
@@ -127,10 +128,10 @@ class History:
         record.key = (arguments ^ hash(understood.tool.name)) & _64_BITS
         record.known = known = self.known.get(record.key)
         record.polled = understood.kind in _POLLING or (
-            known is not None and (known.pending or self.waits != known.waits)
+            known is not None and (known.pending or self.waits - known.own_waits != known.waits)
         )
         record.index = self.calls
-        record.since = (self.news, self.changes, self.writes, self.waits)
+        record.since = self._others(known)
         record.tick = self.tick
         record.at = now
         record.result = record.sameness = record.trip = None
@@ -138,6 +139,17 @@ class History:
             record.child_news
         ) = False
         return record
+
+    def _others(self, known: Known | None) -> tuple[int, int, int, int]:
+        """The counters, a call's own part in them apart."""
+        if known is None:
+            return self.news, self.changes, self.writes, self.waits
+        return (
+            self.news - known.own_news,
+            self.changes - known.own_changes,
+            self.writes - known.own_writes,
+            self.waits - known.own_waits,
+        )
 
     def started(self, record: Record) -> None:
         """The call runs: it counts towards caps from now on, so that parallel calls cannot outrun them."""
@@ -147,14 +159,14 @@ class History:
         if record.kind in WRITING:  # from now on it may write
             self.writes += 1
             if record.known is not None:
-                record.known.writes += 1
+                record.known.own_writes += 1
         if record.call.tool.contract.cap is not None:
             self.started_by_tool = counts = self.started_by_tool or {}
             counts[record.tool] = counts.get(record.tool, 0) + 1
 
     def changed_since(self, known: Known) -> bool:
         """Whether anything may have changed since the start of this call's last run, its own part apart."""
-        return self.changes != known.changes
+        return self.changes - known.own_changes != known.changes
 
     def insist(self, key: int) -> None:
         """An untried call was refused: made once more, it runs."""
@@ -162,9 +174,9 @@ class History:
 
     def weight(self, known: Known, rule: Rule) -> float:
         """What one more *same* of this call would add to its evidence; None of it after a change."""
-        if self.changes != known.changes or not rule.block:
+        if not rule.block or self.changed_since(known):
             return 0.0
-        busy = self.news != known.news or self.writes != known.writes
+        busy = self.news - known.own_news != known.news or self.writes - known.own_writes != known.writes
         limit = rule.reading if busy else rule.block
         if known.transient and rule.transient:
             limit = max(limit or 0, rule.transient)
@@ -174,7 +186,7 @@ class History:
 
     def ended(self, record: Record, outcome: Fingerprinted, fingerprinter: Fingerprinter) -> None:
         """The call has run: everything that follows from its outcome is counted."""
-        known, masked = self.known.get(record.key), None
+        started_known, known, masked = record.known is not None, self.known.get(record.key), None
         concurrent = known is not None and record.tick < known.last_end
         record.known, record.concurrent = known, concurrent
         record.result, record.error = outcome.digest, outcome.is_error
@@ -197,7 +209,9 @@ class History:
             if record.sameness is not Sameness.SAME:
                 known.result = outcome.digest
         elif record.sameness is Sameness.DIFFERENT:  # which of the two came last, nobody knows
-            known.evidence, known.equal, known.alike = 0, 1, 1
+            known.evidence, known.equal, known.alike, known.result = 0, 1, 1, outcome.digest
+        if record.kind in WRITING and not started_known:
+            known.own_writes += 1  # its start was counted before anything was known of it
         self._count(record, known, changed=changed, concurrent=concurrent)
         if not concurrent:
             self._order(record, known)
@@ -211,7 +225,7 @@ class History:
             return Sameness.SAME, None
         last = known.likeness
         known.likeness = now = likeness(outcome.data, record.call.tool, fingerprinter)
-        changed = self.changes != known.changes
+        changed = self.changed_since(known)
         masked = (now.changed if changed else now.quiet).masked
         if last is None:
             return Sameness.DIFFERENT, masked
@@ -251,7 +265,7 @@ class History:
 
     def _weigh(self, record: Record, known: Known) -> None:
         """What this run adds to the call's counts: before its own part moves the turn's counters."""
-        record.between = changed = self.changes != known.changes
+        record.between = changed = self.changed_since(known)
         sameness = record.sameness
         if changed:
             known.evidence, known.alike = 0, 1
@@ -271,7 +285,7 @@ class History:
             known.equal = known.alike = 1
 
     def _weigh_poll(self, record: Record, known: Known) -> None:
-        if record.news or (record.kind is Kind.WAIT and self.news != known.news):
+        if record.news or (record.kind is Kind.WAIT and self.news - known.own_news != known.news):
             known.poll = None
             return
         count, since = known.poll or (1, known.at)
@@ -286,13 +300,12 @@ class History:
         self.changes += changed
         self.writes += wrote
         self.waits += waited
-        if concurrent:
-            known.news, known.changes = known.news + record.news, known.changes + changed
-            known.writes, known.waits = known.writes + wrote, known.waits + waited
-        else:
-            news, changes, writes, waits = record.since
-            known.news, known.changes = news + record.news, changes + changed
-            known.writes, known.waits = writes + 2 * wrote, waits + waited
+        known.own_news += record.news
+        known.own_changes += changed
+        known.own_writes += wrote
+        known.own_waits += waited
+        if not concurrent:
+            known.news, known.changes, known.writes, known.waits = record.since
             known.last_end, known.at = self.tick, record.at
             known.pending, known.transient = record.pending, record.transient
             if len(self.known) > MOST_CALLS // 2:  # least recently used goes first

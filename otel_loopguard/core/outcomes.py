@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import orjson
+
 from otel_loopguard.core.canonical import plain_bytes
 from otel_loopguard.core.fingerprint import error_text
 
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 
 _LONGEST_PENDING = 2_000
 _LONGEST_LOOK = 4_096
+_LONGEST_UNWRAPPED = 65_536
 _SAYS_PENDING = re.compile(
     rb"\b(?:pending|queued|running|in[ _-]?progress|not[ _-](?:yet[ _-])?ready)\b|(?<![\d.])\d{1,2}(?:\.\d+)? ?%"
 )
@@ -50,7 +53,7 @@ def fingerprinted(outcome: Outcome, arguments: Any, fingerprinter: Fingerprinter
         return _error(error_text(outcome.error), arguments, fingerprinter)
     data = plain_bytes(outcome.result)
     if _is_error(outcome, data):
-        return _error(data.decode("utf-8", "replace"), arguments, fingerprinter)
+        return _error(_unwrapped(data), arguments, fingerprinter)
     digest = outcome.digest if outcome.digest is not None else fingerprinter.of(data)
     pending = len(data) <= _LONGEST_PENDING and _says_pending(data.lower())
     return Fingerprinted(digest, data, False, 0, False, pending, data in _NOTHING)  # noqa: FBT003
@@ -64,6 +67,17 @@ def _error(text: str, arguments: Any, fingerprinter: Fingerprinter) -> Fingerpri
     transient = _TRANSIENT.search(text[:_LONGEST_LOOK]) is not None
     shape = fingerprinter.error_shape(text, arguments)
     return Fingerprinted(fingerprinter.of(data) ^ _ERROR_SALT, data, True, shape, transient, False, False)  # noqa: FBT003
+
+
+def _unwrapped(data: bytes) -> str:
+    """The text of an error; that of an MCP result stands in its content."""
+    if data[:1] == b"{" and b'"content"' in data and len(data) <= _LONGEST_UNWRAPPED:
+        try:
+            texts = [part["text"] for part in orjson.loads(data)["content"] if part.get("type") == "text"]
+            return "\n".join(texts)
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return data.decode("utf-8", "replace")  # something else that has a content
+    return data.decode("utf-8", "replace")
 
 
 def _is_error(outcome: Outcome, data: bytes) -> bool:

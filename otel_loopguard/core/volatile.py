@@ -13,6 +13,7 @@ import orjson
 
 _LONGEST_PART = 4_096
 _MOST_NUMBERS = 64
+_DEEPEST_UNFOLDED = 32
 _LONG_NUMBER = 10
 _MASK = "\0"
 _GLUE = "\x1f"
@@ -74,6 +75,8 @@ def faces(data: bytes, *, volatile_keys: tuple[str, ...], mask: bool) -> Faces:
     if found is None:
         text = head.decode("utf-8", "replace") + tail.decode("utf-8", "replace")
         return Faces(*_faces(_without_timings(text) if mask else text, text, mask=mask, has_keys=False), middle)
+    if b'\\"' in data:
+        found = _unfolded(found, 0)
     if volatile_keys:
         found = _without(found, frozenset(volatile_keys))
     text = orjson.dumps(found, option=orjson.OPT_SORT_KEYS).decode().replace('\\"', "'")
@@ -93,6 +96,20 @@ def _parsed(data: bytes) -> Any:
         return orjson.loads(data)
     except ValueError:
         return None
+
+
+def _unfolded(value: Any, depth: int) -> Any:
+    """The value with JSON that stands within its texts (as in MCP results) as objects: their keys may be shuffled."""
+    if isinstance(value, dict):
+        return {key: _unfolded(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_unfolded(item, depth + 1) for item in value]
+    if isinstance(value, str) and value[:1] in ("{", "[") and depth < _DEEPEST_UNFOLDED:
+        try:
+            return _unfolded(orjson.loads(value), depth + 1)
+        except ValueError:
+            return value  # text that only begins like JSON
+    return value
 
 
 def _without(value: Any, keys: frozenset[str]) -> Any:

@@ -41,4 +41,4 @@ def judged(record: Record) -> bool:
 
 def unchanged(history: History, record: Record) -> bool:
     """The promise: the call has run, and since then nothing changed that could make its answer another one."""
-    return record.known is not None and history.changes == record.known.changes
+    return record.known is not None and not history.changed_since(record.known)

@@ -21,7 +21,8 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
         return None
     counted, since = known.poll
     count = counted + (record.at - known.at < (rule.apart or 0))
-    out_of_patience = bool(rule.patience) and record.at - since > (rule.patience or 0)
+    patient = record.at - known.at >= (rule.apart or 0)
+    out_of_patience = patient and bool(rule.patience) and record.at - since > (rule.patience or 0)
     if not (rule.block and count >= rule.block) and not out_of_patience:
         return None
     reason = "patience" if out_of_patience else ""
