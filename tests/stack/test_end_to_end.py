@@ -99,9 +99,10 @@ def test_dashboard_queries_find_the_loop(scene: Scene, query: str) -> None:
     assert wait_until(query, lambda: [s for s in scene.prometheus.query(filled) if float(s["value"][1]) > 0])
 
 
-def test_exemplars_lead_to_looping_traces(scene: Scene) -> None:
+@pytest.mark.parametrize("metric", ["loopguard_trips_total", "loopguard_trip_events_total"])
+def test_exemplars_lead_to_looping_traces(scene: Scene, metric: str) -> None:
     """A trip in Prometheus links to a trace that has a trip."""
-    selector = f'loopguard_trips_total{{job="{JOB}"}}'
+    selector = f'{metric}{{job="{JOB}"}}'
     exemplars = wait_until(f"exemplars of {selector}", lambda: scene.prometheus.exemplars(selector))
 
     assert {each["labels"]["trace_id"] for each in exemplars} <= scene.looping_traces
