@@ -8,6 +8,7 @@ from grafana_foundation_sdk.builders.dashboard import Dashboard, Row
 from grafana_foundation_sdk.models.dashboard import DashboardCursorSync
 
 from dashboards import alerts, names, queries, variables
+from dashboards.health import NO_CALLS, guard, telemetry
 from dashboards.panels import (
     DRILLDOWN_UID,
     OVERVIEW_UID,
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from grafana_foundation_sdk.models.dashboard import Panel
 
 _NO_TRIPS = "No loop seen in this time range"
-_NO_CALLS = "No tool call reported: is the service instrumented, is the collector up?"
 _CHOSEN_MODE = f"var-mode=${{__field.labels.{names.MODE}}}"
 _CHOSEN_TOOL = f"var-tool=${{__field.labels.{names.TOOL}}}"
 
@@ -60,7 +60,8 @@ def _rows() -> dict[str, list[Builder[Panel]]]:
         "Loops": _loops(),
         "Did it help": _help(),
         "Shadow mode: what enforcing would have refused": _shadow(),
-        "The guard itself": _health(),
+        "The guard itself": guard(),
+        "Its telemetry": telemetry(),
     }
 
 
@@ -79,7 +80,7 @@ def _numbers() -> list[Builder[Panel]]:
             queries.REFUSED_SHARE,
             unit="percentunit",
             steps=[(None, "green"), (alerts.RATIO_LIMIT, "red")],
-            empty=_NO_CALLS,
+            empty=NO_CALLS,
         ),
         number(
             "Recovered",
@@ -89,8 +90,8 @@ def _numbers() -> list[Builder[Panel]]:
             steps=[(None, "red"), (0.5, "green")],
             empty=_NO_TRIPS,
         ),
-        number("Tool calls", "Everything the guard looked at.", queries.CALLS_TOTAL, empty=_NO_CALLS),
-        number("Turns live", "Turns that the guard holds in memory now.", queries.TURNS_LIVE, empty=_NO_CALLS),
+        number("Tool calls", "Everything the guard looked at.", queries.CALLS_TOTAL, empty=NO_CALLS),
+        number("Turns live", "Turns that the guard holds in memory now.", queries.TURNS_LIVE, empty=NO_CALLS),
         number(
             "Would be refused",
             "Trips whose rules wanted to refuse, while the policy's ceiling let the tool run.",
@@ -166,7 +167,7 @@ def _help() -> list[Builder[Panel]]:
             "Tool calls in 5 minutes: run, nudged, refused in one way or another, failed, cancelled.",
             {f"{{{{{names.OUTCOME}}}}}": queries.CALLS_BY_OUTCOME},
             bars=True,
-            empty=_NO_CALLS,
+            empty=NO_CALLS,
         ),
     ]
 
@@ -188,58 +189,5 @@ def _shadow() -> list[Builder[Panel]]:
             queries.WOULD_REFUSE_BY_MODE,
             {names.MODE: "Loop", names.VERDICT: "Rules wanted", names.ACTION: "Was done", "Value": "Trips"},
             empty=empty,
-        ),
-    ]
-
-
-def _health() -> list[Builder[Panel]]:
-    return [
-        over_time(
-            "Time a check takes",
-            "What the guard adds to a tool call.",
-            queries.CHECK_DURATION,
-            unit="s",
-            steps=[(None, "green"), (0.001, "red")],
-            empty=_NO_CALLS,
-        ),
-        over_time(
-            "Errors of the guard",
-            "Faults of ours in 15 minutes, by place. The tool runs all the same, unprotected for that call.",
-            {f"{{{{{names.SITE}}}}}": queries.INTERNAL_ERRORS},
-            steps=[(None, "green"), (1, "red")],
-            empty="None",
-        ).links([runbook("guard-errors")]),
-        over_time(
-            "Calls to unknown tools",
-            "Calls in 5 minutes whose tool is not registered: the model made the name up.",
-            {f"{{{{{names.JOB}}}}}": queries.UNKNOWN_CALLS},
-            empty="None",
-        ).links([runbook("unknown-tools")]),
-        over_time(
-            "Trips, by who counted them",
-            "The applications count their trips; the collector counts the events on their spans. Events below metrics: "
-            "spans are sampled or lost on the way. Metrics without events: traces are not exported.",
-            queries.TRIPS_BY_SOURCE,
-            empty=_NO_TRIPS,
-        ),
-        over_time(
-            "Collector",
-            "Spans in 5 minutes; refused are those that found no memory, and came again. Traces wait for a decision "
-            "until their root has ended.",
-            queries.COLLECTOR,
-            empty="The collector's own metrics are not scraped",
-        ).links([runbook("collector-down")]),
-        over_time(
-            "Written and delivered",
-            "Spans in 5 minutes, by where they went.",
-            {"{{exporter}}": queries.DELIVERED},
-            empty="The collector's own metrics are not scraped",
-        ),
-        over_time(
-            "Waiting for the trace back end",
-            "What the queue on disk holds. It grows while the back end is away, and nothing is lost until it is full.",
-            {"{{exporter}}": queries.QUEUED},
-            unit="bytes",
-            empty="No trace back end: the collector runs without collector-config-tempo.yaml",
         ),
     ]
