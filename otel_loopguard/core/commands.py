@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _LONGEST_COMMAND = 4_096
+_LONGEST_FIRST_WORD = 24
 _SEPARATORS = re.compile(r"&&|\|\||[;|\n]")
 _HARMLESS_REDIRECTIONS = re.compile(r"(?:[0-9]|&)?>{1,2}\s*(?:/dev/null|NUL\b)|[0-9]?>&[0-9]")
 _RUNS_OR_WRITES = re.compile(r"[<>`]|\$\(|(?<!&)&(?!&)")
@@ -107,8 +108,11 @@ def _means(word: str, flag: str) -> bool:
 
 def sql_kind(statement: str, named: Kind) -> Kind | None:
     """READ for SQL that only reads, WRITE for SQL that writes; None for text that is no SQL."""
-    first = _FIRST_WORD.match(statement[:_LONGEST_COMMAND])
-    word = first.group(1).lower() if first else ""
+    head = statement[:_LONGEST_FIRST_WORD].split(None, 1)
+    word = head[0].lower() if head else ""
+    if not word.isalpha():  # a comment or a parenthesis comes first
+        first = _FIRST_WORD.match(statement[:_LONGEST_COMMAND])
+        word = first.group(1).lower() if first else ""
     lists = _lists()["sql"]
     if word in lists["read"] and named is not Kind.READ:
         return Kind.WRITE if _WRITES_WITHIN.search(statement) else Kind.READ

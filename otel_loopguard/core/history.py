@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from otel_loopguard.core.outcomes import Fingerprinted
     from otel_loopguard.core.policy import Rule
     from otel_loopguard.core.sameness import Likeness
+    from otel_loopguard.core.tally import Tally
 
 MOST_RECORDS = 64
 MOST_CALLS = 1_024
@@ -80,13 +81,17 @@ class History:
     """The memory of one turn. Not thread-safe by itself: the turn holds its lock around every method."""
 
     __slots__ = (
-        "barren", "barren_in_turn", "calls", "changes", "errors_in_row", "gates", "insistable", "keys", "known",
-        "last_key", "most_calls", "news", "open_trips", "pairs", "refusals", "results", "shapes", "started_by_tool",
-        "streak", "tick", "tools", "transients", "unknown_answered", "unknown_calls", "waits", "writes",
+        "barren", "barren_in_turn", "calls", "changes", "counts_refused", "errors_in_row", "gates", "insistable", "keys", "known",
+        "last_key", "most_calls", "news", "open_trips", "pairs", "polls_apart", "refusals", "results", "shapes", "started_by_tool",
+        "streak", "tally", "tick", "tools", "transients", "unknown_answered", "unknown_calls", "waits", "writes",
     )  # fmt: skip
 
     def __init__(self, most_calls: int = 0) -> None:
         self.most_calls = most_calls
+        self.tally: Tally | None = None
+        """For detectors that count calls; the others need none."""
+        self.counts_refused = self.polls_apart = False
+        """What else those detectors are told: refused calls count, too; polls have a mode of their own."""
         self.tick = 0
         """Counts starts and ends: the turn's own time."""
         self.calls = self.news = self.changes = 0
@@ -160,9 +165,19 @@ class History:
             self.writes += 1
             if record.known is not None:
                 record.known.own_writes += 1
+        if self.tally is not None:
+            self.tally.add(record)
         if record.call.tool.contract.cap is not None:
             self.started_by_tool = counts = self.started_by_tool or {}
             counts[record.tool] = counts.get(record.tool, 0) + 1
+
+    def refused(self, record: Record, *, insistable: bool) -> None:
+        """The call does not run."""
+        self.refusals += 1
+        if insistable:
+            self.insist(record.key)
+        if self.counts_refused and self.tally is not None:
+            self.tally.add(record)
 
     def changed_since(self, known: Known) -> bool:
         """Whether anything may have changed since the start of this call's last run, its own part apart."""

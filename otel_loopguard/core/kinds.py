@@ -26,6 +26,8 @@ _ACTION_PARAMETERS = ("action", "operation", "method")
 _COMMAND_PARAMETERS = ("command", "cmd", "script", "commands")
 _SQL_PARAMETERS = ("sql", "query", "statement", "sql_query")
 _LONGEST_ACTION = 64
+_TELLING = frozenset((*_ACTION_PARAMETERS, *_COMMAND_PARAMETERS, *_SQL_PARAMETERS))
+"""Parameters that may say more of a call than its tool's name; most calls have none of them."""
 
 
 @cache
@@ -101,7 +103,7 @@ def kind_of_call(named: Kind, arguments: Any, words: Words) -> Kind:
     """The kind of one call: its arguments may say more than the tool's name."""
     if isinstance(arguments, str):
         return command_kind(arguments) or named if named is Kind.SHELL else named
-    if not isinstance(arguments, dict):
+    if not isinstance(arguments, dict) or _TELLING.isdisjoint(arguments):
         return named
     for parameter in _ACTION_PARAMETERS:
         action = arguments.get(parameter)

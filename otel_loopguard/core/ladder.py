@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.core.model import Action, Mode
+from otel_loopguard.core.model import Action, Mode, Sameness
 
 if TYPE_CHECKING:
     from otel_loopguard.core.history import History
@@ -40,12 +40,13 @@ def before(history: History, record: Record, rules: Rules, highest: Action, own:
 def after(history: History, record: Record, rules: Rules, highest: Action) -> Trip | None:
     """The nudge that a call has earned: of the first mode that has one and was not heard of it yet."""
     tool, observed = record.call.tool, None
-    for mode, check in rules.after:
+    plain = record.news and not record.error and record.sameness is Sameness.FIRST
+    for mode, check in rules.after_news if plain else rules.after:
         trip = check(history, record, tool.rules[mode])
         if trip is None:
             continue
         trip = _capped(trip, tool.ceiling(trip.mode, rules.policy), highest)
-        if trip is not None and passes(history, record, trip):
+        if trip is not None and passes(history, record, trip, once=tool.rules[mode].once):
             if trip.action >= Action.NUDGE:
                 return trip
             observed = observed or trip
@@ -65,9 +66,11 @@ def _stronger(best: Trip | None, trip: Trip | None) -> Trip | None:
     return trip if (trip.action, trip.verdict) > (best.action, best.verdict) else best
 
 
-def passes(history: History, record: Record, trip: Trip) -> bool:
-    """Whether a nudge or an observation is due: at its limit, and again at twice and four times that."""
-    key = gate(record, trip)
+def passes(history: History, record: Record, trip: Trip, *, once: bool | None = False) -> bool:
+    """Whether a nudge or an observation is due: at its limit, and again at twice and four times that, or once a turn."""
+    key = (trip.mode, trip.reason) if once else gate(record, trip)
+    if once and key in history.gates:
+        return False
     due = history.gates.get(key, 0)
     if trip.count < due:
         return False

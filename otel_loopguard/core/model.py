@@ -209,6 +209,8 @@ class Decision(NamedTuple):
     """The call's ``Record``."""
     recovered: tuple[Trip, ...] = ()
     """Earlier trips after which this call brought news again."""
+    mark: str | None = None
+    """The policy's mark, where this is a refusal and the policy has one."""
 
     @property
     def runs(self) -> bool:

@@ -49,13 +49,15 @@ class Fingerprinted(NamedTuple):
 
 def fingerprinted(outcome: Outcome, arguments: Any, fingerprinter: Fingerprinter) -> Fingerprinted:
     """The fingerprints of an outcome, and what its text says of it."""
+    result = outcome.result
     if outcome.error is not None:
         return _error(error_text(outcome.error), arguments, fingerprinter)
-    data = plain_bytes(outcome.result)
-    if _is_error(outcome, data):
+    data = plain_bytes(result)
+    text = result if type(result) is str else data.decode("utf-8", "replace")
+    if outcome.is_error or ("rror" in text and _is_error(outcome, data)):
         return _error(_unwrapped(data), arguments, fingerprinter)
     digest = outcome.digest if outcome.digest is not None else fingerprinter.of(data)
-    pending = len(data) <= _LONGEST_PENDING and _says_pending(data.lower())
+    pending = len(text) <= _LONGEST_PENDING and _says_pending(text, data)
     return Fingerprinted(digest, data, False, 0, False, pending, data in _NOTHING)  # noqa: FBT003
 
 
@@ -82,21 +84,20 @@ def _unwrapped(data: bytes) -> str:
 
 def _is_error(outcome: Outcome, data: bytes) -> bool:
     """Errors of MCP servers hide one level down: a flag inside the text, or no flag and a text that begins so."""
-    if outcome.is_error:
+    if outcome.is_error is None and _BEGINS_AS_ERROR.match(data):
         return True
-    head = data[:_LONGEST_LOOK]
-    if b"rror" not in head:
+    if b"sError" not in data and b"s_error" not in data:
         return False
-    if _HIDDEN_ERROR.search(head) or _HIDDEN_ERROR.search(data[-_LONGEST_LOOK:]):
-        return True
-    return outcome.is_error is None and _BEGINS_AS_ERROR.match(head) is not None
+    return any(_HIDDEN_ERROR.search(part) for part in (data[:_LONGEST_LOOK], data[-_LONGEST_LOOK:]))
 
 
-def _says_pending(lower: bytes) -> bool:
+def _says_pending(text: str, data: bytes) -> bool:
+    """Whether a result says that something is not done yet; the first look is on every call's way."""
+    lower = text.lower()
     for hint in _PENDING_HINTS:
         if hint in lower:
-            return _SAYS_PENDING.search(lower) is not None
+            return _SAYS_PENDING.search(data.lower()) is not None
     return False
 
 
-_PENDING_HINTS = (b"pending", b"queued", b"running", b"progress", b"ready", b"%")
+_PENDING_HINTS = ("pending", "queued", "running", "progress", "ready", "%")

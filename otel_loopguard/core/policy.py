@@ -46,11 +46,16 @@ class Rule:
     patience: float | None = None
     """poll_no_progress: seconds since the first of the equal results, after which even patient polls are refused."""
     share: float | None = None
-    """retry_limit: the share of the cap at which the model is nudged."""
+    """The share at which the model is nudged: of the cap (retry_limit), of ``max_calls`` (global_circuit_breaker, where
+    calls are counted)."""
     barren_nudge: int | None = None
     """global_circuit_breaker: calls without news in the turn, after which the model is nudged."""
     barren_block: int | None = None
     """global_circuit_breaker: calls without news in the turn, from which on repeats are refused."""
+    abort: int | None = None
+    """generic_repeat, where calls are counted: the run that ends the agent's run, if the policy's action is abort."""
+    once: bool | None = None
+    """The model is nudged once a turn by this mode, and not again at 2x and 4x."""
 
     def over(self, base: Rule) -> Rule:
         """This rule, with what it leaves open taken from ``base``."""
@@ -138,10 +143,23 @@ class Policy:
     """More words for the lists of ``words.toml``, by kind."""
     dangerous: tuple[str, ...] | None = None
     """Words in which two similar queries must not differ; None = the list of ``words.toml``."""
+    counting: str = "results"
+    """What repetition is judged by: "results" (evidence, as documented) or "calls" (counted, whatever they return)."""
+    order: tuple[str, ...] = ()
+    """The modes that are asked, in this order; empty: all of them, in the documented order."""
+    window: float = 0.0
+    """Where calls are counted: how many seconds a call counts; 0 = as long as the turn lasts."""
+    window_calls: int = 0
+    """Where calls are counted: how many of the last calls count; 0 = all, up to 1,024."""
+    records: str = "ran"
+    """Where calls are counted: which ones, "ran" (only those that ran) or "all" (refused ones, too)."""
     refusal: str = "json"
-    """How a refusal is written: "json" or "text"."""
+    """How a refusal is written: "json", "mode" (JSON with nothing but error and mode) or "text"."""
     sentences: Mapping[str, str] = field(default_factory=dict)
-    """Sentences of one's own, by mode; ``{tool}``, ``{count}`` and ``{limit}`` are filled in."""
+    """Sentences of one's own: of a refusal by mode, of a nudge by ``"MODE.nudge"``, of the exception that ends the run
+    by ``"MODE.abort"``; ``{tool}``, ``{count}`` and ``{limit}`` are filled in."""
+    mark: str | None = None
+    """A word that refusals carry beside their text, for programs that look for one."""
     detectors: tuple[Callable[..., Any], ...] = ()
     """One's own detectors: ``fn(history, call, rule) -> Trip | None``, asked before each call."""
     on_trip: Callable[..., Any] | None = None
@@ -151,6 +169,7 @@ class Policy:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "action", _as_action(self.action))
+        object.__setattr__(self, "order", tuple(map(str, self.order)))
 
     def rule(self, mode: str) -> Rule:
         """The rule of a mode, defaults filled in."""

@@ -11,7 +11,6 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core import ladder, wording
-from otel_loopguard.core.history import History
 from otel_loopguard.core.model import Action, Decision, Kind, Record, ToolCall, Trip
 from otel_loopguard.core.outcomes import fingerprinted
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from otel_loopguard.core.contracts import Understood
     from otel_loopguard.core.guard import Guard
     from otel_loopguard.core.model import Outcome
+    from otel_loopguard.core.policy import Policy
     from otel_loopguard.core.rules import Rules
 
 USER_STOP = "user_stop"
@@ -50,7 +50,7 @@ class Turn:
         self.last_used = guard.clock()
         self._guard = guard
         self._rules: Rules = guard.rules
-        self._history = History(guard.rules.policy.max_calls)
+        self._history = guard.rules.history()
         self._lock = Lock()
         self._pending: dict[int, Any] = {}
         self._parent = parent
@@ -72,6 +72,11 @@ class Turn:
     def calls(self) -> int:
         """How many calls have been started, those of child turns included."""
         return self._history.calls
+
+    @property
+    def policy(self) -> Policy:
+        """The policy that this turn began with."""
+        return self._rules.policy
 
     # --- before a call -------------------------------------------------------------------------------------------
 
@@ -149,14 +154,12 @@ class Turn:
         if trip.action is Action.REUSE and kept is None:
             trip = trip._replace(action=Action.BLOCK)
         record.trip = trip
-        history.refusals += 1
-        if trip.insistable:
-            history.insist(record.key)
+        history.refused(record, insistable=trip.insistable)
         if trip.action is Action.REUSE:
             return Decision(trip.action, trip, wording.reused(trip), kept, record)
         policy = self._rules.policy
         message = wording.refusal(trip, policy, history.refusals, call.known_tools)
-        return Decision(trip.action, trip, message, record=record)
+        return Decision(trip.action, trip, message, record=record, mark=policy.mark)
 
     def _stopped(self, record: Record) -> Decision:
         """The user said stop: the words again, until the run itself is ended."""
@@ -207,6 +210,8 @@ class Turn:
             words, self._said = self._said, None
         if record.news and self._parent is not None:
             self._parent[1].child_news = True
+        if trip is None and words is None and not recovered:
+            return Decision(record=record)
         return self._after(call, record, trip, words, recovered)
 
     def _after(

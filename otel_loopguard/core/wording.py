@@ -32,6 +32,7 @@ _REFUSALS = {
 _REFUSALS_FOR_REASON = {
     "patience": "{tool} has been polled for too long and still reports the same.",
     "barren": "{before} calls of this turn brought nothing new, and this one has been made before.",
+    "window": "{before} tool calls were made in too short a time.",
     "max_calls": "A turn may make {limit} tool calls, and this one has made them.",
 }
 _NUDGES = {
@@ -53,6 +54,7 @@ _NUDGES_FOR_REASON = {
     "same_result": "{tool} has now returned the very same for {count} different calls.",
     "any_result": "This is call {count} in a row with the same arguments.",
     "barren": "{count} calls of this turn brought nothing new.",
+    "budget": "{count} of the {limit} tool calls that this turn may make are used up.",
 }
 _STANDS = "The earlier result still stands."
 _INSTEAD = "Use what you already have, or do something different."
@@ -75,6 +77,8 @@ def refusal(trip: Trip, policy: Policy, refusals: int, known_tools: Collection[s
         message = " ".join([_filled(template, trip), *_advice(trip, refusals, known_tools)])
     if policy.refusal == "text":
         return message
+    if policy.refusal == "mode":
+        return orjson.dumps({"error": "tool_loop_detected", "mode": str(trip.mode)}).decode()
     said = {"error": "tool_loop_detected", "mode": str(trip.mode), "tool": trip.tool}
     return orjson.dumps({**said, "count": trip.count, "limit": trip.limit, "message": message}).decode()
 
@@ -94,9 +98,15 @@ def reused(trip: Trip) -> str:
     return f"[loopguard] Not called again: this is the earlier result of {trip.tool}, which still stands."
 
 
-def abort(trip: Trip) -> str:
-    """The message of the exception that ends the run."""
-    return f"{trip.mode}: {trip.tool} was stopped at call {trip.count} (limit {trip.limit})"
+def abort(trip: Trip, policy: Policy, shown_name: str) -> str:
+    """The message of the exception that ends the run. Frameworks log it, so the tool has the name that may be shown."""
+    own = policy.sentences.get(f"{trip.mode}.abort")
+    if own is not None:
+        return _filled(own, trip._replace(tool=shown_name))
+    return (
+        f"The agent called {shown_name} again and again without getting anywhere "
+        f"({trip.mode}: {trip.count} of {trip.limit}). The run was ended."
+    )
 
 
 def _advice(trip: Trip, refusals: int, known_tools: Collection[str] | None) -> list[str]:

@@ -11,20 +11,28 @@ if TYPE_CHECKING:
 
     from otel_loopguard.core.history import History
     from otel_loopguard.core.policy import Rule
+    from otel_loopguard.core.tally import Tally
 
     Check = Callable[[History, Record, Rule], Trip | None]
 
 EXEMPT = frozenset({Kind.FINAL, Kind.HANDOFF, Kind.STEP})
 """Kinds whose repetition is no loop: terminal tools, hand-offs (but for laps), and steps declared as such."""
 
+POLLING = frozenset({Kind.POLL, Kind.WAIT})
+
 
 class Detector(NamedTuple):
-    """A mode, and the two questions it asks. ``untried``: whether it judges calls that never ran, too."""
+    """A mode, and the two questions it asks.
+
+    ``untried``: whether it judges calls that never ran, too. ``judges_news``: whether it may have something to
+    say of a first run that succeeded, as most runs are.
+    """
 
     mode: Mode
     before: Check | None
     after: Check | None
     untried: bool = False
+    judges_news: bool = False
 
 
 def trip(record: Record, mode: str, count: int, limit: int, verdict: Action, **more: Any) -> Trip:
@@ -42,3 +50,11 @@ def judged(record: Record) -> bool:
 def unchanged(history: History, record: Record) -> bool:
     """The promise: the call has run, and since then nothing changed that could make its answer another one."""
     return record.known is not None and not history.changed_since(record.known)
+
+
+def counted(history: History, record: Record) -> Tally:
+    """The calls that count by now; there is a tally wherever a counting detector is asked."""
+    tally = history.tally
+    assert tally is not None  # noqa: S101 - Rules asks counting detectors only where it makes a tally
+    tally.forget_until(record.at)
+    return tally

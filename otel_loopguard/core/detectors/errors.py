@@ -38,4 +38,4 @@ def after(history: History, record: Record, rule: Rule) -> Trip | None:
     return trip(record, Mode.ERROR_REPEAT, streaks.same_results, rule.same_result, Action.NUDGE, reason="same_result")
 
 
-DETECTOR = Detector(Mode.ERROR_REPEAT, before, after, untried=True)
+DETECTOR = Detector(Mode.ERROR_REPEAT, before, after, untried=True, judges_news=True)

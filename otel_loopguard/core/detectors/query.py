@@ -42,4 +42,4 @@ def _similar_before(history: History, record: Record, rule: Rule) -> int:
     return sum(similar(query, earlier, rule.similarity or 1.0, dangerous) for earlier in streaks.queries)
 
 
-DETECTOR = Detector(Mode.SIMILAR_QUERY, before, after, untried=True)
+DETECTOR = Detector(Mode.SIMILAR_QUERY, before, after, untried=True, judges_news=True)

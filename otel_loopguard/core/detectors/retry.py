@@ -31,4 +31,4 @@ def after(history: History, record: Record, rule: Rule) -> Trip | None:
     return trip(record, Mode.RETRY_LIMIT, count, cap, Action.NUDGE) if warning <= count < cap else None
 
 
-DETECTOR = Detector(Mode.RETRY_LIMIT, before, after, untried=True)
+DETECTOR = Detector(Mode.RETRY_LIMIT, before, after, untried=True, judges_news=True)
