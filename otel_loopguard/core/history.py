@@ -81,9 +81,9 @@ class History:
     """The memory of one turn. Not thread-safe by itself: the turn holds its lock around every method."""
 
     __slots__ = (
-        "barren", "barren_in_turn", "calls", "changes", "counts_refused", "errors_in_row", "gates", "insistable", "keys", "known",
-        "last_key", "most_calls", "news", "open_trips", "pairs", "polls_apart", "refusals", "results", "shapes", "started_by_tool",
-        "streak", "tally", "tick", "tools", "transients", "unknown_answered", "unknown_calls", "waits", "writes",
+        "barren", "barren_in_turn", "calls", "changes", "counts_refused", "errors_in_row", "gates", "insistable",
+        "keys", "known", "last_key", "most_calls", "news", "open_trips", "pairs", "polls_apart", "refusals", "results",
+        "shapes", "started_by_tool", "streak", "tally", "tick", "tools", "transients", "unknown_answered", "unknown_calls", "waits", "writes",
     )  # fmt: skip
 
     def __init__(self, most_calls: int = 0) -> None:

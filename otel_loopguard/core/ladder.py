@@ -67,7 +67,7 @@ def _stronger(best: Trip | None, trip: Trip | None) -> Trip | None:
 
 
 def passes(history: History, record: Record, trip: Trip, *, once: bool | None = False) -> bool:
-    """Whether a nudge or an observation is due: at its limit, and again at twice and four times that, or once a turn."""
+    """Whether a nudge or an observation is due: at its limit, and at twice and four times that; or once a turn."""
     key = (trip.mode, trip.reason) if once else gate(record, trip)
     if once and key in history.gates:
         return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from otel_loopguard.core import wording
 from otel_loopguard.errors import ToolLoopError
 
 if TYPE_CHECKING:
@@ -22,8 +23,7 @@ class LoopAbort(BaseException):
 def abort_error(trip: Trip, shown_name: str, scope: Scope) -> BaseException:
     """What to raise to end the run: the carrier where a boundary of ours is further up, else the error itself."""
     error = ToolLoopError(
-        f"The agent called {shown_name} again and again without getting anywhere "
-        f"({trip.mode}: {trip.count} of {trip.limit}). The run was ended.",
+        wording.abort(trip, scope.turn.policy, shown_name),
         tool_name=trip.tool,
         mode=str(trip.mode),
         repeats=trip.count,
