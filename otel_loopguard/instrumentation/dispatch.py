@@ -106,8 +106,8 @@ class Step:
     def _run_inside(self) -> None:
         self._before = bind(self._scope.within(self._reading.call))
         with self._runtime.shield("span.attach"):
-            if self._span is not INVALID_SPAN:
-                self._token = otel_context.attach(trace.set_span_in_context(self._span))
+            if self._pending.context is not None and not self._borrowed:
+                self._token = otel_context.attach(self._pending.context)
 
     def _leave(self) -> None:
         if self._token is not None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 from opentelemetry.metrics import Observation
 
 from . import semconv
 from .names import Labels
+from .tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from otel_loopguard.core.model import Trip
 
 CHECK_SECONDS = (1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 1e-2, 1e-1)
+CHECKS_PER_SAMPLE = 16
 TURN_CALLS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233)
 
 
@@ -33,6 +36,8 @@ class Meters:
 
     def __init__(self, meter: Meter, live: Callable[[], int]) -> None:
         self._label = Labels()
+        self._tally = Tally(self._add_calls)
+        self._checks = itertools.count()
         self._live = live
         counter = meter.create_counter
         self._trips = counter(semconv.METRIC_TRIPS, "{trip}", "Loops that were seen, by what was done about them.")
@@ -53,7 +58,11 @@ class Meters:
         meter.create_observable_gauge(semconv.METRIC_TURNS_LIVE, [self._observe_live], "{turn}", "Turns in memory.")
 
     def _observe_live(self, _: CallbackOptions) -> Iterable[Observation]:
+        self._tally.flush()  # somebody is about to read the counters
         yield Observation(self._live())
+
+    def _add_calls(self, number: int, key: tuple[str, str], context: Context) -> None:
+        self._tool_calls.add(number, {semconv.TOOL_NAME: key[0], semconv.OUTCOME: key[1]}, context)
 
     def announce(self, combinations: Iterable[tuple[str, str, str]]) -> None:
         """Count every possible trip zero times: ``increase()`` does not see a series that begins at one."""
@@ -73,15 +82,23 @@ class Meters:
 
     def tool_call(self, tool: str, outcome: str, context: Context) -> None:
         """A call is over."""
-        self._tool_calls.add(1, {semconv.TOOL_NAME: self._label(tool), semconv.OUTCOME: outcome}, context)
+        self._tally.count((self._label(tool), outcome), context)
 
     def turn(self, calls: int) -> None:
         """A turn is over."""
         self._turn_calls.record(calls)
 
+    def checks(self) -> bool:
+        """Whether this call's time is one of those that are told: one in sixteen tells as much as all."""
+        return next(self._checks) % CHECKS_PER_SAMPLE == 0
+
     def check(self, seconds: float, context: Context) -> None:
-        """A call was judged."""
+        """A call was judged in that time."""
         self._check.record(seconds, None, context)
+
+    def after_fork(self) -> None:
+        """The parent tells its own calls."""
+        self._tally.clear()
 
     def error(self, site: str) -> None:
         """A fault of ours."""

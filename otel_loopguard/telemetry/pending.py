@@ -12,6 +12,7 @@ from otel_loopguard.core.model import Decision, ToolCall
 from .names import shown_name
 
 if TYPE_CHECKING:
+    from opentelemetry.context import Context
     from opentelemetry.trace import Span
 
     from otel_loopguard.turns.scope import Scope
@@ -32,7 +33,19 @@ class PendingCall:
     the answer "run it" after a fault of ours.
     """
 
-    __slots__ = ("announced", "call", "decision", "name", "reporter", "scope", "seconds", "span", "trip")
+    __slots__ = (
+        "announced",
+        "call",
+        "context",
+        "decision",
+        "name",
+        "outlets",
+        "reporter",
+        "scope",
+        "seconds",
+        "span",
+        "trip",
+    )
 
     def __init__(self, reporter: Reporter, call: ToolCall, scope: Scope, *, span: str = "none") -> None:
         self.reporter = reporter
@@ -42,6 +55,9 @@ class PendingCall:
         self.span = span
         """Where the framework's own ``execute_tool`` span lies: ``none`` (ours is the one), ``outer`` (open around us,
         ours is that one) or ``inner`` (it will open inside of ours)."""
+        self.outlets = reporter.outlets()
+        self.context: Context | None = None
+        """The context that holds the call's span, once there is one."""
         self.decision: Decision | None = None
         self.announced = False
         self.seconds = 0.0

@@ -39,7 +39,8 @@ class LoopGuardSpanProcessor(SpanProcessor):
             pending = context.get(PENDING)
             if isinstance(pending, PendingCall):
                 pending.announce(span)
-            self._agent_spans.started(span)
+            else:
+                self._agent_spans.started(span)
 
     def on_end(self, span: ReadableSpan) -> None:
         """A span has ended."""

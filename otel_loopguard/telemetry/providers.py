@@ -115,6 +115,7 @@ class Providers:
         outlets = self._outlets
         if outlets is not None:
             forget_counts(outlets.meter_provider)
+            outlets.meters.after_fork()
             outlets.meters.announce(self._combinations)
 
     def remind(self) -> None:

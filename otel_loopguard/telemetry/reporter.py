@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from otel_loopguard.core.model import Decision, Outcome, Trip
 
     from .pending import PendingCall
-    from .providers import Providers
+    from .providers import Outlets, Providers
     from .shield import Shield
 
-# The second spelling is what packages of other vendors set.
-_SUPPRESSED = (_SUPPRESS_INSTRUMENTATION_KEY, "suppress_instrumentation")
+_SUPPRESSED = _SUPPRESS_INSTRUMENTATION_KEY
+_SUPPRESSED_BY_OTHERS = "suppress_instrumentation"
 _FAILED = Status(StatusCode.ERROR)
 
 
@@ -37,26 +37,33 @@ class Reporter:
         self.shield = shield
         self._hash_text = hash_text
 
+    def outlets(self) -> Outlets:
+        """Tracer, instruments and events of now."""
+        return self._providers.current()
+
     def start(self, pending: PendingCall) -> Span:
         """The span of this call: the framework's own where that is open, else one that is started here.
 
         One that records nothing where instrumentation is suppressed.
         """
         context = otel_context.get_current()
-        if any(context.get(key) for key in _SUPPRESSED):
+        if context.get(_SUPPRESSED) or context.get(_SUPPRESSED_BY_OTHERS):
+            pending.context = context
             return INVALID_SPAN
         if pending.span == "outer" and trace.get_current_span().is_recording():
             span = trace.get_current_span()
             span.set_attributes(self._known_at_start(pending))
+            pending.context = context
             return span
-        tracer = self._providers.current().tracer
-        return tracer.start_span(
+        span = pending.outlets.tracer.start_span(
             f"{span_word(pending)} {pending.name}",
             context=otel_context.set_value(PENDING, pending, context),
             attributes=self._known_at_start(pending),
             record_exception=False,
             set_status_on_exception=False,
         )
+        pending.context = trace.set_span_in_context(span, context)
+        return span
 
     def _known_at_start(self, pending: PendingCall) -> dict[str, Any]:
         call, scope = pending.call, pending.scope
@@ -82,7 +89,6 @@ class Reporter:
     def describe(self, span: Span, pending: PendingCall) -> None:
         """Write what the guard knows of the call on its span, and the event if it saw a loop."""
         decision = pending.decide()
-        context = trace.set_span_in_context(span, otel_context.get_current())
         if span.is_recording():
             span.set_attributes(self._known_when_judged(pending, decision))
             if decision.record is not None and decision.record.tool != pending.call.tool:
@@ -94,8 +100,9 @@ class Reporter:
                 span.update_name(f"{semconv.SPAN_EXECUTE_TOOL} {pending.name}")
                 span.set_attribute(semconv.OPERATION_NAME, semconv.OPERATION_EXECUTE_TOOL)
         if decision.trip is not None:
-            self._trip(span, pending, decision.trip, context)
-        self._providers.current().meters.check(pending.seconds, context)
+            self._trip(span, pending, decision.trip, _with_span(span, pending))
+        if decision.trip is not None or pending.outlets.meters.checks():
+            pending.outlets.meters.check(pending.seconds, _with_span(span, pending))
 
     def _known_when_judged(self, pending: PendingCall, decision: Decision) -> dict[str, Any]:
         record = decision.record
@@ -117,7 +124,7 @@ class Reporter:
         if pending.trip:
             return
         pending.trip = True
-        current = self._providers.current()
+        current = pending.outlets
         if span.is_recording():
             span.set_attributes(
                 {
@@ -134,8 +141,7 @@ class Reporter:
 
     def finish(self, span: Span, pending: PendingCall, outcome: str, result: Outcome | None, ended: Decision) -> None:
         """Write how the call ended on its span, and count it. The span is ended by who started it."""
-        context = trace.set_span_in_context(span, otel_context.get_current())
-        current = self._providers.current()
+        context, current = _with_span(span, pending), pending.outlets
         if span.is_recording():
             span.set_attributes(_known_at_end(pending, outcome, result))
             if outcome == "failed":
@@ -151,6 +157,11 @@ class Reporter:
         """Count a turn that is over."""
         with self.shield("turn.end"):
             self._providers.current().meters.turn(calls)
+
+
+def _with_span(span: Span, pending: PendingCall) -> Context:
+    """The context of the call's span; in ``on_start`` of a processor the span is there before its context is."""
+    return pending.context or trace.set_span_in_context(span, otel_context.get_current())
 
 
 def span_word(pending: PendingCall) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,9 +18,10 @@ NOTHING_EXPORTED = {"OTEL_TRACES_EXPORTER": "none", "OTEL_METRICS_EXPORTER": "no
 
 
 def clean_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment without what the machine's owner set for OpenTelemetry."""
+    """The environment without what the machine's owner set, and without other instrumentations that are installed."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "COV_", "PYTEST_"))}
-    return {**kept, **(more or {})}
+    others = {point.name for point in entry_points(group="opentelemetry_instrumentor")} - {"loopguard"}
+    return {**kept, "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": ",".join(sorted(others)), **(more or {})}
 
 
 def start(

@@ -1,0 +1,262 @@
+"""What a guarded call costs beside a bare span, OpenInference and OpenLLMetry, in one run.
+
+    python -m benchmarks.bench_call            # all
+    python -m benchmarks.bench_call --quick    # fewer rounds
+
+All cases take turns, round by round, so that a busy machine slows all of them; a figure is the median over the
+rounds, and a ratio is the median of each round's ratio. Every call has new arguments of 180 bytes and a new result
+of 2 KB: nothing is a repeat, as nearly all calls are none. Spans go to an exporter that drops them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import statistics
+import subprocess
+import sys
+from contextlib import contextmanager
+from itertools import count
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON
+
+from otel_loopguard.core.model import Outcome, ToolCall
+from otel_loopguard.instrumentation.functions import call
+from otel_loopguard.instrumentation.instrumentor import LoopGuardInstrumentor
+from otel_loopguard.instrumentation.runtime import Runtime, current
+from otel_loopguard.instrumentation.user import turn
+from otel_loopguard.telemetry import semconv
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+NUMBERS = count()
+PADDING = "x" * 120
+RESULT = "the quick brown fox jumps over the lazy dog " * 46
+KNOWN = ("read_file",)
+
+
+class Nowhere(SpanExporter):
+    """Drops everything."""
+
+    def export(self, spans: Any) -> SpanExportResult:  # noqa: ARG002
+        return SpanExportResult.SUCCESS
+
+    def shutdown(self) -> None:
+        pass
+
+
+def provider(sampler: Any = ALWAYS_ON) -> TracerProvider:
+    """A tracer provider as programs have it."""
+    made = TracerProvider(sampler=sampler)
+    made.add_span_processor(BatchSpanProcessor(Nowhere(), max_queue_size=100_000))
+    return made
+
+
+def arguments() -> dict[str, Any]:
+    """180 bytes that were never seen before."""
+    return {"path": f"/src/app/{next(NUMBERS)}.py", "start": 10, "end": 200, "pattern": PADDING}
+
+
+def read_file(**_: Any) -> str:
+    """A tool that costs nothing, with a result of 2 KB."""
+    return f"{RESULT}{next(NUMBERS)}"
+
+
+class Cases:
+    """The things that are measured; each is called with nothing, many times."""
+
+    def __init__(self) -> None:
+        self._bare = provider().get_tracer("bare")
+        self._plain = provider()
+        meters = MeterProvider([InMemoryMetricReader()])
+        self._runtimes = {
+            name: Runtime(tracer_provider=made, meter_provider=meter_provider)
+            for name, made, meter_provider in (
+                ("recorded", provider(), meters),
+                ("sampled out", provider(ALWAYS_OFF), meters),
+            )
+        }
+        self._turn = self._runtimes["recorded"].guard.turn()
+
+    def bare_span(self) -> None:
+        """A span with the attributes that ours has at its start, and at its end."""
+        given = arguments()
+        with self._bare.start_as_current_span(
+            "execute_tool read_file",
+            attributes={
+                semconv.OPERATION_NAME: "execute_tool",
+                semconv.TOOL_NAME: "read_file",
+                semconv.TOOL_TYPE: "function",
+                semconv.TURN_ID: "0123456789ab-1",
+                semconv.TURN_SOURCE: "explicit",
+            },
+        ) as span:
+            span.set_attributes(
+                {
+                    semconv.TOOL_KIND: "read",
+                    semconv.CALL_INDEX: 3,
+                    semconv.ARGUMENTS_HASH: "blake2b-64:0123456789abcdef",
+                    semconv.TOOL_REGISTERED: True,
+                }
+            )
+            read_file(**given)
+            span.set_attributes(
+                {
+                    semconv.OUTCOME: "executed",
+                    semconv.RESULT_HASH: "blake2b-64:0123456789abcdef",
+                    semconv.RESULT_SAMENESS: "first",
+                }
+            )
+
+    def begin_and_end(self) -> None:
+        """What of it is judging."""
+        made = ToolCall("read_file", arguments(), None, KNOWN)
+        self._turn.begin(made)
+        self._turn.end(made, Outcome(read_file()))
+
+    def guarded(self) -> None:
+        """A guarded call, in whatever runtime is current."""
+        call("read_file", arguments(), read_file, known_tools=KNOWN)
+
+    @contextmanager
+    def using(self, name: str) -> Iterator[None]:
+        """With this runtime, in a turn."""
+        before = current.instrumented
+        current.put(self._runtimes[name])
+        with turn():
+            yield
+        current.put(before)
+
+
+def measure(function: Callable[[], Any], calls: int) -> float:
+    """Microseconds a call."""
+    gc.collect()
+    gc.disable()
+    started = perf_counter()
+    for _ in range(calls):
+        function()
+    spent = perf_counter() - started
+    gc.enable()
+    return spent / calls * 1e6
+
+
+def side_by_side(rounds: int, calls: int) -> dict[str, list[float]]:
+    """Each case's figure in each round."""
+    cases = Cases()
+    figures: dict[str, list[float]] = {}
+
+    def note(name: str, figure: float) -> None:
+        figures.setdefault(name, []).append(figure)
+
+    for _ in range(rounds):
+        note("bare span, same attributes", measure(cases.bare_span, calls))
+        note("Turn.begin + Turn.end", measure(cases.begin_and_end, calls))
+        for name in ("recorded", "sampled out"):
+            with cases.using(name):
+                note(f"guarded call, {name}", measure(cases.guarded, calls))
+        note("our processor on another span", processor_cost(calls))
+    return figures
+
+
+def processor_cost(calls: int) -> float:
+    """What our processor adds to a span that is no tool call: its two methods alone."""
+    runtime = Runtime(tracer_provider=provider())
+    processor: SpanProcessor = runtime._make_processor()
+    with provider().get_tracer("app").start_as_current_span("other", attributes={"http.method": "GET"}) as span:
+        return measure(lambda: (processor.on_start(span, None), processor.on_end(span)), calls)  # type: ignore[arg-type]
+
+
+LANGCHAIN = """
+import sys
+from benchmarks.bench_call import langchain_case
+print(langchain_case(sys.argv[1], int(sys.argv[2])))
+"""
+
+
+def langchain_case(name: str, calls: int) -> float:
+    """A LangChain ``tool.invoke`` in a process where only this instrumentation is on."""
+    from langchain_core.tools import tool
+
+    made = provider()
+    if name == "ours":
+        LoopGuardInstrumentor().instrument(tracer_provider=made, meter_provider=MeterProvider([InMemoryMetricReader()]))
+    elif name == "OpenInference":
+        from openinference.instrumentation.langchain import LangChainInstrumentor
+
+        LangChainInstrumentor().instrument(tracer_provider=made)
+    elif name == "OpenLLMetry":
+        from opentelemetry.instrumentation.langchain import LangchainInstrumentor
+
+        LangchainInstrumentor().instrument(tracer_provider=made)
+
+    @tool("read_file")
+    def read(path: str, start: int, end: int, pattern: str) -> str:  # noqa: ARG001
+        """Read a file."""
+        return read_file()
+
+    def run() -> None:
+        read.invoke({"name": "read_file", "args": arguments(), "id": f"call-{next(NUMBERS)}", "type": "tool_call"})
+
+    for _ in range(200):
+        run()
+    with turn():
+        return measure(run, calls)
+
+
+def langchain(rounds: int, calls: int) -> dict[str, list[float]]:
+    """Each instrumentation in processes of its own, taking turns."""
+    figures: dict[str, list[float]] = {}
+    for _ in range(rounds):
+        for name in ("nothing", "ours", "OpenInference", "OpenLLMetry"):
+            ended = subprocess.run(
+                [sys.executable, "-W", "ignore", "-c", LANGCHAIN, name, str(calls)],
+                capture_output=True,
+                text=True,
+                timeout=300,
+                check=False,
+            )
+            if ended.returncode == 0:
+                figures.setdefault(name, []).append(float(ended.stdout.split()[-1]))
+    return figures
+
+
+def import_cost(rounds: int) -> float:
+    """Milliseconds that ``import otel_loopguard`` takes over a bare Python."""
+    code = "import time; t = time.perf_counter(); import otel_loopguard; print((time.perf_counter() - t) * 1e3)"
+    took = [
+        float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+        for _ in range(rounds)
+    ]
+    return statistics.median(took)
+
+
+def main() -> None:
+    """Measure, and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true")
+    quick = parser.parse_args().quick
+    rounds, calls = (5, 1_000) if quick else (15, 3_000)
+    figures = side_by_side(rounds, calls)
+    bare = figures["bare span, same attributes"]
+    print(f"{'case':44} {'median us':>10} {'to bare span':>13}")
+    for name, values in figures.items():
+        ratio = statistics.median(value / base for value, base in zip(values, bare, strict=True))
+        print(f"{name:44} {statistics.median(values):10.1f} {ratio:13.2f}")
+    added = langchain(2 if quick else 5, 1_000)
+    nothing = statistics.median(added["nothing"])
+    print(f"\nLangChain tool.invoke without anything: {nothing:.0f} us; added by")
+    for name in ("ours", "OpenInference", "OpenLLMetry"):
+        if name in added:
+            print(f"  {name:42} {statistics.median(added[name]) - nothing:10.0f}")
+    print(f"\nimport otel_loopguard: {import_cost(5):.1f} ms")
+
+
+if __name__ == "__main__":
+    main()
