@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry._logs import LogRecord, SeverityNumber
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from .settings import Settings
 
 logger = logging.getLogger("otel_loopguard")
+
+LOG_EVENTS: Final = "event_name" in inspect.signature(LogRecord.__init__).parameters
 
 
 def event_attributes(trip: Trip, tool: str) -> dict[str, Any]:
@@ -43,15 +46,18 @@ class Events:
 
     def __init__(self, otel_logger: Logger, settings: Settings) -> None:
         self._otel_logger = otel_logger
-        self._settings = settings
+        self._log_events = settings.log_events and LOG_EVENTS
+        self._span_events = settings.span_events or not self._log_events
+        if settings.log_events and not LOG_EVENTS:
+            logger.warning("This OpenTelemetry has no log events (they came with 1.35): trips are told on spans only.")
         self._advised = False
 
     def emit(self, trip: Trip, tool: str, span: Span, context: Context) -> None:
         """One event, whatever the number of its listeners."""
         attributes = event_attributes(trip, tool)
-        if self._settings.span_events:
+        if self._span_events:
             span.add_event(semconv.EVENT_TRIP, attributes)
-        if self._settings.log_events:
+        if self._log_events:
             record = LogRecord(
                 context=context,
                 severity_number=SeverityNumber.WARN if trip.action >= Action.BLOCK else SeverityNumber.INFO,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry.sdk._logs import LoggerProvider
-from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
+from opentelemetry.sdk._logs.export import SimpleLogRecordProcessor
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
@@ -17,6 +17,11 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from otel_loopguard.instrumentation.instrumentor import LoopGuardInstrumentor
 from otel_loopguard.instrumentation.runtime import Runtime, current
 from otel_loopguard.telemetry import semconv
+
+try:
+    from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter as InMemoryLogs
+except ImportError:  # its name before OpenTelemetry 1.39
+    from opentelemetry.sdk._logs.export import InMemoryLogExporter as InMemoryLogs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +54,7 @@ class Recording:
         self.tracer_provider.add_span_processor(SimpleSpanProcessor(self._spans))
         self._metrics = InMemoryMetricReader()
         self.meter_provider = MeterProvider([self._metrics])
-        self._logs = InMemoryLogRecordExporter()  # type: ignore[no-untyped-call]
+        self._logs = InMemoryLogs()  # type: ignore[no-untyped-call]
         self.logger_provider = LoggerProvider()
         self.logger_provider.add_log_record_processor(SimpleLogRecordProcessor(self._logs))
         self.runtime: Runtime | None = None
