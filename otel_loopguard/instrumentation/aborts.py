@@ -20,9 +20,13 @@ class LoopAbort(BaseException):
         self.error = error
 
 
-def abort_error(trip: Trip, shown_name: str, scope: Scope) -> BaseException:
-    """What to raise to end the run: the carrier where a boundary of ours is further up, else the error itself."""
-    error = ToolLoopError(
+def abort_error(trip: Trip, shown_name: str, scope: Scope, kind: type[ToolLoopError] | None = None) -> BaseException:
+    """What to raise to end the run.
+
+    An error of this kind, which the framework lets out; else the carrier where a boundary of ours is further up, else
+    the error itself.
+    """
+    error = (kind or ToolLoopError)(
         wording.abort(trip, scope.turn.policy, shown_name),
         tool_name=trip.tool,
         mode=str(trip.mode),
@@ -30,7 +34,7 @@ def abort_error(trip: Trip, shown_name: str, scope: Scope) -> BaseException:
         limit=trip.limit,
         turn_id=scope.turn.id,
     )
-    return LoopAbort(error) if scope.boundary else error
+    return LoopAbort(error) if scope.boundary and kind is None else error
 
 
 def carried(error: BaseException) -> ToolLoopError | None:

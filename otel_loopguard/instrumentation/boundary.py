@@ -5,6 +5,7 @@ Nothing of ours stays bound across a generator's ``yield``: the consumer's code 
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.turns.scope import Scope, bind, current
@@ -54,6 +55,21 @@ class Boundary:
         """While the run's own code is running."""
         return _Bound(self._run.scope if self._run is not None else current(), outermost=self._outermost)
 
+    def goes_on(self, result: Any, end: Callable[[], None]) -> None:
+        """The run goes on in the background; have it ended when it is over."""
+
+        def over() -> None:
+            self.saw(result)
+            end()
+
+        watched = False
+        with self._runtime.shield("run.over"):
+            if self._point.over is not None:
+                self._point.over(result, over)
+                watched = True
+        if not watched:
+            end()
+
     def saw(self, chunk: Any) -> None:
         """A piece of the result went past."""
         with self._runtime.shield("run.chunk"):
@@ -90,6 +106,17 @@ def run_plain(boundary: Boundary, run: Callable[[], Any]) -> Any:
         result = run()
         boundary.saw(result)
         return result
+
+
+def run_background(boundary: Boundary, run: Callable[[], Any]) -> Any:
+    """A plain function that starts a run and returns before it is over."""
+    with ExitStack() as stack:
+        stack.enter_context(boundary)
+        with boundary.bound():
+            result = run()
+        end = stack.pop_all().close
+    boundary.goes_on(result, end)
+    return result
 
 
 async def run_async(boundary: Boundary, run: Callable[[], Awaitable[Any]]) -> Any:

@@ -17,6 +17,7 @@ from otel_loopguard.turns.conversations import Deferred
 from otel_loopguard.turns.scope import bind, current
 
 from .aborts import abort_error
+from .points import NO_ANSWER
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
     from typing_extensions import Self
 
+    from otel_loopguard.errors import ToolLoopError
     from otel_loopguard.turns.scope import Scope
 
     from .points import Dialect, Reading
@@ -85,14 +87,19 @@ class Step:
         decision = self._pending.decide()
         if decision.action is Action.ABORT and decision.trip is not None:
             self._close("aborted", None, _NOTHING)
-            raise abort_error(decision.trip, self._pending.name, self._scope)
+            raise abort_error(decision.trip, self._pending.name, self._scope, self._error_kind())
         if not decision.runs:
             with shield("adapter.answer"):
                 self.answer = self._refusal(decision)
-                self.answered = True
+                self.answered = self.answer is not NO_ANSWER
         if not self.answered:
             self._run_inside()
         return self
+
+    def _error_kind(self) -> type[ToolLoopError] | None:
+        with self._runtime.shield("adapter.error"):
+            return None if self._dialect.error is None else self._dialect.error()
+        return None
 
     def _refusal(self, decision: Decision) -> Any:
         if decision.action is not Action.REUSE:
@@ -131,7 +138,7 @@ class Step:
             outcome = self._dialect.outcome(self._reading, value)
         with shield("guard.end"):
             ended = self._scope.turn.end(self._reading.call, outcome)
-        word = "failed" if self._is_error() else "executed"
+        word = "cancelled" if outcome.cancelled else "failed" if self._is_error() else "executed"
         if ended.message:
             word = "nudged" if ended.action is Action.NUDGE else word
             value = self._with_note(value, ended)

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import wrapt
 
-from .boundary import Boundary, run_async, run_async_generator, run_generator, run_plain
+from .boundary import Boundary, run_async, run_async_generator, run_background, run_generator, run_plain
 from .dispatch import drive, drive_async, open_step
+from .fitting import fits, tell_missing
 from .points import CallPoint, RunPoint, ToolPoint
 from .runtime import current as current_runtime
 
@@ -47,10 +48,17 @@ class Patches:
         runtime = current_runtime.instrumented
         if runtime is None:
             return
-        for point in self._points:
-            if point.module == module.__name__:
-                with runtime.shield(f"patch.{point.module}:{point.path}"):
-                    _wrap(module, point)
+        here = [point for point in self._points if point.module == module.__name__]
+        missing = []
+        for point in here:
+            found = False
+            with runtime.shield(f"patch.{point.module}:{point.path}"):
+                found = _wrap(module, point)
+            if not found:
+                missing.append(point)
+        if missing:
+            with runtime.shield(f"patch.{module.__name__}"):
+                tell_missing(module.__name__, here, missing)
 
     def restore(self) -> list[str]:
         """Take our wrappers out; names those that have to stay, switched off, because others wrapped over them."""
@@ -62,15 +70,22 @@ class Patches:
         return left
 
 
-def _wrap(module: ModuleType, point: Point) -> None:
+def _wrap(module: ModuleType, point: Point) -> bool:
+    """Whether our wrapper is there now."""
     try:
         parent, attribute, original = wrapt.resolve_path(module, point.path)
     except (AttributeError, ImportError):
         # Another version of the framework has it elsewhere; the tables name both places.
         logger.debug("%s has no %s; not patched", point.module, point.path)
-        return
-    if _ours(original) is None:
-        wrapt.apply_patch(parent, attribute, Wrapper(original, handler(point)))
+        return False
+    if _ours(original) is not None:
+        # Another module imported it by name, after it was wrapped.
+        return True
+    if not fits(original, point):
+        logger.debug("%s of %s is another sort of function; not patched", point.path, point.module)
+        return False
+    wrapt.apply_patch(parent, attribute, Wrapper(original, handler(point)))
+    return True
 
 
 def _unwrap(module: ModuleType, path: str) -> bool:
@@ -97,6 +112,8 @@ def _ours(function: Any) -> Any:
 
 def handler(point: Point) -> Callable[..., Any]:
     """What a wrapper does at each call, in the shape of the function it wraps."""
+    if isinstance(point, ToolPoint) and point.each is not None:
+        return partial(_tools_async, point)
     if isinstance(point, ToolPoint):
         return partial(_tool_async if point.flavour == "async" else _tool, point)
     if isinstance(point, RunPoint):
@@ -122,6 +139,16 @@ async def _tool_async(point: ToolPoint, wrapped: Any, instance: Any, args: Any, 
     return await drive_async(step, partial(wrapped, *args, **kwargs))
 
 
+async def _tools_async(point: ToolPoint, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    runtime, parts = current_runtime.instrumented, None
+    if runtime is not None and point.each is not None:
+        with runtime.shield("adapter.each"):
+            parts = point.each(kwargs)
+    if parts is None:
+        return await wrapped(*args, **kwargs)
+    return [result for part in parts for result in await _tool_async(point, wrapped, instance, args, part)]
+
+
 def _step(point: ToolPoint, instance: Any, args: Any, kwargs: Any) -> Any:
     runtime = current_runtime.instrumented
     if runtime is None:
@@ -135,6 +162,13 @@ def _run(point: RunPoint, wrapped: Any, instance: Any, args: Any, kwargs: Any) -
     if runtime is None:
         return wrapped(*args, **kwargs)
     return run_plain(Boundary(runtime, point, instance, args, kwargs), partial(wrapped, *args, **kwargs))
+
+
+def _run_background(point: RunPoint, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    runtime = current_runtime.instrumented
+    if runtime is None:
+        return wrapped(*args, **kwargs)
+    return run_background(Boundary(runtime, point, instance, args, kwargs), partial(wrapped, *args, **kwargs))
 
 
 async def _run_async(point: RunPoint, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
@@ -160,6 +194,7 @@ def _run_async_generator(point: RunPoint, wrapped: Any, instance: Any, args: Any
 
 _RUNS: dict[str, Callable[..., Any]] = {
     "sync": _run,
+    "background": _run_background,
     "async": _run_async,
     "generator": _run_generator,
     "async_generator": _run_async_generator,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from otel_loopguard.core.model import Outcome
 
@@ -11,10 +11,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from otel_loopguard.core.model import ToolCall
+    from otel_loopguard.errors import ToolLoopError
     from otel_loopguard.turns.runs import RunInfo
 
     Arguments = tuple[Any, ...]
     Keywords = Mapping[str, Any]
+
+
+NO_ANSWER: Final = object()
+"""What ``Dialect.answer`` returns where there is no result to refuse with: then the framework's own code runs."""
 
 
 class Reading(NamedTuple):
@@ -56,6 +61,9 @@ class Dialect:
     """The result with a sentence added for the model, or None where the text would break something."""
     signals: Callable[[BaseException], bool] = never
     """Whether an exception is no failure: an interrupt, a hand-over."""
+    error: Callable[[], type[ToolLoopError]] | None = None
+    """The class of ``ToolLoopError`` that the framework lets out to its caller. Without it the error is carried past
+    the framework as a ``BaseException``, up to the run's boundary."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +77,10 @@ class ToolPoint:
     """``sync`` or ``async``."""
     span: str | Callable[[], str] = "none"
     """Where the framework's own ``execute_tool`` span lies: ``none``, ``outer`` or ``inner``."""
+    each: Callable[[Keywords], list[Keywords]] | None = None
+    """For a function that handles several calls at once: the keywords for one call each. Its results are lists."""
+    optional: bool = False
+    """Whether some supported versions of the framework have no such place."""
 
 
 @dataclass(frozen=True)
@@ -80,9 +92,13 @@ class RunPoint:
     read: Callable[[Any, Arguments, Keywords], RunInfo | None]
     """The run, or None where this is none after all."""
     flavour: str = "sync"
-    """``sync``, ``async``, ``generator`` or ``async_generator``."""
+    """``sync``, ``async``, ``generator``, ``async_generator``, or ``background`` for one that only starts a run."""
     unfinished: Callable[[Any], bool] = lambda chunk: False  # noqa: ARG005
     """Whether this piece of the result says that the run was interrupted and may be resumed."""
+    over: Callable[[Any, Callable[[], None]], None] | None = None
+    """For ``background``: have the second called when the run of this result is over."""
+    optional: bool = False
+    """Whether some supported versions of the framework have no such place."""
 
 
 @dataclass(frozen=True)

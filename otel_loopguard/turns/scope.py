@@ -51,6 +51,19 @@ class Scope:
             strong=self.strong,
         )
 
+    def named(self, agent_name: str | None) -> Scope:
+        """The scope of another agent of the same run, as after a hand-over."""
+        if agent_name is None or agent_name == self.agent_name:
+            return self
+        return Scope(
+            self.turn,
+            conversation_id=self.conversation_id,
+            agent_name=agent_name,
+            boundary=self.boundary,
+            inside=self.inside,
+            strong=self.strong,
+        )
+
     def bounded(self, agent_name: str | None) -> Scope:
         """The scope of a run that belongs to the same turn."""
         return Scope(

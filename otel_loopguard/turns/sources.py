@@ -52,7 +52,7 @@ class Sources:
         """The scope of a call that is made here and now."""
         scope = current()
         if scope is not None and scope.inside is None:
-            return scope
+            return scope.named(agent_name)
         if conversation_id is not None:
             return Scope(self._of_thread(conversation_id), conversation_id=conversation_id, agent_name=agent_name)
         agent = self._agent_span()

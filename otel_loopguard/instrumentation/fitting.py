@@ -1,0 +1,73 @@
+"""Whether a place is what a table says it is, and telling when a new version of a framework has none of them."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from importlib.metadata import packages_distributions, version
+from typing import TYPE_CHECKING, Any, Final
+
+from .points import RunPoint, ToolPoint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+    from .points import Point
+
+logger = logging.getLogger("otel_loopguard")
+
+_COROUTINE, _GENERATOR, _ASYNC_GENERATOR = (
+    inspect.iscoroutinefunction,
+    inspect.isgeneratorfunction,
+    inspect.isasyncgenfunction,
+)
+_NEVER: Final[dict[str, tuple[Callable[[Any], bool], ...]]] = {
+    "sync": (_COROUTINE, _GENERATOR, _ASYNC_GENERATOR),
+    "background": (_COROUTINE, _GENERATOR, _ASYNC_GENERATOR),
+    "generator": (_COROUTINE, _ASYNC_GENERATOR),
+    "async_generator": (_COROUTINE, _GENERATOR),
+}
+
+
+def fits(function: Any, point: Point) -> bool:
+    """Whether the function is of the sort that the row says: a wrapper of another sort would break its callers.
+
+    It may be a program's own, in a module that only has the name of the framework's.
+    """
+    flavour = getattr(point, "flavour", None)
+    if flavour is None:
+        return callable(function)
+    chain = list(_chain(function))
+    if flavour == "async":
+        return any(_COROUTINE(one) for one in chain)
+    return not any(is_one(one) for one in chain for is_one in _NEVER[flavour])
+
+
+def _chain(function: Any) -> Iterator[Any]:
+    """The function and what it wraps, whoever wrapped it."""
+    while function is not None:
+        yield function
+        function = getattr(function, "__wrapped__", None)
+
+
+def tell_missing(module: str, points: Collection[Point], missing: Collection[Point]) -> None:
+    """Say once that this version of a framework runs its tools, or its agents, somewhere else than all known ones do.
+
+    Tables name the places of several versions, so some are always missing. A program's own module of the same name
+    belongs to no distribution, and nothing is said of it.
+    """
+    for sort, what in ((ToolPoint, "tool calls are"), (RunPoint, "runs are")):
+        needed = [point for point in points if isinstance(point, sort) and not point.optional]
+        if needed and all(point in missing for point in needed):
+            owners = packages_distributions().get(module.partition(".")[0], [])
+            if owners:
+                named = ", ".join(f"{owner} {version(owner)}" for owner in dict.fromkeys(owners))
+                places = ", ".join(point.path for point in needed)
+                logger.warning(
+                    "otel_loopguard found nothing to patch in %s of %s (looked for %s): its %s not guarded. "
+                    "A newer otel_loopguard may know this version; please report it.",
+                    module,
+                    named,
+                    places,
+                    what,
+                )

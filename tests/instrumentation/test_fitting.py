@@ -1,0 +1,176 @@
+"""Places that are not what a table says: another version of a framework, or a program's own module of that name."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from otel_loopguard.core.model import ToolCall
+from otel_loopguard.instrumentation.boundary import Boundary, run_background
+from otel_loopguard.instrumentation.fitting import fits, tell_missing
+from otel_loopguard.instrumentation.patching import Patches
+from otel_loopguard.instrumentation.points import NO_ANSWER, Dialect, Reading, RunPoint, ToolPoint
+from otel_loopguard.instrumentation.runtime import Runtime, current
+from otel_loopguard.telemetry import semconv
+from otel_loopguard.testing import guarded
+from otel_loopguard.turns.runs import RunInfo
+from otel_loopguard.turns.scope import current as scope
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+DIALECT = Dialect(
+    read=lambda instance, args, kwargs: Reading(ToolCall(kwargs["names"][0], known_tools=())),
+    answer=lambda reading, content, error: [content],
+)
+
+
+def plain() -> None: ...
+
+
+async def coroutine() -> None: ...
+
+
+def generator() -> Any:
+    yield
+
+
+async def async_generator() -> Any:
+    yield
+
+
+@functools.wraps(coroutine)
+def wrapped_by_somebody() -> Any:
+    return coroutine()
+
+
+@pytest.mark.parametrize(
+    ("flavour", "fitting"),
+    [
+        ("sync", {plain}),
+        ("background", {plain}),
+        ("async", {coroutine, wrapped_by_somebody}),
+        ("generator", {plain, generator}),
+        ("async_generator", {plain, async_generator}),
+    ],
+)
+def test_only_a_function_of_the_rows_sort_is_wrapped(flavour: str, fitting: set[Any]) -> None:
+    """A plain function that got an async wrapper would return a coroutine to callers that do not await it."""
+    point = ToolPoint("m", "f", DIALECT, flavour)
+    functions = {plain, coroutine, generator, async_generator, wrapped_by_somebody}
+    assert {function for function in functions if fits(function, point)} == fitting
+
+
+@pytest.fixture
+def module() -> Iterator[ModuleType]:
+    """A module that is imported, and has nothing in it yet."""
+    made = ModuleType("loopguard_test_places")
+    sys.modules[made.__name__] = made
+    yield made
+    del sys.modules[made.__name__]
+
+
+def test_a_programs_own_module_of_that_name_works_as_before(module: Any, caplog: Any) -> None:
+    """It is not the framework's: nothing is wrapped, and nothing is said."""
+    module.run = plain
+    patches = Patches(
+        [ToolPoint(module.__name__, "run", DIALECT, "async"), ToolPoint(module.__name__, "gone", DIALECT)]
+    )
+    with guarded(), caplog.at_level(logging.INFO):
+        caplog.clear()
+        patches.install()
+        assert module.run is plain
+    assert caplog.messages == []
+
+
+def test_a_version_without_any_known_place_is_told(caplog: Any) -> None:
+    """One warning that names the package, its version and what is not guarded; none while one place is left."""
+    old, new = ToolPoint("pytest.m", "old", DIALECT), ToolPoint("pytest.m", "new", DIALECT)
+    rest = (ToolPoint("pytest.m", "late", DIALECT, optional=True), RunPoint("pytest.m", "run", lambda *_: RunInfo()))
+    tell_missing("pytest.m", [old, new, *rest], [old, rest[0]])
+    assert caplog.messages == []
+    tell_missing("pytest.m", [old, new, *rest], [old, new, rest[0]])
+    (said,) = caplog.messages
+    assert f"pytest {pytest.__version__}" in said
+    assert "tool calls are not guarded" in said
+
+
+def test_each_call_of_a_batch_is_a_call(module: Any) -> None:
+    """A function that handles several calls at once is called for one after the other, and its results joined."""
+
+    async def answer_all(*, names: list[str]) -> list[str]:
+        return [f"no {name}" for name in names]
+
+    def each(kwargs: Mapping[str, Any]) -> list[Any]:
+        return [{"names": [name]} for name in kwargs["names"]]
+
+    module.answer_all = answer_all
+    patches = Patches([ToolPoint(module.__name__, "answer_all", DIALECT, "async", each=each)])
+    with guarded() as recording:
+        patches.install()
+        assert asyncio.run(module.answer_all(names=["a", "b"])) == ["no a", "no b"]
+        assert [span.name for span in recording.spans] == ["execute_tool _unknown"] * 2
+        patches.restore()
+        assert module.answer_all is answer_all
+
+
+def test_where_there_is_no_answer_the_frameworks_own_code_runs(module: Any) -> None:
+    """A refusal that has no result type leaves the framework's own error as it is."""
+
+    def fail(*, names: list[str]) -> None:
+        raise LookupError(names)
+
+    module.fail = fail
+    unanswerable = Dialect(read=DIALECT.read, answer=lambda *_: NO_ANSWER)
+    patches = Patches([ToolPoint(module.__name__, "fail", unanswerable)])
+    with guarded() as recording:
+        patches.install()
+        runtime = current.get()
+        run = Boundary(runtime, RunPoint("m", "f", lambda *_: RunInfo()), None, (), {})
+        with run, run.bound():
+            for _ in range(4):
+                with pytest.raises(LookupError):
+                    module.fail(names=["a"])
+        assert [trip.action for trip in recording.trips][-2:] == ["block", "block"]
+        assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
+        patches.restore()
+
+
+class Started:
+    """What a framework returns of a run that goes on."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Any] = []
+
+
+def test_a_run_in_the_background_is_a_turn_until_it_is_over() -> None:
+    """The starter's code is outside of the run again, while the turn lives on until the framework says so."""
+    runtime = Runtime()
+    inside: list[Any] = []
+
+    def start() -> Started:
+        inside.append(scope())
+        return Started()
+
+    point = RunPoint("m", "f", lambda *_: RunInfo(), over=lambda result, over: result.waiting.append(over))
+    started = run_background(Boundary(runtime, point, None, (), {}), start)
+    assert inside[0].turn.source == "run"
+    assert scope() is None
+    assert runtime.guard.live == 1
+    started.waiting[0]()
+    assert runtime.guard.live == 0
+
+
+@pytest.mark.parametrize("over", [None, lambda result, over: result.nothing_like_that])
+def test_a_run_of_which_nobody_tells_the_end_leaves_nothing_behind(over: Any) -> None:
+    """Its turn is closed at once, whatever was to tell its end."""
+    runtime = Runtime()
+    point = RunPoint("m", "f", lambda *_: RunInfo(), over=over)
+    run_background(Boundary(runtime, point, None, (), {}), Started)
+    assert runtime.guard.live == 0
