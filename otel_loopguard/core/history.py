@@ -10,71 +10,34 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Any
 
+from otel_loopguard.core.bounded import EMPTY, kept
 from otel_loopguard.core.contracts import WRITING
+from otel_loopguard.core.known import Known, packed
 from otel_loopguard.core.model import Kind, Mode, Record, Sameness, Trip
-from otel_loopguard.core.queries import query_of
 from otel_loopguard.core.sameness import compare, likeness
+from otel_loopguard.core.streaks import Streaks
 
 if TYPE_CHECKING:
     from otel_loopguard.core.contracts import Understood
     from otel_loopguard.core.fingerprint import Fingerprinter
     from otel_loopguard.core.outcomes import Fingerprinted
     from otel_loopguard.core.policy import Rule
-    from otel_loopguard.core.sameness import Likeness
     from otel_loopguard.core.tally import Tally
 
 MOST_RECORDS = 64
 MOST_CALLS = 1_024
 MOST_PAIRS = 4_096
 MOST_REMEMBERED = 256
-MOST_QUERIES = 32
 
 _64_BITS = 0xFFFFFFFFFFFFFFFF
+_MASKED_SALT = 0xC2B2AE3D27D4EB4F
+"""A masked form is no result: text without volatile parts has the same bytes in both."""
 _POLLING = frozenset({Kind.POLL, Kind.WAIT})
 _NO_EVIDENCE = frozenset({Kind.FINAL, Kind.STEP, Kind.HANDOFF})
 """Kinds that neither end nor lengthen a run of calls without news."""
 _NO_ORDER = frozenset({Kind.FINAL, Kind.STEP})
 """Kinds whose runs are no step of a lap."""
-
-
-class Known:
-    """What is known of one call (one tool with one set of arguments) that has run in this turn."""
-
-    __slots__ = (
-        "alike", "at", "changes", "equal", "evidence", "first_index", "last_end", "likeness", "news", "own_changes",
-        "own_news", "own_waits", "own_writes", "pending", "poll", "result", "successes", "transient", "waits", "writes",
-    )  # fmt: skip
-
-    def __init__(self, first_index: int) -> None:
-        self.first_index = first_index
-        self.result = 0
-        """The result's fingerprint; it stays while results are the *same*."""
-        self.equal = 1
-        """Runs in a row with the same result, the first included."""
-        self.alike = 1
-        self.evidence: float = 0
-        self.successes = 0
-        self.last_end = 0
-        self.at = 0.0
-        self.pending = self.transient = False
-        self.news = self.changes = self.writes = self.waits = 0
-        """The turn's counters at the start of the last run, this call's own part in them apart."""
-        self.own_news = self.own_changes = self.own_writes = self.own_waits = 0
-        self.likeness: Likeness | None = None
-        self.poll: tuple[int, float] | None = None
-        """For polls: how many runs without news count, and when the first of them started."""
-
-
-class Streaks:
-    """What is known of one tool: how often in a row it failed alike, or gave the same for untried arguments."""
-
-    __slots__ = ("answers", "changes", "errors", "queries", "result", "same_results", "shape")
-
-    def __init__(self) -> None:
-        self.answers: dict[int, None] = _EMPTY
-        self.shape = self.errors = self.changes = self.result = self.same_results = 0
-        self.queries: list[str] = []
-        """Normalised queries since the last result that this tool had not given before."""
+_NOT_NEW = frozenset({Sameness.SAME, Sameness.ALIKE})
 
 
 class History:
@@ -82,24 +45,26 @@ class History:
 
     __slots__ = (
         "barren", "barren_in_turn", "calls", "changes", "counts_refused", "errors_in_row", "gates", "insistable",
-        "keys", "known", "last_key", "most_calls", "news", "open_trips", "pairs", "polls_apart", "refusals", "results",
-        "shapes", "started_by_tool", "streak", "tally", "tick", "tools", "transients", "unknown_answered", "unknown_calls", "waits", "writes",
+        "keys", "known", "last_key", "most_calls", "news", "once", "open_trips", "pairs", "polls_apart", "refusals",
+        "results", "shapes", "started_by_tool", "streak", "tally", "tick", "tools", "transients", "unknown_answered",
+        "unknown_calls", "waits", "writes",
     )  # fmt: skip
 
     def __init__(self, most_calls: int = 0) -> None:
         self.most_calls = most_calls
-        self.tally: Tally | None = None
-        """For detectors that count calls; the others need none."""
-        self.counts_refused = self.polls_apart = False
-        """What else those detectors are told: refused calls count, too; polls have a mode of their own."""
         self.tick = 0
         """Counts starts and ends: the turn's own time."""
-        self.calls = self.news = self.changes = 0
+        self.calls: int = 0
+        self.news: int = 0
+        self.changes: int = 0
         self.writes = 0
         """Starts and ends of tools that may write."""
         self.waits = 0
         """Ended runs of waits and polls."""
-        self.known: dict[int, Known] = {}
+        self.once: dict[int, bytes] = {}
+        """Calls that have run once, packed."""
+        self.known: dict[int, Known] = EMPTY
+        """Calls that were made again."""
         self.keys = array("Q")
         self.results = array("Q")
         """The last runs in order, what was called and what came back; polls and waits left out."""
@@ -110,15 +75,19 @@ class History:
         """Refusals since the last news."""
         self.last_key = self.streak = 0
         # Most turns never need these:
-        self.unknown_answered: dict[str, None] = _EMPTY
-        self.pairs: dict[int, None] = _EMPTY
-        self.shapes: dict[int, None] = _EMPTY
-        self.transients: dict[int, None] = _EMPTY
-        self.insistable: dict[int, None] = _EMPTY
-        self.gates: dict[Any, int] = _EMPTY
-        self.tools: dict[str, Streaks] = _EMPTY
-        self.started_by_tool: dict[str, int] = _EMPTY
+        self.unknown_answered: dict[str, None] = EMPTY
+        self.pairs: dict[int, None] = EMPTY
+        self.shapes: dict[int, None] = EMPTY
+        self.transients: dict[int, None] = EMPTY
+        self.insistable: dict[int, None] = EMPTY
+        self.gates: dict[Any, int] = EMPTY
+        self.tools: dict[str, Streaks] = EMPTY
+        self.started_by_tool: dict[str, int] = EMPTY
         self.open_trips: tuple[Trip, ...] = ()
+        self.tally: Tally | None = None
+        """For detectors that count calls; the others need none."""
+        self.counts_refused = self.polls_apart = False
+        """What else those detectors are told: refused calls count, too; polls have a mode of their own."""
 
     # --- before a call -------------------------------------------------------------------------------------------
 
@@ -130,31 +99,38 @@ class History:
         record.kind = understood.kind
         record.registered = registered
         record.arguments = arguments
-        record.key = (arguments ^ hash(understood.tool.name)) & _64_BITS
-        record.known = known = self.known.get(record.key)
-        record.polled = understood.kind in _POLLING or (
-            known is not None and (known.pending or self.waits - known.own_waits != known.waits)
-        )
+        record.key = key = (arguments ^ hash(understood.tool.name)) & _64_BITS
+        record.known = known = self._known(key)
+        record.polled = understood.kind in _POLLING
+        if known is None:
+            record.since = (self.news, self.changes, self.writes, self.waits)
+        else:
+            record.polled = record.polled or known.pending or self.waits != known.waits
+            record.since = (
+                self.news - known.news, self.changes - known.changes,
+                self.writes - known.writes, self.waits - known.waits,
+            )  # fmt: skip
         record.index = self.calls
-        record.since = self._others(known)
         record.tick = self.tick
         record.at = now
         record.result = record.sameness = record.trip = None
-        record.error = record.pending = record.transient = record.news = record.concurrent = record.between = (
-            record.child_news
-        ) = False
+        record.error = record.pending = record.transient = record.news = False
+        record.concurrent = record.between = record.child_news = False
         return record
 
-    def _others(self, known: Known | None) -> tuple[int, int, int, int]:
-        """The counters, a call's own part in them apart."""
+    def _known(self, key: int) -> Known | None:
+        """What is known of a call; one that ran once becomes an object here, as it is made again."""
+        known = self.known.get(key)
         if known is None:
-            return self.news, self.changes, self.writes, self.waits
-        return (
-            self.news - known.own_news,
-            self.changes - known.own_changes,
-            self.writes - known.own_writes,
-            self.waits - known.own_waits,
-        )
+            line = self.once.pop(key, None)
+            if line is None:
+                return None
+            if not self.known:
+                self.known = {}
+            known = self.known[key] = Known(line)
+        elif len(self.known) > MOST_CALLS // 4:  # least recently used goes first
+            self.known[key] = self.known.pop(key)
+        return known
 
     def started(self, record: Record) -> None:
         """The call runs: it counts towards caps from now on, so that parallel calls cannot outrun them."""
@@ -164,7 +140,7 @@ class History:
         if record.kind in WRITING:  # from now on it may write
             self.writes += 1
             if record.known is not None:
-                record.known.own_writes += 1
+                record.known.writes += 1
         if self.tally is not None:
             self.tally.add(record)
         if record.call.tool.contract.cap is not None:
@@ -172,26 +148,22 @@ class History:
             counts[record.tool] = counts.get(record.tool, 0) + 1
 
     def refused(self, record: Record, *, insistable: bool) -> None:
-        """The call does not run."""
+        """The call does not run; if it can be insisted on, it runs when it is made once more."""
         self.refusals += 1
         if insistable:
-            self.insist(record.key)
+            self.insistable = kept(self.insistable, record.key, MOST_REMEMBERED)
         if self.counts_refused and self.tally is not None:
             self.tally.add(record)
 
     def changed_since(self, known: Known) -> bool:
         """Whether anything may have changed since the start of this call's last run, its own part apart."""
-        return self.changes - known.own_changes != known.changes
-
-    def insist(self, key: int) -> None:
-        """An untried call was refused: made once more, it runs."""
-        self.insistable = _kept(self.insistable, key, MOST_REMEMBERED)
+        return self.changes != known.changes
 
     def weight(self, known: Known, rule: Rule) -> float:
-        """What one more *same* of this call would add to its evidence; None of it after a change."""
-        if not rule.block or self.changed_since(known):
+        """What one more *same* of this call would add to its evidence: nothing after a change."""
+        if not rule.block or self.changes != known.changes:
             return 0.0
-        busy = self.news - known.own_news != known.news or self.writes - known.own_writes != known.writes
+        busy = self.news != known.news or self.writes != known.writes
         limit = rule.reading if busy else rule.block
         if known.transient and rule.transient:
             limit = max(limit or 0, rule.transient)
@@ -201,36 +173,73 @@ class History:
 
     def ended(self, record: Record, outcome: Fingerprinted, fingerprinter: Fingerprinter) -> None:
         """The call has run: everything that follows from its outcome is counted."""
-        started_known, known, masked = record.known is not None, self.known.get(record.key), None
-        concurrent = known is not None and record.tick < known.last_end
-        record.known, record.concurrent = known, concurrent
         record.result, record.error = outcome.digest, outcome.is_error
         record.transient, record.pending = outcome.transient, outcome.pending
+        known = record.known or self._known(record.key)
         if known is None:
-            record.sameness = Sameness.FIRST
-        elif concurrent:
-            record.sameness = Sameness.SAME if known.result == outcome.digest else Sameness.DIFFERENT
+            self._ended_first(record, outcome)
+        elif record.known is None or record.tick < known.last_end:
+            self._ended_beside(record, known, outcome)
+            return
         else:
-            record.sameness, masked = self._compared(record, known, outcome, fingerprinter)
-        record.news = self._is_news(record, known, outcome, masked)
-        changed = record.news and (
-            (not record.error and record.kind in WRITING)
-            or (known is not None and record.sameness is Sameness.DIFFERENT)
-        )
-        if known is None:
-            known = record.known = self._remember(record, outcome.digest)
-        elif not concurrent:
-            self._weigh(record, known)
-            if record.sameness is not Sameness.SAME:
-                known.result = outcome.digest
-        elif record.sameness is Sameness.DIFFERENT:  # which of the two came last, nobody knows
-            known.evidence, known.equal, known.alike, known.result = 0, 1, 1, outcome.digest
-        if record.kind in WRITING and not started_known:
-            known.own_writes += 1  # its start was counted before anything was known of it
-        self._count(record, known, changed=changed, concurrent=concurrent)
-        if not concurrent:
-            self._order(record, known)
-            self._tool(record, outcome)
+            self._ended_again(record, known, outcome, fingerprinter)
+        self._order(record, outcome.digest if known is None else known.result)
+        self._tool(record, outcome)
+
+    def _ended_first(self, record: Record, outcome: Fingerprinted) -> None:
+        record.sameness = Sameness.FIRST
+        record.news = self._is_news(record, outcome, unseen=True)
+        changed = record.news and not record.error and record.kind in WRITING
+        news, changes, writes, waits = record.since
+        wrote, waited = self._count(record, changed=changed)
+        if len(self.once) + len(self.known) >= MOST_CALLS:
+            oldest: dict[int, Any] = self.once or self.known
+            oldest.pop(next(iter(oldest)))
+        self.once[record.key] = packed(
+            result=outcome.digest, at=record.at, index=record.index, end=self.tick,
+            counters=(news + record.news, changes + changed, writes + 2 * wrote, waits + waited),
+            pending=record.pending, transient=record.transient, success=not record.error,
+        )  # fmt: skip
+        self._count_news(record)
+
+    def _ended_beside(self, record: Record, known: Known, outcome: Fingerprinted) -> None:
+        """It was started before the last result of the same call was known: it adds nothing to any count."""
+        first = record.known is None
+        record.known, record.concurrent = known, True
+        record.sameness = Sameness.SAME if known.result == outcome.digest else Sameness.DIFFERENT
+        record.news = self._is_news(record, outcome, unseen=self._is_unseen(record.key, outcome.digest, known.result))
+        wrote, waited = self._count(record, changed=record.news)
+        known.add(news=record.news, changed=record.news, wrote=wrote * (1 + first), waited=waited)
+        known.successes += not record.error
+        if record.sameness is Sameness.DIFFERENT:  # which of the two is how things are now, nobody knows
+            known.starts_anew()
+            known.result = outcome.digest
+        if record.news:
+            self.barren = self.refusals = 0
+
+    def _ended_again(self, record: Record, known: Known, outcome: Fingerprinted, fingerprinter: Fingerprinter) -> None:
+        record.between = self.changes != known.changes
+        record.sameness, masked = self._compared(record, known, outcome, fingerprinter)
+        unseen = self._is_unseen(record.key, outcome.digest, known.result)
+        if masked is not None:  # a result that comes back under a new id is no news either
+            unseen = self._is_unseen(record.key, masked ^ _MASKED_SALT, 0) and unseen
+        record.news = self._is_news(record, outcome, unseen=unseen)
+        proof = record.sameness is Sameness.DIFFERENT  # the same call, another result: something did change
+        changed: bool = record.news and (proof or (not record.error and record.kind in WRITING))
+        self._weigh(record, known)
+        if record.sameness is not Sameness.SAME:
+            known.result = outcome.digest
+        wrote, waited = self._count(record, changed=changed)
+        news, changes, writes, waits = record.since
+        known.news += news
+        known.changes += changes
+        known.writes += writes
+        known.waits += waits
+        known.add(news=record.news, changed=changed, wrote=wrote, waited=waited)
+        known.last_end, known.at = self.tick, record.at
+        known.pending, known.transient = record.pending, record.transient
+        known.successes += not record.error
+        self._count_news(record)
 
     def _compared(
         self, record: Record, known: Known, outcome: Fingerprinted, fingerprinter: Fingerprinter
@@ -240,74 +249,62 @@ class History:
             return Sameness.SAME, None
         last = known.likeness
         known.likeness = now = likeness(outcome.data, record.call.tool, fingerprinter)
-        changed = self.changed_since(known)
-        masked = (now.changed if changed else now.quiet).masked
+        masked = (now.changed if record.between else now.quiet).masked
         if last is None:
             return Sameness.DIFFERENT, masked
-        return compare(last, now, record.kind, changed=changed), masked
+        return compare(last, now, record.kind, changed=record.between), masked
 
-    def _is_news(self, record: Record, known: Known | None, outcome: Fingerprinted, masked: int | None) -> bool:
-        unseen = known is None or self._is_unseen_pair(record.key, outcome.digest, known.result)
-        if masked is not None:  # a result that comes back under a new id is no news either
-            unseen = self._is_unseen_pair(record.key, masked ^ _MASKED_SALT, 0) and unseen
+    def _is_news(self, record: Record, outcome: Fingerprinted, *, unseen: bool) -> bool:
         if record.child_news:
             return True
-        if record.error:
-            shape = outcome.shape ^ (hash(record.tool) & _64_BITS)
-            if shape in self.shapes:
-                return False
-            self.shapes = _kept(self.shapes, shape, MOST_PAIRS)
-            return True
-        return unseen and record.sameness not in _NOT_NEW and record.kind is not Kind.THINK
+        if not record.error:
+            return unseen and record.sameness not in _NOT_NEW and record.kind is not Kind.THINK
+        shape = outcome.shape ^ (hash(record.tool) & _64_BITS)
+        if shape in self.shapes:
+            return False
+        self.shapes = kept(self.shapes, shape, MOST_PAIRS)
+        return True
 
-    def _is_unseen_pair(self, key: int, result: int, last: int) -> bool:
+    def _is_unseen(self, key: int, result: int, last: int) -> bool:
         """Whether the call never gave this result; a call's last result is known without being kept here."""
         if result == last:
             return False
         pair = _pair(key, result)
         unseen = pair not in self.pairs
-        self.pairs = _kept(self.pairs, _pair(key, last), MOST_PAIRS)
-        self.pairs = _kept(self.pairs, pair, MOST_PAIRS)
+        self.pairs = kept(self.pairs, _pair(key, last), MOST_PAIRS)
+        self.pairs = kept(self.pairs, pair, MOST_PAIRS)
         return unseen
-
-    def _remember(self, record: Record, result: int) -> Known:
-        known = Known(record.index)
-        known.result = result
-        if len(self.known) >= MOST_CALLS:
-            self.known.pop(next(iter(self.known)))
-        self.known[record.key] = known
-        return known
 
     def _weigh(self, record: Record, known: Known) -> None:
         """What this run adds to the call's counts: before its own part moves the turn's counters."""
-        record.between = changed = self.changed_since(known)
-        sameness = record.sameness
-        if changed:
+        sameness, rules = record.sameness, record.call.tool.rules
+        if record.between:
             known.evidence, known.alike = 0, 1
         if record.polled:
-            self._weigh_poll(record, known)
+            self._weigh_poll(record, known, rules[Mode.POLL_NO_PROGRESS])
         elif sameness is Sameness.SAME:
             known.equal += 1
             if record.kind not in _NO_EVIDENCE:
-                weight = self.weight(known, record.call.tool.rules[Mode.GENERIC_REPEAT])
-                if record.transient and weight:
-                    weight = min(weight, 1 / max(1, (record.call.tool.rules[Mode.GENERIC_REPEAT].transient or 2) - 1))
+                rule: Rule = rules[Mode.GENERIC_REPEAT]
+                weight = self.weight(known, rule)
+                if record.transient and rule.transient:
+                    weight = min(weight, 1 / max(1, rule.transient - 1))
                 known.evidence += weight
-        elif sameness is Sameness.ALIKE and not changed:
+        elif sameness is Sameness.ALIKE and not record.between:
             known.alike += 1
         if sameness is Sameness.DIFFERENT or sameness is Sameness.PROGRESS:
-            known.evidence = 0
-            known.equal = known.alike = 1
+            known.starts_anew()
 
-    def _weigh_poll(self, record: Record, known: Known) -> None:
-        if record.news or (record.kind is Kind.WAIT and self.news - known.own_news != known.news):
+    def _weigh_poll(self, record: Record, known: Known, rule: Rule) -> None:
+        """A poll without news counts, unless it took its time; of a wait only what came after the last news at all."""
+        if record.news or (record.kind is Kind.WAIT and self.news != known.news):
             known.poll = None
             return
         count, since = known.poll or (1, known.at)
-        apart = record.call.tool.rules[Mode.POLL_NO_PROGRESS].apart or 0
-        known.poll = (count + (record.at - known.at < apart), since)
+        known.poll = (count + (record.at - known.at < (rule.apart or 0)), since)
 
-    def _count(self, record: Record, known: Known, *, changed: bool, concurrent: bool) -> None:
+    def _count(self, record: Record, *, changed: bool) -> tuple[bool, bool]:
+        """The turn's counters move; whether the run may have written, and whether it waited."""
         wrote = record.kind in WRITING
         waited = record.kind in _POLLING or record.pending
         self.tick += 1
@@ -315,29 +312,19 @@ class History:
         self.changes += changed
         self.writes += wrote
         self.waits += waited
-        known.own_news += record.news
-        known.own_changes += changed
-        known.own_writes += wrote
-        known.own_waits += waited
-        if not concurrent:
-            known.news, known.changes, known.writes, known.waits = record.since
-            known.last_end, known.at = self.tick, record.at
-            known.pending, known.transient = record.pending, record.transient
-            if len(self.known) > MOST_CALLS // 2:  # least recently used goes first
-                self.known[record.key] = self.known.pop(record.key)
-        known.successes += not record.error
+        return wrote, waited
+
+    def _count_news(self, record: Record) -> None:
+        """How long the turn, and its calls in a row, have been without news or success."""
         if record.news:
             self.barren = self.refusals = 0
-        elif not record.polled and not concurrent and record.kind not in _NO_EVIDENCE:
+        elif not record.polled and record.kind not in _NO_EVIDENCE:
             self.barren_in_turn += 1
             self.barren += record.sameness is not Sameness.ALIKE
-        if not record.polled and not concurrent:
-            if record.error:
-                self.errors_in_row += 1
-            else:
-                self.errors_in_row = 0
+        if not record.polled:
+            self.errors_in_row = self.errors_in_row + 1 if record.error else 0
 
-    def _order(self, record: Record, known: Known) -> None:
+    def _order(self, record: Record, result: int) -> None:
         """The run takes its place among the last ones."""
         if record.polled or record.kind in _NO_ORDER:
             return
@@ -346,11 +333,11 @@ class History:
         else:
             self.last_key, self.streak = record.key, 1
         self.keys.append(record.key)
-        self.results.append(known.result)
+        self.results.append(result)
         if len(self.keys) > MOST_RECORDS:
             del self.keys[0], self.results[0]
         if record.transient:
-            self.transients = _kept(self.transients, known.result, MOST_REMEMBERED)
+            self.transients = kept(self.transients, result, MOST_REMEMBERED)
 
     def _tool(self, record: Record, outcome: Fingerprinted) -> None:
         """What this run says of its tool."""
@@ -358,30 +345,20 @@ class History:
             if record.error:
                 self.unknown_calls += 1
             else:
-                self.unknown_answered = _kept(self.unknown_answered, record.tool, MOST_REMEMBERED)
+                self.unknown_answered = kept(self.unknown_answered, record.tool, MOST_REMEMBERED)
         elif not record.error:
             self.unknown_calls = 0
         first = record.sameness is Sameness.FIRST
-        if record.polled or record.kind in _NO_EVIDENCE or not (record.error or first):
-            streaks = self.tools.get(record.tool)
-            if streaks is not None and not record.error:
-                streaks.errors = 0
-            return
-        streaks = self.streaks(record.tool)
-        if not record.error:
-            streaks.errors = 0
-            same = streaks.same_results and streaks.result == outcome.digest
-            streaks.same_results = streaks.same_results + 1 if same else 1
-            streaks.result = outcome.digest
-            if record.call.tool.contract.query is not None:
-                _asked(streaks, record, outcome)
-        elif first:
-            again = streaks.shape == outcome.shape and streaks.changes == self.changes
-            streaks.errors = streaks.errors + 1 if again else 1
-            streaks.shape, streaks.changes = outcome.shape, self.changes
+        if first and not record.polled and record.kind not in _NO_EVIDENCE:
+            streaks = self._streaks(record.tool)
+            if record.error:
+                streaks.failed(outcome.shape, self.changes)
+            else:
+                streaks.succeeded(record, outcome)
+        elif not record.error and record.tool in self.tools:
+            self.tools[record.tool].errors = 0
 
-    def streaks(self, tool: str) -> Streaks:
-        """What is known of a tool; begun when first asked for."""
+    def _streaks(self, tool: str) -> Streaks:
         streaks = self.tools.get(tool)
         if streaks is None:
             if not self.tools:
@@ -392,34 +369,5 @@ class History:
         return streaks
 
 
-def _asked(streaks: Streaks, record: Record, outcome: Fingerprinted) -> None:
-    """A query that brought what this tool had not given before begins a new list of queries."""
-    query = query_of(record.call.arguments, record.call.tool.contract.query)
-    if query is None:
-        return
-    if outcome.empty or outcome.digest in streaks.answers:
-        streaks.queries = [*streaks.queries[-MOST_QUERIES:], query]
-    else:
-        streaks.queries = [query]
-    streaks.answers = _kept(streaks.answers, outcome.digest, MOST_REMEMBERED)
-
-
-_NOT_NEW = frozenset({Sameness.SAME, Sameness.ALIKE})
-_MASKED_SALT = 0xC2B2AE3D27D4EB4F
-"""A masked form is no result: text without volatile parts has the same bytes in both."""
-_EMPTY: Any = {}
-"""Shared and never written to: an empty dictionary a turn would be most of a short turn's memory."""
-
-
 def _pair(key: int, result: int) -> int:
     return (key * 31 + result) & _64_BITS
-
-
-def _kept(store: dict[Any, None], item: Any, most: int) -> dict[Any, None]:
-    """The store with the item in it; the oldest goes when it is full."""
-    if not store:
-        return {item: None}
-    if item not in store and len(store) >= most:
-        store.pop(next(iter(store)))
-    store[item] = None
-    return store

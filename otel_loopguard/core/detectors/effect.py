@@ -30,7 +30,7 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
 def after(_history: History, record: Record, rule: Rule) -> Trip | None:
     """The second success of what a server calls destructive."""
     known = record.known
-    if record.error or not rule.nudge or known.successes < rule.nudge or record.kind in EXEMPT:
+    if known is None or record.error or not rule.nudge or known.successes < rule.nudge or record.kind in EXEMPT:
         return None
     if not (record.call.tool.contract.once or _hinted(record)):
         return None

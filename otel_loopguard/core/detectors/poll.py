@@ -32,7 +32,14 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
 def after(_history: History, record: Record, rule: Rule) -> Trip | None:
     """The tenth run without anything new."""
     known = record.known
-    if not record.polled or known.poll is None or record.kind in EXEMPT or not rule.nudge or known.poll[0] < rule.nudge:
+    if (
+        not record.polled
+        or known is None
+        or known.poll is None
+        or record.kind in EXEMPT
+        or not rule.nudge
+        or known.poll[0] < rule.nudge
+    ):
         return None
     return trip(record, Mode.POLL_NO_PROGRESS, known.poll[0], rule.nudge, Action.NUDGE)
 
