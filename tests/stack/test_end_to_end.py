@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from dashboards import queries
+from dashboards import names, queries
 from otel_loopguard.telemetry import semconv
 
 from .harness.agent import AgentRun, run_agent
@@ -25,7 +25,7 @@ JOB = "example"
 
 
 class Scene(NamedTuple):
-    """The whole stack after two stuck agents and one that works."""
+    """The whole stack after two stuck agents and one that works; and two stuck ones under names of their own."""
 
     tempo: Tempo
     collector: Collector
@@ -63,7 +63,15 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         for program in (collector, alertmanager, prometheus):
             program.wait_ready()
         runs = [run_agent(collector, argument) for argument in ("--stubborn", "--working", "--stubborn")]
+        assert runs[0].trips, f"the stuck agent made no trip, so nothing would come: {runs[0].output}"
+        run_agent(collector, "--stubborn", service="shadow", OTEL_PYTHON_LOOPGUARD_ACTION="observe")
+        run_agent(collector, "--stubborn", service="unsampled", OTEL_TRACES_SAMPLER="always_off")
         yield Scene(tempo, collector, webhook, alertmanager, prometheus, runs)
+
+
+def fill(query: str, job: str) -> str:
+    """A dashboard's query with one service chosen, and everything else left at All."""
+    return query.replace("$job", job).replace("$mode", ".*").replace("$tool", ".*").replace("$__range", "10m")
 
 
 def test_agents_made_trips(scene: Scene) -> None:
@@ -91,12 +99,34 @@ def test_prometheus_shows_the_trips_the_agents_made(scene: Scene, metric: str) -
     )
 
 
+@pytest.mark.parametrize(
+    "metric",
+    [names.TOOL_TRIPS, names.TOOL_CALLS, names.TURN_TOOL_CALLS, names.CHECK_DURATION, names.TURNS_LIVE],
+)
+def test_every_metric_has_the_name_that_dashboards_know(scene: Scene, metric: str) -> None:
+    """Units and kinds become suffixes on the way: the names are compared with what arrives."""
+    assert wait_until(metric, lambda: scene.prometheus.query(f'{metric}{{job="{JOB}"}}'))
+
+
+def test_shadow_mode_shows_what_enforcing_would_have_refused(scene: Scene) -> None:
+    """An agent that is only observed reads its file to the end; the dashboard's row says what would have been."""
+    filled = fill(queries.WOULD_REFUSE_BY_MODE, "shadow")
+    samples = wait_until(queries.WOULD_REFUSE_BY_MODE, lambda: scene.prometheus.query(filled))
+
+    assert {sample["metric"][names.ACTION] for sample in samples} == {"observe"}
+    assert "block" in {sample["metric"][names.VERDICT] for sample in samples}
+
+
+def test_trips_are_counted_where_no_span_is_sampled(scene: Scene) -> None:
+    """The guard and its counters do not depend on tracing."""
+    trips = 'loopguard_trips_total{job="unsampled"}'
+    wait_until(trips, lambda: scene.prometheus.by("loopguard_mode", trips) == scene.runs[0].trips)
+
+
 @pytest.mark.parametrize("query", [queries.TRIPS_BY_MODE, queries.TOP_TOOLS], ids=["trips by mode", "top tools"])
 def test_dashboard_queries_find_the_loop(scene: Scene, query: str) -> None:
     """The two panels that an operator looks at first are not empty."""
-    filled = query.replace("$job", JOB).replace("$mode", ".*").replace("$tool", ".*").replace("$__range", "10m")
-
-    assert wait_until(query, lambda: [s for s in scene.prometheus.query(filled) if float(s["value"][1]) > 0])
+    assert wait_until(query, lambda: [s for s in scene.prometheus.query(fill(query, JOB)) if float(s["value"][1]) > 0])
 
 
 @pytest.mark.parametrize("metric", ["loopguard_trips_total", "loopguard_trip_events_total"])
@@ -111,13 +141,15 @@ def test_exemplars_lead_to_looping_traces(scene: Scene, metric: str) -> None:
 def test_file_has_every_trip_and_no_argument(scene: Scene) -> None:
     """The file exporter's lines hold the events, and neither the file's name nor its content."""
     made = sum(scene.trips.values())
-    wait_until(f"{made} tripped spans in the file", lambda: sum(map(tripped, scene.collector.file_spans())) == made)
+    wait_until(f"{made} tripped spans in the file", lambda: sum(map(tripped, scene.collector.file_spans(JOB))) == made)
     text = scene.collector.file_text()
 
     assert "config.yaml" not in text
     assert "retries: 3" not in text
     modes = Counter(
-        attributes_of(event)[semconv.MODE] for span in scene.collector.file_spans() for event in span.get("events", [])
+        attributes_of(event)[semconv.MODE]
+        for span in scene.collector.file_spans(JOB)
+        for event in span.get("events", [])
     )
     assert modes == scene.trips
 
@@ -142,7 +174,8 @@ def test_alert_is_delivered_and_resolved(scene: Scene) -> None:
     """The spike reaches the pager's webhook with its numbers and its runbook, and so does its end."""
 
     def posted(status: str) -> list[dict[str, Any]]:
-        return scene.webhook.alerts("/page", "LoopguardTripSpike", status)
+        alerts = scene.webhook.alerts("/page", "LoopguardTripSpike", status)
+        return [alert for alert in alerts if alert["labels"]["job"] == JOB]
 
     fired = wait_until("the alert at the webhook", lambda: posted("firing"))[0]
     wait_until("its end at the webhook", lambda: posted("resolved"), seconds=60)

@@ -100,7 +100,8 @@ def test_an_outage_of_everything_slows_no_call_and_loses_no_trip(
     load.application.close()
 
     assert load.turns > TURNS_A_SECOND * OUTAGE_SECONDS / 2
-    assert load.slowest < 0.5
+    # A call that waited for the exporter would take ten seconds.
+    assert load.slowest < 1
     # The SDK gives up on the batch it was sending after six attempts; the rest waits in its queue.
     assert len(in_file) > 0.9 * len(looping)
 

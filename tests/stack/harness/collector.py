@@ -18,7 +18,8 @@ CONFIG = ROOT / "collector-config.yaml"
 CONFIG_TEMPO = ROOT / "collector-config-tempo.yaml"
 
 # Shorter than in life, so that tests need not wait; what they are compared with is in the configuration.
-QUICK = {"LOOPGUARD_TRIPS_FLUSH_INTERVAL": "1s", "LOOPGUARD_DECISION_WAIT_AFTER_ROOT": "2s"}
+# The flush interval is twice Prometheus's: an exemplar is shown from one flush to the next.
+QUICK = {"LOOPGUARD_TRIPS_FLUSH_INTERVAL": "2s", "LOOPGUARD_DECISION_WAIT_AFTER_ROOT": "2s"}
 
 
 class Collector(Program):
@@ -56,12 +57,12 @@ class Collector(Program):
         """Everything in the file exporter's files."""
         return "".join(path.read_text() for path in sorted(self.state.glob("traces/*.jsonl")))
 
-    def file_spans(self) -> list[dict[str, Any]]:
-        """The spans in the file exporter's files, as OTLP JSON; half a line, as a kill leaves it, is left out."""
+    def file_spans(self, service: str | None = None) -> list[dict[str, Any]]:
+        """The spans of one or all services in the file exporter's files; half a line, left by a kill, is left out."""
         spans: list[dict[str, Any]] = []
         for line in self.file_text().splitlines():
             with suppress(json.JSONDecodeError):
-                spans.extend(spans_of(json.loads(line)))
+                spans.extend(spans_of(json.loads(line), service))
         return spans
 
     def _places(self) -> dict[str, str]:
@@ -75,9 +76,11 @@ class Collector(Program):
         }
 
 
-def spans_of(export: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def spans_of(export: dict[str, Any], service: str | None) -> Iterator[dict[str, Any]]:
     """The spans of one OTLP JSON export request."""
     for resource in export.get("resourceSpans", []):
+        if service and attributes_of(resource["resource"]).get("service.name") != service:
+            continue
         for scope in resource.get("scopeSpans", []):
             yield from scope.get("spans", [])
 
