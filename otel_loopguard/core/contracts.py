@@ -29,7 +29,8 @@ class Tool:
     """All that is known of one tool: its contract, its named kind, and each mode's rule and ceiling."""
 
     __slots__ = (
-        "ceilings", "contract", "dangerous", "declared", "hints", "kind", "name", "route", "rules", "takes_next",
+        "ceilings", "contract", "dangerous", "declared", "hints", "kind", "moves", "name", "route", "rules",
+        "takes_next",
     )  # fmt: skip
 
     def __init__(self, name: str, contract: ToolContract, words: Words, policy: Policy, hints: Hints | None) -> None:
@@ -39,6 +40,7 @@ class Tool:
         self.declared = contract.kind is not None
         self.kind = Kind(contract.kind) if contract.kind is not None else _hinted(hints, words.kind_of_name(name))
         self.takes_next = words.takes_the_next(name)
+        self.moves = words.moves(name)
         self.route = _route(name, contract)
         self.rules: dict[str, Rule] = {}
         self.ceilings: dict[str, Action] = {}

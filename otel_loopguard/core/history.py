@@ -105,7 +105,8 @@ class History:
         if known is None:
             record.since = (self.news, self.changes, self.writes, self.waits)
         else:
-            record.polled = record.polled or known.pending or self.waits != known.waits
+            if record.kind not in _NO_EVIDENCE and (known.pending or self.waits != known.waits):
+                record.polled = True
             record.since = (
                 self.news - known.news, self.changes - known.changes,
                 self.writes - known.writes, self.waits - known.waits,
@@ -157,7 +158,8 @@ class History:
 
     def changed_since(self, known: Known) -> bool:
         """Whether anything may have changed since the start of this call's last run, its own part apart."""
-        return self.changes != known.changes
+        since: int = known.changes
+        return self.changes != since
 
     def weight(self, known: Known, rule: Rule) -> float:
         """What one more *same* of this call would add to its evidence: nothing after a change."""
@@ -252,7 +254,7 @@ class History:
         masked = (now.changed if record.between else now.quiet).masked
         if last is None:
             return Sameness.DIFFERENT, masked
-        return compare(last, now, record.kind, changed=record.between), masked
+        return compare(last, now, record.kind, changed=record.between, moves=record.call.tool.moves), masked
 
     def _is_news(self, record: Record, outcome: Fingerprinted, *, unseen: bool) -> bool:
         if record.child_news:

@@ -51,6 +51,7 @@ class Words:
             for word in more.get(name, ()):
                 self._kinds[word] = Kind(name)
         self.dangerous = frozenset(lists["dangerous"])
+        self._moving = frozenset((*lists["cursor"], *lists["take"], "move"))
         self.take = frozenset((*lists["take"], *more.get("take", ())))
         self._final = frozenset((*lists["final"], *more.get("final", ())))
         self._handoff = (*lists["handoff"], *more.get("handoff", ()))
@@ -66,6 +67,10 @@ class Words:
     def takes_the_next(self, name: str) -> bool:
         """Whether the tool takes the next thing, so that every result is another one."""
         return any(word in self.take for part in name_parts(name)[:1] for word in part)
+
+    def moves(self, name: str) -> bool:
+        """Whether the tool moves a cursor: numbers that go on in one direction tell where it is."""
+        return any(word in self._moving for part in name_parts(name)[:1] for word in part)
 
     def _kind_of_part(self, words: list[str]) -> Kind | None:
         whole = " ".join(words)

@@ -57,7 +57,7 @@ def _hashed(face: Face, middle: bytes, fingerprinter: Fingerprinter) -> Fingerpr
     )
 
 
-def compare(last: Likeness, now: Likeness, kind: Kind, *, changed: bool) -> Sameness:
+def compare(last: Likeness, now: Likeness, kind: Kind, *, changed: bool, moves: bool = False) -> Sameness:
     """How ``now`` compares with ``last``, whose bytes differ; what is learnt of directions is kept in ``now``."""
     before, after = (last.changed, now.changed) if changed else (last.quiet, now.quiet)
     if before.masked is not None and before.masked == after.masked:
@@ -65,7 +65,7 @@ def compare(last: Likeness, now: Likeness, kind: Kind, *, changed: bool) -> Same
         return Sameness.SAME
     if before.shape != after.shape:
         return Sameness.DIFFERENT
-    may_progress = kind in _MAY_PROGRESS or (kind is Kind.SHELL and after.tells_rest)
+    may_progress = moves or kind in _MAY_PROGRESS or (kind is Kind.SHELL and after.tells_rest)
     if may_progress and _goes_on(last, now, before.numbers, after.numbers):
         return Sameness.PROGRESS
     return Sameness.ALIKE

@@ -7,13 +7,17 @@ most 8 KB are looked at, head and tail; what lies between is compared byte for b
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _LONGEST_PART = 4_096
 _MOST_NUMBERS = 64
 _DEEPEST_UNFOLDED = 32
+_LONGEST_PREFIX = 64
 _LONG_NUMBER = 10
 _MASK = "\0"
 _GLUE = "\x1f"
@@ -41,7 +45,12 @@ _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _LEFT = re.compile(r"[^\W_]").search
 _TELLS_REST = re.compile(r"\d\s?(?:of|/)\s?\d|\btotal|remain|\bleft\b|\d ?%").search
 _TIMING_WORDS = ("latency", "duration", "elapsed", "took")
-_REST_OF_TIMING = re.compile(r'[^"\s:=]*"?\s{0,2}[:=]\s{0,2}("[^"]*"|-?[0-9][0-9.eE+-]*)')
+_ID_WORDS = (
+    "nonce", "request_id", "requestid", "request-id", "request id", "req_id", "trace_id", "traceid", "trace-id",
+    "span_id", "spanid", "correlation_id", "correlationid", "correlation-id", "etag",
+)  # fmt: skip
+"""Keys whose values name the answer, never say anything in it, whatever they look like."""
+_REST_OF_KEY = re.compile(r'[^"\s:=]*"?\s{0,2}[:=]\s{0,2}("[^"]*"|-?[0-9][0-9.eE+-]*)')
 _KEY = re.compile(r'"[^"]*":|\bnull\b')
 
 
@@ -74,13 +83,16 @@ def faces(data: bytes, *, volatile_keys: tuple[str, ...], mask: bool) -> Faces:
     found = None if middle else _parsed(data)
     if found is None:
         text = head.decode("utf-8", "replace") + tail.decode("utf-8", "replace")
-        return Faces(*_faces(_without_timings(text) if mask else text, text, mask=mask, has_keys=False), middle)
-    if b'\\"' in data:
-        found = _unfolded(found, 0)
-    if volatile_keys:
-        found = _without(found, frozenset(volatile_keys))
-    text = orjson.dumps(found, option=orjson.OPT_SORT_KEYS).decode().replace('\\"', "'")
-    return Faces(*_faces(_without_timings(text) if mask else text, text, mask=mask, has_keys=True), middle)
+    else:
+        if b'\\"' in data:
+            found = _unfolded(found, 0)
+        if volatile_keys:
+            found = _without(found, frozenset(volatile_keys))
+        text = orjson.dumps(found, option=orjson.OPT_SORT_KEYS).decode().replace('\\"', "'")
+    if not mask:
+        return Faces(*_faces(text, text, mask=False, has_keys=found is not None), middle)
+    text = _without_keys(text, _ID_WORDS)
+    return Faces(*_faces(_without_keys(text, _TIMING_WORDS), text, mask=True, has_keys=found is not None), middle)
 
 
 def _cut(data: bytes) -> tuple[bytes, bytes, bytes]:
@@ -119,69 +131,113 @@ def _without(value: Any, keys: frozenset[str]) -> Any:
     return [_without(item, keys) for item in value] if isinstance(value, list) else value
 
 
-def _without_timings(text: str) -> str:
-    """The text with the values of latency, duration, elapsed and took keys masked."""
+def _without_keys(text: str, words: tuple[str, ...]) -> str:
+    """The text with the values of keys that hold one of the words masked."""
     lower = text.lower()
-    spans = []
-    for word in _TIMING_WORDS:
+    spans = set()
+    for word in words:
         at = lower.find(word)
         while at >= 0:
-            rest = _REST_OF_TIMING.match(text, at)
+            rest = _REST_OF_KEY.match(text, at)
             if rest is not None:
-                spans.append(rest.span(1))
+                spans.add(rest.span(1))
             at = lower.find(word, at + 1)
-    for start, end in sorted(set(spans), reverse=True):
+    for start, end in sorted(spans, reverse=True):
         text = text[:start] + f'"{_MASK}"' + text[end:]
     return text
 
 
 def _faces(quiet: str, changed: str, *, mask: bool, has_keys: bool) -> tuple[Face, Face]:
-    """The face without durations and the one with them; mostly they are one."""
-    first, durations = _face(quiet, mask=mask, durations=True, has_keys=has_keys)
-    if not durations and changed is quiet:
-        return first, first
-    return first, _face(changed, mask=mask, durations=False, has_keys=has_keys)[0]
+    """The face without durations and the one with them; mostly they are one, and made in one pass."""
+    if not mask:
+        bare = _plain_face(changed, whole_numbers=False)
+        return bare, bare
+    first, with_durations = _masked_faces(quiet, has_keys=has_keys)
+    return first, with_durations if quiet == changed else _masked_faces(changed, has_keys=has_keys)[1]
 
 
-def _face(text: str, *, mask: bool, durations: bool, has_keys: bool) -> tuple[Face, bool]:
-    """One face, and whether durations were seen on the way."""
-    glued = _WITHIN_ONE_THING.sub(lambda match: match.group().replace(" ", _GLUE), text) if mask else text
-    masked: list[str] = []
+class _Parts:
+    """A face in the making."""
+
+    __slots__ = ("numbers", "text")
+
+    def __init__(self) -> None:
+        self.text: list[str] = []
+        self.numbers: list[float] = []
+
+    def add(self, between: str, word: str, rest: str) -> None:
+        """A word that holds a digit, as it is shown; ``rest``: what of it may be a number."""
+        self.text += (between, word)
+        if rest:
+            self.numbers.extend(map(float, _NUMBER.findall(rest)))
+
+    def face(self, shape: str, source: str, *, has_keys: bool) -> Face:
+        """The face; where nothing but volatile parts is left, the id is the answer, and nothing is masked."""
+        masked = "".join(self.text)
+        if not _LEFT(_KEY.sub("", masked) if has_keys else masked):
+            return _plain_face(source, whole_numbers=True)._replace(masked="")
+        tells_rest = bool(self.numbers) and _TELLS_REST(masked) is not None
+        return Face(masked, shape, tuple(self.numbers[:_MOST_NUMBERS]), tells_rest)
+
+
+def _masked_faces(text: str, *, has_keys: bool) -> tuple[Face, Face]:
+    """Both faces of a text, in one pass over its words with a digit."""
+    glued = _WITHIN_ONE_THING.sub(_glued, text)
+    quiet, timed = _Parts(), _Parts()
     shape: list[str] = []
-    numbers: list[float] = []
-    last = seen_durations = 0
-    for found in _FROM_A_DIGIT.finditer(glued):
-        start, end = found.span()
-        if start and glued[start - 1].isalpha():
-            start = max(last, _LETTERS_BEFORE.search(glued, max(last, start - 64), start).start())  # type: ignore[union-attr]
-        word = glued[start:end]
-        if word.isdigit() and len(word) < _LONG_NUMBER:
-            numbers.append(float(word))
-        elif mask:
-            plain = _VOLATILE.sub("" if durations else _unless_duration, word)
-            if plain != word:
-                seen_durations = seen_durations or _holds_duration(word)
-                word = _MASK + plain
-            numbers.extend(map(float, _NUMBER.findall(plain)))
-        else:
-            numbers.extend(map(float, _NUMBER.findall(word)))
-        between = glued[last:start]
-        masked += (between, word)
+    last, durations = 0, False
+    for start, end in _words_with_digits(glued):
+        word, between = glued[start:end], glued[last:start]
         shape.append(between)
         last = end
-    masked.append(glued[last:])
+        found = None if word.isdigit() and len(word) < _LONG_NUMBER else _VOLATILE.search(word)
+        if found is None:
+            quiet.add(between, word, word)
+            timed.add(between, word, word)
+            continue
+        rest = _VOLATILE.sub("", word) if found.span() != (0, len(word)) else ""
+        quiet.add(between, _MASK + rest, rest)
+        kept = _VOLATILE.sub(_unless_duration, word)
+        durations = durations or kept != rest
+        timed.add(between, kept if kept != rest else _MASK + rest, kept)
+    for parts in (quiet, timed):
+        parts.text.append(glued[last:])
     shape.append(glued[last:])
-    result = "".join(masked)
-    if mask and not _LEFT(_KEY.sub("", result) if has_keys else result):
-        bare, _ = _face(text, mask=False, durations=durations, has_keys=has_keys)
-        return bare._replace(masked=""), bool(seen_durations)
-    tells_rest = bool(numbers) and _TELLS_REST(result) is not None
-    return Face(result, "\0".join(shape), tuple(numbers[:_MOST_NUMBERS]), tells_rest), bool(seen_durations)
+    outline = "\0".join(shape)
+    first = quiet.face(outline, text, has_keys=has_keys)
+    return first, timed.face(outline, text, has_keys=has_keys) if durations else first
+
+
+def _plain_face(text: str, *, whole_numbers: bool) -> Face:
+    """A face with nothing masked. ``whole_numbers``: digits within an id count nothing."""
+    shape: list[str] = []
+    numbers: list[float] = []
+    last = 0
+    for start, end in _words_with_digits(text):
+        word = text[start:end]
+        if not whole_numbers or _NUMBER.fullmatch(word):
+            numbers.extend(map(float, _NUMBER.findall(word)))
+        shape.append(text[last:start])
+        last = end
+    shape.append(text[last:])
+    return Face(text, "\0".join(shape), tuple(numbers[:_MOST_NUMBERS]))
+
+
+def _words_with_digits(text: str) -> Iterator[tuple[int, int]]:
+    """Where the words are that hold a digit, from their first letter on."""
+    last = 0
+    for found in _FROM_A_DIGIT.finditer(text):
+        start, end = found.span()
+        if start > last and text[start - 1].isalpha():
+            before = _LETTERS_BEFORE.search(text, max(last, start - _LONGEST_PREFIX), start)
+            start = before.start() if before is not None else start
+        yield start, end
+        last = end
+
+
+def _glued(match: re.Match[str]) -> str:
+    return match.group().replace(" ", _GLUE)
 
 
 def _unless_duration(match: re.Match[str]) -> str:
     return "" if match.lastgroup is None else match.group()
-
-
-def _holds_duration(word: str) -> bool:
-    return any(match.lastgroup is not None for match in _VOLATILE.finditer(word))
