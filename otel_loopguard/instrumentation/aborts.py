@@ -49,3 +49,11 @@ def carried(error: BaseException) -> ToolLoopError | None:
             if found is not None:
                 return found
     return None
+
+
+def grouped(error: BaseException | None) -> ToolLoopError | None:
+    """The ``ToolLoopError`` that is all an exception group holds: task groups around a run wrap it in one."""
+    parts = getattr(error, "exceptions", ())
+    if isinstance(parts, tuple) and len(parts) == 1:
+        return parts[0] if isinstance(parts[0], ToolLoopError) else grouped(parts[0])
+    return None

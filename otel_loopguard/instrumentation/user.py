@@ -8,9 +8,12 @@ from otel_loopguard.turns.conversations import Word
 from otel_loopguard.turns.runs import RunInfo
 from otel_loopguard.turns.scope import bind, current
 
+from .aborts import grouped
 from .runtime import current as current_runtime
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from typing_extensions import Self
 
     from otel_loopguard.turns.runs import OpenRun
@@ -57,18 +60,25 @@ class turn:  # noqa: N801 - reads as a word: ``with loopguard.turn():``
         self._before = bind(current() if self._run is None else self._run.scope)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         bind(self._before)
         if self._run is not None:
             runtime = current_runtime.get()
             with runtime.shield("run.close"):
                 self.undelivered = runtime.runs.close(self._run)
+        loop_error = grouped(error)
+        if loop_error is not None:
+            raise loop_error from None
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
 
-    async def __aexit__(self, *_: object) -> None:
-        self.__exit__()
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.__exit__(kind, error, traceback)
 
     def __repr__(self) -> str:
         return f"turn(id={self.id!r}, calls={self.calls})"

@@ -1,0 +1,168 @@
+"""The MCP client: every ``call_tool`` of a session, and what its server says of its tools when they are listed.
+
+A session is a connection and no turn: a call belongs to the turn of the framework, or of ``loopguard.turn``, around
+it. Where a framework calls through a session, its own patch has counted the call already.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from otel_loopguard.core.model import Hints, Outcome, ToolCall
+from otel_loopguard.instrumentation.points import CallPoint, Dialect, Reading, ToolPoint
+from otel_loopguard.instrumentation.runtime import current as current_runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_LISTING = "_otel_loopguard_listing"
+"""Where a session keeps what its server listed: it lives and dies with the session."""
+_LONGEST_ECHO = 65_536
+
+
+# --- what the server says of its tools ---------------------------------------------------------------------------
+
+
+class _Listed(NamedTuple):
+    hints: Hints | None
+    structured: bool
+    """The tool declares what its structured results look like."""
+
+
+class _Listing(NamedTuple):
+    tools: Mapping[str, _Listed]
+    complete: bool
+    """All pages were seen: then, and only then, a tool that is not among them does not exist."""
+
+
+_NOTHING_LISTED = _Listing({}, complete=False)
+_UNLISTED = _Listed(None, structured=False)
+
+
+async def _list_tools(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
+    result = await wrapped(*args, **kwargs)
+    runtime = current_runtime.instrumented
+    if runtime is not None:
+        with runtime.shield("adapter.tools"):
+            _remember(getattr(instance, "session", instance), _cursor(args, kwargs), result)
+    return result
+
+
+def _cursor(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    given = args[0] if args else kwargs.get("cursor")
+    return given if given is not None else getattr(kwargs.get("params"), "cursor", None)
+
+
+def _remember(session: Any, cursor: Any, result: Any) -> None:
+    """The first page begins anew; a further one is added to what was there."""
+    tools = {tool.name: _Listed(_hints(tool), _either(tool, "output_schema", "outputSchema")) for tool in result.tools}
+    last = not _either(result, "next_cursor", "nextCursor")
+    if cursor is not None:
+        before = getattr(session, _LISTING, _NOTHING_LISTED)
+        tools, last = {**before.tools, **tools}, last and before is not _NOTHING_LISTED
+    setattr(session, _LISTING, _Listing(tools, last))
+
+
+def _hints(tool: Any) -> Hints | None:
+    """Only what the server says itself: the protocol's defaults would make every tool a destructive one."""
+    said = tool.annotations
+    if said is None:
+        return None
+    hints = Hints(
+        _either(said, "read_only_hint", "readOnlyHint"),
+        _either(said, "destructive_hint", "destructiveHint"),
+        _either(said, "idempotent_hint", "idempotentHint"),
+    )
+    return None if hints == Hints() else hints
+
+
+def _either(model: Any, name: str, older: str) -> Any:
+    """An attribute, which versions before 2 call by its name on the wire."""
+    return getattr(model, name, None) if hasattr(model, name) else getattr(model, older, None)
+
+
+# --- a call ------------------------------------------------------------------------------------------------------
+
+
+def _read(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Reading | None:
+    if kwargs.get("input_responses") is not None or kwargs.get("request_state") is not None:
+        return None  # the same call once more, with the answers that its server asked for
+    name = args[0] if args else kwargs["name"]
+    listing = getattr(getattr(instance, "session", instance), _LISTING, _NOTHING_LISTED)
+    listed = listing.tools.get(name, _UNLISTED)
+    known = listing.tools if listing.complete else None
+    arguments = args[1] if len(args) > 1 else kwargs.get("arguments")
+    return Reading(ToolCall(name, arguments, known_tools=known, hints=listed.hints), note=listed)
+
+
+def _outcome(reading: Reading, result: Any) -> Outcome:  # noqa: ARG001 - the signature of the table
+    if not hasattr(result, "content"):
+        return Outcome(cancelled=True)  # no result yet: the server asks for something first
+    if _either(result, "is_error", "isError"):
+        return Outcome(result="\n".join(_texts(result.content)), is_error=True)
+    # Servers report errors as success, too: an unset flag has the text itself asked.
+    return Outcome(result=_content(result))
+
+
+def _texts(blocks: Any) -> list[str]:
+    return [block.text for block in blocks if block.type == "text"]
+
+
+def _content(result: Any) -> Any:
+    """What the model may read: the text; as on the wire where there is more. Ids of the protocol are left out."""
+    texts, structured = _texts(result.content), _either(result, "structured_content", "structuredContent")
+    only_text = len(texts) == len(result.content)
+    text = "\n".join(texts)
+    if only_text and (structured is None or structured == {"result": text}):
+        return text
+    if only_text and _echoes(text, structured):
+        return {"structuredContent": structured}
+    blocks = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content]
+    return {"content": blocks, "structuredContent": structured}
+
+
+def _echoes(text: str, structured: Any) -> bool:
+    """Whether the text is the structured content once more, as the protocol wants it for older clients."""
+    if len(text) > _LONGEST_ECHO:
+        return False
+    try:
+        return bool(json.loads(text) == structured)
+    except ValueError:
+        return False
+
+
+def _answer(reading: Reading, content: Any, error: bool) -> Any:  # noqa: FBT001 - the signature of the table
+    """A refusal, or an earlier result again, as the session would have returned it."""
+    from mcp.types import CallToolResult  # noqa: PLC0415 - imported by the program already
+
+    structured = None
+    if isinstance(content, dict):
+        structured, content = content.get("structuredContent"), content.get("content")
+    elif reading.note.structured and not error:
+        structured = {"result": content}
+    if not isinstance(content, list):
+        text = content if isinstance(content, str) else json.dumps(structured)
+        content = [{"type": "text", "text": text}]
+    rest = {} if structured is None else {"structuredContent": structured}
+    return CallToolResult.model_validate({"content": content, "isError": error, **rest})
+
+
+def _annotate(reading: Reading, result: Any, text: str) -> Any:  # noqa: ARG001 - the signature of the table
+    """One more block of text: what is there stays as it is, and structured content is not for sentences."""
+    if not hasattr(result, "content"):
+        return None
+    from mcp.types import TextContent  # noqa: PLC0415 - imported by the program already
+
+    return result.model_copy(update={"content": [*result.content, TextContent(type="text", text=text)]})
+
+
+TOOL = Dialect(read=_read, answer=_answer, outcome=_outcome, annotate=_annotate)
+
+TARGETS = (
+    ToolPoint("mcp.client.session", "ClientSession.call_tool", TOOL, flavour="async"),
+    CallPoint("mcp.client.session", "ClientSession.list_tools", _list_tools),
+    # Since 2.0. Its call is one, however often the server asks for more input and the session is called again.
+    ToolPoint("mcp.client.client", "Client.call_tool", TOOL, flavour="async"),
+    CallPoint("mcp.client.client", "Client.list_tools", _list_tools),
+)

@@ -1,0 +1,340 @@
+"""The MCP client, over each transport, with real servers."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mcp")
+
+from opentelemetry import trace
+
+import otel_loopguard as loopguard
+from otel_loopguard import Policy, ToolContract, ToolLoopError
+from otel_loopguard.telemetry import semconv
+from otel_loopguard.testing import SCENARIOS, Ask, Recording, Scenario, assert_no_trip, assert_trips, guarded
+
+from .scripted_mcp import (
+    DRIVERS,
+    Client,
+    Image,
+    agent,
+    annotations,
+    failed,
+    over_http,
+    over_memory,
+    over_stdio,
+    server_of,
+    structured,
+    text_of,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_scenario(driver: str, scenario: Scenario) -> None:
+    """A loop by hand over a session behaves as the table of scenarios says, whatever the transport."""
+    scenario.run(DRIVERS[driver])
+
+
+async def results(server: Any, tool: str, times: int, **arguments: Any) -> list[Any]:
+    """A stuck agent's results."""
+    async with over_memory(server) as session:
+        await session.list_tools()
+        with loopguard.turn():
+            return [await session.call_tool(tool, arguments) for _ in range(times)]
+
+
+def kinds(recording: Recording) -> set[Any]:
+    return {(span.attributes or {})[semconv.TOOL_KIND] for span in recording.spans}
+
+
+async def test_a_server_that_is_a_program() -> None:
+    """Over stdio the refused call never reaches the server."""
+    with guarded() as recording:
+        async with over_stdio() as session:
+            read = await agent(session, [[Ask("count", {})]] * 5 + [[Ask("often", {})]])
+        assert read.refused == [2, 3, 4]
+        assert read.read[-1] == "count ran 2 times"
+        assert recording.outcomes == ["executed", "nudged", "blocked", "blocked", "blocked", "executed"]
+
+
+async def test_arguments_by_position_and_by_keyword_are_the_same_call() -> None:
+    """A client may write the same call in several ways."""
+
+    def look(path: str) -> str:
+        return "text"
+
+    with guarded() as recording:
+        async with over_memory(server_of({"look": look})) as session:
+            with loopguard.turn():
+                await session.call_tool("look", {"path": "a"})
+                await session.call_tool("look", arguments={"path": "a"})
+                assert failed(await session.call_tool(name="look", arguments={"path": "a"}))
+        assert recording.outcomes == ["executed", "nudged", "blocked"]
+
+
+async def test_without_a_turn_calls_are_only_watched() -> None:
+    """A session is a connection: a program that calls in a loop is never refused."""
+
+    def ping() -> str:
+        return "pong"
+
+    with guarded() as recording:
+        async with over_memory(server_of({"ping": ping})) as session:
+            assert {text_of(await session.call_tool("ping")) for _ in range(6)} == {"pong"}
+        assert set(recording.outcomes) == {"executed"}
+        assert_trips(recording, "generic_repeat", action="observe")
+
+
+async def test_what_a_server_says_of_its_tools_is_heard() -> None:
+    """A tool that its server calls read-only is a reading tool, whatever its name; one that says nothing is not."""
+
+    def frobnicate(x: int) -> str:
+        return "ok"
+
+    def quux(x: int) -> str:
+        return "ok"
+
+    def grep(x: int) -> str:
+        return "ok"
+
+    server = server_of(
+        {"frobnicate": frobnicate, "quux": quux, "grep": grep},
+        frobnicate=annotations(readOnlyHint=True),
+        quux=annotations(title="Quux"),
+        grep=annotations(destructiveHint=True),
+    )
+    with guarded() as recording:
+        async with over_memory(server) as session:
+            await session.list_tools()
+            for name in ("frobnicate", "quux", "grep"):
+                await session.call_tool(name, {"x": 1})
+        seen = {(span.attributes or {})[semconv.TOOL_NAME]: span.attributes for span in recording.spans}
+        assert {name: (said or {})[semconv.TOOL_KIND] for name, said in seen.items()} == {
+            "frobnicate": "read",
+            "quux": "unknown",
+            "grep": "write",
+        }
+
+
+async def test_an_effect_that_must_not_be_repeated() -> None:
+    """What its server calls destructive and not idempotent is nudged the second time, though each result is new."""
+    orders = []
+
+    def place_order(item: str) -> str:
+        orders.append(item)
+        return f"order number {len(orders) * 7919} placed"
+
+    hints = annotations(destructiveHint=True, idempotentHint=False)
+    with guarded() as recording:
+        await results(server_of({"place_order": place_order}, place_order=hints), "place_order", 6, item="a")
+        assert_trips(recording, "repeated_effect", action="nudge")
+        assert_trips(recording, "repeated_effect", action="block")
+        assert len(orders) < 6
+
+
+async def test_tools_that_were_not_listed_are_not_unknown() -> None:
+    """Only a complete listing can say that a tool does not exist."""
+    with guarded() as recording:
+        async with over_memory(server_of({})) as session:
+            with loopguard.turn():
+                await session.call_tool("nope", {})
+        assert semconv.TOOL_REGISTERED not in (recording.spans[0].attributes or {})
+        assert recording.outcomes == ["failed"]
+
+
+async def test_errors_inside_the_text() -> None:
+    """A server that reports its errors as successes does not make them news."""
+
+    def look(path: str) -> str:
+        return f"Error: no such file: {path}"
+
+    def fetch(path: str) -> str:
+        return '{"isError": true, "content": "gone"}'
+
+    with guarded() as recording:
+        server = server_of({"look": look, "fetch": fetch})
+        await results(server, "look", 2, path="a")
+        await results(server, "fetch", 2, path="a")
+        assert recording.outcomes == ["failed", "nudged", "failed", "nudged"]
+
+
+async def test_an_exception_of_a_tool_is_an_error() -> None:
+    """It is the server's answer, flagged as an error; its text is nowhere in what is told."""
+
+    def look(path: str) -> str:
+        raise ValueError(f"secret {path}")
+
+    with guarded() as recording:
+        assert all(failed(result) for result in await results(server_of({"look": look}), "look", 3, path="hidden"))
+        assert recording.outcomes[0] == "failed"
+        assert not any("secret" in span.to_json() or "hidden" in span.to_json() for span in recording.spans)
+
+
+async def test_a_structured_result_stays_as_it_is() -> None:
+    """The sentence for the model is one more block of text; the structured content is the server's own."""
+
+    def look(path: str) -> dict[str, int]:
+        return {"rows": 2}
+
+    with guarded():
+        first, second, third = await results(server_of({"look": look}), "look", 3, path="a")
+        assert second.content[:-1] == first.content
+        assert second.content[-1].type == "text"
+        assert structured(second) == structured(first)
+        assert failed(third)
+        assert structured(third) is None
+
+
+async def test_new_structured_content_is_news() -> None:
+    """Results whose text is the same and whose structured content moves are no loop."""
+    count = []
+
+    def look(path: str) -> list[str]:
+        count.append(path)
+        return ["same", "abcdefgh"[len(count)]]
+
+    with guarded() as recording:
+        assert not any(failed(result) for result in await results(server_of({"look": look}), "look", 6, path="a"))
+        assert_no_trip(recording)
+
+
+async def test_an_image_is_compared_and_left_alone() -> None:
+    """The same image again is nothing new; a nudge stands beside it."""
+
+    def screenshot() -> Any:
+        return Image(data=b"\x89PNG same", format="png")
+
+    with guarded() as recording:
+        first, second, third = await results(server_of({"screenshot": screenshot}), "screenshot", 3)
+        assert [block.type for block in second.content] == ["image", "text"]
+        assert second.content[0] == first.content[0]
+        assert recording.outcomes == ["executed", "nudged", "blocked"]
+        assert failed(third)
+
+
+@pytest.mark.parametrize("value", ["plain text", {"rows": 2}], ids=["text", "structured"])
+async def test_an_earlier_result_again(value: Any) -> None:
+    """Where its contract allows it, the client gets what it got before, in the same form and with a note."""
+    ran = []
+
+    def text(path: str) -> str:
+        ran.append(path)
+        return str(value)
+
+    def rows(path: str) -> dict[str, int]:
+        ran.append(path)
+        return dict(value)
+
+    look = text if isinstance(value, str) else rows
+    look.__name__ = "look"
+    policy = Policy(tools={"look": ToolContract(kind="read", reuse=True)})
+    with guarded(policy) as recording:
+        first, _, third = await results(server_of({"look": look}), "look", 3, path="a")
+        assert recording.outcomes[2] == "reused"
+        assert len(ran) == 2
+        assert not failed(third)
+        assert structured(third) == structured(first)
+        assert text_of(third).split() != text_of(first).split()
+        assert value if isinstance(value, str) else '"rows"' in text_of(third)
+
+
+async def test_an_abort_is_seen_outside_of_the_session() -> None:
+    """``except ToolLoopError`` around the turn sees it, though the session's tasks wrap it in a group."""
+
+    def look(path: str) -> str:
+        return "text"
+
+    with guarded(Policy(abort_after=1)) as recording:
+        with pytest.raises(ToolLoopError), loopguard.turn():
+            async with over_memory(server_of({"look": look})) as session:
+                for _ in range(9):
+                    await session.call_tool("look", {"path": "a"})
+        assert recording.outcomes == ["executed", "nudged", "blocked", "aborted"]
+
+
+async def test_a_call_from_within_a_tool_is_a_layer_of_it() -> None:
+    """A guarded function that calls a server is one call, not two."""
+
+    def look(path: str) -> str:
+        return "text"
+
+    with guarded() as recording:
+        async with over_memory(server_of({"look": look})) as session:
+
+            @loopguard.tool
+            async def peek(path: str) -> str:
+                return text_of(await session.call_tool("look", {"path": path}))
+
+            with loopguard.turn():
+                await peek("a")
+        assert [(span.attributes or {})[semconv.TOOL_NAME] for span in recording.spans] == ["peek"]
+        assert recording.counted(semconv.METRIC_TOOL_CALLS) == 1
+
+
+async def test_a_cancelled_call_leaves_nothing() -> None:
+    """A call that is given up ends its span, and the turn goes on."""
+
+    async def wait_long(path: str) -> str:
+        await asyncio.sleep(30)
+        return path
+
+    with guarded() as recording:
+        async with over_memory(server_of({"wait_long": wait_long})) as session:
+            with loopguard.turn(), pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(session.call_tool("wait_long", {"path": "a"}), 0.2)
+        assert recording.outcomes == ["cancelled"]
+
+
+@pytest.mark.skipif(Client is None, reason="version 2")
+async def test_a_call_whose_server_asks_back_is_one_call() -> None:
+    """The client answers and sends the call again, by itself: one span, with the final result."""
+    from mcp.server.mcpserver import Context
+    from mcp.types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
+
+    form = ElicitRequestFormParams(message="Sure?", requested_schema={"type": "object", "properties": {}})
+
+    async def deploy(path: str, ctx: Any) -> Any:
+        if ctx.input_responses is None:
+            return InputRequiredResult(input_requests={"sure": ElicitRequest(params=form)})
+        return f"deployed {path}"
+
+    deploy.__annotations__ = {"path": str, "ctx": Context, "return": str | InputRequiredResult}
+
+    async def answer(context: Any, params: Any) -> Any:
+        return ElicitResult(action="accept", content={})
+
+    with guarded() as recording:
+        async with Client(server_of({"deploy": deploy}), elicitation_callback=answer) as client:
+            with loopguard.turn():
+                read = [text_of(await client.call_tool("deploy", {"path": "a"})) for _ in range(3)]
+        assert read[0] == "deployed a"
+        assert recording.outcomes == ["executed", "nudged", "blocked"]
+
+
+@pytest.mark.skipif(Client is None, reason="version 2 makes spans of its own")
+async def test_spans_of_the_sdk_are_not_counted() -> None:
+    """Its client's and its server's span are the same call: one ``execute_tool`` span of ours, one call counted."""
+
+    def look(path: str) -> str:
+        return "text"
+
+    with guarded() as recording:
+        tracer = recording.tracer_provider.get_tracer("app")
+        before = trace._TRACER_PROVIDER
+        trace._TRACER_PROVIDER = recording.tracer_provider
+        try:
+            with tracer.start_as_current_span("request"):
+                async with over_http(server_of({"look": look})) as session:
+                    await agent(session, [[Ask("look", {"path": "a"})]] * 5)
+        finally:
+            trace._TRACER_PROVIDER = before
+        assert recording.counted(semconv.METRIC_TOOL_CALLS) == 5
+        assert len(recording.spans) == 5
+        others = {span.name for span in recording._spans.get_finished_spans()}
+        assert {"MCP send tools/call look", "tools/call look"} <= others, "the SDK made no spans: this shows nothing"
