@@ -250,11 +250,15 @@ async def test_an_abort_is_seen_outside_of_the_session() -> None:
     def look(path: str) -> str:
         return "text"
 
-    with guarded(Policy(abort_after=1)) as recording:
-        with pytest.raises(ToolLoopError), loopguard.turn():
+    async def run() -> None:
+        with loopguard.turn():
             async with over_memory(server_of({"look": look})) as session:
                 for _ in range(9):
                     await session.call_tool("look", {"path": "a"})
+
+    with guarded(Policy(abort_after=1)) as recording:
+        with pytest.raises(ToolLoopError):
+            await run()
         assert recording.outcomes == ["executed", "nudged", "blocked", "aborted"]
 
 
