@@ -31,6 +31,7 @@ from otel_loopguard.core.turn import Turn as Turn  # noqa: PLC0414 - said to be 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from otel_loopguard.core.reload import Watch
     from otel_loopguard.core.store import TurnStore
 
 _logger = logging.getLogger("otel_loopguard")
@@ -59,6 +60,8 @@ class Guard:
         self._numbers = itertools.count(1)
         self._prefix = uuid.uuid4().hex[:12]
         self._said: set[str] = set()
+        self.watch: Watch | None = None
+        """Where the policy is that of a file: whether that was changed."""
 
     def __repr__(self) -> str:
         return f"Guard(action={self.policy.action}, live={self.live})"
@@ -82,7 +85,10 @@ class Guard:
         """The live turn of that id, or a new one. ``enforced=False``: nothing but observing."""
         if turn_id is None:
             turn_id = f"{self._prefix}-{next(self._numbers)}"
-        return self._store.get_or_create(turn_id, lambda: Turn(self, turn_id, source, enforced=enforced), self.clock())
+        now = self.clock()
+        if self.watch is not None:
+            self.watch.look(now)
+        return self._store.get_or_create(turn_id, lambda: Turn(self, turn_id, source, enforced=enforced), now)
 
     def forget(self, turn: Turn) -> None:
         """The turn is over."""

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core.guard import Guard
 from otel_loopguard.core.model import Action, Mode, hash_text
-from otel_loopguard.core.policy import Policy, ToolContract
+from otel_loopguard.core.policy_sources import PREFIX, load_policy
+from otel_loopguard.core.reload import Watch
 from otel_loopguard.core.store import MemoryStore
 from otel_loopguard.core.turn import USER_STOP
-from otel_loopguard.errors import LoopGuardError, PolicyError
 from otel_loopguard.telemetry.agent_spans import AgentSpans
 from otel_loopguard.telemetry.providers import Providers
 from otel_loopguard.telemetry.reporter import Reporter
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from opentelemetry._logs import LoggerProvider
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
+
+    from otel_loopguard.core.policy import Policy, ToolContract
 
 logger = logging.getLogger("otel_loopguard")
 
@@ -56,6 +58,8 @@ class Runtime:
         self.settings = settings if settings is not None else Settings.from_environment(os.environ)
         self.guard = guard
         self.declare(current.declared)
+        if self._store is not None and policy is None and os.environ.get(PREFIX + "CONFIG"):
+            guard.watch = Watch(os.environ[PREFIX + "CONFIG"], lambda: load_policy(os.environ), self._use)
         self.asks = inspect.iscoroutinefunction(self.guard.policy.on_trip)
         """Whether a verdict has to be awaited, which ``on_start`` of a span processor cannot do."""
         self.shield = Shield(self._count_error)
@@ -95,6 +99,10 @@ class Runtime:
                 for name, said in contracts.items()
             }
             self.guard.use(replace(policy, tools={**policy.tools, **added}))
+
+    def _use(self, policy: Policy) -> None:
+        self.guard.use(policy)
+        self.declare(current.declared)
 
     def _count_error(self, site: str) -> None:
         self.providers.current().meters.error(site)
@@ -156,23 +164,13 @@ def combinations(policy: Policy) -> Iterator[tuple[str, str, str]]:
 
 def policy_from_environment() -> Policy:
     """The policy that the environment describes; the default one, and an error that says why, if it is wrong."""
-    try:
-        return _load_policy()
-    except LoopGuardError as error:
-        logger.error("%s\nGoing on with the default policy.", error)  # noqa: TRY400 - the remedy is in the message
-        return Policy()
-
-
-def _load_policy() -> Policy:
-    load = getattr(Policy, "from_environment", None)
-    if load is not None:
-        policy: Policy = load(os.environ)
-        return policy
-    action = os.environ.get("OTEL_PYTHON_LOOPGUARD_ACTION", "block")
-    try:
-        return Policy(action=Action[action.upper()])
-    except KeyError:
-        raise PolicyError([f"action must be one of {', '.join(map(str, Action))}: {action}"]) from None
+    loaded = load_policy(os.environ)
+    for note in loaded.notes:
+        logger.warning("%s", note)
+    if loaded.problems:
+        mistakes = "\n".join(f"  - {problem}" for problem in loaded.problems)
+        logger.error("The policy has mistakes.\n%s\nGoing on with the default policy.", mistakes)
+    return loaded.policy
 
 
 class _Current:

@@ -41,4 +41,4 @@ def alternating(latest: Iterable[int]) -> int:
     return length
 
 
-DETECTOR = Detector(Mode.PING_PONG, before, after, untried=True)
+DETECTOR = Detector(Mode.PING_PONG, before, after, untried=True, judges_news=True)

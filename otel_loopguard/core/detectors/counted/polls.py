@@ -28,4 +28,4 @@ def after(history: History, record: Record, rule: Rule) -> Trip | None:
     return trip(record, Mode.POLL_NO_PROGRESS, count, rule.nudge, Action.NUDGE) if count >= rule.nudge else None
 
 
-DETECTOR = Detector(Mode.POLL_NO_PROGRESS, before, after, untried=True)
+DETECTOR = Detector(Mode.POLL_NO_PROGRESS, before, after, untried=True, judges_news=True)

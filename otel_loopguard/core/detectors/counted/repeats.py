@@ -38,4 +38,4 @@ def _not_judged(history: History, record: Record) -> bool:
     return record.kind in EXEMPT or (record.kind in POLLING and history.polls_apart)
 
 
-DETECTOR = Detector(Mode.GENERIC_REPEAT, before, after, untried=True)
+DETECTOR = Detector(Mode.GENERIC_REPEAT, before, after, untried=True, judges_news=True)

@@ -33,4 +33,4 @@ def after(history: History, record: Record, rule: Rule) -> Trip | None:
     return trip(record, Mode.GLOBAL_CIRCUIT_BREAKER, count, limit, Action.NUDGE, reason="budget") if due else None
 
 
-DETECTOR = Detector(Mode.GLOBAL_CIRCUIT_BREAKER, before, after, untried=True)
+DETECTOR = Detector(Mode.GLOBAL_CIRCUIT_BREAKER, before, after, untried=True, judges_news=True)

@@ -1,0 +1,156 @@
+"""Every setting that a policy file may hold: what it accepts, said in words, and how its value is understood."""
+
+from __future__ import annotations
+
+import string
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from otel_loopguard.core.model import Action, Kind, Mode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+class Setting(NamedTuple):
+    """What a value must be, and the function that gives it back understood, or None if it is not that."""
+
+    what: str
+    accept: Callable[[Any], Any]
+    words: tuple[str, ...] = ()
+    """Where it is one of a few words: these."""
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _number(value: Any) -> float | None:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return float(value) if is_number and 0 <= value < float("inf") else None
+
+
+def _share(value: Any) -> float | None:
+    number = _number(value)
+    return number if number is not None and number <= 1 else None
+
+
+def _flag(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _texts(value: Any) -> tuple[str, ...] | None:
+    good = isinstance(value, list) and all(isinstance(item, str) and item for item in value)
+    return tuple(value) if good else None
+
+
+def _modes(value: Any) -> tuple[str, ...] | None:
+    texts = _texts(value)
+    return texts if texts is not None and set(texts) <= set(MODES) else None
+
+
+def _route(value: Any) -> dict[str, Any] | None:
+    if not isinstance(value, dict) or not set(value) <= {"tool", "args"} or "tool" not in value:
+        return None
+    route = {key: (item,) if isinstance(item, str) else _texts(item) for key, item in value.items()}
+    return None if None in route.values() else route
+
+
+def _choice(*words: str) -> Setting:
+    return Setting(f"one of {', '.join(words)}", lambda value: value if value in words else None, words)
+
+
+def _sentence(value: Any) -> str | None:
+    if not isinstance(value, str):
+        return None
+    try:
+        names = {name for _, name, _, _ in string.Formatter().parse(value) if name is not None}
+    except ValueError:  # a brace without its other half
+        return None
+    return value if names <= set(PLACEHOLDERS) else None
+
+
+MODES = tuple(str(mode) for mode in Mode)
+ACTIONS = tuple(str(action) for action in Action)
+KINDS = tuple(str(kind) for kind in Kind)
+PLACEHOLDERS = ("tool", "count", "limit", "period", "before", "laps")
+
+COUNT = Setting("a whole number, 0 or more", _count)
+SECONDS = Setting("a number of seconds, 0 or more", _number)
+SHARE = Setting("a number from 0 to 1", _share)
+FLAG = Setting("true or false", _flag)
+TEXT = Setting("a text that is not empty", _text)
+TEXTS = Setting("a list of texts", _texts)
+ACTION = Setting(
+    f"one of {', '.join(ACTIONS)}", lambda value: Action[value.upper()] if value in ACTIONS else None, ACTIONS
+)
+SENTENCE = Setting(f"a text; {{...}} may hold {', '.join(PLACEHOLDERS)}, and braces of its own are doubled", _sentence)
+
+POLICY: Mapping[str, Setting] = {
+    "action": ACTION,
+    "abort_after": COUNT,
+    "max_calls": COUNT,
+    "counting": _choice("results", "calls"),
+    "order": Setting(f"a list of modes ({', '.join(MODES)})", _modes, MODES),
+    "window": SECONDS,
+    "window_calls": COUNT,
+    "records": _choice("ran", "all"),
+    "refusal": _choice("json", "mode", "text"),
+    "mark": TEXT,
+    "dangerous": TEXTS,
+}
+RULE: Mapping[str, Setting] = {
+    "nudge": COUNT,
+    "block": COUNT,
+    "abort": COUNT,
+    "action": ACTION,
+    "once": FLAG,
+    "reading": COUNT,
+    "transient": COUNT,
+    "changed": COUNT,
+    "any_result": COUNT,
+    "same_result": COUNT,
+    "hinted": COUNT,
+    "similarity": SHARE,
+    "longest": Setting("a whole number from 2 to 32", lambda value: value if _count(value) in range(2, 33) else None),
+    "apart": SECONDS,
+    "patience": SECONDS,
+    "share": SHARE,
+    "barren_nudge": COUNT,
+    "barren_block": COUNT,
+}
+OF_MODES: Mapping[str, tuple[str, ...]] = {
+    "abort": ("generic_repeat",),
+    "reading": ("generic_repeat",),
+    "changed": ("generic_repeat",),
+    "transient": ("generic_repeat", "ping_pong", "cycle"),
+    "any_result": ("volatile_repeat",),
+    "same_result": ("error_repeat",),
+    "hinted": ("repeated_effect",),
+    "similarity": ("similar_query",),
+    "longest": ("cycle",),
+    "apart": ("poll_no_progress",),
+    "patience": ("poll_no_progress",),
+    "share": ("retry_limit", "global_circuit_breaker"),
+    "barren_nudge": ("global_circuit_breaker",),
+    "barren_block": ("global_circuit_breaker",),
+}
+"""Settings that only these modes have; the others are every mode's."""
+CONTRACT: Mapping[str, Setting] = {
+    "kind": Setting(f"one of {', '.join(KINDS)}", lambda value: Kind(value) if value in KINDS else None, KINDS),
+    "query": TEXT,
+    "volatile": TEXTS,
+    "target": TEXT,
+    "cap": COUNT,
+    "once": FLAG,
+    "reuse": FLAG,
+    "route": Setting("a table { tool = parameter, args = parameter }; a list of parameters is taken in order", _route),
+    "interval": SECONDS,
+    "patience": SECONDS,
+    "action": ACTION,
+}
+WORDS = ("poll", "wait", "read", "write", "shell", "agent", "think", "take", "final", "handoff", "cursor")
+SENTENCES = ("refusal", "nudge", "abort")

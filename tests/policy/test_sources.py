@@ -1,0 +1,186 @@
+"""Where a policy comes from: preset below file below environment, setting by setting."""
+
+from __future__ import annotations
+
+import logging
+import os
+
+import pytest
+
+from otel_loopguard import environment_variables
+from otel_loopguard.core.guard import Guard
+from otel_loopguard.core.model import Action, Kind
+from otel_loopguard.core.policy import Policy
+from otel_loopguard.core.policy_sources import VARIABLES, load_policy, load_text
+from otel_loopguard.core.reload import EVERY, Watch
+from otel_loopguard.instrumentation.runtime import Runtime, policy_from_environment
+
+PREFIX = "OTEL_PYTHON_LOOPGUARD_"
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "loop.toml"
+    path.write_text('preset = "chat_turn"\naction = "nudge"\n[tools.read_file]\ncap = 9\n')
+    return path
+
+
+def test_a_later_source_wins_setting_by_setting(file):
+    """The file overrides single settings of its preset, the environment those of the file; each origin is told."""
+    loaded = load_policy({PREFIX + "CONFIG": str(file), PREFIX + "ACTION": "Observe "})
+    assert loaded.problems == loaded.notes == ()
+    assert (loaded.policy.action, loaded.origins["action",]) == (Action.OBSERVE, PREFIX + "ACTION")
+    assert loaded.policy.tools["read_file"].cap == 9
+    assert loaded.origins["tools", "read_file", "cap"] == f"{file}, line 4"
+    assert loaded.policy.tools["write_file"].cap == 2
+    assert loaded.origins["tools", "write_file", "cap"] == "preset chat_turn"
+
+
+def test_the_preset_of_the_environment_replaces_that_of_the_file(file):
+    """PRESET is the preset that the file lies on, whatever the file names."""
+    loaded = load_policy({PREFIX + "CONFIG": str(file), PREFIX + "PRESET": "typed_window"})
+    assert loaded.policy.refusal == "mode"
+    assert loaded.policy.action is Action.NUDGE
+    assert "write_file" not in loaded.policy.tools
+
+
+@pytest.mark.parametrize(
+    ("environ", "message"),
+    [
+        ({"ACTION": "blok"}, "did you mean block?"),
+        ({"PRESET": "chat"}, "no such preset"),
+        ({"CONFIG": "/there/is/none.toml"}, "cannot be read: No such file"),
+        ({"HASH_KEY_FILE": "/there/is/none"}, "hash key cannot be read"),
+    ],
+)
+def test_a_wrong_variable_is_a_mistake_and_the_default_policy(environ, message):
+    """Nothing is raised: the mistake is told, the policy is the default one."""
+    loaded = load_policy({PREFIX + name: value for name, value in environ.items()})
+    assert loaded.policy == Policy()
+    assert message in str(loaded.problems[0])
+
+
+def test_a_mistake_elsewhere_never_lifts_what_the_environment_forbids(tmp_path):
+    """With a broken file ACTION=observe still holds: the default policy would refuse calls."""
+    (tmp_path / "broken.toml").write_text("action = 3")
+    loaded = load_policy({PREFIX + "CONFIG": str(tmp_path / "broken.toml"), PREFIX + "ACTION": "observe"})
+    assert loaded.problems
+    assert loaded.policy == Policy(action=Action.OBSERVE)
+
+
+def test_a_variable_that_nobody_reads_is_noted():
+    """A misspelt variable is told with the right name, and the rest holds."""
+    loaded = load_policy({PREFIX + "ACTON": "observe", PREFIX + "PRESET": "turn_nudge", "OTHER": "x"})
+    assert loaded.policy.max_calls == 30
+    (note,) = loaded.notes
+    assert "did you mean ACTION?" in str(note)
+
+
+def test_the_variables_that_are_listed_are_the_ones_that_are_read():
+    """What opentelemetry-instrument shows as flags is known here, and the hash key is not among the flags."""
+    listed = {name.removeprefix(PREFIX) for name in vars(environment_variables) if name.startswith(PREFIX)}
+    assert listed == set(VARIABLES) - {"HASH_KEY", "HASH_KEY_FILE"}
+
+
+def test_the_hash_key_comes_from_a_variable_or_a_file(tmp_path):
+    """Both give the same key, and neither shows it."""
+    (tmp_path / "key").write_bytes(b"SECRET\n")
+    for environ in ({"HASH_KEY": "SECRET"}, {"HASH_KEY_FILE": str(tmp_path / "key")}):
+        loaded = load_policy({PREFIX + name: value for name, value in environ.items()})
+        assert loaded.policy.hash_key == b"SECRET"
+        assert "SECRET" not in repr(loaded)
+
+
+def test_an_empty_key_file_is_a_mistake(tmp_path):
+    """An empty file would make every fingerprint guessable."""
+    (tmp_path / "key").write_bytes(b"\n")
+    assert load_policy({PREFIX + "HASH_KEY_FILE": str(tmp_path / "key")}).problems
+
+
+def test_every_sort_of_setting_arrives():
+    """Rules, contracts, words, sentences and lists are what the text says."""
+    policy = load_text(
+        'dangerous = ["fire"]\nwords.read = ["peruse"]\nsentences.cycle.nudge = "x"\n'
+        '[tools."q*"]\nkind = "poll"\nroute = { tool = "t", args = ["a", "b"] }\nmodes.cycle.block = 4\n'
+    ).checked()
+    contract = policy.tools["q*"]
+    assert (contract.kind, contract.route, contract.modes["cycle"].block) == (
+        Kind.POLL, {"tool": ("t",), "args": ("a", "b")}, 4,
+    )  # fmt: skip
+    assert policy.sentences == {"cycle.nudge": "x"}
+    assert (policy.words["read"], policy.dangerous) == (("peruse",), ("fire",))
+
+
+def test_at_process_start_a_wrong_policy_is_a_log_line(monkeypatch, tmp_path, caplog):
+    """The error names the mistake and the remedy, and the program goes on with the default policy."""
+    (tmp_path / "loop.toml").write_text("abort_afer = 3\nmax_cals = 1\n")
+    monkeypatch.setenv(PREFIX + "CONFIG", str(tmp_path / "loop.toml"))
+    with caplog.at_level(logging.ERROR, "otel_loopguard"):
+        assert policy_from_environment() == Policy()
+    (record,) = caplog.records
+    assert all(word in record.getMessage() for word in ("abort_after?", "max_calls?", "line 2", "default policy"))
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self):
+        """What time it is."""
+        return self.now
+
+
+def watched(path):
+    clock, guard = Clock(), Guard(load_policy({PREFIX + "CONFIG": str(path)}).policy, clock=Clock())
+    guard.clock = clock
+    guard.watch = Watch(str(path), lambda: load_policy({PREFIX + "CONFIG": str(path)}), guard.use)
+    return guard, clock
+
+
+def write(path, text):
+    path.write_text(text)
+    os.utime(path, ns=(0, 0))  # a clock with coarse ticks must not hide the change of size
+
+
+def test_a_changed_file_holds_for_new_turns(file):
+    """A turn that is live keeps its policy; one that begins after the next look has the new one."""
+    guard, clock = watched(file)
+    before = guard.turn()
+    write(file, 'action = "abort"\n')
+    clock.now += EVERY + 1
+    after = guard.turn()
+    assert (before.policy.action, after.policy.action) == (Action.NUDGE, Action.ABORT)
+
+
+def test_between_two_looks_nothing_is_read(file):
+    """The file is looked at once in a while, not for every turn."""
+    guard, clock = watched(file)
+    guard.turn()
+    write(file, 'action = "abort"\n')
+    clock.now += EVERY / 2
+    assert guard.turn().policy.action is Action.NUDGE
+
+
+def test_a_broken_new_file_keeps_the_old_policy_and_says_so(file, caplog):
+    """A mistake in the changed file is logged, once; the next good version is taken."""
+    guard, clock = watched(file)
+    write(file, "action = 3\n")
+    for _ in range(3):
+        clock.now += EVERY + 1
+        assert guard.turn().policy.action is Action.NUDGE
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert "line 1: action = 3" in caplog.text
+    file.unlink()
+    clock.now += EVERY + 1
+    assert guard.turn().policy.action is Action.NUDGE
+    write(file, 'action = "off"\n')
+    clock.now += EVERY + 1
+    assert guard.turn().policy.action is Action.OFF
+
+
+def test_the_runtime_watches_the_file_of_the_environment(monkeypatch, file):
+    """With CONFIG the policy of a running program follows its file; a policy given in code is not touched."""
+    monkeypatch.setenv(PREFIX + "CONFIG", str(file))
+    runtime = Runtime()
+    write(file, 'action = "observe"\n')
+    assert runtime.guard.turn().policy.action is Action.OBSERVE
+    assert Runtime(Policy()).guard.watch is None

@@ -1,0 +1,46 @@
+"""Drives a guard under a preset, one call after the other, as the preset's own system would be driven."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+from otel_loopguard.core.guard import Guard
+from otel_loopguard.core.model import Outcome, ToolCall
+from otel_loopguard.core.policy_sources import load_preset, load_text
+
+if TYPE_CHECKING:
+    from otel_loopguard.core.model import Decision
+
+_results = itertools.count()
+
+
+class Driven:
+    """One turn under a preset; every result differs from all before, unless one is given."""
+
+    def __init__(self, preset: str, more: str = "") -> None:
+        policy = load_text(f'preset = "{preset}"\n{more}').checked() if more else load_preset(preset).checked()
+        self.now = 0.0
+        self.guard = Guard(policy, clock=lambda: self.now)
+        self.turn = self.guard.turn()
+        self.nudge: str | None = None
+        """What stood beside the last result."""
+
+    def __call__(self, tool: str, arguments: Any = None, result: Any = None, known: Any = None) -> Decision:
+        """One call; what was decided before it ran."""
+        call = ToolCall(tool, arguments, known_tools=known)
+        decision = self.turn.begin(call)
+        self.nudge = None
+        if decision.runs:
+            given = f"result {next(_results)}" if result is None else result
+            self.nudge = self.turn.end(call, Outcome(given)).message
+        return decision
+
+    def runs(self, tool: str, arguments: Any = None, **more: Any) -> bool:
+        """Whether one call ran."""
+        return self(tool, arguments, **more).runs
+
+    def next_turn(self) -> None:
+        """The next message of the user."""
+        self.turn.close()
+        self.turn = self.guard.turn()

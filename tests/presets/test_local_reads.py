@@ -1,0 +1,65 @@
+"""local_reads: looking the same thing up again is refused once a retry budget of 2 is used up."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+import otel_loopguard as loopguard
+from otel_loopguard.core.policy_sources import load_preset
+
+from .driver import Driven
+
+GUARDED = ("read_file", "list_dir", "glob", "grep", "web_fetch", "web_search")
+ERROR = "Error: repeated identical tool call blocked. Use the prior result or choose a different tool."
+
+
+@pytest.mark.parametrize("tool", GUARDED)
+def test_the_third_identical_call_is_refused(tool):
+    """Two identical calls run, whatever they return; the third gets exactly this error."""
+    driven = Driven("local_reads")
+    assert [driven.runs(tool, {"path": "a"}) for _ in range(2)] == [True, True]
+    assert driven(tool, {"path": "a"}).message == ERROR
+
+
+def test_other_tools_are_not_guarded():
+    """A tool that is not on the list runs as often as it is called."""
+    driven = Driven("local_reads")
+    assert all(driven.runs("exec", {"command": "make"}, result="same") for _ in range(40))
+
+
+def test_other_arguments_have_a_budget_of_their_own():
+    """Different arguments never count together."""
+    driven = Driven("local_reads")
+    assert all(driven.runs("read_file", {"path": str(number % 5)}) for number in range(10))
+    assert not driven.runs("read_file", {"path": "0"})
+
+
+def test_calls_between_do_not_refill_the_budget():
+    """Neither other reads nor a write in between make room for a third identical read."""
+    driven = Driven("local_reads")
+    for _ in range(2):
+        driven("read_file", {"path": "a"})
+        driven("write_file", {"path": "a", "text": "x"})
+    assert not driven.runs("read_file", {"path": "a"})
+
+
+def test_the_refusal_is_logged_with_tool_signature_and_attempt(caplog):
+    """A warning names tool, abbreviated signature and number of the attempt; refused attempts count."""
+
+    def read_file(path):
+        return f"text of {path}"
+
+    loopguard.instrument(load_preset("local_reads").policy)
+    try:
+        guarded = loopguard.tool(read_file)
+        with loopguard.turn(conversation_id="c"), caplog.at_level(logging.WARNING, "otel_loopguard"):
+            answers = [guarded("SECRET") for _ in range(4)]
+    finally:
+        loopguard.uninstrument()
+    assert answers == ["text of SECRET"] * 2 + [ERROR] * 2
+    refused = [record.getMessage() for record in caplog.records if "read_file" in record.getMessage()]
+    assert ["attempt 3" in refused[0], "attempt 4" in refused[1]] == [True, True]
+    assert all("blake2b-64:" in line and "SECRET" not in line for line in refused)
+    assert len(refused[0]) < 120

@@ -1,0 +1,44 @@
+"""repeat_abort: call number max_repeats + 1 with the same arguments ends the run with ToolLoopError."""
+
+from __future__ import annotations
+
+import pytest
+
+import otel_loopguard as loopguard
+from otel_loopguard.core.policy_sources import load_preset
+from otel_loopguard.errors import ToolLoopError
+
+from .driver import Driven
+
+
+def test_the_fourth_identical_call_aborts():
+    """Three run whatever they return, the fourth ends the run."""
+    driven = Driven("repeat_abort")
+    assert [driven.runs("X", {"a": 1}) for _ in range(3)] == [True] * 3
+    assert str(driven("X", {"a": 1}).action) == "abort"
+
+
+def test_the_exception_says_exactly_this():
+    """ToolLoopError carries the sentence, the tool and the numbers."""
+
+    def looking():
+        return "something"
+
+    loopguard.instrument(load_preset("repeat_abort").policy)
+    try:
+        guarded = loopguard.tool(name="X")(looking)
+        with loopguard.turn(conversation_id="c"):
+            for _ in range(3):
+                guarded()
+            with pytest.raises(ToolLoopError) as raised:
+                guarded()
+    finally:
+        loopguard.uninstrument()
+    assert str(raised.value) == ('Tool "X" was called 4 times with identical arguments - aborting to prevent a loop')
+    assert (raised.value.tool_name, raised.value.repeats, raised.value.mode) == ("X", 4, "generic_repeat")
+
+
+def test_other_arguments_run():
+    """Only identical arguments count."""
+    driven = Driven("repeat_abort")
+    assert all(driven.runs("X", {"a": number}) for number in range(20))
