@@ -7,11 +7,12 @@ Importing this package costs next to nothing: what it offers is imported when it
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from .version import __version__
 
+TYPE_CHECKING = False  # importing typing for it would cost more than all else here
 if TYPE_CHECKING:
+    from typing import Any
+
     from .core.guard import Guard, Turn
     from .core.model import Action, Decision, Hints, Kind, Mode, Outcome, ToolCall, Trip
     from .core.policy import Policy, Rule, ToolContract

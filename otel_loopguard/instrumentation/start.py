@@ -26,9 +26,14 @@ def instrument(
 ) -> None:
     """Guard the tool calls of every supported framework, whether it is imported already or later.
 
-    What is not given comes from the environment: the policy, and the global providers.
+    What is not given comes from the environment: the policy, and the global providers. Where the guard is on already,
+    as under ``opentelemetry-instrument``, what is said here takes the place of what was said before; a turn that is
+    open goes on under the rules that it began with.
     """
-    LoopGuardInstrumentor().instrument(
+    instrumentor = LoopGuardInstrumentor()
+    if instrumentor.is_instrumented_by_opentelemetry:
+        instrumentor.uninstrument()
+    instrumentor.instrument(
         policy=policy,
         guard=guard,
         tracer_provider=tracer_provider,
@@ -39,7 +44,9 @@ def instrument(
 
 def uninstrument() -> None:
     """Leave the frameworks as they were. A wrapper under somebody else's stays in place and does nothing."""
-    LoopGuardInstrumentor().uninstrument()
+    instrumentor = LoopGuardInstrumentor()
+    if instrumentor.is_instrumented_by_opentelemetry:
+        instrumentor.uninstrument()
 
 
 def attach(provider: Any) -> bool:

@@ -1,0 +1,87 @@
+"""Switching the guard on and off in code."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+import otel_loopguard as loopguard
+from otel_loopguard.instrumentation.instrumentor import LoopGuardInstrumentor
+from otel_loopguard.instrumentation.runtime import current
+from otel_loopguard.testing import ScriptedAgent
+
+from .processes import clean_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(autouse=True)
+def off() -> Iterator[None]:
+    """The guard is off before and after."""
+    loopguard.uninstrument()
+    yield
+    loopguard.uninstrument()
+
+
+def refused() -> list[int]:
+    """Which of five equal calls are refused."""
+    return ScriptedAgent({"look": lambda path: "text"}, [("look", {"path": "a"})] * 5).run().refused
+
+
+def test_on_and_off_and_on_again() -> None:
+    """Each time with the policy of that time."""
+    loopguard.instrument(loopguard.Policy(action="observe"))  # type: ignore[arg-type]
+    assert refused() == []
+    loopguard.uninstrument()
+    assert current.instrumented is None
+    loopguard.instrument(loopguard.Policy())
+    assert refused() == [2, 3, 4]
+
+
+def test_instrumenting_where_it_is_on_replaces_the_policy() -> None:
+    """A program under ``opentelemetry-instrument`` can have its own policy in code."""
+    LoopGuardInstrumentor().instrument()
+    loopguard.instrument(loopguard.Policy(action="observe"))  # type: ignore[arg-type]
+    assert refused() == []
+
+
+def test_switching_off_what_is_off_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """No warning, as there is nothing wrong."""
+    loopguard.uninstrument()
+    assert caplog.text == ""
+
+
+def test_a_misspelt_option_is_an_error() -> None:
+    """Asked for in code, a mistake is told at once."""
+    with pytest.raises(TypeError, match="tracer_providr"):
+        loopguard.instrument(tracer_providr=None)  # type: ignore[call-arg]
+
+
+def test_everything_public_is_there() -> None:
+    """Each name of the face can be imported, is listed, and is documented."""
+    for name in loopguard.__all__:
+        assert getattr(loopguard, name) is not None
+        assert name in dir(loopguard)
+        if not name.startswith("__"):
+            assert getattr(loopguard, name).__doc__, name
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        loopguard.nothing  # noqa: B018
+
+
+def test_the_face_is_complete_in_a_fresh_process() -> None:
+    """Whichever name is used first."""
+    for name in ("turn", "tool", "call", "say", "instrument", "Guard", "ToolLoopError", "Policy"):
+        code = f"import otel_loopguard; print(otel_loopguard.{name}.__name__)"
+        ended = subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+            env=clean_environment(),
+        )
+        assert ended.stdout.strip() == name
