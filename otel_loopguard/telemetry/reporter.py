@@ -138,6 +138,8 @@ class Reporter:
         if trip.action >= Action.BLOCK:
             decision = pending.decision
             current.events.warn(trip, pending.name, decision.record if decision is not None else None)
+        elif not pending.scope.turn.enforced and trip.verdict >= Action.BLOCK:
+            current.events.only_watched(trip, pending.name)
 
     def finish(self, span: Span, pending: PendingCall, outcome: str, result: Outcome | None, ended: Decision) -> None:
         """Write how the call ended on its span, and count it. The span is ended by who started it."""

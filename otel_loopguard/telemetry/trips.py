@@ -51,6 +51,7 @@ class Events:
         if settings.log_events and not LOG_EVENTS:
             logger.warning("This OpenTelemetry has no log events (they came with 1.35): trips are told on spans only.")
         self._advised = False
+        self._watched = False
 
     def emit(self, trip: Trip, tool: str, span: Span, context: Context) -> None:
         """One event, whatever the number of its listeners."""
@@ -82,3 +83,15 @@ class Events:
         if not self._advised:
             self._advised = True
             logger.info("To only watch and refuse nothing, set OTEL_PYTHON_LOOPGUARD_ACTION=observe.")
+
+    def only_watched(self, trip: Trip, tool: str) -> None:
+        """The first loop of calls that belong to no known run: say how to have such loops stopped."""
+        if not self._watched:
+            self._watched = True
+            logger.warning(
+                "%s is called again and again (%s), and is only watched: the calls belong to no known agent run. To "
+                "have them guarded, put one message's work into `with otel_loopguard.turn(conversation_id=...):`, or "
+                "set OTEL_PYTHON_LOOPGUARD_ENFORCE_WITHOUT_TURN=true.",
+                tool,
+                trip.mode,
+            )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 import time
 import weakref
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from otel_loopguard.core.guard import Guard, Turn
 
     from .conversations import Conversations
-
-logger = logging.getLogger("otel_loopguard")
 
 TASK_IDLE_SECONDS = 600.0
 
@@ -46,7 +43,6 @@ class Sources:
         self._agent_span = agent_span
         self._enforce_weak = enforce_weak
         self._tasks = _Tasks(clock)
-        self._said = False
 
     def find(self, conversation_id: str | None = None, agent_name: str | None = None) -> Scope:
         """The scope of a call that is made here and now."""
@@ -69,7 +65,6 @@ class Sources:
         return turn
 
     def _weak(self) -> Turn:
-        self._advise()
         context = trace.get_current_span().get_span_context()
         if context.is_valid:
             return self._guard.turn(f"trace-{context.trace_id:032x}", source="trace", enforced=self._enforce_weak)
@@ -78,15 +73,6 @@ class Sources:
         if known is None:
             self._tasks.keep(turn.id)
         return turn
-
-    def _advise(self) -> None:
-        if not self._said and not self._enforce_weak:
-            self._said = True
-            logger.info(
-                "Tool calls outside of any known agent run are only watched, never refused. To have them guarded, put "
-                "one message's work into `with otel_loopguard.turn(conversation_id=...):`, or set "
-                "OTEL_PYTHON_LOOPGUARD_ENFORCE_WITHOUT_TURN=true."
-            )
 
     def clear(self) -> None:
         """Forget the parent's tasks after a fork."""
