@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from otel_loopguard.core import ladder, wording
 from otel_loopguard.core.model import Action, Decision, Kind, Record, ToolCall, Trip
 from otel_loopguard.core.outcomes import fingerprinted
+from otel_loopguard.core.waiting import Kept, Pending
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -26,10 +27,7 @@ if TYPE_CHECKING:
 USER_STOP = "user_stop"
 """The mode of the trip that ends a run whose user said stop, and was not heard."""
 
-_MOST_PENDING = 1_024
 _MOST_OPEN_TRIPS = 32
-_MOST_KEPT_BYTES = 262_144
-_64_BITS = 0xFFFFFFFFFFFFFFFF
 
 
 class Turn:
@@ -52,7 +50,7 @@ class Turn:
         self._rules: Rules = guard.rules
         self._history = guard.rules.history()
         self._lock = Lock()
-        self._pending: dict[int, Any] = {}
+        self._pending = Pending()
         self._parent = parent
         self._children = 0
         self._said: list[str] | None = None
@@ -137,25 +135,28 @@ class Turn:
         if self._stop is not None:
             return self._stopped(record)
         if trip is not None:
+            trip = self._possible(record, trip)
             history.open_trips = (*history.open_trips[-_MOST_OPEN_TRIPS:], trip)
             if trip.action >= Action.REUSE:
                 return self._refused(call, record, trip)
         record.trip = trip
         history.started(record)
-        if len(self._pending) >= _MOST_PENDING:
-            self._pending.pop(next(iter(self._pending)))
-        waiting = self._pending.get(id(call))
-        self._pending[id(call)] = (call, record) if waiting is None else (call, record, waiting)
+        self._pending.put(call, record)
         return Decision(None if trip is None else trip.action, trip, record=record)
+
+    def _possible(self, record: Record, trip: Trip) -> Trip:
+        """Where there is no result to give again, the next thing that the ceiling allows."""
+        if trip.action is not Action.REUSE or (self._kept is not None and record.key in self._kept):
+            return trip
+        ceiling = min(record.call.tool.ceiling(trip.mode, self._rules.policy), self._ceiling)
+        return trip._replace(action=Action.BLOCK if ceiling >= Action.BLOCK else Action.NUDGE)
 
     def _refused(self, call: ToolCall, record: Record, trip: Trip) -> Decision:
         history = self._history
-        kept = self._kept.get(record.key) if self._kept is not None else None
-        if trip.action is Action.REUSE and kept is None:
-            trip = trip._replace(action=Action.BLOCK)
         record.trip = trip
         history.refused(record, insistable=trip.insistable)
         if trip.action is Action.REUSE:
+            kept = self._kept.get(record.key) if self._kept is not None else None
             return Decision(trip.action, trip, wording.reused(trip), kept, record)
         policy = self._rules.policy
         message = wording.refusal(trip, policy, history.refusals, call.known_tools)
@@ -177,9 +178,10 @@ class Turn:
 
     def _own_trips(self, understood: Understood, arguments: int, call: ToolCall) -> tuple[Trip, ...]:
         """What the policy's own detectors say. They are foreign code: they run outside the lock."""
-        record = self._history.opened(
-            understood, arguments, registered=_registered(call, understood), now=self.last_used
-        )
+        with self._lock:
+            record = self._history.opened(
+                understood, arguments, registered=_registered(call, understood), now=self.last_used
+            )
         trips = []
         for detector in self._rules.own_detectors:
             trip = detector(self._history, record, self._rules.policy.rule(getattr(detector, "__name__", "own")))
@@ -233,28 +235,14 @@ class Turn:
         return Decision(action, trip if fresh else None, message, record=record, recovered=recovered)
 
     def _taken(self, call: ToolCall) -> Record | None:
-        """The record of a pending call: of this very object, else of one that says the same."""
         with self._lock:
-            waiting = self._pending.pop(id(call), None)
-            if waiting is None or waiting[0] is not call:
-                if waiting is not None:
-                    self._pending[id(call)] = waiting
-                waiting = self._equal_pending(call)
-            if waiting is None:
-                return None
-            if len(waiting) > 2:
-                self._pending[id(waiting[0])] = waiting[2]
-            record: Record = waiting[1]
-            return record
+            return self._pending.take(call, lambda record: self._says_the_same(call, record))
 
-    def _equal_pending(self, call: ToolCall) -> Any:
-        for identity, waiting in self._pending.items():
-            if waiting[0].tool == call.tool and waiting[0].call_id == call.call_id:
-                understood = self._rules.contracts.understand(call)
-                loose = understood.kind is not Kind.WRITE
-                if waiting[1].arguments == self._rules.fingerprinter.arguments(understood.arguments, loose=loose):
-                    return self._pending.pop(identity)
-        return None
+    def _says_the_same(self, call: ToolCall, record: Record) -> bool:
+        understood = self._rules.contracts.understand(call)
+        loose = understood.kind is not Kind.WRITE
+        arguments: int = self._rules.fingerprinter.arguments(understood.arguments, loose=loose)
+        return arguments == record.arguments
 
     def _keep(self, record: Record, outcome: Outcome, size: int) -> None:
         """The result is kept only where the contract allows that it is given again."""
@@ -266,9 +254,9 @@ class Turn:
 
     def child(self, call: ToolCall) -> Turn:
         """The turn of a run that is nested inside a pending call: its own history; its news is news of that call."""
-        waiting = self._pending.get(id(call))
+        record = self._pending.get(call)
         self._children += 1
-        parent = (self, waiting[1]) if waiting is not None else None
+        parent = (self, record) if record is not None else None
         return Turn(self._guard, f"{self.id}/{self._children}", self.source, enforced=self.enforced, parent=parent)
 
     def _tell_parent(self, decision: Decision) -> None:
@@ -291,29 +279,6 @@ class Turn:
             undelivered, self._said = self._said or [], None
             self._pending.clear()
         return undelivered
-
-
-class Kept:
-    """Results that may be given again, within a bound on their bytes; the oldest go first."""
-
-    __slots__ = ("_bytes", "_results")
-
-    def __init__(self) -> None:
-        self._bytes = 0
-        self._results: dict[int, tuple[Any, int]] = {}
-
-    def get(self, key: int) -> Any:
-        """The result, or None."""
-        found = self._results.get(key)
-        return None if found is None else found[0]
-
-    def put(self, key: int, result: Any, size: int) -> None:
-        """The result replaces an earlier one of the same call."""
-        self._bytes -= self._results.pop(key, (None, 0))[1]
-        self._results[key] = (result, size)
-        self._bytes += size
-        while self._bytes > _MOST_KEPT_BYTES:
-            self._bytes -= self._results.pop(next(iter(self._results)))[1]
 
 
 def _registered(call: ToolCall, understood: Understood) -> bool | None:

@@ -50,7 +50,8 @@ _ID_WORDS = (
     "span_id", "spanid", "correlation_id", "correlationid", "correlation-id", "etag",
 )  # fmt: skip
 """Keys whose values name the answer, never say anything in it, whatever they look like."""
-_REST_OF_KEY = re.compile(r'[^"\s:=]*"?\s{0,2}[:=]\s{0,2}("[^"]*"|-?[0-9][0-9.eE+-]*)')
+_REST_OF_TIMING = re.compile(r'[^"\s:=]*"?\s{0,2}[:=]\s{0,2}("[^"]*"|-?[0-9][0-9.eE+-]*)')
+_REST_OF_ID = re.compile(r'[^"\s:=]*"?\s{0,2}[:=]\s{0,2}("[^"]*"|[^\s",;{}\[\]]+)')
 _KEY = re.compile(r'"[^"]*":|\bnull\b')
 
 
@@ -91,8 +92,11 @@ def faces(data: bytes, *, volatile_keys: tuple[str, ...], mask: bool) -> Faces:
         text = orjson.dumps(found, option=orjson.OPT_SORT_KEYS).decode().replace('\\"', "'")
     if not mask:
         return Faces(*_faces(text, text, mask=False, has_keys=found is not None), middle)
-    text = _without_keys(text, _ID_WORDS)
-    return Faces(*_faces(_without_keys(text, _TIMING_WORDS), text, mask=True, has_keys=found is not None), middle)
+    text = _without_keys(text, _ID_WORDS, _REST_OF_ID)
+    return Faces(
+        *_faces(_without_keys(text, _TIMING_WORDS, _REST_OF_TIMING), text, mask=True, has_keys=found is not None),
+        middle,
+    )
 
 
 def _cut(data: bytes) -> tuple[bytes, bytes, bytes]:
@@ -131,14 +135,14 @@ def _without(value: Any, keys: frozenset[str]) -> Any:
     return [_without(item, keys) for item in value] if isinstance(value, list) else value
 
 
-def _without_keys(text: str, words: tuple[str, ...]) -> str:
+def _without_keys(text: str, words: tuple[str, ...], rest_of_key: re.Pattern[str]) -> str:
     """The text with the values of keys that hold one of the words masked."""
     lower = text.lower()
     spans = set()
     for word in words:
         at = lower.find(word)
         while at >= 0:
-            rest = _REST_OF_KEY.match(text, at)
+            rest = rest_of_key.match(text, at)
             if rest is not None:
                 spans.add(rest.span(1))
             at = lower.find(word, at + 1)
