@@ -52,6 +52,7 @@ class Runtime:
         logger_provider: LoggerProvider | None = None,
     ) -> None:
         self._store: MemoryStore | None = None
+        self._policy_name = _policy_name(given=policy is not None or guard is not None)
         if guard is None:
             self._store = MemoryStore()
             guard = Guard(policy if policy is not None else policy_from_environment(), store=self._store)
@@ -119,10 +120,10 @@ class Runtime:
         with self.shield("runtime.start"):
             self.providers.current()
             logger.info(
-                "otel_loopguard is on: action %s%s. To only watch and refuse nothing, set "
+                "otel_loopguard is on: action %s, policy %s. To only watch and refuse nothing, set "
                 "OTEL_PYTHON_LOOPGUARD_ACTION=observe.",
                 self.guard.policy.action,
-                " (watching only)" if self.guard.policy.action <= Action.OBSERVE else "",
+                self._policy_name,
             )
 
     def retire(self) -> None:
@@ -171,6 +172,14 @@ def policy_from_environment() -> Policy:
         mistakes = "\n".join(f"  - {problem}" for problem in loaded.problems)
         logger.error("The policy has mistakes.\n%s\nGoing on with the default policy.", mistakes)
     return loaded.policy
+
+
+def _policy_name(*, given: bool) -> str:
+    """Where the policy comes from, for the line at start."""
+    if given:
+        return "given in code"
+    names = (os.environ.get(PREFIX + name) for name in ("CONFIG", "PRESET"))
+    return next((name for name in names if name), "default")
 
 
 class _Current:

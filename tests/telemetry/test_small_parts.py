@@ -114,7 +114,7 @@ def test_one_line_at_start_says_what_will_happen(caplog: pytest.LogCaptureFixtur
     """The action, and how to have less of it."""
     with caplog.at_level(logging.INFO, "otel_loopguard"), guarded(loopguard.Policy(action=loopguard.Action.NUDGE)):
         pass
-    assert "otel_loopguard is on: action nudge" in caplog.text
+    assert "otel_loopguard is on: action nudge, policy given in code" in caplog.text
 
 
 def test_a_conversation_id_can_be_hashed_or_left_out() -> None:
