@@ -95,6 +95,8 @@ def fold(value: Any, key: str = "") -> Any:
 
 def arguments_text(arguments: Any, *, loose: bool) -> str:
     """The arguments as they are compared."""
+    if arguments is None or (isinstance(arguments, str) and not arguments.strip()):
+        arguments = {}
     value = parsed(arguments) if isinstance(arguments, str) else arguments
     return canonical(fold(value) if loose else value)
 

@@ -4,51 +4,54 @@ All calls of a turn lie in one list with their plain values; every decision look
 
 Where the page leaves something open, the reading was chosen that keeps its promise. The choices:
 
- 1. Text arguments as a whole may be JSON or Python literals and are then their object; text *within* arguments stays
-    text. Blanks are folded for every kind but ``write`` (so also for shell and unknown tools).
- 2. "Its own news apart": the own last run counts for nothing in what came between, neither as news nor as a call that
-    may write.
- 3. What came between is the time from the start of the call's last run to the start of this one. News and changes
-    come when a run ends; a call that may write "ran" if it began or ended in that time, whatever it returned. May
-    write: write, shell, agent, step, unknown. (poll, wait, think, read, final, handoff may not.)
- 4. A change within that time forgets the evidence whatever this run's result was.
+ 1. Text arguments as a whole may be JSON or Python literals and are then their object; text *within* arguments
+    stays text. Blanks are folded for every kind but ``write`` (so also for shell and unknown tools).
+ 2. "Its own news apart": the own last run counts for nothing in what came between, neither as news nor as a call
+    that may write; nor do runs of the same call that went on beside it.
+ 3. What came between is the time from the start of the call's last run to the end of this one, or to now. News and
+    changes come when a run ends; a call that may write "ran" if it began or ended in that time, whatever it
+    returned. May write: write, shell, agent, step, unknown. (poll, wait, think, read, final, handoff may not.)
+ 4. A call made before that ends in another, new error proves a change too. A change within that time forgets the
+    evidence whatever this run's result was.
  5. An error is a result too: same, alike, different. First and later successes and errors never equal each other.
  6. A result is "seen before" if an earlier run of the same call had equal bytes or, once the dearer fingerprints of
-    the call are kept, an equal masked form with a value left; durations are masked there unless a change came between
-    those two runs.
+    the call are kept, an equal masked form with a value left; durations are masked there unless a change came
+    between those two runs.
  7. Values left unmasked: text with a letter or digit left; any number, true, false, null, "", [] or {} in JSON. The
     text inside MCP's ``content`` is the result; JSON text inside JSON is read as JSON.
- 8. *progress* looks at the masked text. If no number moves, or their count differs, it is *alike*. The directions are
-    those of the moves since the last run that was first, different or *alike* (a reversal starts anew there).
+ 8. *progress* looks at the masked text. If no number moves, or their count differs, it is *alike*. The directions
+    are those of the moves since the last run that was first, different or *alike* (a reversal starts anew there).
  9. Tools that take the next thing: nothing is masked, but step 4 of sameness (alike, progress) holds for them too.
 10. Numbers of ten digits are masked within JSON numbers and with their decimals; fractions (0.1234567890) are not.
     "elapsed: 377" in plain text is the value of an elapsed key too.
-11. A poll: kind poll; or the last run succeeded and its result says pending (``n %`` below 100 %); or since the start
-    of its last run another call ran that is of kind wait or poll, or said pending itself. (Not: "that was a poll by
-    the third clause", otherwise one wait would make everything a poll for good.) A tool of kind wait is judged as a
-    poll too.
-12. A poll stands still if its run brought no news: same, alike, *or a result seen before* (a toggle). Its count is 1
-    + such runs in a row. Runs at least ``interval`` after the one before do not count. Of a wait only runs after the
-    last news in the turn by any other call count: a wait is not to be refused while what it waits for moves.
+11. A poll: kind poll; or the last run succeeded and its result says pending (``n %`` below 100 %); or since the
+    start of its last run another call ran that is of kind wait or poll, or said pending itself. (Not: "that was a
+    poll by the third clause", otherwise one wait would make everything a poll for good.) A tool of kind wait is
+    judged as a poll too.
+12. A poll stands still if its run brought no news: same, alike, *or a result seen before* (a toggle). Its count is
+    1 + such runs in a row that were judged as polls. Runs at least ``interval`` after the one before do not count.
+    Of a wait only runs after the last news in the turn by any other call count: a wait is not to be refused while
+    what it waits for moves.
 13. Every refusal of a tried call by a default rule requires that nothing changed since its last run: polls, laps,
     volatile and repeated (hinted) effects too, not only where the page says so.
 14. Laps: steps are all ended runs but polls, waits, finals, thrown-away ones; two steps are equal if they are the
-    same call with equal bytes or (6) masked results. A lap with a ``step`` call in it is none. With a transient error
+    same call with equal bytes or (6) masked results. Calls of kind ``step`` are passed over. With a transient error
     in it five laps are needed, so the sixth is refused. ``ping_pong`` is period 2. Of several periods the shortest
     counts.
 15. Parallel runs (begun before a result of the same call came) are classified, may bring news, but count nowhere
     except in caps and ``max_calls``. A cancelled run is as if it had not been, caps apart.
-16. "The same call again and again, whatever it returns": in a row, with no other call between.
+16. "The same call again and again, whatever it returns": in a row, with no other call between but polls, waits and
+    steps.
 17. ``error_repeat``: the trailing runs of the tool, all untried and with one shape; a repeat of a tried call in
     between is passed over. For reading tools with equal results likewise.
-18. ``similar_query``: brought the same = a result this tool had brought already, whatever the arguments; or an error;
-    or nothing ("", [], {}, null). News from this tool = a result text it had not brought before. The productive first
-    one counts in.
-19. ``unknown_tool_repeat``, ``once`` and caps hold for polls and waits too: they do not rest on repetition. ``step``
-    knows only these. Hand-offs know only these and laps.
+18. ``similar_query``: brought the same = a result this tool had brought already, whatever the arguments; or an
+    error; or nothing ("", [], {}, null). News from this tool = a result text it had not brought before. The
+    productive first one counts in.
+19. ``unknown_tool_repeat``, ``once`` and caps hold for polls and waits too: they do not rest on repetition.
+    ``step`` knows only these. Hand-offs know only these and laps.
 20. Waits, thinking and finals are no change; thinking never brings news; the others do when their result is new.
-21. Nudges: per (mode, reason, call or tool or turn) the first at N, then when 2N, then when 4N is reached, and never
-    again in the turn. A mode that is gated leaves the nudge to the next in order.
+21. Nudges: per (mode, reason, call or tool or turn) once each time that the count has reached N, 2N or 4N since the
+    last nudge, and never again in the turn. A mode that is gated leaves the nudge to the next in order.
 22. Refused calls are not runs. After ``abort_after`` refusals in a row without news (by anything that ran) the next
     one aborts. A refusal that can be insisted on lets that call run whenever it is made again in this turn.
 23. Results over 8 KB: masks and shapes of the first and the last 4 KB; any difference in the middle is *different*.
@@ -174,7 +177,7 @@ class NaiveTurn:
     max_calls: int | None = None
     runs: list[Run] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
-    nudges: list[tuple[str, str, str]] = field(default_factory=list)
+    nudges: list[tuple[tuple[str, str, str], int]] = field(default_factory=list)
     events: int = 0
 
     # -- the two doors -------------------------------------------------------------------------------------------------
@@ -209,9 +212,9 @@ class NaiveTurn:
             return None
         for mode, reason, count, first in self._nudges(run):
             gate = self._gate(mode, reason, run)
-            told = self.nudges.count(gate)
-            if told < 3 and count >= first * 2**told:
-                self.nudges.append(gate)
+            level = sum(count >= first * times for times in (1, 2, 4))
+            if all(level > earlier for told, earlier in self.nudges if told == gate):
+                self.nudges.append((gate, level))
                 return mode, "nudge", count
         return None
 
@@ -276,24 +279,22 @@ class NaiveTurn:
         return max(found, key=lambda r: r.started) if found else None
 
     def _began_or_ended(self, run: Run) -> list[Run]:
-        """Runs of other calls that began or ended between the start of the call's last run and this one's start."""
-        last = self._last(run)
+        """Runs of other calls that began or ended between the start of the last run and now or this run's end."""
+        last, until = self._last(run), self._until(run)
         if last is None:
             return []
-        return [
-            r
-            for r in self.runs
-            if r.key != run.key
-            and not r.cancelled
-            and (last.started < r.started < run.started or (r.ended and last.started < r.ended < run.started))
-        ]
+        others = [r for r in self.runs if r.key != run.key and not r.cancelled]
+        return [r for r in others if last.started < r.started < until or (r.ended and last.started < r.ended < until)]
 
     def _ended_between(self, run: Run) -> list[Run]:
-        last = self._last(run)
+        """Runs of other calls whose outcome came between the start of the last run and now or this run's end."""
+        last, until = self._last(run), self._until(run)
         if last is None:
             return []
-        found = [r for r in self.runs if r is not last and r.known and r is not run]
-        return [r for r in found if last.started < (r.ended or 0) < run.started]
+        return [r for r in self.runs if r.known and r.key != run.key and last.started < (r.ended or 0) < until]
+
+    def _until(self, run: Run) -> int:
+        return run.ended or self.events + 1
 
     def _changed(self, run: Run) -> bool:
         """Whether something may have changed the world since this call's last run, its own news apart."""
@@ -333,8 +334,8 @@ class NaiveTurn:
         elif run.kind not in ("think", "final"):
             seen = any(self._equal(run, r) for r in before)
             run.news = not seen and run.sameness not in (SAME, ALIKE)
-        if run.news and not run.failed:
-            run.change = run.kind in MAY_WRITE or run.sameness == DIFFERENT
+        if run.news:
+            run.change = run.sameness == DIFFERENT or (run.kind in MAY_WRITE and not run.failed)
 
     def _bytes_equal(self, run: Run, other: Run) -> bool:
         if run.failed != other.failed:
@@ -353,26 +354,25 @@ class NaiveTurn:
             return DIFFERENT
         if self._masked_equal(run, last):
             return SAME
-        mine, its = self._view(run, last), self._view(last, last, like=run)
+        durations = not self._changed(run)
+        mine, its = self._view(run, durations=durations), self._view(last, durations=durations)
         if plain.shape(mine.text) != plain.shape(its.text) or mine.outside != its.outside:
             return DIFFERENT
-        return self._moves(run, before)
+        return self._moves(run, before, durations=durations)
 
     def _differed(self, before: list[Run]) -> bool:
         """Whether a result of this call has differed from the one before already."""
         return any(r.sameness not in (FIRST, SAME) for r in before)
 
-    def _view(self, run: Run, other: Run, like: Run | None = None) -> plain.View:
-        """The run's masked result as it is compared with the other's."""
-        newer = like or run
-        between = [r for r in self.runs if r.known and r is not other and r is not newer]
-        changed = any(r.change and other.started < (r.ended or 0) < newer.started for r in between)
+    def _view(self, run: Run, *, durations: bool) -> plain.View:
+        """The run's masked result."""
         masked = not kinds.takes_the_next(run.tool)
         volatile = frozenset(getattr(run.contract, "volatile", None) or ())
-        return plain.view(run.text, masked=masked, durations=not changed, volatile=volatile)
+        return plain.view(run.text, masked=masked, durations=durations, volatile=volatile)
 
     def _masked_equal(self, run: Run, other: Run) -> bool:
-        mine, its = self._view(run, other), self._view(other, other, like=run)
+        durations = not self._changed(run)
+        mine, its = self._view(run, durations=durations), self._view(other, durations=durations)
         return mine == its and mine.has_values
 
     def _equal(self, run: Run, other: Run) -> bool:
@@ -386,7 +386,7 @@ class NaiveTurn:
             return False
         return self._masked_equal(run, other)
 
-    def _moves(self, run: Run, before: list[Run]) -> str:
+    def _moves(self, run: Run, before: list[Run], *, durations: bool) -> str:
         """Progress, if every number that moves keeps its own direction; else alike."""
         if run.kind not in MOVING_KINDS:
             return ALIKE
@@ -395,7 +395,7 @@ class NaiveTurn:
             chain.insert(0, earlier)
             if earlier.sameness in (FIRST, DIFFERENT, ALIKE):
                 break
-        rows = [plain.numbers(self._view(r, r, like=run).text) for r in (*chain, run)]
+        rows = [plain.numbers(self._view(r, durations=durations).text) for r in (*chain, run)]
         if len({len(row) for row in rows}) != 1:
             return ALIKE
         moved = False
@@ -498,7 +498,7 @@ class NaiveTurn:
         interval = getattr(run.contract, "interval", None) or 30.0
         patience = getattr(run.contract, "patience", None) or 7200.0
         if run.at - last.at >= interval:
-            return counted if run.at - first.at >= patience else 0
+            return counted if run.at - first.at > patience else 0
         return counted + 1 if counted + 1 >= 20 else 0
 
     def _still_runs(self, run: Run) -> tuple[Run | None, int]:
@@ -512,16 +512,18 @@ class NaiveTurn:
             known = [r for r in known if r.started > moved]
         if not known:
             return None, 0
-        first, count = known[-1], 1
+        first, count, polled = known[-1], 1, False
         for earlier, later in reversed(list(itertools.pairwise(known))):
             if not later.still:
                 break
-            first = earlier
-            count += later.at - earlier.at < interval
-        return first, count
+            if later.poll:
+                first, polled = earlier, True
+            count += later.poll and later.at - earlier.at < interval
+        return (first if polled else None), count
 
     def _steps(self) -> list[Run]:
-        return [r for r in self._ended() if not r.overlapped and not r.poll and r.kind not in ("wait", "final")]
+        passed_over = ("wait", "final", "step")
+        return [r for r in self._ended() if not r.overlapped and not r.poll and r.kind not in passed_over]
 
     def _third_lap(self, run: Run) -> tuple[int, int] | None:
         """Period and number of equal laps done, if this call would begin one lap more than is allowed."""
@@ -535,7 +537,7 @@ class NaiveTurn:
     def _laps(self, steps: list[Run], period: int) -> int:
         """How many equal laps of this period the steps end with, if they are enough."""
         lap = steps[-period:]
-        if len(lap) < period or any(r.kind == "step" for r in lap):
+        if len(lap) < period:
             return 0
         if all(a.key == lap[0].key and (a is lap[0] or self._equal(a, lap[0])) for a in lap):
             return 0
@@ -630,7 +632,8 @@ class NaiveTurn:
 
     def _again_and_again(self, run: Run) -> int:
         count = 0
-        for earlier in reversed([r for r in self._ended() if not r.overlapped]):
+        in_order = [r for r in self._ended() if not r.overlapped and not r.poll and r.kind != "step"]
+        for earlier in reversed(in_order):
             if earlier.key != run.key:
                 break
             count += 1
@@ -656,7 +659,7 @@ class NaiveTurn:
 
     def _errors_in_a_row(self) -> int:
         count = 0
-        for run in reversed([r for r in self._ended() if r.counts]):
+        for run in reversed([r for r in self._ended() if not r.overlapped and not r.poll and r.kind != "final"]):
             if not run.failed:
                 break
             count += 1

@@ -234,8 +234,10 @@ def flag_tried_both_ways(m: Maker) -> Iterator[Step]:
 def price_watched(m: Maker) -> Iterator[Step]:
     """A price that goes up and down, looked at every minute."""
     tool = m.tool("get_price", "fetch_quote", "read_gauge")
+    price = 100.0
     for _ in range(30):
-        yield Step(m.call(tool, symbol="X"), m.fields(symbol="X", price=round(m.rng.uniform(90, 110), 2)), 60.0)
+        price = round(price + m.rng.choice((-1, 1)) * m.rng.uniform(0.1, 2), 2)
+        yield Step(m.call(tool, symbol="X"), m.fields(symbol="X", price=price), 60.0)
 
 
 @legitimate
@@ -490,9 +492,9 @@ def flickering_for_ever(m: Maker) -> Iterator[Step]:
 
 @stuck(blind=True)
 def sweep_with_request_ids(m: Maker) -> Iterator[Step]:
-    """Thirty pages, three times, each answer under a new request id."""
+    """Thirty pages, four times, each answer under a new request id."""
     pages = [m.prose() for _ in range(30)]
-    for _ in range(3):
+    for _ in range(4):
         for number, text in enumerate(pages):
             yield Step(m.call(m.tool(*SEARCH), page=number), m.fields(text=text, request_id=m.uuid()))
 

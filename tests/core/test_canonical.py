@@ -1,0 +1,50 @@
+"""The guard stops the stuck and never touches the working, whatever the tools are called."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.core.judges import runner, traces
+from tests.core.judges.real import EnforcedTurn
+from tests.core.judges.seed import HINT, SEED
+
+FINDABLE = ("named", "prefixed", "camel")
+REPEATS = 3
+
+
+def guarded(trace, clock):
+    return EnforcedTurn(trace.contracts, clock)
+
+
+@pytest.mark.parametrize("name", traces.kinds(stuck=True))
+def test_who_is_stuck_is_stopped(name):
+    """A stuck agent is refused a call, under every naming that says something of its tools."""
+    for seed in range(SEED, SEED + REPEATS):
+        for naming in traces.NAMINGS:
+            trace = traces.trace(name, naming, seed)
+            if naming in FINDABLE or not trace.kind.blind:
+                assert runner.run(trace, guarded).refused, f"{trace} went on; {HINT}"
+
+
+@pytest.mark.parametrize("name", traces.kinds(stuck=False))
+def test_who_works_is_left_alone(name):
+    """A working agent is never refused a call, whatever its tools are called."""
+    for seed in range(SEED, SEED + REPEATS):
+        for naming in traces.NAMINGS:
+            trace = traces.trace(name, naming, seed)
+            refused = runner.run(trace, guarded).refused
+            assert not refused, f"{trace} was refused {refused[:3]}; {HINT}"
+
+
+@pytest.mark.parametrize("name", ["exact_repeat", "cycle_of_three", "always_queued", "wandering"])
+def test_who_does_not_listen_is_aborted(name):
+    """After ten refusals without news in between the next one ends the run."""
+    course = runner.run(traces.trace(name, "named", SEED), guarded)
+    assert course.aborted, HINT
+
+
+def test_names_do_not_matter_for_what_is_plain():
+    """An exact repeat is refused at the third call under every naming."""
+    for naming in traces.NAMINGS:
+        course = runner.run(traces.trace("exact_repeat", naming, SEED), guarded)
+        assert course.refused[0] == (2, "generic_repeat"), f"{naming}; {HINT}"

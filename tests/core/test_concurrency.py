@@ -1,0 +1,113 @@
+"""Many threads and tasks on one guard: totals exact, no deadlock."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor, wait
+from threading import Barrier
+
+from otel_loopguard.core.guard import Guard
+from otel_loopguard.core.model import Outcome, ToolCall
+from otel_loopguard.core.policy import Policy, ToolContract
+
+MANY = 64
+EACH = 20
+SOON = 30
+
+
+def together(work):
+    """What the work of each of many threads returned; all start at the same moment."""
+    gate = Barrier(MANY)
+
+    def one(number):
+        gate.wait(SOON)
+        return work(number)
+
+    with ThreadPoolExecutor(MANY) as pool:
+        futures = [pool.submit(one, number) for number in range(MANY)]
+        _, late = wait(futures, SOON)
+        assert not late, f"{len(late)} threads did not come back"
+        return [future.result() for future in futures]
+
+
+def ran(turn, call, result="ok"):
+    """Whether the call ran; if so it has ended."""
+    if not turn.begin(call).runs:
+        return False
+    turn.end(call, Outcome(result))
+    return True
+
+
+def test_a_cap_is_exact_under_threads():
+    """Of 64 threads that make 20 calls each on one turn exactly as many calls run as the cap allows."""
+    turn = Guard(Policy(tools={"t": ToolContract(kind="read", cap=100)}, abort_after=0)).turn()
+
+    def work(number):
+        return sum(
+            ran(turn, ToolCall("t", {"n": number * EACH + n}, f"{number}/{n}"), f"r {number} {n}") for n in range(EACH)
+        )
+
+    assert sum(together(work)) == 100
+
+
+def test_turns_do_not_know_of_each_other_under_threads():
+    """64 threads with a turn each of one guard are refused each at their own third call."""
+    guard = Guard(Policy(tools={"t": ToolContract(kind="read")}))
+
+    def work(number):
+        turn = guard.turn()
+        return [ran(turn, ToolCall("t", {"a": 1})) for _ in range(5)]
+
+    assert together(work) == [[True, True, False, False, False]] * MANY
+
+
+def test_identical_calls_of_many_threads_are_no_repeats():
+    """64 threads that begin the same call before any of them has ended all run it."""
+    turn = Guard(Policy(tools={"t": ToolContract(kind="read")})).turn()
+    begun = Barrier(MANY)
+
+    def work(number):
+        call = ToolCall("t", {"a": 1}, f"c{number}")
+        runs = turn.begin(call).runs
+        begun.wait(SOON)
+        if runs:
+            turn.end(call, Outcome("same"))
+        return runs
+
+    assert all(together(work))
+
+
+async def test_a_cap_is_exact_under_tasks():
+    """Of 64 tasks on one turn exactly as many calls run as the cap allows, and all tasks come back."""
+    turn = Guard(Policy(tools={"t": ToolContract(kind="read", cap=100)}, abort_after=0)).turn()
+
+    async def work(number):
+        count = 0
+        for n in range(EACH):
+            call = ToolCall("t", {"n": number * EACH + n}, f"{number}/{n}")
+            if turn.begin(call).runs:
+                await asyncio.sleep(0)
+                turn.end(call, Outcome(f"r {number} {n}"))
+                count += 1
+        return count
+
+    counts = await asyncio.wait_for(asyncio.gather(*(work(number) for number in range(MANY))), SOON)
+    assert sum(counts) == 100
+
+
+def test_a_callback_may_use_the_turn_it_is_called_from():
+    """``on_trip`` runs outside every lock: it may call back into the guard from any thread."""
+    seen = []
+
+    def look(trip):
+        seen.append(trip.mode)
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(ran, turn, ToolCall("other", {"n": len(seen)}), "fine").result(SOON)
+
+    turn = Guard(
+        Policy(tools={"t": ToolContract(kind="read"), "other": ToolContract(kind="read")}, on_trip=look)
+    ).turn()
+    runs = [ran(turn, ToolCall("t", {"a": 1})) for _ in range(4)]
+
+    assert runs[:2] == [True, True]
+    assert seen

@@ -1,0 +1,267 @@
+"""Whatever a value is: a fingerprint, no exception, in bounded time."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+import time
+from decimal import Decimal
+from enum import Enum
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from otel_loopguard.core.fingerprint import Fingerprinter
+
+QUICK = settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+KEY = b"0123456789abcdef"
+PRINTS = Fingerprinter(KEY)
+BOUND = 2.0
+
+
+class Raising:
+    def __repr__(self):
+        raise RuntimeError("no repr")
+
+    def __str__(self):
+        raise RuntimeError("no str")
+
+    def __eq__(self, other):
+        raise RuntimeError("no eq")
+
+    def __hash__(self):
+        raise RuntimeError("no hash")
+
+
+class Lying(dict):
+    def items(self):  # noqa: D102
+        raise RuntimeError("no items")
+
+    def __iter__(self):
+        raise RuntimeError("no iter")
+
+
+class Colour(Enum):
+    RED = 1
+
+
+@dataclasses.dataclass
+class Point:
+    x: int
+    y: object
+
+
+def cycle():
+    found: dict = {}
+    found["self"] = [found]
+    return found
+
+
+def deep(levels=10_000):
+    found: object = 1
+    for _ in range(levels):
+        found = [found]
+    return found
+
+
+def deep_dict(levels=10_000):
+    found: object = 1
+    for _ in range(levels):
+        found = {"a": found}
+    return found
+
+
+HOSTILE = {
+    "nan": float("nan"),
+    "infinity": float("inf"),
+    "minus infinity": float("-inf"),
+    "cycle": cycle(),
+    "deep list": deep(),
+    "deep dict": deep_dict(),
+    "deep json": "[" * 10_000 + "]" * 10_000,
+    "deep literal": "{'a':" * 5_000 + "1" + "}" * 5_000,
+    "bytes": b"\xff\x00",
+    "bytearray": bytearray(b"ab"),
+    "memoryview": memoryview(b"ab"),
+    "surrogate": "\ud800",
+    "surrogate key": {"\ud800": "\udfff"},
+    "dataclass": Point(1, Raising()),
+    "raising": Raising(),
+    "raising within": {"a": [Raising()]},
+    "lying": Lying(a=1),
+    "mixed keys": {1: "a", "1": "b", None: 2, (1, 2): 3, 1.5: 4, False: 5},
+    "raising key": {Point: 1, Colour.RED: 2},
+    "set": {1, "a", None},
+    "frozen": frozenset({("a", 1)}),
+    "tuple": (1, (2, (3,))),
+    "decimal": Decimal("1.10"),
+    "enum": Colour.RED,
+    "type": int,
+    "function": deep,
+    "module": json,
+    "generator": (n for n in range(3)),
+    "huge int": 10**5000,
+    "none": None,
+    "empty": "",
+    "complex": 1 + 2j,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_values_have_a_fingerprint(name):
+    """No value raises or takes long, as arguments and as a result, and twice the same gives the same."""
+    value, started = HOSTILE[name], time.perf_counter()
+    prints = [PRINTS.arguments(value), PRINTS.arguments(value, loose=False), PRINTS.result(value)]
+    assert time.perf_counter() - started < BOUND
+    assert all(isinstance(found, int) and 0 <= found < 2**64 for found in prints)
+    assert prints[0] == PRINTS.arguments(value)
+
+
+def test_a_hundred_megabytes_are_bounded():
+    """A text of 100 MB is fingerprinted in bounded time, alone and within arguments."""
+    text = "x" * 100_000_000
+    started = time.perf_counter()
+    PRINTS.result(text)
+    PRINTS.arguments({"content": text})
+    assert time.perf_counter() - started < 2 * BOUND
+
+
+def test_a_hundred_megabytes_with_a_difference_differ():
+    """Long results that differ anywhere have different fingerprints: a difference outside the view is a difference."""
+    text = "x" * 1_000_000
+    other = text[:500_000] + "y" + text[500_001:]
+    assert PRINTS.result(text) != PRINTS.result(other)
+
+
+def test_pydantic_models_have_a_fingerprint():
+    """A model is fingerprinted by its fields."""
+    pydantic = pytest.importorskip("pydantic")
+    model = pydantic.create_model("Model", a=(int, ...), b=(str, "x"))
+    assert PRINTS.arguments(model(a=1)) == PRINTS.arguments(model(a=1))
+    assert PRINTS.arguments(model(a=1)) != PRINTS.arguments(model(a=2))
+
+
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**6), 10**6) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=10,
+)
+wild = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.binary(max_size=8)
+    | st.text(st.characters(), max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.tuples(inner, inner)
+        | st.dictionaries(st.one_of(st.text(max_size=4), st.integers(), st.none(), st.booleans()), inner, max_size=3)
+    ),
+    max_leaves=12,
+)
+
+
+def turned(value):
+    """The same value with the keys of every dict in the other order."""
+    if isinstance(value, dict):
+        return {key: turned(item) for key, item in reversed(list(value.items()))}
+    return [turned(item) for item in value] if isinstance(value, list) else value
+
+
+@QUICK
+@given(wild)
+def test_any_value_has_a_stable_fingerprint(value):
+    """Two fingerprints of one value are equal."""
+    assert PRINTS.arguments(value) == PRINTS.arguments(value)
+    assert PRINTS.result(value) == PRINTS.result(value)
+
+
+@QUICK
+@given(plain)
+def test_the_order_of_keys_does_not_matter(value):
+    """``{a, b}`` is ``{b, a}`` at every depth."""
+    assert PRINTS.arguments(value) == PRINTS.arguments(turned(value))
+
+
+@QUICK
+@given(st.dictionaries(st.text(max_size=4), plain, min_size=1, max_size=3))
+def test_json_text_is_its_object(value):
+    """Arguments as JSON text have the fingerprint of what they stand for."""
+    assert PRINTS.arguments(json.dumps(value)) == PRINTS.arguments(value)
+    assert PRINTS.arguments(json.dumps(value, indent=2, ensure_ascii=False)) == PRINTS.arguments(value)
+
+
+@QUICK
+@given(plain, plain)
+def test_different_values_have_different_fingerprints(one, other):
+    """What differs strictly has another fingerprint; True is not 1."""
+    from tests.core.judges import plain as judge
+
+    same = judge.arguments_text(one, loose=False) == judge.arguments_text(other, loose=False)
+    assert (PRINTS.arguments(one, loose=False) == PRINTS.arguments(other, loose=False)) == same
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"n": 1}, {"n": 1.0}),
+        ({"q": " a  b\t"}, {"q": "a b"}),
+        ({"sql": "select\n 1"}, {"sql": "select 1"}),
+        ({"query": "a\r\nb"}, {"query": "a b"}),
+        ("{'a': 1, 'b': None}", {"a": 1, "b": None}),
+        ({"a": (1, 2)}, {"a": [1, 2]}),
+    ],
+)
+def test_what_means_the_same_is_the_same(one, other):
+    """Loosely, blanks and number types do not tell two calls apart."""
+    assert PRINTS.arguments(one) == PRINTS.arguments(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"n": 1}, {"n": True}),
+        ({"n": 1}, {"n": "1"}),
+        ({"n": None}, {}),
+        ({"text": "a\n b"}, {"text": "a\nb"}),
+        ({"q": "ab"}, {"q": "a b"}),
+        ([1, [2]], [[1], 2]),
+        ({"a": "b:c"}, {"a:b": "c"}),
+        (b"a", "a"),
+    ],
+)
+def test_what_means_something_else_is_not_the_same(one, other):
+    """Values that a tool would take differently have different fingerprints."""
+    assert PRINTS.arguments(one) != PRINTS.arguments(other)
+
+
+def test_writing_tools_keep_their_blanks():
+    """Not loosely, blanks are part of what is written."""
+    assert PRINTS.arguments({"text": "a  b"}, loose=False) != PRINTS.arguments({"text": "a b"}, loose=False)
+
+
+def test_the_key_decides():
+    """Another key gives other fingerprints."""
+    assert Fingerprinter(KEY).arguments({"ssn": "1"}) != Fingerprinter(b"fedcba9876543210").arguments({"ssn": "1"})
+
+
+def test_equal_across_processes():
+    """The same key gives the same fingerprint in another process, whatever its hash seed."""
+    value = {"b": [1, {"z": None, "a": "ü"}], "a": {"k": 1.5, "j": True}}
+    code = (
+        "import json, sys; from otel_loopguard.core.fingerprint import Fingerprinter;"
+        f"print(Fingerprinter({KEY!r}).arguments(json.loads(sys.argv[1])))"
+    )
+    for seed in ("1", "2"):
+        run = subprocess.run(
+            [sys.executable, "-c", code, json.dumps(value)],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
+        )
+        assert int(run.stdout) == PRINTS.arguments(value)
