@@ -1,8 +1,19 @@
-"""Adding a sentence to what a model reads, where it is text and stays valid."""
+"""What a model writes and reads: its arguments, and a sentence added to a result where that stays valid."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
+
+
+def arguments_of(written: Any) -> Any:
+    """A call's arguments as an object; what a model wrote is JSON text, or was meant to be."""
+    if not isinstance(written, (str, bytes)):
+        return written
+    try:
+        return json.loads(written or "{}")
+    except ValueError:
+        return written
 
 
 def appended(content: Any, text: str) -> Any:

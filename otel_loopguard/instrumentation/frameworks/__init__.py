@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import langchain, mcp, threads
+from . import langchain, mcp, openai_agents, threads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from otel_loopguard.instrumentation.points import Point
 
-FRAMEWORKS = (langchain, mcp, threads)
+FRAMEWORKS = (langchain, mcp, openai_agents, threads)
 
 
 def all_points() -> Iterator[Point]:

@@ -1,0 +1,176 @@
+"""A model of the OpenAI Agents SDK that is a script, and the drivers that run an agent with it in every way."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import itertools
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+os.environ["OPENAI_AGENTS_DISABLE_TRACING"] = "1"  # its exporter would call out
+
+from agents import Agent, RunConfig, Runner, function_tool
+from agents.items import ModelResponse
+from agents.models.interface import Model
+from agents.usage import Usage
+from openai.types.responses import (
+    Response,
+    ResponseCompletedEvent,
+    ResponseFunctionToolCall,
+    ResponseOutputMessage,
+    ResponseOutputText,
+)
+
+from otel_loopguard.testing import Ask, Transcript
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+
+    Steps = Sequence[Sequence[Ask]]
+    Tools = Mapping[str, Callable[..., Any]]
+
+MOST_TURNS = 60
+_numbers = itertools.count()
+TELLS_UNKNOWN = any(field.name == "tool_not_found_behavior" for field in dataclasses.fields(RunConfig))
+"""Whether this version can tell its model that a tool does not exist, instead of ending the run."""
+
+
+class ScriptedModel(Model):
+    """Makes the calls of its steps one after the other, and keeps what it reads."""
+
+    def __init__(self, steps: Steps, answer: str = "Done.") -> None:
+        self.steps = steps
+        self.answer = answer
+        self.seen: list[list[Any]] = []
+
+    async def get_response(self, *args: Any, **kwargs: Any) -> ModelResponse:
+        """All at once."""
+        return ModelResponse(output=self._output(_input(args, kwargs)), usage=Usage(), response_id=None)
+
+    async def stream_response(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        """The same as the last event of a stream."""
+        response = Response(
+            id="response",
+            created_at=0,
+            model="scripted",
+            object="response",
+            output=self._output(_input(args, kwargs)),
+            parallel_tool_calls=True,
+            tool_choice="auto",
+            tools=[],
+        )
+        yield ResponseCompletedEvent(type="response.completed", response=response, sequence_number=0)
+
+    def _output(self, given: Any) -> list[Any]:
+        self.seen.append([{"role": "user", "content": given}] if isinstance(given, str) else list(given))
+        # Counted from the last message of the user: a conversation may have several.
+        step, before = 0, ""
+        for item in self.seen[-1]:
+            kind = "call" if item.get("type") == "function_call" else item.get("role", "result")
+            step = 0 if kind == "user" else step + (kind == "call" and before != "call")
+            before = kind
+        if step >= len(self.steps):
+            return [text_message(self.answer)]
+        return [
+            ResponseFunctionToolCall(
+                type="function_call",
+                name=ask.tool,
+                arguments=ask.arguments if isinstance(ask.arguments, str) else json.dumps(ask.arguments),
+                call_id=f"call-{next(_numbers)}",
+            )
+            for ask in self.steps[step]
+        ]
+
+    @property
+    def read(self) -> list[str]:
+        """The tool results in the last request, as text."""
+        last = self.seen[-1] if self.seen else []
+        return [_text(item["output"]) for item in last if item.get("type") == "function_call_output"]
+
+
+def _input(args: Any, kwargs: Any) -> Any:
+    return args[1] if len(args) > 1 else kwargs["input"]
+
+
+def _text(output: Any) -> str:
+    return output if isinstance(output, str) else " ".join(str(part.get("text", part)) for part in output)
+
+
+def text_message(text: str) -> ResponseOutputMessage:
+    content = ResponseOutputText(type="output_text", text=text, annotations=[])
+    return ResponseOutputMessage(id="m", type="message", role="assistant", status="completed", content=[content])
+
+
+def sync_tools(functions: Tools) -> list[Any]:
+    return [function_tool(function) for function in functions.values()]
+
+
+def async_tools(functions: Tools) -> list[Any]:
+    return [_async_tool(function) for function in functions.values()]
+
+
+def _async_tool(function: Callable[..., Any]) -> Any:
+    async def run(path: str) -> str:
+        await asyncio.sleep(0)
+        return str(await asyncio.to_thread(function, path))
+
+    return function_tool(run, name_override=function.__name__)
+
+
+def config(**more: Any) -> RunConfig:
+    """Unknown tools are told to the model, where this version can do that."""
+    if TELLS_UNKNOWN:
+        more.setdefault("tool_not_found_behavior", "return_error_to_model")
+    return RunConfig(**more)
+
+
+def run(agent: Agent[Any], **options: Any) -> Any:
+    return asyncio.run(Runner.run(agent, "Go on.", max_turns=MOST_TURNS, **{"run_config": config(), **options}))
+
+
+def run_sync(agent: Agent[Any], **options: Any) -> Any:
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        return Runner.run_sync(agent, "Go on.", max_turns=MOST_TURNS, **{"run_config": config(), **options})
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+def run_streamed(agent: Agent[Any], **options: Any) -> Any:
+    async def stream() -> Any:
+        options.setdefault("run_config", config())
+        result = Runner.run_streamed(agent, "Go on.", max_turns=MOST_TURNS, **options)
+        async for _ in result.stream_events():
+            await asyncio.sleep(0)
+        return result
+
+    return asyncio.run(stream())
+
+
+def driver(go: Callable[[Any], Any], make_tools: Any = sync_tools) -> Any:
+    """A driver that runs an agent with these tools that way."""
+
+    def drive(tools: Tools, steps: Steps) -> Transcript:
+        model = ScriptedModel(steps)
+        transcript = Transcript()
+        try:
+            go(Agent(name="helper", model=model, tools=make_tools(tools)))
+        except BaseException as error:
+            transcript.error = error
+        transcript.read = model.read
+        return transcript
+
+    return drive
+
+
+DRIVERS = {
+    "run": driver(run),
+    "run-async-tools": driver(run, async_tools),
+    "run-sync": driver(run_sync),
+    "run-streamed": driver(run_streamed),
+    "run-streamed-async-tools": driver(run_streamed, async_tools),
+}

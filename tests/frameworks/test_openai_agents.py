@@ -1,0 +1,459 @@
+"""The OpenAI Agents SDK: all that is promised of every framework, and what it has beyond calling tools."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+pytest.importorskip("agents", reason="openai-agents is tested in an environment of its own")
+
+from agents import (
+    Agent,
+    AgentsException,
+    GuardrailFunctionOutput,
+    InputGuardrailTripwireTriggered,
+    ModelBehaviorError,
+    Runner,
+    SQLiteSession,
+    ToolGuardrailFunctionOutput,
+    function_tool,
+    input_guardrail,
+    set_trace_processors,
+    set_tracing_disabled,
+    tool_input_guardrail,
+    trace,
+)
+from agents.tracing import TracingProcessor
+from agents.tracing.span_data import FunctionSpanData
+
+from otel_loopguard import Policy, ToolContract, ToolLoopError
+from otel_loopguard.telemetry import semconv
+from otel_loopguard.testing import SCENARIOS, Ask, Scenario, assert_no_trip, assert_trips, guarded
+from otel_loopguard.turns.scope import current
+from tests.instrumentation.processes import ROOT, start
+from tests.telemetry.otlp import attributes, receiver
+
+from .scripted_openai_agents import DRIVERS, TELLS_UNKNOWN, ScriptedModel, config, run, run_streamed, run_sync
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_scenario(driver: str, scenario: Scenario) -> None:
+    """Each way of running an agent behaves as the table of scenarios says."""
+    if scenario.name == "unknown_tool" and not TELLS_UNKNOWN:
+        pytest.skip("in this version the first call of an unknown tool ends the run")
+    scenario.run(DRIVERS[driver])
+
+
+@function_tool
+def look(path: str) -> str:
+    """Look at something."""
+    return f"there is {path}"
+
+
+def script(*paths: str, name: str = "look", answer: str = "Done.") -> ScriptedModel:
+    return ScriptedModel([[Ask(name, {"path": path})] for path in paths], answer)
+
+
+def attribute(recording: Any, name: str) -> list[Any]:
+    return [span.attributes.get(name) for span in recording.spans]
+
+
+@pytest.mark.parametrize("go", [run, run_sync, run_streamed])
+def test_a_made_up_tool_that_ends_the_run_is_one_failed_call(go: Any) -> None:
+    """By default the SDK ends the run with its own error: it stays that, and the call has its span."""
+    with guarded() as recording:
+        with pytest.raises(ModelBehaviorError, match="nope"):
+            go(Agent(name="a", model=script("a", name="nope"), tools=[look]), run_config=None)
+        assert [span.name for span in recording.spans] == ["execute_tool _unknown"]
+        assert recording.outcomes == ["failed"]
+        assert attribute(recording, semconv.ERROR_TYPE) == ["ModelBehaviorError"]
+        assert recording.runtime.guard.live == 0
+        assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
+
+
+@pytest.mark.skipif(not TELLS_UNKNOWN, reason="in this version the first call of an unknown tool ends the run")
+def test_unknown_and_known_tools_in_one_answer_are_a_call_each() -> None:
+    """Made-up names beside a real one, in one answer of the model: as many spans as calls, and nearest names told."""
+    steps = [[Ask("lok", {"path": "a"}), Ask("look", {"path": "a"}), Ask("lookk", {"path": "a"})]]
+    model = ScriptedModel([*steps, *[[Ask("lok", {"path": "a"})]] * 3])
+    with guarded() as recording:
+        run(Agent(name="a", model=model, tools=[look]))
+        assert sorted(span.name for span in recording.spans[:3]) == ["execute_tool _unknown"] * 2 + [
+            "execute_tool look"
+        ]
+        assert len(recording.spans) == 6
+        assert "look" in model.read[-1]
+        assert "tool_loop_detected" in model.read[-1]
+
+
+@pytest.mark.parametrize("go", [run, run_sync, run_streamed])
+def test_an_aborted_run_is_caught_by_either_name(go: Any) -> None:
+    """``except ToolLoopError`` and ``except AgentsException`` both have it, also out of a stream."""
+    with guarded(Policy(abort_after=1)) as recording:
+        with pytest.raises(ToolLoopError) as caught:
+            go(Agent(name="a", model=script(*["a"] * 9), tools=[look]))
+        assert isinstance(caught.value, AgentsException)
+        assert caught.value.tool_name == "look"
+        assert caught.value.turn_id == attribute(recording, semconv.TURN_ID)[0]
+        assert recording.outcomes[-1] == "aborted"
+        assert recording.runtime.guard.live == 0
+
+
+def test_an_abort_among_parallel_calls_ends_the_run() -> None:
+    """The calls beside it in the same answer are ended, too, and nothing hangs."""
+    steps = [[Ask("look", {"path": "a"})], *[[Ask("look", {"path": "a"}), Ask("look", {"path": "b"})]] * 8]
+    with guarded(Policy(abort_after=1)) as recording:
+        with pytest.raises(ToolLoopError):
+            run(Agent(name="a", model=ScriptedModel(steps), tools=[look]))
+        assert recording.runtime.guard.live == 0
+
+
+def test_a_hand_off_is_the_same_turn_and_no_tool_call() -> None:
+    """The agent that took over is named on its calls; what the first one read is not new to it."""
+    # Its script goes on where the first one's ends, because it reads the whole conversation.
+    second = Agent(name="second", model=script("-", "-", "a", "a"), tools=[look])
+    first = Agent(
+        name="first",
+        model=ScriptedModel([[Ask("look", {"path": "a"})], [Ask("transfer_to_second", {})]]),
+        tools=[look],
+        handoffs=[second],
+    )
+    with guarded() as recording:
+        run(first)
+        assert recording.outcomes == ["executed", "nudged", "blocked"]
+        assert attribute(recording, semconv.AGENT_NAME) == ["first", "second", "second"]
+        assert len(set(attribute(recording, semconv.TURN_ID))) == 1
+
+
+def test_an_agent_that_is_a_tool_has_a_turn_of_its_own() -> None:
+    """Four questions to a helper that looks at the same thing each time are no loop of the one who asks."""
+    helper = Agent(name="helper", model=script("shared"), tools=[look])
+    ask = helper.as_tool("ask_helper", "Ask the helper.")
+    model = ScriptedModel([[Ask("ask_helper", {"input": f"question {number}"})] for number in range(4)])
+    with guarded() as recording:
+        run(Agent(name="boss", model=model, tools=[ask]))
+        assert model.read == ["Done."] * 4
+        assert len(recording.spans) == 8
+        turns = set(attribute(recording, semconv.TURN_ID))
+        assert len(turns) == 5
+        boss = min(turns, key=len)
+        assert all(turn.startswith(boss) for turn in turns)
+        assert_no_trip(recording)
+
+
+@pytest.mark.parametrize("go", [run, run_streamed])
+def test_a_helper_that_is_ended_is_a_failed_tool_of_its_boss(go: Any) -> None:
+    """Its run is over; the one who asked reads that, and goes on."""
+    helper = Agent(name="helper", model=script(*["a"] * 20), tools=[look])
+    ask = helper.as_tool("ask_helper", "Ask the helper.")
+    model = ScriptedModel([[Ask("ask_helper", {"input": "q"})], [Ask("look", {"path": "b"})]])
+    with guarded(Policy(abort_after=2)) as recording:
+        go(Agent(name="boss", model=model, tools=[ask, look]))
+        assert model.read[1] == "there is b"
+        assert recording.outcomes[0] == "failed"
+        assert "aborted" in recording.outcomes
+        assert recording.runtime.guard.live == 0
+
+
+def test_each_message_of_a_session_is_a_turn_of_its_own() -> None:
+    """What was read for the first message may be read again for the second, in the same session."""
+    with guarded() as recording:
+        agent = Agent(name="a", model=script("a", "a"), tools=[look])
+        session = SQLiteSession("session-1")
+        for _ in range(3):
+            run(agent, session=session)
+        assert recording.outcomes == ["executed", "nudged"] * 3
+        assert len(set(attribute(recording, semconv.TURN_ID))) == 3
+        assert set(attribute(recording, semconv.CONVERSATION_ID)) == {"session-1"}
+
+
+def test_a_group_id_is_a_conversation() -> None:
+    """Given in the run's configuration, or by the trace around it, as the SDK's documentation has it."""
+    agent = Agent(name="a", model=script("a"), tools=[look])
+    set_trace_processors([])
+    set_tracing_disabled(False)
+    try:
+        with guarded() as recording:
+            run(agent, run_config=config(group_id="group-1"))
+            with trace("workflow", group_id="group-2"):
+                run(agent)
+            assert attribute(recording, semconv.CONVERSATION_ID) == ["group-1", "group-2"]
+    finally:
+        set_tracing_disabled(True)
+
+
+class Seen(TracingProcessor):
+    """Keeps the SDK's own spans of function tools."""
+
+    def __init__(self) -> None:
+        self.functions: list[FunctionSpanData] = []
+
+    def on_span_end(self, span: Any) -> None:
+        """A span of any sort has ended."""
+        if isinstance(span.span_data, FunctionSpanData):
+            self.functions.append(span.span_data)
+
+    def _nothing(self, *_: Any) -> None: ...
+
+    on_trace_start = on_trace_end = on_span_start = shutdown = force_flush = _nothing
+
+
+def test_its_own_tracing_sees_every_call_as_before() -> None:
+    """It has a span of each call, refused ones included, and ours are one each beside them."""
+    seen = Seen()
+    set_trace_processors([seen])
+    set_tracing_disabled(False)
+    try:
+        with guarded() as recording:
+            run(Agent(name="a", model=script("a", "a", "a"), tools=[look]))
+    finally:
+        set_tracing_disabled(True)
+        set_trace_processors([])
+    assert [data.name for data in seen.functions] == ["look"] * 3
+    assert seen.functions[0].output == "there is a"
+    assert [span.name for span in recording.spans] == ["execute_tool look"] * 3
+
+
+def test_guardrails_end_and_refuse_as_before() -> None:
+    """A tripwire reaches the caller as itself and leaves no turn behind."""
+
+    @input_guardrail
+    def never(context: Any, agent: Any, given: Any) -> GuardrailFunctionOutput:
+        return GuardrailFunctionOutput(output_info=None, tripwire_triggered=True)
+
+    with guarded() as recording:
+        with pytest.raises(InputGuardrailTripwireTriggered):
+            run(Agent(name="a", model=script("a"), tools=[look], input_guardrails=[never]))
+        with pytest.raises(InputGuardrailTripwireTriggered):
+            run_streamed(Agent(name="a", model=script("a"), tools=[look], input_guardrails=[never]))
+        assert recording.runtime.guard.live == 0
+
+
+def test_what_a_tools_guardrail_turns_down_is_never_run() -> None:
+    """Its message is what the model reads, untouched."""
+
+    @tool_input_guardrail
+    def no_secrets(data: Any) -> ToolGuardrailFunctionOutput:
+        if "secret" in data.context.tool_arguments:
+            return ToolGuardrailFunctionOutput.reject_content("not that one")
+        return ToolGuardrailFunctionOutput.allow()
+
+    @function_tool(tool_input_guardrails=[no_secrets])
+    def peek(path: str) -> str:
+        """Look at something."""
+        return f"there is {path}"
+
+    model = script("secret", "a", name="peek")
+    with guarded() as recording:
+        run(Agent(name="a", model=model, tools=[peek]))
+        assert model.read == ["not that one", "there is a"]
+        assert recording.outcomes[-1] == "executed"
+
+
+def test_a_flaky_tool_may_be_tried_again() -> None:
+    """The model is told one sentence of every failure; we see what it was, and have patience with a timeout."""
+    tries = []
+
+    @function_tool
+    def fetch(path: str) -> str:
+        """Fetch."""
+        tries.append(path)
+        if len(tries) < 5:
+            raise TimeoutError("upstream timed out")
+        return "got it"
+
+    model = script(*["a"] * 5, name="fetch")
+    with guarded() as recording:
+        run(Agent(name="a", model=model, tools=[fetch]))
+        assert model.read[-1] == "got it"
+        assert set(recording.outcomes[:4]) == {"failed", "nudged"}
+        assert recording.outcomes[4] == "executed"
+        assert attribute(recording, semconv.ERROR_TYPE)[0] == "TimeoutError"
+        assert attribute(recording, semconv.ERROR_TRANSIENT)[:4] == [True] * 4
+
+
+def test_an_own_word_for_failures_is_a_failure() -> None:
+    """With a ``failure_error_function`` of the program's the model reads that, and we know that it failed."""
+
+    def sorry(context: Any, error: Exception) -> str:
+        return "sorry"
+
+    @function_tool(failure_error_function=sorry)
+    def fetch(path: str) -> str:
+        """Fetch."""
+        raise ValueError(path)
+
+    model = script("a", "a", "a", name="fetch")
+    with guarded() as recording:
+        run(Agent(name="a", model=model, tools=[fetch]))
+        assert model.read[0] == "sorry"
+        assert recording.outcomes == ["failed", "nudged", "blocked"]
+        assert attribute(recording, semconv.ERROR_TYPE)[0] == "ValueError"
+
+
+def test_a_failing_tool_that_ends_the_run_does_so() -> None:
+    """``failure_error_function=None`` lets the exception out, through us as through nothing."""
+
+    @function_tool(failure_error_function=None)
+    def fetch(path: str) -> str:
+        """Fetch."""
+        raise ValueError("no " + path)
+
+    with guarded() as recording:
+        with pytest.raises(Exception, match="no a"):
+            run(Agent(name="a", model=script("a", name="fetch"), tools=[fetch]))
+        assert recording.outcomes == ["failed"]
+        assert recording.runtime.guard.live == 0
+
+
+def test_a_direct_answer_is_for_the_user() -> None:
+    """Where a tool's output ends the run as its answer, no word for the model is in it."""
+    ran = []
+
+    @function_tool
+    def twice(path: str) -> str:
+        """Look."""
+        ran.append(path)
+        return f"there is {path}"
+
+    agent = Agent(
+        name="a",
+        model=ScriptedModel([[Ask("twice", {"path": "a"})], [Ask("twice", {"path": "a"})]]),
+        tools=[twice],
+        tool_use_behavior=lambda context, results: _final(len(ran) == 2, results),
+    )
+    with guarded() as recording:
+        assert run(agent).final_output == "there is a"
+        assert len(recording.spans) == 2
+
+
+def _final(final: bool, results: Any) -> Any:
+    from agents import ToolsToFinalOutputResult
+
+    return ToolsToFinalOutputResult(is_final_output=final, final_output=results[-1].output if final else None)
+
+
+def test_json_stays_json() -> None:
+    """No sentence is added to a result that somebody may parse; it waits for the next text."""
+
+    @function_tool
+    def fetch(path: str) -> dict[str, int]:
+        """Fetch."""
+        return {"rows": 2}
+
+    model = ScriptedModel([[Ask("fetch", {"path": "a"})]] * 2 + [[Ask("look", {"path": "b"})]])
+    with guarded():
+        run(Agent(name="a", model=model, tools=[fetch, look]))
+        assert model.read[0] == model.read[1] == "{'rows': 2}"
+        assert model.read[2].startswith("there is b\n")
+        assert "fetch" in model.read[2]
+
+
+def test_an_earlier_result_is_given_again() -> None:
+    """Where the contract allows it, the repeated call reads the same once more with a note, and nothing runs."""
+    model = script("a", "a", "a")
+    with guarded(Policy(tools={"look": ToolContract(kind="read", reuse=True)})) as recording:
+        run(Agent(name="a", model=model, tools=[look]))
+        assert recording.outcomes[-1] == "reused"
+        assert model.read[-1].startswith("there is a\n")
+
+
+def test_a_stream_that_nobody_reads_to_its_end_leaves_nothing_behind() -> None:
+    """The consumer's code is outside of the turn, and a cancelled run closes it."""
+
+    async def stream() -> None:
+        result = Runner.run_streamed(Agent(name="a", model=script(*"abcdefgh"), tools=[look]), "Go on.")
+        assert current() is None
+        async for event in result.stream_events():
+            assert current() is None
+            if event.type == "run_item_stream_event" and event.name == "tool_output":
+                break
+        result.cancel()
+        await asyncio.gather(result.run_loop_task, return_exceptions=True)
+        await asyncio.sleep(0)
+
+    with guarded() as recording:
+        asyncio.run(stream())
+        assert recording.runtime.guard.live == 0
+
+
+def test_runs_side_by_side_are_turns_of_their_own() -> None:
+    """Three agents that look at the same thing at the same time are no loop."""
+
+    async def together() -> None:
+        await asyncio.gather(
+            *(Runner.run(Agent(name="a", model=script("a", "b"), tools=[look]), "Go on.") for _ in range(3))
+        )
+
+    with guarded() as recording:
+        asyncio.run(together())
+        assert len(set(attribute(recording, semconv.TURN_ID))) == 3
+        assert_no_trip(recording)
+
+
+@pytest.mark.parametrize("nested", [False, True], ids=["own", "of-a-helper"])
+def test_a_call_that_waits_for_approval_is_one_call(nested: bool) -> None:
+    """The run is interrupted and resumed; what ran once is counted as run once."""
+    ran = []
+
+    @function_tool(needs_approval=True)
+    def delete(path: str) -> str:
+        """Delete something."""
+        ran.append(path)
+        return f"{path} is gone"
+
+    agent = Agent(name="a", model=script("a", name="delete"), tools=[delete])
+    if nested:
+        ask = agent.as_tool("ask_helper", "Ask the helper.")
+        agent = Agent(name="boss", model=ScriptedModel([[Ask("ask_helper", {"input": "q"})]]), tools=[ask])
+
+    async def approved(session: Any) -> Any:
+        result = await Runner.run(agent, "Go on.", session=session)
+        state = result.to_state()
+        for item in result.interruptions:
+            state.approve(item)
+        return await Runner.run(agent, state, session=session)
+
+    with guarded() as recording:
+        assert asyncio.run(approved(SQLiteSession("s"))).final_output == "Done."
+        assert ran == ["a"]
+        tools = attribute(recording, semconv.TOOL_NAME)
+        executed = [tool for tool, outcome in zip(tools, recording.outcomes, strict=True) if outcome == "executed"]
+        assert sorted(executed) == (["ask_helper", "delete"] if nested else ["delete"])
+        assert set(recording.outcomes) <= {"executed", "cancelled"}
+        assert len({turn.partition("/")[0] for turn in attribute(recording, semconv.TURN_ID)}) == 1
+        assert_no_trip(recording)
+
+
+def test_a_turn_around_several_runs_is_one_turn() -> None:
+    """A program that asks its agent again and again for one message says so, and repeats are seen across runs."""
+    import otel_loopguard as loopguard
+
+    with guarded() as recording, loopguard.turn():
+        for _ in range(4):
+            run(Agent(name="a", model=script("a"), tools=[look]))
+        assert_trips(recording, "generic_repeat", action="block", times=2)
+
+
+def test_at_process_start_each_call_is_counted_once() -> None:
+    """The function that runs tools is imported by name, after it was wrapped: it must not be wrapped again there."""
+    with receiver() as received:
+        ended = start(ROOT / "examples" / "openai_agents_agent.py", "--streamed", environment=received.environment)
+        assert "The file was read 2 times." in ended.stdout, ended.stderr
+        assert "I already know" in ended.stdout
+        assert [attributes(span)[semconv.OUTCOME] for span in received.spans] == ["executed", "nudged", "blocked"]
+        assert {span.name for span in received.spans} == {"execute_tool read_file"}
+        assert "fault of its own" not in ended.stderr
+        assert "found nothing to patch" not in ended.stderr
+
+
+def test_at_process_start_a_stubborn_agent_is_ended() -> None:
+    """The error has the name that users catch, and the program goes on behind it."""
+    ended = start(ROOT / "examples" / "openai_agents_agent.py", "--stubborn")
+    assert "(no answer: ToolLoopError: " in ended.stdout, ended.stderr
+    assert "The file was read 2 times." in ended.stdout
