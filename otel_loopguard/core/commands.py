@@ -40,8 +40,10 @@ def command_kind(command: Any) -> Kind | None:
         if len(command) > 2 and command[1] in ("-c", "-lc"):
             return command_kind(command[2])
         return _kind_of_parts([list(command)])
-    if not isinstance(command, str) or not command.strip() or len(command) > _LONGEST_COMMAND:
+    if not isinstance(command, str) or len(command) > _LONGEST_COMMAND:
         return None
+    if not command.strip():
+        return Kind.POLL  # nothing is run: it looks whether the last command has said more
     command = _HARMLESS_REDIRECTIONS.sub(" ", command)
     bare = _QUOTED.sub("''", command)
     if _RUNS_OR_WRITES.search(bare):

@@ -43,13 +43,11 @@ class Words:
     def __init__(self, more: Mapping[str, tuple[str, ...]] | None = None) -> None:
         more = more or {}
         lists = word_lists()
-        self._kinds: dict[str, Kind] = {}
-        for name, kind in _KIND_OF_LIST:
-            for word in (*lists.get(name, ()), *more.get(name, ())):
-                self._kinds.setdefault(word, kind)
+        self._verbs = _by_word(_VERBS, lists)
+        self._nouns = _by_word(_NOUNS, lists)
         for name in ("read", "write", "shell", "agent", "think", "poll", "wait"):  # one's own words win
-            for word in more.get(name, ()):
-                self._kinds[word] = Kind(name)
+            self._verbs.update((word, Kind(name)) for word in more.get(name, ()))
+        self._phrases = [(f" {phrase} ", Kind(name)) for name, some in lists["phrases"].items() for phrase in some]
         self.dangerous = frozenset(lists["dangerous"])
         self._moving = frozenset((*lists["cursor"], *lists["take"], "move"))
         self.take = frozenset((*lists["take"], *more.get("take", ())))
@@ -78,14 +76,20 @@ class Words:
             return Kind.FINAL
         if whole.startswith(self._handoff):
             return Kind.HANDOFF
-        kinds = [kind for word in words if (kind := self._kinds.get(word))]
+        for phrase, meant in self._phrases:
+            if phrase in f" {whole} ":
+                return meant
+        kinds = [kind for word in words if (kind := self._verbs.get(word))]
         for kind in kinds:
             if kind.value in _DECISIVE:
                 return kind
-        return kinds[0] if kinds else None
+        if kinds and not _JOINING.isdisjoint(words) and Kind.WRITE in kinds:
+            return Kind.WRITE  # find_and_replace, get_or_create
+        return kinds[0] if kinds else next((noun for word in words if (noun := self._nouns.get(word))), None)
 
 
-_KIND_OF_LIST = (
+_JOINING = frozenset({"and", "or"})
+_VERBS = (
     ("poll", Kind.POLL),
     ("wait", Kind.WAIT),
     ("think", Kind.THINK),
@@ -96,6 +100,16 @@ _KIND_OF_LIST = (
     ("shell", Kind.SHELL),
     ("agent", Kind.AGENT),
 )
+_NOUNS = (("read_nouns", Kind.READ), ("think_nouns", Kind.THINK))
+
+
+def _by_word(names: tuple[tuple[str, Kind], ...], lists: Mapping[str, Any]) -> dict[str, Kind]:
+    """The kind of each word; what stands in two lists is of the first."""
+    kinds: dict[str, Kind] = {}
+    for name, kind in names:
+        for word in lists[name]:
+            kinds.setdefault(word, kind)
+    return kinds
 
 
 def name_parts(name: str) -> list[list[str]]:
@@ -110,8 +124,8 @@ def kind_of_call(named: Kind, arguments: Any, words: Words) -> Kind:
         return command_kind(arguments) or named if named is Kind.SHELL else named
     if not isinstance(arguments, dict) or _TELLING.isdisjoint(arguments):
         return named
-    for parameter in _ACTION_PARAMETERS:
-        action = arguments.get(parameter)
+    for parameter in _ACTION_PARAMETERS if named is Kind.SHELL else (*_ACTION_PARAMETERS, "command"):
+        action = arguments.get(parameter)  # an editor's command is its action; a shell's is what it runs
         if isinstance(action, str) and len(action) <= _LONGEST_ACTION:
             told = words.kind_of_name(action)
             if told not in (Kind.UNKNOWN, Kind.FINAL, Kind.HANDOFF):
