@@ -1,0 +1,108 @@
+"""`otel-loopguard stack`: the files that are shipped, written out and judged."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+import pytest
+
+from otel_loopguard.cli import stack as command
+from otel_loopguard.errors import LoopGuardError
+
+from .harness.programs import ROOT, need
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def run(*arguments: object) -> int:
+    """The command's exit status."""
+    parser = argparse.ArgumentParser()
+    command.configure(parser)
+    asked = parser.parse_args([str(each) for each in arguments])
+    status: int = asked.run(asked)
+    return status
+
+
+def test_export_writes_what_compose_and_prometheus_need(tmp_path: Path) -> None:
+    """All files of the repository's stack, under the paths by which they name each other."""
+    assert run("export", tmp_path) == 0
+
+    written = {str(path) for path in command.files(tmp_path)}
+    assert {"compose.yaml", "collector-config.yaml", "dashboards/prometheus/rules.yml"} <= written
+    assert (tmp_path / "compose.yaml").read_bytes() == (ROOT / "compose.yaml").read_bytes()
+    assert len(written) == len(command.files(ROOT)) >= 20
+
+
+def test_export_again_changes_nothing(tmp_path: Path) -> None:
+    """An upgrade over an untouched export needs no --force."""
+    run("export", tmp_path)
+
+    assert run("export", tmp_path) == 0
+
+
+def test_export_does_not_overwrite_what_was_changed(tmp_path: Path) -> None:
+    """A file with somebody's own settings is named and left alone, unless they say --force."""
+    run("export", tmp_path)
+    own = tmp_path / "dashboards" / "alertmanager" / "alertmanager.yml"
+    own.write_text("route: {receiver: mine}\n")
+
+    with pytest.raises(LoopGuardError, match=r"alertmanager\.yml"):
+        run("export", tmp_path)
+    assert own.read_text() == "route: {receiver: mine}\n"
+    assert run("export", tmp_path, "--force") == 0
+    assert "mine" not in own.read_text()
+
+
+def test_check_accepts_what_is_shipped(capsys: pytest.CaptureFixture[str]) -> None:
+    """With the collector and Prometheus's tools at hand, every file passes."""
+    need("promtool"), need("amtool")
+
+    assert run("check", "--collector", need("collector")) == 0
+    said = capsys.readouterr().out
+    assert "failed" not in said
+    for what in ("collector", "collector with a trace back end", "Prometheus", "alert rules", "Alertmanager"):
+        assert f"ok       {what} (" in said
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "complaint"),
+    [
+        ("collector-config.yaml", "receivers: {nonsense: {}}\n", "failed   collector ("),
+        ("dashboards/prometheus/rules.yml", "groups: [{name: x, rules: [{record: a:b, expr: 1 +}]}]\n", "Prometheus"),
+        ("dashboards/json/overview.json", "{", "overview.json is no JSON"),
+    ],
+)
+def test_check_refuses_a_broken_file(
+    path: str, text: str, complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The status is 1, and the output names what failed."""
+    need("promtool")
+    run("export", tmp_path)
+    (tmp_path / path).write_text(text)
+
+    assert run("check", tmp_path, "--collector", need("collector")) == 1
+    assert any(line.startswith("failed") and complaint in line for line in capsys.readouterr().out.splitlines())
+
+
+def test_check_says_what_it_could_not_judge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without any of the programs the files are still looked for, and nothing is claimed of the rest."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    run("export", tmp_path)
+
+    assert run("check", tmp_path) == 0
+    assert capsys.readouterr().out.count("skipped  ") == len(command.CHECKS)
+    (tmp_path / "compose.yaml").unlink()
+    assert run("check", tmp_path) == 1
+    assert "compose.yaml is missing" in capsys.readouterr().out
+
+
+def test_an_installation_without_the_files_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not a traceback: what to install instead."""
+    monkeypatch.setattr(command, "_PACKAGE", tmp_path / "site-packages" / "otel_loopguard")
+
+    with pytest.raises(LoopGuardError, match="wheel"):
+        run("export", tmp_path)
