@@ -249,6 +249,8 @@ class History:
         """How the result compares with the last one of this call; and its masked fingerprint, where it was made."""
         if outcome.digest == known.result:
             return Sameness.SAME, None
+        if outcome.sameness is not None:
+            return outcome.sameness, None
         last = known.likeness
         known.likeness = now = likeness(outcome.data, record.call.tool, fingerprinter)
         masked = (now.changed if record.between else now.quiet).masked

@@ -12,7 +12,7 @@ from otel_loopguard.core.fingerprint import error_text
 
 if TYPE_CHECKING:
     from otel_loopguard.core.fingerprint import Fingerprinter
-    from otel_loopguard.core.model import Outcome
+    from otel_loopguard.core.model import Outcome, Sameness
 
 _LONGEST_PENDING = 2_000
 _LONGEST_LOOK = 4_096
@@ -30,7 +30,7 @@ _TRANSIENT = re.compile(
     r"|Timeout(?:Error|Exception)?\b",
     re.IGNORECASE,
 )
-_ERROR_SALT = 0x9E3779B97F4A7C15
+ERROR_SALT = 0x9E3779B97F4A7C15
 """An error never has the fingerprint of a result with the same text."""
 
 
@@ -45,6 +45,8 @@ class Fingerprinted(NamedTuple):
     transient: bool
     pending: bool
     empty: bool
+    sameness: Sameness | None = None
+    """How it compares with the last result of this call, where that was found out elsewhere and the bytes are gone."""
 
 
 def fingerprinted(outcome: Outcome, arguments: Any, fingerprinter: Fingerprinter) -> Fingerprinted:
@@ -68,7 +70,7 @@ def _error(text: str, arguments: Any, fingerprinter: Fingerprinter) -> Fingerpri
     data = plain_bytes(text)
     transient = _TRANSIENT.search(text[:_LONGEST_LOOK]) is not None
     shape = fingerprinter.error_shape(text, arguments)
-    return Fingerprinted(fingerprinter.of(data) ^ _ERROR_SALT, data, True, shape, transient, False, False)  # noqa: FBT003
+    return Fingerprinted(fingerprinter.of(data) ^ ERROR_SALT, data, True, shape, transient, False, False)  # noqa: FBT003
 
 
 def _unwrapped(data: bytes) -> str:

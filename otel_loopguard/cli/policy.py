@@ -1,0 +1,120 @@
+"""``otel-loopguard policy check FILE`` and ``policy show``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from otel_loopguard.core import presets, settings
+from otel_loopguard.core.model import Action
+from otel_loopguard.core.policy import DEFAULT_RULES, Rule
+from otel_loopguard.core.policy_check import dotted
+from otel_loopguard.core.policy_sources import Loaded, load_file, load_policy, load_preset
+from otel_loopguard.errors import PolicyError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from otel_loopguard.core.toml_lines import Path
+
+_ORDER = (
+    "Each value and where it comes from. A later source wins, setting by setting:\n"
+    "default < declared in code (@loopguard.tool) < preset < policy file < environment.\n"
+    "A Policy that code hands to instrument() or Guard is taken as it is, instead of all these."
+)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """The arguments of both."""
+    subparsers = parser.add_subparsers(metavar="check|show", required=True)
+    check = subparsers.add_parser("check", help="name every mistake in a policy file; exit status 1 if there is one")
+    check.add_argument("file", metavar="FILE")
+    check.set_defaults(run=_check)
+    show = subparsers.add_parser("show", help="show a policy: without arguments the one that the environment describes")
+    show.add_argument("--preset", metavar="NAME", help=f"one of {', '.join(presets.names())}")
+    show.add_argument("--file", metavar="FILE", help="a policy file; with --preset it lies over that preset")
+    show.add_argument("--json", action="store_true", help="as JSON")
+    show.set_defaults(run=_show)
+
+
+def _check(asked: argparse.Namespace) -> int:
+    loaded = load_file(asked.file)
+    for problem in loaded.problems:
+        print(problem, file=sys.stderr)
+    if not loaded.problems:
+        print(f"{asked.file}: no mistakes, {len(loaded.origins)} settings")
+    return bool(loaded.problems)
+
+
+def _show(asked: argparse.Namespace) -> int:
+    loaded = chosen(asked.preset, asked.file)
+    for problem in (*loaded.problems, *loaded.notes):
+        print(problem, file=sys.stderr)
+    rows = list(settings_of(loaded))
+    if asked.json:
+        found = {dotted(path): {"value": value, "from": origin} for path, value, origin in rows}
+        print(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())
+        return bool(loaded.problems)
+    print(_ORDER + "\n")
+    names = [dotted(path) for path, _, _ in rows]
+    values = [orjson.dumps(value).decode() for _, value, _ in rows]
+    widths = max(map(len, names)), min(40, max(map(len, values)))
+    for name, value, (_, _, origin) in zip(names, values, rows, strict=True):
+        print(f"{name:<{widths[0]}} = {value:<{widths[1]}}  # {origin}")
+    return bool(loaded.problems)
+
+
+def chosen(preset: str | None, file: str | None) -> Loaded:
+    """The policy of a preset, of a file (over that preset), or of the environment."""
+    if file is not None:
+        if preset is not None:
+            load_preset(preset)
+        loaded = load_file(file, preset)
+        if loaded.problems:
+            raise PolicyError([str(problem) for problem in loaded.problems], source=file)
+        return loaded
+    return load_preset(preset) if preset is not None else load_policy(os.environ)
+
+
+def settings_of(loaded: Loaded) -> Iterator[tuple[Path, Any, str]]:
+    """Every setting with its value and where that comes from; what is not set anywhere has its default."""
+    policy, origins = loaded.policy, loaded.origins
+    for name in settings.POLICY:
+        yield (name,), plain(getattr(policy, name)), origins.get((name,), "default")
+    for mode in DEFAULT_RULES:
+        yield from _rule(("modes", str(mode)), policy.rule(mode), origins)
+    for glob, contract in policy.tools.items():
+        for name in settings.CONTRACT:
+            path = ("tools", glob, name)
+            if path in origins:
+                yield path, plain(getattr(contract, name)), origins[path]
+        for mode, rule in contract.modes.items():
+            inner = ("tools", glob, "modes", mode)
+            yield from (row for row in _rule(inner, rule, origins) if row[0] in origins)
+    for table in ("words", "sentences"):
+        for name, value in getattr(policy, table).items():
+            yield (table, name), plain(value), origins.get((table, name), "default")
+    yield ("hash_key",), "set" if policy.hash_key else "random", origins.get(("hash_key",), "default")
+
+
+def _rule(path: Path, rule: Rule, origins: Any) -> Iterator[tuple[Path, Any, str]]:
+    mode = path[-1]
+    for one in fields(Rule):
+        inner = (*path, one.name)
+        value = getattr(rule, one.name)
+        if mode in settings.OF_MODES.get(one.name, (mode,)) and (value is not None or inner in origins):
+            yield inner, plain(value), origins.get(inner, "default")
+
+
+def plain(value: Any) -> Any:
+    """A value as TOML and JSON have it."""
+    if isinstance(value, Action):
+        return str(value)
+    if isinstance(value, tuple):
+        return list(value)
+    return value

@@ -1,0 +1,1 @@
+"""``otel-loopguard replay``: recorded runs and exported spans, fed to a policy."""

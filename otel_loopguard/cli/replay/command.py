@@ -1,0 +1,75 @@
+"""``otel-loopguard replay FILE...``: what a policy would have done about runs that are over."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from otel_loopguard.cli.policy import chosen
+from otel_loopguard.core import presets
+from otel_loopguard.core.model import Action
+from otel_loopguard.errors import PolicyError
+
+from . import sources
+from .replay import Replay
+
+if TYPE_CHECKING:
+    import argparse
+
+    from otel_loopguard.core.policy import Policy
+
+_FAILED_ON, _NOT_ALL_READ = 1, 3
+_DESCRIPTION = """
+Reads runs (JSON lines, one run a line) and tool spans (OTLP JSON lines as a collector's file exporter writes them,
+ours or of OpenInference and OpenLLMetry); plain, gzip or zstd; `-` is standard input.
+
+Exit status: 0 all was read; 1 --fail-on found something; 2 wrong use, a missing file or a wrong policy; 3 some lines
+were broken and skipped.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `replay`."""
+    parser.description = _DESCRIPTION
+    parser.add_argument("files", metavar="FILE", nargs="+")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--preset", metavar="NAME", help=f"judge with this preset: {', '.join(presets.names())}")
+    which.add_argument("--policy", metavar="FILE", help="judge with this policy file")
+    parser.add_argument("--compare", metavar="OTHER", help="a preset or a policy file, shown beside the first")
+    parser.add_argument("--json", action="store_true", help="one JSON line a run instead of tables")
+    parser.add_argument(
+        "--fail-on", choices=["nudge", "reuse", "block", "abort"], help="exit status 1 if a run meets this or worse"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(asked: argparse.Namespace) -> int:
+    """Everything that can be wrong is looked at before the work begins."""
+    sources.check(asked.files)
+    policies = [_policy(asked.preset, asked.policy)]
+    if asked.compare:
+        policies.append(_other(asked.compare))
+    replay = Replay(policies, json=asked.json)
+    replay.files([sources.Reader(name) for name in asked.files])
+    if not asked.json:
+        replay.print_tables(sys.stdout)
+    replay.print_notes(sys.stderr if asked.json else sys.stdout)
+    if replay.broken:
+        return _NOT_ALL_READ
+    failed = asked.fail_on is not None and replay.strongest >= Action[asked.fail_on.upper()]
+    return _FAILED_ON if failed else 0
+
+
+def _policy(preset: str | None, file: str | None) -> tuple[str, Policy]:
+    loaded = chosen(preset, file)
+    name = preset or (Path(file).name if file else "default")
+    return name, loaded.checked(name)
+
+
+def _other(name: str) -> tuple[str, Policy]:
+    if name in presets.names():
+        return _policy(name, None)
+    if Path(name).exists() or "/" in name or name.endswith(".toml"):
+        return _policy(None, name)
+    raise PolicyError([f"{name} is neither a preset ({', '.join(presets.names())}) nor a file"], source="--compare")

@@ -1,0 +1,111 @@
+"""A turn as the guard sees it, without what only a live program needs: locks, spans, the model's answers.
+
+What was recorded after a refusal is taken as if the call had run, so every refusal is listed, not only the first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from otel_loopguard.core import ladder
+from otel_loopguard.core.model import Action, Record, Sameness
+from otel_loopguard.core.rules import Rules
+
+if TYPE_CHECKING:
+    from otel_loopguard.core.contracts import Understood
+    from otel_loopguard.core.model import Trip
+    from otel_loopguard.core.outcomes import Fingerprinted
+    from otel_loopguard.core.policy import Policy
+
+
+class Tripped(NamedTuple):
+    """A trip on one call of a run."""
+
+    turn: int
+    call: int
+    tool: str
+    mode: str
+    action: Action
+    count: int  # type: ignore[assignment]  # hides tuple.count
+    lost: bool = False
+    """The call was refused, and what it had brought was new."""
+
+
+class Judge:
+    """Judges turns under one policy. One that only observes is asked what it would do."""
+
+    def __init__(self, policy: Policy) -> None:
+        if policy.action is Action.OBSERVE:
+            policy = replace(policy, action=Action.BLOCK)
+        self.off = policy.action is Action.OFF
+        self.rules = Rules(policy)
+
+    def turn(self) -> TurnJudge:
+        """A turn that begins."""
+        return TurnJudge(self.rules, off=self.off)
+
+
+class TurnJudge:
+    """One turn: ``begin`` and ``end`` for each of its calls."""
+
+    __slots__ = ("_history", "_off", "_reusable", "_rules")
+
+    def __init__(self, rules: Rules, *, off: bool) -> None:
+        self._rules = rules
+        self._history = rules.history()
+        self._off = off
+        self._reusable: set[int] | None = None
+
+    def begin(self, understood: Understood, arguments: int, *, registered: bool | None, now: float) -> Record:
+        """The call is about to run; its ``trip`` says what would be done instead, if anything."""
+        record = self._judged(understood, arguments, registered=registered, now=now)
+        self._history.started(record)
+        return record
+
+    def refused(self, understood: Understood, arguments: int, *, registered: bool | None, now: float) -> Record:
+        """The same for a call that, as the record says, was refused: it did not run, and will not be ended."""
+        record = self._judged(understood, arguments, registered=registered, now=now)
+        if record.trip is None or record.trip.action < Action.REUSE:
+            self._history.refused(record, insistable=False)
+        elif self._history.counts_refused and self._history.tally is not None:
+            self._history.tally.add(record)
+        return record
+
+    def _judged(self, understood: Understood, arguments: int, *, registered: bool | None, now: float) -> Record:
+        history = self._history
+        record = history.opened(understood, arguments, registered=registered, now=now)
+        if self._off:
+            return record
+        trip = ladder.before(history, record, self._rules, Action.ABORT)
+        if trip is not None:
+            record.trip = trip = self._with_what_is_kept(record, trip)
+            if trip.action >= Action.REUSE:
+                tally, history.tally = history.tally, None  # it counts once: as a run, or as a refusal
+                history.refused(record, insistable=trip.insistable)
+                history.tally = tally
+        return record
+
+    def _with_what_is_kept(self, record: Record, trip: Trip) -> Trip:
+        """There is nothing to reuse of a call that never succeeded."""
+        if trip.action is Action.REUSE and record.key not in (self._reusable or ()):
+            return trip._replace(action=Action.BLOCK)
+        return trip
+
+    def end(self, record: Record, seen: Fingerprinted) -> Trip | None:
+        """The call has run; a nudge, if its result would have come with one."""
+        history, rules = self._history, self._rules
+        history.ended(record, seen, rules.fingerprinter)
+        if record.call.tool.contract.reuse and not record.error:
+            self._reusable = self._reusable or set()
+            self._reusable.add(record.key)
+        if self._off or record.trip is not None:
+            return None
+        return ladder.after(history, record, rules, Action.ABORT)
+
+
+def brought_something_new(record: Record) -> bool:
+    """Whether a call that would have been refused had a result which its earlier runs had not shown."""
+    if record.sameness is Sameness.FIRST:
+        return True
+    return record.news and record.sameness in (Sameness.DIFFERENT, Sameness.PROGRESS)

@@ -1,0 +1,41 @@
+"""A line on the terminal that says how far a replay is. Written by hand: it is one line, and needs no package."""
+
+from __future__ import annotations
+
+import sys
+from time import monotonic
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .sources import Reader
+
+_EVERY = 0.2
+_WIDTH = 24
+
+
+class Progress:
+    """Shown on standard error, and only if that is a terminal."""
+
+    def __init__(self, readers: list[Reader], *, wanted: bool) -> None:
+        self.shown = wanted and sys.stderr.isatty()
+        self._readers = readers
+        self._size = sum(reader.size for reader in readers)
+        self._started = self._last = monotonic()
+
+    def step(self, calls: int, runs: int) -> None:
+        """Show how far it is, a few times a second."""
+        now = monotonic()
+        if not self.shown or now - self._last < _EVERY:
+            return
+        self._last = now
+        done = sum(reader.position for reader in self._readers)
+        share = min(1.0, done / self._size) if self._size else 0.0
+        bar = "#" * round(share * _WIDTH)
+        rate = calls / max(now - self._started, 1e-9)
+        text = f"\r[{bar:<{_WIDTH}}] {share:4.0%}  {runs:,} runs  {calls:,} calls  {rate:,.0f} calls/s"
+        print(f"{text:<79}", end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        """Leave the line as it was, for what is printed next."""
+        if self.shown:
+            print("\r" + " " * 79 + "\r", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,128 @@
+"""Lines of files: plain, gzip, zstd or standard input, one at a time, whatever the size of the file."""
+
+from __future__ import annotations
+
+import gzip
+import sys
+import zlib
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+
+from otel_loopguard.errors import LoopGuardError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_BUFFER = 1 << 20
+LONGEST_LINE = 256 << 20
+"""A line that is longer is reported as broken and skipped: nothing that is read may fill the memory."""
+STDIN = "-"
+
+
+class Line(NamedTuple):
+    """One line, and where it stands."""
+
+    number: int
+    data: bytes
+    whole: bool
+    """False: it was longer than the longest line."""
+
+
+class InputError(LoopGuardError):
+    """A file cannot be read: said before any work is done."""
+
+
+def check(names: list[str]) -> None:
+    """Every file is there, and can be unpacked here; all that cannot are named at once."""
+    problems = [problem for name in names if name != STDIN for problem in [_problem(name)] if problem]
+    if problems:
+        raise InputError("\n".join(problems))
+
+
+def _problem(name: str) -> str | None:
+    try:
+        with Path(name).open("rb") as file:
+            start = file.read(4)
+    except OSError as error:
+        return f"{name}: {error.strerror}"
+    if start == _ZSTD and _zstd() is None:
+        return (
+            f"{name}: this is zstd; pip install 'otel-loopguard[zstd]' (or unpack it: zstd -dc {name} | ... replay -)"
+        )
+    return None
+
+
+class Reader:
+    """Reads one input. ``position`` and ``size`` are of the packed bytes, for a progress bar."""
+
+    def __init__(self, name: str) -> None:
+        self.name = "standard input" if name == STDIN else name
+        self._path = name
+        self._raw: IO[bytes] | None = None
+        self.size = 0 if name == STDIN else Path(name).stat().st_size
+
+    @property
+    def position(self) -> int:
+        """How many of the file's bytes have been read."""
+        try:
+            return self._raw.tell() if self._raw is not None and self.size else 0
+        except (OSError, ValueError):  # a pipe; a file that is closed by now
+            return 0
+
+    def lines(self) -> Iterator[Line]:
+        """The lines that hold anything."""
+        with self._opened() as unpacked:
+            number = 0
+            while data := unpacked.readline(LONGEST_LINE):
+                number += 1
+                whole = len(data) < LONGEST_LINE or data.endswith(b"\n")
+                if not whole:
+                    while (rest := unpacked.readline(_BUFFER)) and not rest.endswith(b"\n"):
+                        pass
+                if not data.isspace():
+                    yield Line(number, data, whole)
+
+    @contextmanager
+    def _opened(self) -> Iterator[Any]:
+        raw: Any = sys.stdin.buffer if self._path == STDIN else Path(self._path).open("rb", _BUFFER)  # noqa: SIM115
+        self._raw = raw
+        try:
+            start = raw.peek(4)[:4]
+            if start.startswith(_GZIP):
+                with gzip.open(raw) as unpacked:
+                    yield unpacked
+            elif start == _ZSTD:
+                with _unpack_zstd(raw) as unpacked:
+                    yield unpacked
+            else:
+                yield raw
+        finally:
+            if self._path != STDIN:
+                raw.close()
+
+
+def _zstd() -> Any:
+    """The module that unpacks zstd, if there is one."""
+    name = "compression.zstd" if sys.version_info >= (3, 14) else "zstandard"
+    try:
+        return import_module(name)
+    except ImportError:
+        return None
+
+
+def unpacking_error() -> type[Exception]:
+    """What a damaged zstd file raises; that of gzip is an OSError."""
+    module = _zstd()
+    return zlib.error if module is None else module.ZstdError  # type: ignore[no-any-return]
+
+
+def _unpack_zstd(raw: IO[bytes]) -> Any:
+    module = _zstd()
+    if module is None:  # only standard input gets here: files were looked at before
+        raise InputError("standard input: this is zstd; pip install 'otel-loopguard[zstd]'")
+    if hasattr(module, "ZstdFile"):
+        return module.ZstdFile(raw)
+    return module.open(raw, "rb")

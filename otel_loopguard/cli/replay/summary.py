@@ -1,0 +1,133 @@
+"""What a replay adds up to: counts by mode, tool and action, and what it would have meant for good and bad runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from otel_loopguard.core.model import Action
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from .judge import Tripped
+
+MOST_FIRST_TRIPS = 10
+MOST_TOOLS = 15
+_MOST_NAMES = 10_000
+OUTCOMES = {True: "successful", False: "failed", None: "unlabelled"}
+
+
+class Summary:
+    """The sums of one policy."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.runs: Counter[bool | None] = Counter()
+        self.nudged: Counter[bool | None] = Counter()
+        self.refused: Counter[bool | None] = Counter()
+        self.aborted: Counter[bool | None] = Counter()
+        self.spared: Counter[bool | None] = Counter()
+        """Refused calls that would have brought nothing new."""
+        self.lost: Counter[bool | None] = Counter()
+        """Refused calls whose recorded result was new."""
+        self.modes: Counter[tuple[str, Action]] = Counter()
+        self.tools: Counter[tuple[str, Action]] = Counter()
+        self.first: list[tuple[str, Tripped]] = []
+        self.strongest = Action.OFF
+
+    def add(self, run_id: str, success: bool | None, trips: Sequence[Tripped]) -> None:  # noqa: FBT001 - a label
+        """A run more."""
+        self.runs[success] += 1
+        if not trips:
+            return
+        strongest = max(trip.action for trip in trips)
+        self.strongest = max(self.strongest, strongest)
+        self.nudged[success] += any(trip.action is Action.NUDGE for trip in trips)
+        self.refused[success] += strongest >= Action.REUSE
+        self.aborted[success] += strongest is Action.ABORT
+        for trip in trips:
+            self.modes[trip.mode, trip.action] += 1
+            tool = trip.tool if len(self.tools) < _MOST_NAMES else "(others)"  # model output may stand there
+            self.tools[tool, trip.action] += 1
+            if trip.action >= Action.REUSE:
+                (self.lost if trip.lost else self.spared)[success] += 1
+            if len(self.first) < MOST_FIRST_TRIPS:
+                self.first.append((run_id, trip))
+
+
+def tables(summaries: Sequence[Summary]) -> Iterable[str]:
+    """The tables, one policy beside the other."""
+    if len(summaries) > 1:
+        yield "policies: " + ", ".join(summary.name for summary in summaries)
+    yield _outcomes(summaries)
+    yield _by("mode", [summary.modes for summary in summaries], summaries)
+    yield _by("tool", [summary.tools for summary in summaries], summaries)
+    for summary in summaries:
+        yield _first(summary)
+
+
+def _outcomes(summaries: Sequence[Summary]) -> str:
+    head = ["runs", "", *(name for summary in summaries for name in _columns(summary, summaries))]
+    rows = []
+    for success, word in OUTCOMES.items():
+        if any(summary.runs[success] for summary in summaries):
+            row = [word, str(summaries[0].runs[success])]
+            for one in summaries:
+                counters = (one.nudged, one.refused, one.aborted, one.spared, one.lost)
+                row += [str(counter[success]) for counter in counters]
+            rows.append(row)
+    return table(head, rows)
+
+
+def _columns(summary: Summary, summaries: Sequence[Summary]) -> list[str]:
+    words = ["nudged", "refused", "aborted", "calls spared", "calls lost"]
+    return [f"{word} ({summary.name})" for word in words] if len(summaries) > 1 else words
+
+
+def _by(word: str, counted: Sequence[Counter[tuple[str, Action]]], summaries: Sequence[Summary]) -> str:
+    totals: Counter[str] = Counter()
+    for counter in counted:
+        for (name, _), count in counter.items():
+            totals[name] += count
+    actions = [action for action in Action if any((name, action) in each for each in counted for name in totals)]
+    if not totals:
+        return f"no trips by {word}"
+    head = [word]
+    for summary in summaries:
+        head += [f"{action} ({summary.name})" if len(summaries) > 1 else str(action) for action in actions]
+    names = [name for name, _ in totals.most_common(MOST_TOOLS)]
+    rows = [[name, *(str(each[name, action]) for each in counted for action in actions)] for name in names]
+    left = len(totals) - len(names)
+    return table(head, rows) + (f"\n... and {left} more" if left > 0 else "")
+
+
+def _first(summary: Summary) -> str:
+    if not summary.first:
+        return f"{summary.name}: no trip at all"
+    rows = [
+        [run_id, str(trip.turn), str(trip.call), trip.tool, trip.mode, str(trip.action), str(trip.count)]
+        for run_id, trip in summary.first
+    ]
+    title = f"first trips ({summary.name}), turn and call counted from 0:\n"
+    return title + table(["run", "turn", "call", "tool", "mode", "action", "count"], rows)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in plain text: words to the left, numbers to the right."""
+    shown = [[_harmless(cell) for cell in row] for row in rows]
+    widths = [max(len(row[column]) for row in (list(head), *shown)) for column in range(len(head))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(head, widths, strict=True)).rstrip()]
+    lines.append("  ".join("-" * width for width in widths))
+    for row in shown:
+        cells = (
+            cell.rjust(width) if cell.isdigit() else cell.ljust(width) for cell, width in zip(row, widths, strict=True)
+        )
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def _harmless(cell: str) -> str:
+    """Names in a file may hold anything, also what a terminal would obey."""
+    text = "".join(character if character.isprintable() else "?" for character in cell)
+    return text if len(text) <= 60 else text[:59] + "…"

@@ -1,0 +1,181 @@
+"""Spans arrive out of order and late: they are held for a while, then each turn is judged in the order of its calls.
+
+What is held is bounded, however long the file: a turn that nothing was added to for a long time is judged, and so is
+the older half of one that grows without end.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, NamedTuple
+
+from otel_loopguard.core.model import Action
+
+from .judge import Tripped, brought_something_new
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from otel_loopguard.core.model import Record, Trip
+
+    from .judge import Judge, TurnJudge
+    from .otlp import Span
+
+MOST_HELD = 100_000
+MOST_OF_A_TURN = 5_000
+LONGEST_QUIET = 50_000
+"""Spans of other turns after which a turn is taken to be over."""
+MOST_REMEMBERED = 100_000
+
+
+class Judged(NamedTuple):
+    """A turn, or the part of one, that has been judged."""
+
+    run_id: str
+    calls: int
+    trips: tuple[list[Tripped], ...]
+    """One list a judge."""
+    own: bool
+    unknown_arguments: int
+
+
+class _Held:
+    """The spans of one turn that wait, and how far its judges are."""
+
+    __slots__ = ("calls", "judges", "running", "spans", "touched", "until")
+
+    def __init__(self) -> None:
+        self.spans: list[Span] = []
+        self.touched = 0
+        self.judges: list[TurnJudge] | None = None
+        self.calls = 0
+        self.until: tuple[int, int] = (-1, -1)
+        self.running: list[list[tuple[Span, int, Record]]] = []
+
+
+class Window:
+    """Holds turns until they are complete, as far as one can know, and judges them."""
+
+    def __init__(self, judges: list[Judge], *, most_held: int = MOST_HELD, quiet: int = LONGEST_QUIET) -> None:
+        self._judges = judges
+        self._most_held, self._quiet = most_held, quiet
+        self._turns: OrderedDict[str, _Held] = OrderedDict()
+        self._held = self._seen = 0
+        self._guarded: OrderedDict[str, None] = OrderedDict()
+        self._over: OrderedDict[str, None] = OrderedDict()
+        self.late = 0
+        """Spans that came after their turn, or the part of it that they belong to, was judged."""
+
+    def add(self, span: Span) -> Iterator[Judged]:
+        """A span more; the turns that are complete with it."""
+        self._seen += 1
+        held = self._turns.get(span.turn)
+        if held is None:
+            held = self._turns[span.turn] = _Held()
+            self.late += span.turn in self._over
+        if span.own:
+            _remember(self._guarded, span.trace)
+        if span.order < held.until:
+            self.late += 1
+            return
+        held.spans.append(span)
+        held.touched = self._seen
+        self._turns.move_to_end(span.turn)
+        self._held += 1
+        if len(held.spans) >= MOST_OF_A_TURN:
+            yield self._judge(span.turn, held, keep=MOST_OF_A_TURN // 2)
+        while self._turns:
+            name, oldest = next(iter(self._turns.items()))
+            if self._held <= self._most_held and self._seen - oldest.touched < self._quiet:
+                return
+            yield self._close(name)
+
+    def rest(self) -> Iterator[Judged]:
+        """The input is over: so is every turn."""
+        while self._turns:
+            yield self._close(next(iter(self._turns)))
+
+    def _close(self, name: str) -> Judged:
+        judged = self._judge(name, self._turns[name], keep=0)
+        del self._turns[name]
+        _remember(self._over, name)
+        return judged
+
+    def _judge(self, name: str, held: _Held, keep: int) -> Judged:
+        held.spans.sort(key=_order)
+        ready = held.spans[: len(held.spans) - keep] if keep else held.spans
+        held.spans = held.spans[len(ready) :]
+        self._held -= len(ready)
+        if ready:
+            held.until = ready[-1].order
+        own = any(span.own for span in ready)
+        ready = list(_once(ready, guarded=not own and any(span.trace in self._guarded for span in ready)))
+        if held.judges is None:
+            held.judges = [judge.turn() for judge in self._judges]
+            held.running = [[] for _ in self._judges]
+        trips = tuple(
+            _Course(judge, turn, running, held.calls).run(ready, last=not keep)
+            for judge, turn, running in zip(self._judges, held.judges, held.running, strict=True)
+        )
+        held.calls += len(ready)
+        unknown = sum(not span.knows_arguments for span in ready)
+        return Judged(name, len(ready), trips, own, unknown)
+
+
+class _Course:
+    """One judge's way through the spans of a turn: each begins at its place, and ends when its end has come."""
+
+    def __init__(self, judge: Judge, turn: TurnJudge, running: list[tuple[Span, int, Record]], calls: int) -> None:
+        self._rules = judge.rules
+        self._turn = turn
+        self._running = running
+        self._calls = calls
+        self._trips: list[Tripped] = []
+
+    def run(self, spans: list[Span], *, last: bool) -> list[Tripped]:
+        for position, span in enumerate(spans, self._calls):
+            self._end_until(span.start)
+            understood, arguments = span.understood(self._rules)
+            begin = self._turn.refused if span.refused else self._turn.begin
+            record = begin(understood, arguments, registered=span.registered, now=span.seconds)
+            if span.refused or span.cancelled:
+                if record.trip is not None:
+                    self._note(position, record.trip, record)
+            else:
+                self._running.append((span, position, record))
+        if last:
+            self._end_until(None)
+        return sorted(self._trips, key=lambda trip: trip.call)
+
+    def _end_until(self, now: int | None) -> None:
+        ended = [item for item in self._running if now is None or item[0].end <= now]
+        if not ended:
+            return
+        self._running[:] = [item for item in self._running if now is not None and item[0].end > now]
+        for span, position, record in sorted(ended, key=lambda item: item[0].end):
+            trip, said = record.trip, self._turn.end(record, span.seen(self._rules))
+            if trip is not None or said is not None:
+                self._note(position, trip or said, record)  # type: ignore[arg-type]  # one of them is there
+
+    def _note(self, position: int, trip: Trip, record: Record) -> None:
+        if trip.action >= Action.NUDGE:
+            lost = trip.action >= Action.REUSE and record.sameness is not None and brought_something_new(record)
+            self._trips.append(Tripped(0, position, record.tool, str(trip.mode), trip.action, trip.count, lost))
+
+
+def _order(span: Span) -> tuple[int, int]:
+    return span.order
+
+
+def _once(spans: list[Span], *, guarded: bool) -> Iterator[Span]:
+    """Each call once: not those of others where ours tell the same, nor a span within one of the same tool."""
+    tools = {span.span: span.tool for span in spans if not span.own}
+    for span in spans:
+        if span.own or not (guarded or tools.get(span.parent) == span.tool):
+            yield span
+
+
+def _remember(names: OrderedDict[str, None], name: str) -> None:
+    names[name] = None
+    if len(names) > MOST_REMEMBERED:
+        names.popitem(last=False)
