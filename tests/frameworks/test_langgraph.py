@@ -17,7 +17,7 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import Command, interrupt
 
 from otel_loopguard import ToolLoopError
-from otel_loopguard.core.policy import Policy
+from otel_loopguard.core.policy import Policy, ToolContract
 from otel_loopguard.telemetry import semconv
 from otel_loopguard.testing import Ask, assert_no_trip, assert_trips, guarded
 from otel_loopguard.turns.scope import current
@@ -295,3 +295,60 @@ def test_bare_calls_without_a_turn_are_only_watched() -> None:
     with guarded() as recording:
         assert {look.invoke({"path": "a"}) for _ in range(6)} == {"there is a"}
         assert_trips(recording, "generic_repeat", action="observe")
+
+
+def test_an_earlier_result_can_be_given_again() -> None:
+    """Where the contract allows it, the model reads the earlier result with a note, and the tool does not run."""
+    ran = []
+
+    @tool
+    def fetch(path: str) -> str:
+        """Fetch."""
+        ran.append(path)
+        return f"rows of {path}"
+
+    policy = Policy(tools={"fetch": ToolContract(reuse=True)})
+    with guarded(policy) as recording:
+        output = prebuilt_agent(script("a", "a", "a", name="fetch"), [fetch]).invoke(QUESTION)
+        last = results(output)[2]
+        assert text_of(last).startswith("rows of a\n")
+        assert last.status == "success"
+        assert ran == ["a", "a"]
+        assert recording.outcomes == ["executed", "nudged", "reused"]
+        assert_trips(recording, "generic_repeat", action="reuse")
+
+
+def test_a_function_graph_is_a_run() -> None:
+    """``@entrypoint`` and ``@task`` are graphs, too."""
+    from langgraph.func import entrypoint, task
+
+    @task
+    def run_tool(number: int) -> Any:
+        return look.invoke({"name": "look", "args": {"path": "a"}, "id": f"c{number}", "type": "tool_call"})
+
+    @entrypoint()
+    def agent(question: str) -> list[str]:
+        return [text_of(run_tool(number).result()) for number in range(4)]
+
+    with guarded() as recording:
+        read = agent.invoke("Go on.")
+        assert "tool_loop_detected" in read[2]
+        assert len(set(turn_ids(recording))) == 1
+
+
+async def test_a_timeout_ends_the_call_and_the_next_run_is_whole() -> None:
+    """After ``wait_for`` gave a run up, the agent works as before."""
+
+    @tool
+    async def slow(path: str) -> str:
+        """Wait for ever, but for b."""
+        await asyncio.sleep(0 if path == "b" else 60)
+        return path
+
+    with guarded() as recording:
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(prebuilt_agent(script("a", name="slow"), [slow]).ainvoke(QUESTION), 0.2)
+        output = await prebuilt_agent(script("b", name="slow"), [slow]).ainvoke(QUESTION)
+        assert [text_of(message) for message in results(output)] == ["b"]
+        assert recording.outcomes == ["cancelled", "executed"]
+        assert recording.runtime.guard.live == 0
