@@ -9,6 +9,7 @@ import orjson
 
 from otel_loopguard.core.canonical import plain_bytes
 from otel_loopguard.core.fingerprint import error_text
+from otel_loopguard.core.signs import is_transient, says_pending
 
 if TYPE_CHECKING:
     from otel_loopguard.core.fingerprint import Fingerprinter
@@ -17,19 +18,8 @@ if TYPE_CHECKING:
 _LONGEST_PENDING = 2_000
 _LONGEST_LOOK = 4_096
 _LONGEST_UNWRAPPED = 65_536
-_SAYS_PENDING = re.compile(
-    rb"\b(?:pending|queued|running|in[ _-]?progress|not[ _-](?:yet[ _-])?ready)\b|(?<![\d.])\d{1,2}(?:\.\d+)? ?%"
-)
 _HIDDEN_ERROR = re.compile(rb"is_?error\\*[\"']?\s*[:=]\s*true", re.IGNORECASE)
 _BEGINS_AS_ERROR = re.compile(rb"\s*(?:\[?[\"']?(?:text[\"']?\s*[:=]\s*[\"'])?)Error\b")
-_TRANSIENT = re.compile(
-    r"(?:\bHTTP(?:/[\d.]+)?|\bstatus(?:[ _-]?code)?|\bcode|\berror|\bresponse)[\"']?[\s:=(\[]{1,3}[\"']?(?:429|5\d\d)\b"
-    r"|\b(?:429|5\d\d):? (?:too many|internal server|bad gateway|service unavailable|gateway|server error)"
-    r"|\btime(?:d)?[ -]?out|connection (?:was |has been )?(?:refused|reset)|\beconn(?:refused|reset)\b|\betimedout\b"
-    r"|\boverloaded|\brate[ -]?limit|\btoo many requests|\bservice (?:is )?(?:temporarily )?unavailable"
-    r"|Timeout(?:Error|Exception)?\b",
-    re.IGNORECASE,
-)
 ERROR_SALT = 0x9E3779B97F4A7C15
 """An error never has the fingerprint of a result with the same text."""
 
@@ -59,7 +49,7 @@ def fingerprinted(outcome: Outcome, arguments: Any, fingerprinter: Fingerprinter
     if outcome.is_error or ("rror" in text and _is_error(outcome, data)):
         return _error(_unwrapped(data), arguments, fingerprinter)
     digest = outcome.digest if outcome.digest is not None else fingerprinter.of(data)
-    pending = len(text) <= _LONGEST_PENDING and _says_pending(text, data)
+    pending = len(text) <= _LONGEST_PENDING and says_pending(text, data)
     return Fingerprinted(digest, data, False, 0, False, pending, data in _NOTHING)  # noqa: FBT003
 
 
@@ -68,7 +58,7 @@ _NOTHING = (b"", b"[]", b"{}", b"null", b'""')
 
 def _error(text: str, arguments: Any, fingerprinter: Fingerprinter) -> Fingerprinted:
     data = plain_bytes(text)
-    transient = _TRANSIENT.search(text[:_LONGEST_LOOK]) is not None
+    transient = is_transient(text)
     shape = fingerprinter.error_shape(text, arguments)
     return Fingerprinted(fingerprinter.of(data) ^ ERROR_SALT, data, True, shape, transient, False, False)  # noqa: FBT003
 
@@ -91,15 +81,3 @@ def _is_error(outcome: Outcome, data: bytes) -> bool:
     if b"sError" not in data and b"s_error" not in data:
         return False
     return any(_HIDDEN_ERROR.search(part) for part in (data[:_LONGEST_LOOK], data[-_LONGEST_LOOK:]))
-
-
-def _says_pending(text: str, data: bytes) -> bool:
-    """Whether a result says that something is not done yet; the first look is on every call's way."""
-    lower = text.lower()
-    for hint in _PENDING_HINTS:
-        if hint in lower:
-            return _SAYS_PENDING.search(data.lower()) is not None
-    return False
-
-
-_PENDING_HINTS = ("pending", "queued", "running", "progress", "ready", "%")

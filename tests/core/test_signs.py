@@ -1,0 +1,41 @@
+"""Pending results and transient errors: the quick look never decides otherwise than the patterns do."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from otel_loopguard.core import signs
+
+PIECES = (
+    "pending", "queued", "running", "in progress", "in_progress", "inprogress", "progress", "not ready", "not yet ready",
+    "not_yet-ready", "ready", "already", "12 %", "7%", "120%", "1.5 %", ".5%", "spending", "xrunning", "in", "not", "yet",
+    "HTTP/1.1 503", "status_code: 429", "error 500", "code=(512", "429 too many", "503: service unavailable", "429", "599",
+    "time out", "timed-out", "timeout", "lifetime", "about", "connection was reset", "connection refused", "ECONNRESET",
+    "ETIMEDOUT", "overloaded", "rate limit", "ratelimit", "unlimited rate", "too many requests", "service unavailable",
+    "TimeoutError", "TimeoutException", "ReadTimeoutx", "service is temporarily unavailable", "é", "_", "-", " ", "\n", "5",
+)  # fmt: skip
+
+
+@settings(max_examples=600, deadline=None)
+@given(st.lists(st.sampled_from(PIECES), max_size=6), st.sampled_from(["", " ", "-", "x", "\n"]))
+def test_the_quick_look_agrees_with_the_patterns(pieces, glue):
+    """Whatever is put together from the words that matter, the answer is that of the whole pattern."""
+    text = glue.join(pieces)
+    for said in (text, text.upper()):
+        data = said.encode()
+        assert signs.says_pending(said, data) == (signs._PENDING.search(data.lower()) is not None)
+        assert signs.is_transient(said) == (signs._TRANSIENT.search(said) is not None)
+
+
+@pytest.mark.parametrize("text", ["rate limit exceeded", "HTTP 503", "connection refused", "Request timed out"])
+def test_faults_that_pass(text):
+    """These are worth another try."""
+    assert signs.is_transient(text)
+
+
+@pytest.mark.parametrize("text", ["Please try again", "no such file", "line 5032 is wrong", "the limit is 3"])
+def test_faults_that_stay(text):
+    """These are not."""
+    assert not signs.is_transient(text)
