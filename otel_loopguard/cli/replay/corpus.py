@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from otel_loopguard.core.canonical import canonical
 from otel_loopguard.core.model import Action, Kind, Outcome, ToolCall
 from otel_loopguard.core.outcomes import ERROR_SALT, fingerprinted
 
@@ -16,6 +17,7 @@ from .undecided import NO_TIME, NO_TOOLS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from otel_loopguard.core.contracts import Understood
     from otel_loopguard.core.model import Record, Trip
     from otel_loopguard.core.outcomes import Fingerprinted
 
@@ -44,14 +46,7 @@ def read(found: dict[str, Any]) -> Run:
     turns = found.get("turns")
     if not isinstance(turns, list):
         raise NotARunError("turns must be a list")
-    calls = 0
-    for turn in turns:
-        if not isinstance(turn, dict) or not isinstance(turn.get("calls"), list):
-            raise NotARunError("each turn must hold a list of calls")
-        for call in turn["calls"]:
-            if not isinstance(call, dict) or not isinstance(call.get("tool"), str):
-                raise NotARunError("each call must name its tool")
-        calls += len(turn["calls"])
+    calls = sum([len(turn["calls"]) for turn in turns])
     success, tools = found.get("success"), found.get("tools")
     known = frozenset(filter(lambda name: isinstance(name, str), tools)) if isinstance(tools, list) else None
     return Run(str(found.get("run_id")), success if isinstance(success, bool) else None, turns, known or None, calls)
@@ -82,14 +77,18 @@ class _Turn:
 
     def __init__(self, judge: Judge, known: frozenset[str] | None, number: int, trips: list[Tripped]) -> None:
         self._judge = judge
-        self._turn: TurnJudge = judge.turn()
         self._known = known
         self._number = number
         self._trips = trips
         self._now = 0.0
+        self._turn: TurnJudge
 
     def feed(self, calls: list[dict[str, Any]]) -> None:
         """Calls of one step begin all, then end all."""
+        read = [self._read(call) for call in calls]
+        if self._judge.needs_a_repeat and cannot_trip(calls, read, self._known, self._judge):
+            return
+        self._turn = self._judge.turn()
         begin, end = self._begin, self._end
         position, length = 0, len(calls)
         while position < length:
@@ -98,23 +97,24 @@ class _Turn:
                 while last < length and calls[last].get("step") == step:
                     last += 1
             if last == position + 1:
-                end(position, calls[position], begin(calls[position]))
+                end(position, calls[position], begin(calls[position], *read[position]))
             else:
-                begun = [begin(call) for call in calls[position:last]]
+                begun = [begin(calls[index], *read[index]) for index in range(position, last)]
                 for index, record in enumerate(begun, position):
                     end(index, calls[index], record)
             position = last
 
-    def _begin(self, call: dict[str, Any]) -> Record:
-        rules, tool = self._judge.rules, call["tool"]
-        understood = rules.contracts.understand(ToolCall(tool, call.get("args")))
-        arguments = rules.fingerprinter.arguments(understood.arguments, loose=understood.kind is not Kind.WRITE)
-        registered = None
+    def _read(self, call: dict[str, Any]) -> tuple[Understood, bytes]:
+        understood = self._judge.rules.contracts.understand(ToolCall(call["tool"], call.get("args")))
+        return understood, canonical(understood.arguments, loose=understood.kind is not Kind.WRITE)
+
+    def _begin(self, call: dict[str, Any], understood: Understood, data: bytes) -> Record:
+        tool, registered, at = call["tool"], None, call.get("at")
         if self._known is not None and understood.tool.name == tool:
             registered = tool in self._known
-        at = call.get("at")
         if at is not None:
             self._now = at
+        arguments = self._judge.rules.fingerprinter.of(data)
         return self._turn.begin(understood, arguments, registered=registered, now=self._now)
 
     def _end(self, position: int, call: dict[str, Any], record: Record) -> None:
@@ -131,6 +131,33 @@ class _Turn:
             lost = trip.action >= Action.REUSE and brought_something_new(record)
             found = Tripped(self._number, position, record.tool, str(trip.mode), trip.action, trip.count, lost)
             self._trips.append(found)
+
+
+def cannot_trip(
+    calls: list[dict[str, Any]], read: list[tuple[Understood, bytes]], known: frozenset[str] | None, judge: Judge
+) -> bool:
+    """Whether this turn is too plain for any mode: nothing is repeated, and hardly anything fails. Most turns are such.
+
+    Every mode that judges evidence needs a repeat, or a number of errors, or of equal results of a tool that reads.
+    """
+    if len({(understood.tool.name, data) for understood, data in read}) < len(calls):
+        return False
+    results: set[Any] = set()
+    failed, most_failed, most_equal = 0, _NO_LIMIT, _NO_LIMIT
+    for call, (understood, _) in zip(calls, read, strict=True):
+        tool, result = understood.tool, call.get("result")
+        failed_limit, equal_limit = judge.patience(tool)
+        most_failed = min(most_failed, failed_limit)
+        most_equal = min(most_equal, equal_limit)
+        if call.get("is_error") or type(result) is not str or "rror" in result or understood.kind is Kind.THINK:
+            failed += 1  # or may have, which comes to the same here
+        if known is not None and call["tool"] not in known:
+            return False
+        results.add(call.get("result_hash") or result)
+    return failed < most_failed and len(calls) - len(results) < most_equal - 1
+
+
+_NO_LIMIT = 1 << 30
 
 
 def seen_of(call: dict[str, Any], arguments: Any, judge: Judge) -> Fingerprinted:

@@ -9,11 +9,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from otel_loopguard.core import ladder
-from otel_loopguard.core.model import Action, Record, Sameness
+from otel_loopguard.core.model import Action, Mode, Record, Sameness
 from otel_loopguard.core.rules import Rules
 
 if TYPE_CHECKING:
-    from otel_loopguard.core.contracts import Understood
+    from otel_loopguard.core.contracts import Tool, Understood
     from otel_loopguard.core.model import Trip
     from otel_loopguard.core.outcomes import Fingerprinted
     from otel_loopguard.core.policy import Policy
@@ -40,6 +40,18 @@ class Judge:
             policy = replace(policy, action=Action.BLOCK)
         self.off = policy.action is Action.OFF
         self.rules = Rules(policy)
+        self.needs_a_repeat = policy.counting == "results" and not policy.max_calls and not policy.detectors
+        """Whether a turn in which nothing is repeated, and hardly anything fails, can make no trip."""
+        self._patience: dict[Tool, tuple[int, int]] = {}
+
+    def patience(self, tool: Tool) -> tuple[int, int]:
+        """How many errors, and how many equal results, of calls that differ make the first trip; 0 = judge at once."""
+        known = self._patience.get(tool)
+        if known is None:
+            if len(self._patience) > _MOST_TOOLS:
+                self._patience.clear()
+            known = self._patience[tool] = _patience(tool)
+        return known
 
     def turn(self) -> TurnJudge:
         """A turn that begins."""
@@ -102,6 +114,21 @@ class TurnJudge:
         if self._off or record.trip is not None:
             return None
         return ladder.after(history, record, rules, Action.ABORT)
+
+
+def _patience(tool: Tool) -> tuple[int, int]:
+    if tool.contract.cap is not None or tool.contract.query is not None:
+        return 0, 0
+    errors, novelty = tool.rules[Mode.ERROR_REPEAT], tool.rules[Mode.NO_NOVELTY]
+    breaker = tool.rules[Mode.GLOBAL_CIRCUIT_BREAKER]
+    nudges = (errors.nudge, novelty.nudge, breaker.nudge, breaker.barren_nudge)
+    blocks = (errors.block, novelty.block, breaker.block, breaker.barren_block)
+    limits = [limit for limit in nudges if limit] + [limit - 1 for limit in blocks if limit]
+    return min(limits, default=_NO_LIMIT), errors.same_result or _NO_LIMIT
+
+
+_MOST_TOOLS = 4_096
+_NO_LIMIT = 1 << 30
 
 
 def brought_something_new(record: Record) -> bool:

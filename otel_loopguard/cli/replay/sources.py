@@ -116,7 +116,7 @@ def _zstd() -> Any:
 def unpacking_error() -> type[Exception]:
     """What a damaged zstd file raises; that of gzip is an OSError."""
     module = _zstd()
-    return zlib.error if module is None else module.ZstdError  # type: ignore[no-any-return]
+    return zlib.error if module is None else module.ZstdError
 
 
 def _unpack_zstd(raw: IO[bytes]) -> Any:
