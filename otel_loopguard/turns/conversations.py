@@ -69,9 +69,17 @@ class Conversations:
             entry.used = self._clock()
             entry.running += 1
             self._entries[conversation_id] = entry
-            if len(self._entries) > MOST:
-                self._entries.popitem(last=False)
+            self._drop_old()
         return None if before is None or before.turn is turn or before.running else before.turn
+
+    def _drop_old(self) -> None:
+        """At most two go for each that comes, so nobody ever waits for a sweep."""
+        for _ in range(2):
+            oldest = next(iter(self._entries.values()))
+            idle = not oldest.running and self._clock() - oldest.used > IDLE_SECONDS
+            if len(self._entries) <= MOST and not idle:
+                return
+            self._entries.popitem(last=False)
 
     def ended(self, conversation_id: str, turn: Turn) -> None:
         """A run of this turn is over; the turn stays known, because an interrupted run may be resumed."""

@@ -1,0 +1,86 @@
+"""Which turn a conversation has: the last one, for an hour, within bounds."""
+
+from __future__ import annotations
+
+import pytest
+
+from otel_loopguard.core.guard import Guard
+from otel_loopguard.turns import conversations
+from otel_loopguard.turns.conversations import IDLE_SECONDS, Conversations, Word
+
+
+@pytest.fixture
+def now() -> list[float]:
+    """The time, to be set."""
+    return [0.0]
+
+
+@pytest.fixture
+def known(now: list[float]) -> Conversations:
+    """Conversations with a clock that is set by hand."""
+    return Conversations(lambda: now[0])
+
+
+def test_the_last_turn_is_known_for_an_hour(known: Conversations, now: list[float]) -> None:
+    """Who resumes a run after that begins anew."""
+    turn = Guard().turn()
+    known.started("c", turn)
+    known.ended("c", turn)
+    now[0] = IDLE_SECONDS
+    assert known.last("c") is turn
+    now[0] += IDLE_SECONDS + 1
+    assert known.last("c") is None
+    assert len(known) == 0
+
+
+def test_a_turn_that_runs_is_never_idle(known: Conversations, now: list[float]) -> None:
+    """A tool may take longer than an hour."""
+    turn = Guard().turn()
+    known.started("c", turn)
+    now[0] = 10 * IDLE_SECONDS
+    assert known.last("c") is turn
+
+
+def test_a_new_message_takes_the_place_of_what_is_over(known: Conversations) -> None:
+    """The turn before is given back to be closed, unless it still runs or is the same."""
+    guard = Guard()
+    first, second, third = guard.turn(), guard.turn(), guard.turn()
+    assert known.started("c", first) is None
+    assert known.started("c", first) is None
+    known.ended("c", first)
+    assert known.started("c", second) is None, "the first one runs still, in one of its two runs"
+    known.ended("c", second)
+    assert known.started("c", third) is second
+
+
+def test_old_conversations_are_forgotten_without_a_sweep(
+    known: Conversations, now: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Idle ones go as new ones come, and there are never more than the bound."""
+    monkeypatch.setattr(conversations, "MOST", 50)
+    turn = Guard().turn()
+    for number in range(200):
+        known.started(f"c{number}", turn)
+        known.ended(f"c{number}", turn)
+    assert len(known) == 50
+    now[0] = IDLE_SECONDS + 1
+    for number in range(50):
+        known.started(f"d{number}", turn)
+    assert known.last("c199") is None
+    assert len(known) == 50
+
+
+def test_what_is_said_goes_to_the_turn_that_runs(known: Conversations) -> None:
+    """To nobody after it is over."""
+    turn = Guard().turn()
+    known.started("c", turn)
+    word = known.say("c", "hello", stop=False)
+    assert word
+    assert turn.close() == ["hello"]
+    assert known.forget("c", turn) == [word]
+    assert not known.say("c", "hello", stop=False)
+
+
+def test_a_word_says_what_became_of_it_and_not_what_it_is() -> None:
+    """Its text is in no log that shows the object."""
+    assert repr(Word("a secret", taken=False)) == "Word(taken=False, returned=True)"
