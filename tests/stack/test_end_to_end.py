@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from dashboards import names, queries
+from otel_loopguard.cli.main import main
 from otel_loopguard.telemetry import semconv
 
 from .harness.agent import AgentRun, run_agent
@@ -20,6 +22,7 @@ from .harness.tempo import Tempo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 JOB = "example"
 
@@ -152,6 +155,20 @@ def test_file_has_every_trip_and_no_argument(scene: Scene) -> None:
         for event in span.get("events", [])
     )
     assert modes == scene.trips
+
+
+def test_file_replayed_makes_the_same_trips(scene: Scene, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """From hashes alone, `otel-loopguard replay` decides as the guard did in the process."""
+    made = sum(scene.trips.values())
+    wait_until(f"{made} tripped spans", lambda: sum(map(tripped, scene.collector.file_spans(JOB))) == made)
+    recorded = tmp_path / "traces.jsonl"
+    lines = scene.collector.file_text().splitlines()
+    recorded.write_text("\n".join(line for line in lines if f'"stringValue":"{JOB}"' in line))
+
+    assert main(["replay", "--json", str(recorded)]) == 0
+    runs = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
+    assert Counter(trip["mode"] for run in runs for trip in run["trips"]) == scene.trips
+    assert len(runs) == len(scene.runs)
 
 
 def test_every_looping_trace_is_kept_whole(scene: Scene) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING, Any
 
 from .harness.application import SECRET
@@ -96,6 +97,25 @@ def test_file_is_rotated_and_survives_a_restart(
 
     assert before > 0
     assert len(collector.file_spans()) >= before
+
+
+def test_calls_without_a_parent_are_all_written_once(
+    make_collector: Callable[..., Collector], make_application: Callable[..., Application]
+) -> None:
+    """Each is a trace of its own, looping or not: sampled, a turn would be torn apart, and could not be replayed."""
+    collector = make_collector(LOOPGUARD_SAMPLING_PERCENTAGE="0")
+    agent = make_application(collector)
+    for number in range(20):
+        with agent.call() as span:
+            if number >= 10:
+                agent.trip(span, "cycle")
+    agent.turn()
+    agent.flush()
+    wait_until("20 calls in the file", lambda: len(collector.file_spans()) >= 20)
+    time.sleep(3)
+
+    spans = collector.file_spans()
+    assert len({span["spanId"] for span in spans}) == len(spans) == 20
 
 
 def test_shared_stack_keeps_every_looping_trace_and_few_others(
