@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import sys
 import zlib
 from contextlib import contextmanager
@@ -125,4 +126,5 @@ def _unpack_zstd(raw: IO[bytes]) -> Any:
         raise InputError("standard input: this is zstd; pip install 'otel-loopguard[zstd]'")
     if hasattr(module, "ZstdFile"):
         return module.ZstdFile(raw)
-    return module.open(raw, "rb")
+    stream = module.ZstdDecompressor().stream_reader(raw, read_across_frames=True, closefd=False)
+    return io.BufferedReader(stream, _BUFFER)

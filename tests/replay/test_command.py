@@ -1,0 +1,205 @@
+"""The command ``otel-loopguard replay``: what it reads, prints, and how it ends."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from otel_loopguard.cli.main import main
+from otel_loopguard.cli.replay import sources
+
+from . import made
+
+PLAIN = made.run("plain", [made.call("read_file", {"path": "b"}, "text", 1)], success=True)
+
+
+def lines(*runs):
+    return b"".join(json.dumps(run).encode() + b"\n" for run in runs)
+
+
+def packed(data, how):
+    if how == "gzip":
+        return gzip.compress(data)
+    if how == "zstd":
+        return pytest.importorskip("zstandard").compress(data)
+    return data
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "runs.jsonl"
+    path.write_bytes(lines(made.stuck(success=False), PLAIN))
+    return str(path)
+
+
+def replayed(capfdbinary, *arguments):
+    status = main(["replay", *arguments])
+    out, err = capfdbinary.readouterr()
+    return status, out.decode(), err.decode()
+
+
+@pytest.mark.parametrize("how", ["plain", "gzip", "zstd"])
+def test_one_json_line_a_run_however_it_is_packed(tmp_path, capfdbinary, how):
+    """Each run is one line with its trips, also a run without any."""
+    path = tmp_path / "packed"
+    path.write_bytes(packed(lines(made.stuck(), PLAIN), how))
+    status, out, _ = replayed(capfdbinary, str(path), "--json")
+    stuck, plain = map(json.loads, out.splitlines())
+    assert status == 0
+    assert plain == {"run_id": "plain", "trips": []}
+    assert stuck["trips"][0] == {"turn": 0, "call": 1, "mode": "generic_repeat", "action": "nudge"}
+    assert [trip["call"] for trip in stuck["trips"]] == [1, 2, 3]
+
+
+def test_several_files_and_standard_input(file, capfdbinary, monkeypatch):
+    """Files are read in their order; `-` is standard input, packed or not."""
+    data = gzip.compress(lines(PLAIN))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(data))))
+    _, out, _ = replayed(capfdbinary, file, "-", "--json")
+    assert [json.loads(line)["run_id"] for line in out.splitlines()] == ["stuck", "plain", "plain"]
+
+
+def test_broken_lines_are_reported_counted_and_skipped(tmp_path, capfdbinary):
+    """What is no JSON, no run or of another shape is named with file and line; the others are replayed."""
+    path = tmp_path / "broken.jsonl"
+    broken = [
+        b'{"run_id": \n',
+        b"[]\n",
+        b'{"x": 1}\n',
+        b'{"turns": 3}\n',
+        b'{"turns": [{"calls": [{"args": 1}]}]}\n',
+        b"\xff\n",
+    ]
+    path.write_bytes(lines(PLAIN) + b"\n" + b"".join(broken) + lines(PLAIN)[:-30])
+    status, out, err = replayed(capfdbinary, str(path), "--json")
+    assert status == 3
+    assert len(out.splitlines()) == 1
+    assert [f"{path}:{number}:" in err for number in range(3, 10)] == [True] * 7
+    assert "7 broken lines were skipped" in err
+
+
+def test_broken_lines_never_show_what_they_hold(tmp_path, capfdbinary):
+    """A broken line may hold anything: it is named, not quoted."""
+    path = tmp_path / "broken.jsonl"
+    path.write_bytes(
+        b'{"run_id": "SECRET"\n{"turns": "SECRET"}\n{"turns": [{"calls": [{"tool": 1, "args": "SECRET"}]}]}\n'
+    )
+    _, out, err = replayed(capfdbinary, str(path))
+    assert "SECRET" not in out + err
+
+
+def test_a_line_without_end_is_skipped(tmp_path, capfdbinary, monkeypatch):
+    """No line may fill the memory: one that is too long is skipped, the next one is read."""
+    monkeypatch.setattr(sources, "LONGEST_LINE", 500)
+    path = tmp_path / "long.jsonl"
+    path.write_bytes(b'{"x": "' + b"y" * 5_000 + b'"}\n' + lines(PLAIN))
+    status, out, err = replayed(capfdbinary, str(path), "--json")
+    assert (status, len(out.splitlines())) == (3, 1)
+    assert "1: the line is too long" in err
+
+
+@pytest.mark.parametrize("how", ["gzip", "zstd"])
+def test_a_packed_file_that_ends_too_early(tmp_path, capfdbinary, how):
+    """What can be unpacked is replayed; that the rest is missing is said."""
+    path = tmp_path / "cut"
+    data = packed(lines(*[made.drawn(seed) for seed in range(3_000)]), how)
+    path.write_bytes(data[: len(data) // 2])
+    status, out, err = replayed(capfdbinary, str(path), "--json")
+    assert status == 3 or how == "zstd"
+    assert out
+    assert "Traceback" not in err
+
+
+def test_a_missing_file_is_an_error_before_any_work(file, tmp_path, capfdbinary):
+    """Nothing is replayed if one of the files is not there; all that are missing are named."""
+    status, out, err = replayed(capfdbinary, file, str(tmp_path / "none"), str(tmp_path / "neither"), "--json")
+    assert (status, out) == (2, "")
+    assert "none: No such file" in err
+    assert "neither: No such file" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [([], 0), (["--fail-on", "block"], 1), (["--fail-on", "nudge"], 1), (["--fail-on", "abort"], 0)],
+)
+def test_exit_status(file, capfdbinary, arguments, status):
+    """0 when all was read; 1 where a run met what --fail-on names, or worse."""
+    assert replayed(capfdbinary, file, *arguments)[0] == status
+
+
+def test_wrong_policies_are_errors_before_any_work(file, tmp_path, capfdbinary):
+    """A wrong policy file names its mistakes, a wrong preset the right ones."""
+    (tmp_path / "p.toml").write_text("abort_afer = 1\n")
+    status, out, err = replayed(capfdbinary, file, "--policy", str(tmp_path / "p.toml"))
+    assert (status, out) == (2, "")
+    assert "did you mean abort_after?" in err
+    assert "did you mean chat_turn?" in replayed(capfdbinary, file, "--preset", "chat_trun")[2]
+    assert "neither a preset" in replayed(capfdbinary, file, "--compare", "nothing")[2]
+
+
+def test_tables(file, capfdbinary):
+    """Without --json: by mode, tool and action, what runs lost or were spared, first trips, what is undecided."""
+    _, out, _ = replayed(capfdbinary, file)
+    assert "2 runs, 5 calls" in out
+    rows = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line.strip()}
+    assert rows["successful"] == ["1", "0", "0", "0", "0", "0"]
+    assert rows["failed"] == ["1", "1", "1", "0", "2", "0"]
+    assert rows["generic_repeat"] == ["1", "2"]
+    assert rows["read_file"] == ["1", "2"]
+    assert rows["stuck"] == ["0", "3", "read_file", "generic_repeat", "block", "4"]
+    assert "unknown_tool_repeat: 2 runs do not tell which tools exist" in out
+    assert "poll_no_progress: 2 runs tell no times" in out
+
+
+def test_a_name_cannot_command_the_terminal(tmp_path, capfdbinary):
+    """Control characters in names of a file are not printed."""
+    path = tmp_path / "runs.jsonl"
+    path.write_bytes(lines(made.stuck("\x1b[2J", times=3)))
+    assert "\x1b" not in replayed(capfdbinary, str(path))[1]
+
+
+def test_two_policies_side_by_side(file, capfdbinary):
+    """--compare shows another policy beside the first, in tables and in JSON."""
+    _, out, _ = replayed(capfdbinary, file, "--compare", "repeat_hint")
+    assert "refused (default)" in out
+    assert "refused (repeat_hint)" in out
+    _, out, _ = replayed(capfdbinary, file, "--compare", "repeat_hint", "--json")
+    stuck = json.loads(out.splitlines()[0])
+    assert [trip["call"] for trip in stuck["trips"]] == [1, 2, 3]
+    assert [trip["call"] for trip in stuck["compared"]] == [3]
+
+
+def test_a_broken_pipe_is_no_traceback(tmp_path):
+    """Whoever reads the output may stop reading."""
+    path = tmp_path / "many.jsonl"
+    path.write_bytes(lines(*[made.stuck(f"run {n}") for n in range(5_000)]))
+    command = [sys.executable, "-m", "otel_loopguard.cli.main", "replay", "--json", str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr
+        assert process.stderr.read() == b""
+        assert process.wait() == 141
+
+
+def test_a_progress_bar_on_a_terminal_only(file):
+    """A terminal sees how far it is; a pipe does not."""
+    pty = pytest.importorskip("pty")
+    parent, child = pty.openpty()
+    code = "from otel_loopguard.cli.replay import progress; progress._EVERY = 0\n"
+    code += "from otel_loopguard.cli.main import main\n"
+    code += f"raise SystemExit(main(['replay', {file!r}]))"
+    ended = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=child, check=True)
+    os.close(child)
+    assert b"runs" in os.read(parent, 10_000)
+    os.close(parent)
+    assert b"[#" not in ended.stdout
+    quiet = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert quiet.stderr == b""

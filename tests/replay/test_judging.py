@@ -1,0 +1,141 @@
+"""Replaying a run decides as the guard decides, and lists every refusal."""
+
+from __future__ import annotations
+
+import pytest
+
+from otel_loopguard.cli.replay import corpus
+from otel_loopguard.cli.replay.judge import Judge
+from otel_loopguard.core.guard import Guard
+from otel_loopguard.core.model import Action, Outcome, ToolCall
+from otel_loopguard.core.policy import Policy, Rule
+from otel_loopguard.core.policy_sources import load_preset, load_text
+from tests.core.judges.seed import HINT, SEED
+
+from . import made
+
+POLICIES = {
+    "default": Policy(),
+    "strict": Policy(modes={"error_repeat": Rule(nudge=1, block=2, same_result=2), "no_novelty": Rule(nudge=1)}),
+    "breaker": Policy(modes={"global_circuit_breaker": Rule(nudge=1, block=2, barren_nudge=1, barren_block=2)}),
+    "capped": load_text('tools."*".cap = 2\ntools.search.query = "auto"').checked(),
+    "short": Policy(max_calls=3),
+    **{name: load_preset(name).checked() for name in ("chat_turn", "typed_window", "turn_nudge")},
+}
+
+
+def trips(run, policy=POLICIES["default"], *, shortcut=True):
+    judge = Judge(policy)
+    judge.needs_a_repeat = judge.needs_a_repeat and shortcut
+    found = corpus.replay(corpus.read(run), judge)
+    return [(trip.turn, trip.call, trip.mode, str(trip.action)) for trip in found]
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_leaving_plain_turns_out_changes_nothing(name):
+    """Turns that are not judged because they are too plain would have made no trip."""
+    for seed in range(SEED, SEED + 150):
+        run = made.drawn(seed)
+        assert trips(run, POLICIES[name]) == trips(run, POLICIES[name], shortcut=False), f"seed {seed}; {HINT}"
+
+
+def test_plain_turns_are_left_out():
+    """A turn of calls that all differ is not judged at all."""
+    run = made.run("plain", [made.call("read_file", {"path": str(n)}, f"text {n}", n) for n in range(50)])
+    judge = Judge(Policy())
+    judge.turn = None  # whoever judges needs a turn
+    assert corpus.replay(corpus.read(run), judge) == []
+
+
+def test_it_decides_as_the_guard_does_until_the_first_refusal():
+    """Nudges and the first refusal of each turn are those of a live guard."""
+    for seed in range(SEED, SEED + 150):
+        run = made.drawn(seed)
+        tools = frozenset(run["tools"]) or None
+        for number, turn in enumerate(run["turns"]):
+            live = []
+            with Guard().turn() as judged:
+                stopped = False
+                steps = {}
+                for index, call in enumerate(turn["calls"]):
+                    steps.setdefault(call["step"], []).append((index, call))
+                for step in steps.values():
+                    begun = []
+                    for index, call in step:
+                        asked = ToolCall(call["tool"], call["args"], str(index), tools)
+                        decision = judged.begin(asked)
+                        if not decision.runs:
+                            live.append((number, index, str(decision.trip.mode), str(decision.action)))
+                            stopped = True
+                            break
+                        begun.append((index, asked, call))
+                    if stopped:
+                        break
+                    for index, asked, call in begun:
+                        ended = judged.end(asked, Outcome(call["result"], is_error=call["is_error"]))
+                        if ended.action is Action.NUDGE:
+                            live.append((number, index, str(ended.trip.mode), "nudge"))
+            replayed = [trip for trip in trips(run) if trip[0] == number]
+            if stopped:
+                until = live[-1][1]
+                same_step = turn["calls"][until]["step"]
+                replayed = [t for t in replayed if t[1] <= until and (t == live[-1] or t[3] == "nudge")]
+                replayed = [t for t in replayed if t == live[-1] or turn["calls"][t[1]]["step"] != same_step]
+            assert sorted(replayed) == sorted(live), f"seed {seed}, turn {number}; {HINT}"
+
+
+def test_every_refusal_is_listed():
+    """What was recorded after a refusal is taken as if it had run: each further repeat is refused, too."""
+    assert trips(made.stuck(times=6)) == [
+        (0, 1, "generic_repeat", "nudge"), *((0, index, "generic_repeat", "block") for index in (2, 3, 4, 5)),
+    ]  # fmt: skip
+
+
+def test_after_ten_refusals_the_run_would_have_been_ended():
+    """The eleventh refusal is an abort, and what follows is replayed all the same."""
+    found = trips(made.stuck(times=16))
+    assert [action for *_, action in found] == ["nudge", *["block"] * 10, *["abort"] * 4]
+
+
+def test_calls_of_one_step_begin_together():
+    """Three equal calls that were issued at once are one try, not three."""
+    calls = [made.call("read_file", {"path": "a"}, "same", 1) for _ in range(3)]
+    assert trips(made.run("parallel", calls)) == []
+
+
+def test_calls_without_a_step_come_one_after_the_other():
+    """Where nothing says what was issued together, nothing was."""
+    calls = [made.call("read_file", {"path": "a"}, "same") for _ in range(3)]
+    assert [trip[1] for trip in trips(made.run("plain", calls))] == [1, 2]
+
+
+def test_results_are_equal_if_their_hashes_are():
+    """A cut result with another hash is another result; one with the same hash is the same."""
+    cut = "x" * 2_000
+    for hashes, expected in ((["a1" * 8, "b2" * 8, "c3" * 8], []), (["a1" * 8] * 3, [1, 2])):
+        calls = [made.call("read_file", {"path": "a"}, cut, n, result_hash=h) for n, h in enumerate(hashes)]
+        assert [trip[1] for trip in trips(made.run("hashed", calls))] == expected
+    calls = [made.call("read_file", {"path": "a"}, "same", n, result_hash=f"sha-1 {n}") for n in range(3)]
+    trips(made.run("another notation", calls))
+
+
+def test_time_is_heard():
+    """Polls half a minute apart are patient ones."""
+    polls = [made.call("get_status", {"id": 1}, "queued", n, at=n * 40.0) for n in range(30)]
+    assert trips(made.run("patient", polls)) == []
+    assert trips(made.run("hasty", [{**poll, "at": n * 2.0} for n, poll in enumerate(polls)]))
+
+
+def test_a_policy_that_only_observes_tells_what_it_would_do():
+    """Under observe the trips are those of a policy that blocks; switched off there are none."""
+    assert trips(made.stuck(), Policy(action="observe")) == trips(made.stuck())
+    assert trips(made.stuck(), Policy(action="off")) == []
+    assert {trip[3] for trip in trips(made.stuck(), Policy(action="nudge"))} == {"nudge"}
+
+
+def test_reuse_needs_something_to_reuse():
+    """A call that only ever failed is refused; one that succeeded is given again."""
+    policy = load_preset("recipe_step").policy
+    for result, expected in (("fine", "reuse"), ("Error: no", "block")):
+        calls = [made.call("composio_x", {"a": 1}, result, n) for n in range(2)]
+        assert [trip[3] for trip in trips(made.run("again", calls), policy)] == [expected]
