@@ -17,7 +17,8 @@ from otel_loopguard.core.policy_sources import PREFIX, load_policy
 from otel_loopguard.core.reload import Watch
 from otel_loopguard.core.store import MemoryStore
 from otel_loopguard.core.turn import USER_STOP
-from otel_loopguard.telemetry.agent_spans import AgentSpans
+from otel_loopguard.telemetry.foreign import ForeignCalls
+from otel_loopguard.telemetry.live_spans import LiveSpans
 from otel_loopguard.telemetry.providers import Providers
 from otel_loopguard.telemetry.reporter import Reporter
 from otel_loopguard.telemetry.settings import Settings
@@ -64,7 +65,7 @@ class Runtime:
         self.asks = inspect.iscoroutinefunction(self.guard.policy.on_trip)
         """Whether a verdict has to be awaited, which ``on_start`` of a span processor cannot do."""
         self.shield = Shield(self._count_error)
-        self.agent_spans = AgentSpans()
+        self.live_spans = LiveSpans()
         self.conversations = Conversations()
         self.providers = Providers(
             self.settings,
@@ -80,10 +81,11 @@ class Runtime:
         self.sources = Sources(
             self.guard,
             self.conversations,
-            agent_span=self.agent_spans.current,
+            agent_span=self.live_spans.agent,
             enforce_weak=self.settings.enforce_without_turn,
         )
         self.runs = Runs(self.guard, self.conversations, self.reporter.turn_over)
+        self.foreign = ForeignCalls(self.live_spans, self.guard, self.sources, self.providers, self.reporter.turn_over)
         self._processors: list[Any] = []
         _forks.watch(self)
 
@@ -111,7 +113,7 @@ class Runtime:
     def _make_processor(self) -> Any:
         from otel_loopguard.telemetry.processor import LoopGuardSpanProcessor  # noqa: PLC0415 - imports the SDK
 
-        processor = LoopGuardSpanProcessor(self.shield, self.agent_spans)
+        processor = LoopGuardSpanProcessor(self.shield, self.live_spans, self.foreign)
         self._processors.append(processor)
         return processor
 
@@ -145,7 +147,8 @@ class Runtime:
                 self._store.after_fork()
             self.conversations.clear()
             self.sources.clear()
-            self.agent_spans.clear()
+            self.live_spans.clear()
+            self.foreign.clear()
             self.providers.after_fork()
 
 

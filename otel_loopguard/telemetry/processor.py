@@ -1,51 +1,72 @@
 """The span processor: judges a call inline, when its span starts, and before its tool runs.
 
 This is the only file that imports the SDK. ``on_start`` is the only place where a processor can still write on a
-span, and an exception raised in a processor would reach the program: hence the shield around each method.
+span, and an exception raised in a processor would reach the program: hence the shield around each method. Programs
+make many spans that are no tool calls, so what is done for each of them is little.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry import context as otel_context
 from opentelemetry.sdk.trace import SpanProcessor
 
+from otel_loopguard.turns.scope import current
+
+from .dialects import SIGNS
+from .live_spans import attributes_of
 from .pending import PENDING, PendingCall
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.sdk.trace import ReadableSpan, Span
 
-    from .agent_spans import AgentSpans
+    from .foreign import ForeignCalls
+    from .live_spans import LiveSpans
     from .shield import Shield
 
 
 class LoopGuardSpanProcessor(SpanProcessor):
-    """Finds the pending call in the context that a span is started with, and has it judged."""
+    """Finds the pending call in the context that a span is started with, and has it judged.
 
-    def __init__(self, shield: Shield, agent_spans: AgentSpans) -> None:
-        self._start_shield = shield("processor.on_start")
-        self._end_shield = shield("processor.on_end")
-        self._agent_spans = agent_spans
+    Tool spans of other instrumentations are judged when they end, because most of them say only then what they are.
+    """
+
+    def __init__(self, shield: Shield, live: LiveSpans, foreign: ForeignCalls) -> None:
+        self._started = shield.around("processor.on_start", self._start)
+        self._ended = shield.around("processor.on_end", self._end)
+        self._live = live
+        self._foreign = foreign
         self.enabled = True
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """A span has started: if it is a tool call of ours, now it is judged."""
-        if not self.enabled:
-            return
-        with self._start_shield:
-            context = otel_context.get_current() if parent_context is None else parent_context
-            pending = context.get(PENDING)
-            if isinstance(pending, PendingCall):
-                pending.announce(span)
-            else:
-                self._agent_spans.started(span)
+        self._started(span, parent_context)
 
     def on_end(self, span: ReadableSpan) -> None:
-        """A span has ended."""
-        with self._end_shield:
-            self._agent_spans.ended(span)
+        """A span has ended: if it is somebody else's tool call, now it is looked at."""
+        self._ended(span, None)
+
+    def _start(self, span: Span, parent_context: Context | None) -> None:
+        if not self.enabled:
+            return
+        context = otel_context.get_current() if parent_context is None else parent_context
+        pending = context.get(PENDING)
+        if pending is None:
+            scope = current()
+            if scope is not None and scope.inside is not None:
+                self._foreign.layer(span)
+        elif isinstance(pending, PendingCall):
+            pending.announce(span)
+            self._foreign.guarded(span, pending.call.tool)
+        self._live.started(span)
+
+    def _end(self, span: ReadableSpan, _: Any) -> None:
+        if self._live.ended(span) and not SIGNS.isdisjoint(attributes_of(span)) and self.enabled:
+            self._foreign.ended(span)
+        if self._foreign.marks:
+            self._foreign.over(span)
 
     def shutdown(self) -> None:
         """The provider is shut down; calls go on being judged without spans."""

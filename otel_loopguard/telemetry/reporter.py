@@ -13,6 +13,7 @@ from otel_loopguard.core.model import Action
 
 from . import semconv
 from .pending import PENDING
+from .trips import tripped_attributes
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -126,13 +127,7 @@ class Reporter:
         pending.trip = True
         current = pending.outlets
         if span.is_recording():
-            span.set_attributes(
-                {
-                    semconv.MODE: str(trip.mode),
-                    semconv.VERDICT: str(trip.verdict),
-                    semconv.ACTION: str(trip.action),
-                }
-            )
+            span.set_attributes(tripped_attributes(trip))
         current.events.emit(trip, pending.name, span, context)
         current.meters.trip(trip, pending.name, context)
         if trip.action >= Action.BLOCK:

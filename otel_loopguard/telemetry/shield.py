@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.errors import ToolLoopError
 
@@ -32,6 +32,19 @@ class Shield:
             return self._sites[site]
         except KeyError:
             return self._sites.setdefault(site, _Site(self, site))
+
+    def around(self, site: str, function: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
+        """A function of two arguments in its shield: for what is called so often that a ``with`` would be felt."""
+
+        def shielded(first: Any, second: Any) -> None:
+            try:
+                function(first, second)
+            except ToolLoopError:
+                raise
+            except Exception as error:  # noqa: BLE001 - what this file is for
+                self.report(site, error)
+
+        return shielded
 
     def report(self, site: str, error: BaseException) -> None:
         """Count a fault, and log the first one of its site."""

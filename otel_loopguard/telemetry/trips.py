@@ -26,12 +26,19 @@ logger = logging.getLogger("otel_loopguard")
 LOG_EVENTS: Final = "event_name" in inspect.signature(LogRecord.__init__).parameters
 
 
-def event_attributes(trip: Trip, tool: str) -> dict[str, Any]:
-    """What the event says. Mode, verdict, action and kind are words, because they become labels."""
+def tripped_attributes(trip: Trip) -> dict[str, str]:
+    """What a span says of a trip, for backends that cannot ask for events."""
     return {
         semconv.MODE: str(trip.mode),
         semconv.VERDICT: str(trip.verdict),
         semconv.ACTION: str(trip.action),
+    }
+
+
+def event_attributes(trip: Trip, tool: str) -> dict[str, Any]:
+    """What the event says. Mode, verdict, action and kind are words, because they become labels."""
+    return {
+        **tripped_attributes(trip),
         semconv.TOOL_KIND: str(trip.kind),
         semconv.TOOL_NAME: tool,
         semconv.COUNT: trip.count,

@@ -11,7 +11,7 @@ pytest.importorskip("langgraph")
 from otel_loopguard.core import fingerprint, ladder, store, turn
 from otel_loopguard.core.policy import Policy
 from otel_loopguard.instrumentation.frameworks import langchain
-from otel_loopguard.telemetry import agent_spans, meters, reporter, semconv, trips
+from otel_loopguard.telemetry import foreign, live_spans, meters, reporter, semconv, trips
 from otel_loopguard.testing import Ask, Toolbox, guarded
 from otel_loopguard.turns import conversations, runs, scope, sources
 from tests.frameworks.scripted_langchain import DRIVERS
@@ -43,8 +43,10 @@ PLACES: list[tuple[Any, str]] = [
     (sources.Sources, "find"),
     (scope.Scope, "bounded"),
     (conversations.Conversations, "started"),
-    (agent_spans.AgentSpans, "started"),
-    (agent_spans.AgentSpans, "ended"),
+    (live_spans.LiveSpans, "started"),
+    (live_spans.LiveSpans, "ended"),
+    (foreign.ForeignCalls, "guarded"),
+    (foreign.ForeignCalls, "ended"),
     (reporter.Reporter, "start"),
     (reporter.Reporter, "describe"),
     (reporter.Reporter, "finish"),

@@ -11,7 +11,7 @@ import otel_loopguard as loopguard
 from otel_loopguard.core.model import ToolCall
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.telemetry import semconv, trips
-from otel_loopguard.telemetry.agent_spans import MOST_SPANS, AgentSpans
+from otel_loopguard.telemetry.live_spans import MOST_SPANS, LiveSpans
 from otel_loopguard.telemetry.names import Labels, shown_name
 from otel_loopguard.telemetry.settings import Settings
 from otel_loopguard.telemetry.shield import Shield
@@ -161,13 +161,13 @@ def test_the_end_of_a_run_passes_the_shield() -> None:
         raise error
 
 
-def test_agent_spans_that_never_end_are_bounded() -> None:
+def test_spans_that_never_end_are_bounded() -> None:
     """A program that forgets to end its spans does not grow because of us."""
     with guarded() as recording:
         tracer = recording.tracer_provider.get_tracer("app")
-        spans = AgentSpans()
+        spans = LiveSpans()
         for _ in range(MOST_SPANS + 10):
             spans.started(tracer.start_span("agent", attributes={"gen_ai.operation.name": "invoke_agent"}))  # type: ignore[arg-type]
-        assert len(spans._agent_of) == MOST_SPANS
+        assert len(spans) == MOST_SPANS
         spans.clear()
-        assert spans.current() is None
+        assert spans.agent() is None

@@ -136,7 +136,8 @@ def test_two_processors_judge_a_call_once() -> None:
         assert runtime is not None
         assert runtime.providers.attach(recording.tracer_provider)
         assert runtime.providers.attach(recording.tracer_provider)
-        recording.tracer_provider.add_span_processor(LoopGuardSpanProcessor(runtime.shield, runtime.agent_spans))
+        second = LoopGuardSpanProcessor(runtime.shield, runtime.live_spans, runtime.foreign)
+        recording.tracer_provider.add_span_processor(second)
         assert stuck() == [2]
         assert [len(span.events) for span in recording.spans] == [0, 1, 1]
         assert recording.counted(semconv.METRIC_TRIPS) == 2

@@ -95,7 +95,7 @@ def test_an_agent_span_within_another_is_the_same_turn() -> None:
                 look("a")
         assert turns(recording) == 1
         assert recording.runtime is not None
-        assert recording.runtime.agent_spans.current() is None
+        assert recording.runtime.live_spans.agent() is None
 
 
 def test_a_trace_is_a_weak_turn() -> None:

@@ -7,6 +7,7 @@ it. Where a framework calls through a session, its own patch has counted the cal
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard.core.model import Hints, Outcome, ToolCall
@@ -134,8 +135,6 @@ def _echoes(text: str, structured: Any) -> bool:
 
 def _answer(reading: Reading, content: Any, error: bool) -> Any:  # noqa: FBT001 - the signature of the table
     """A refusal, or an earlier result again, as the session would have returned it."""
-    from mcp.types import CallToolResult  # noqa: PLC0415 - imported by the program already
-
     structured = None
     if isinstance(content, dict):
         structured, content = content.get("structuredContent"), content.get("content")
@@ -145,16 +144,19 @@ def _answer(reading: Reading, content: Any, error: bool) -> Any:  # noqa: FBT001
         text = content if isinstance(content, str) else json.dumps(structured)
         content = [{"type": "text", "text": text}]
     rest = {} if structured is None else {"structuredContent": structured}
-    return CallToolResult.model_validate({"content": content, "isError": error, **rest})
+    return _types().CallToolResult.model_validate({"content": content, "isError": error, **rest})
 
 
 def _annotate(reading: Reading, result: Any, text: str) -> Any:  # noqa: ARG001 - the signature of the table
     """One more block of text: what is there stays as it is, and structured content is not for sentences."""
     if not hasattr(result, "content"):
         return None
-    from mcp.types import TextContent  # noqa: PLC0415 - imported by the program already
+    block = _types().TextContent(type="text", text=text)
+    return result.model_copy(update={"content": [*result.content, block]})
 
-    return result.model_copy(update={"content": [*result.content, TextContent(type="text", text=text)]})
+
+def _types() -> Any:
+    return import_module("mcp.types")  # the program has imported it already
 
 
 TOOL = Dialect(read=_read, answer=_answer, outcome=_outcome, annotate=_annotate)

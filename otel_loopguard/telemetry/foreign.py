@@ -1,0 +1,213 @@
+"""Tool calls that only other instrumentations see: looked at when their spans end, and never stopped.
+
+The same call often has several spans: of a framework, of an instrumentation for it, of the protocol below, and of
+ours. It is counted once: by our own patch if there is one, else by the outermost span that says which tool it is.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry import trace
+from opentelemetry.trace import INVALID_SPAN, NonRecordingSpan
+
+from otel_loopguard.core.model import Action
+from otel_loopguard.turns.scope import current
+
+from . import semconv
+from .dialects import read, tool_name
+from .live_spans import attributes_of, id_of
+from .names import shown_name
+from .trips import tripped_attributes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from opentelemetry.context import Context
+    from opentelemetry.sdk.trace import ReadableSpan, Span
+
+    from otel_loopguard.core.guard import Guard, Turn
+    from otel_loopguard.core.model import Trip
+    from otel_loopguard.turns.sources import Sources
+
+    from .live_spans import LiveSpans
+    from .providers import Providers
+
+MOST_MARKS = 20_000
+_LAYERS = 4
+_MESSAGE = ("invoke_agent", "invoke_workflow")
+
+
+class _Mark:
+    """What has to be known of a span when it ends."""
+
+    __slots__ = ("layer", "names", "turn")
+
+    def __init__(self) -> None:
+        self.layer = False
+        """It was started inside of a call that our own patch guards."""
+        self.names: tuple[str, ...] = ()
+        """Tools of which a call inside of this span was counted."""
+        self.turn: Turn | None = None
+        """The turn that ends with this span."""
+
+
+class ForeignCalls:
+    """Judges what other instrumentations tell of tool calls, for observation only."""
+
+    def __init__(
+        self, live: LiveSpans, guard: Guard, sources: Sources, providers: Providers, over: Callable[[int], None]
+    ) -> None:
+        self._live = live
+        self._guard = guard
+        self._sources = sources
+        self._providers = providers
+        self._over = over
+        self._shadows: weakref.WeakKeyDictionary[Turn, Turn] = weakref.WeakKeyDictionary()
+        self.marks: dict[int, _Mark] = {}
+
+    def _mark(self, span: ReadableSpan) -> _Mark:
+        if len(self.marks) >= MOST_MARKS:
+            self.marks.pop(next(iter(self.marks)), None)
+        return self.marks.setdefault(id_of(span), _Mark())
+
+    # --- counted once --------------------------------------------------------------------------------------------
+
+    def layer(self, span: Span) -> None:
+        """This span was started inside of a call that we guard."""
+        self._mark(span).layer = True
+
+    def guarded(self, span: Span, tool: str) -> None:
+        """A call that we guard has started: if one of the spans around it is of the same call, it counts no more."""
+        self._counted(span, tool)
+
+    def _counted(self, span: ReadableSpan, tool: str) -> None:
+        for around in itertools.islice(self._live.ancestors(span), _LAYERS):
+            mark = self._mark(around)
+            if tool not in mark.names:
+                mark.names = (*mark.names[-7:], tool)
+
+    def _is_layer(self, span: ReadableSpan, tool: str) -> bool:
+        """Whether a span inside of this one was counted as this call, or one around it will be."""
+        mark = self.marks.get(id_of(span))
+        if mark is not None and (mark.layer or any(_same_tool(tool, name) for name in mark.names)):
+            return True
+        around = itertools.islice(self._live.ancestors(span), _LAYERS)
+        return any(_same_tool(tool, _suspected(one)) for one in around)
+
+    # --- judged --------------------------------------------------------------------------------------------------
+
+    def ended(self, span: ReadableSpan) -> None:
+        """A span that may be a tool call's has ended."""
+        seen = read(span)
+        if seen is None or self._is_layer(span, seen.call.tool):
+            return
+        self._counted(span, seen.call.tool)
+        turn = self._turn_of(span)
+        begun = turn.begin(seen.call)
+        trip, failed = begun.trip, seen.outcome.error is not None
+        if begun.runs:
+            ended = turn.end(seen.call, seen.outcome)
+            trip, failed = ended.trip or trip, bool(ended.record and ended.record.error)
+        context = _context_of(span)
+        name = shown_name(seen.call)
+        self._providers.current().meters.tool_call(name, "failed" if failed else "executed", context)
+        if trip is not None:
+            self._report(span, trip._replace(action=Action.OBSERVE), name, context)
+
+    def _report(self, span: ReadableSpan, trip: Trip, name: str, context: Context) -> None:
+        """The span itself can take nothing any more: the trip is told on the one around it."""
+        outlets = self._providers.current()
+        outlets.meters.trip(trip, name, context)
+        around: Any = next((one for one in self._live.ancestors(span) if one.is_recording()), None)
+        marker = around is None and span.context is not None
+        if marker:
+            around = outlets.tracer.start_span(
+                f"{semconv.SPAN_LOOPGUARD} {name}", context=context, attributes={semconv.TOOL_NAME: name}
+            )
+        around = around or INVALID_SPAN
+        if around.is_recording():
+            around.set_attributes(tripped_attributes(trip))
+        outlets.events.emit(trip, name, around, context)
+        if marker:
+            around.end()
+
+    # --- turns ---------------------------------------------------------------------------------------------------
+
+    def _turn_of(self, span: ReadableSpan) -> Turn:
+        """A turn of its own, in which nothing is enforced, beside the one that the call would belong to."""
+        scope = current()
+        message = None if scope is not None else self._message(span)
+        if message is None:
+            return self._shadow(self._sources.find().turn)
+        mark = self._mark(message)
+        if mark.turn is None:
+            source = "agent_span" if _operation(message) in _MESSAGE else "trace"
+            mark.turn = self._guard.turn(f"seen-{id_of(message):016x}", source=source, enforced=False)
+        return mark.turn
+
+    def _message(self, span: ReadableSpan) -> Span | None:
+        """The open span that stands for one message of a user: an agent's, else the outermost of the same maker.
+
+        A call within a tool call is part of that one, as the calls of an agent that is used as a tool are.
+        """
+        agent = same = outermost = None
+        for around in self._live.ancestors(span):
+            outermost = around
+            if _operation(around) in _MESSAGE:
+                agent = around
+            if _maker(around) == _maker(span):
+                same = around
+            if tool_name(around) is not None:
+                break
+        return agent or same or outermost
+
+    def _shadow(self, turn: Turn) -> Turn:
+        shadow = self._shadows.get(turn)
+        if shadow is None:
+            shadow = self._guard.turn(source=turn.source, enforced=False)
+            self._guard.forget(shadow)  # it lives as long as the turn it stands beside
+            self._shadows[turn] = shadow
+        return shadow
+
+    def over(self, span: ReadableSpan) -> None:
+        """A span has ended, and with it the turn that it stood for."""
+        mark = self.marks.pop(id_of(span), None)
+        if mark is not None and mark.turn is not None:
+            mark.turn.close()
+            self._over(mark.turn.calls)
+
+    def clear(self) -> None:
+        """Forget all, as after a fork."""
+        self.marks.clear()
+        self._shadows.clear()
+
+
+def _same_tool(one: str, other: str | None) -> bool:
+    """Whether two spans tell of the same tool; one of them may put its server's name before it."""
+    return other is not None and (one == other or one.endswith(other) or other.endswith(one))
+
+
+def _suspected(span: ReadableSpan) -> str | None:
+    """The tool of an open span. Some say only at their end that they are a tool call; their name tells it before."""
+    name = tool_name(span)
+    if name is None and span.name.startswith(semconv.SPAN_EXECUTE_TOOL + " "):
+        name = span.name[len(semconv.SPAN_EXECUTE_TOOL) + 1 :]
+    return name
+
+
+def _operation(span: ReadableSpan) -> Any:
+    return attributes_of(span).get(semconv.OPERATION_NAME)
+
+
+def _maker(span: ReadableSpan) -> str | None:
+    scope = span.instrumentation_scope
+    return None if scope is None else scope.name
+
+
+def _context_of(span: ReadableSpan) -> Context:
+    """A context that points at an ended span, so that counts and logs are linked to its trace."""
+    context = span.get_span_context()
+    return trace.set_span_in_context(INVALID_SPAN if context is None else NonRecordingSpan(context))

@@ -1,0 +1,315 @@
+"""Tool spans as other instrumentations make them: what is read of them, where trips are told, what is counted once.
+
+The real packages are asked in the other files; here is what they would say in cases that are hard to bring about.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from opentelemetry.trace import SpanKind, Status, StatusCode
+
+import otel_loopguard as loopguard
+from otel_loopguard.telemetry import semconv
+from otel_loopguard.testing import Recording, guarded
+
+from .watching import all_spans, calls, told, watching
+
+ENVELOPE = {"input_str": "{}", "tags": ["seq:step:1"], "kwargs": {}}
+DIALECTS: dict[str, tuple[str, Any]] = {
+    "opentelemetry": (
+        "execute_tool look",
+        lambda a, r, n: {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": "look",
+            "gen_ai.tool.call.id": f"call-{n}",
+            "gen_ai.tool.call.arguments": json.dumps(a),
+            "gen_ai.tool.call.result": r,
+        },
+    ),
+    "hashes": (
+        "execute_tool look",
+        lambda a, r, n: {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": "look",
+            "gen_ai.tool.call.arguments_hash": f"sha256:{abs(hash(str(a))):064x}",
+            "gen_ai.tool.call.result_hash": f"sha256:{abs(hash(r)):064x}",
+        },
+    ),
+    "adk": (
+        "execute_tool look",
+        lambda a, r, n: {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": "look",
+            "gcp.vertex.agent.tool_call_args": json.dumps(a),
+            "gcp.vertex.agent.tool_response": json.dumps({"result": r}),
+        },
+    ),
+    "openinference": (
+        "look",
+        lambda a, r, n: {
+            "openinference.span.kind": "TOOL",
+            "tool.name": "look",
+            "tool.parameters": f'{{"schema": {n}}}',
+            "input.value": a["path"],
+            "output.value": json.dumps({"type": "tool", "data": {"content": r, "tool_call_id": f"call-{n}"}}),
+        },
+    ),
+    "openllmetry": (
+        "look.tool",
+        lambda a, r, n: {
+            "traceloop.span.kind": "tool",
+            "traceloop.entity.name": "look",
+            "traceloop.entity.input": json.dumps({**ENVELOPE, "inputs": a, "metadata": {"langgraph_step": n}}),
+            "traceloop.entity.output": json.dumps(
+                {"output": {"lc": 1, "kwargs": {"content": r, "tool_call_id": f"call-{n}"}}, "kwargs": {}}
+            ),
+        },
+    ),
+    "langfuse": (
+        "look",
+        lambda a, r, n: {
+            "langfuse.observation.type": "tool",
+            "langfuse.observation.input": json.dumps({"args": [], "kwargs": a}),
+            "langfuse.observation.output": json.dumps(r),
+        },
+    ),
+    "mlflow": (
+        "look",
+        lambda a, r, n: {
+            "mlflow.spanType": '"TOOL"',
+            "mlflow.spanFunctionName": '"look"',
+            "mlflow.spanInputs": json.dumps(a),
+            "mlflow.spanOutputs": json.dumps(r),
+        },
+    ),
+}
+UNTOLD = ["__REDACTED__", "{}", "", "None", "<not specified>"]
+
+
+class Agent:
+    """Makes tool spans in one of these ways, all of whose attributes are set at the end."""
+
+    def __init__(self, recording: Recording, dialect: str) -> None:
+        self.tracer = recording.tracer_provider.get_tracer(dialect)
+        self.name, self.says = DIALECTS[dialect]
+        self.count = 0
+
+    def look(self, path: str, result: str = "the same text", error: str | None = None, **more: Any) -> None:
+        """One call."""
+        with self.tracer.start_as_current_span(self.name) as span:
+            self.count += 1
+            span.set_attributes({**self.says({"path": path}, result, self.count), **more})
+            if error is not None:
+                span.set_status(Status(StatusCode.ERROR, error))
+
+    def message(self, name: str = "message", **attributes: str) -> Any:
+        """The span around a user's message."""
+        return self.tracer.start_as_current_span(name, attributes=attributes)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_repeat_is_seen(dialect: str) -> None:
+    """The third call that shows nothing new would have been refused; it is told on the span around it."""
+    with watching() as recording:
+        agent = Agent(recording, dialect)
+        with agent.message():
+            for _ in range(3):
+                agent.look("a.txt")
+        assert [trip[:3] for trip in told(recording)] == [("message", "generic_repeat", "look")] * 2
+        assert calls(recording) == 3
+        assert recording.counted(semconv.METRIC_TRIPS, loopguard__verdict="block", loopguard__action="observe") == 1
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_new_arguments_and_new_results_are_no_repeat(dialect: str) -> None:
+    """Work looks like work in every dialect."""
+    with watching() as recording:
+        agent = Agent(recording, dialect)
+        with agent.message():
+            for word in ("one", "two", "three", "four", "five", "six"):
+                agent.look(f"{word}.txt", f"the text of {word}")
+            for word in ("ant", "bee", "cat", "dog", "eel", "fox"):
+                agent.look("state.txt", f"now it is {word}")
+        assert told(recording) == []
+        assert calls(recording) == 12
+
+
+@pytest.mark.parametrize("value", UNTOLD)
+@pytest.mark.parametrize("key", ["gen_ai.tool.call.arguments", "gen_ai.tool.call.result"])
+def test_what_is_kept_back_equals_nothing(key: str, value: str) -> None:
+    """Arguments or results that an exporter was told to hide never make a call a repeat."""
+    with watching() as recording:
+        agent = Agent(recording, "opentelemetry")
+        with agent.message():
+            for number in range(7):
+                agent.look("a.txt", f"result {'abcdefg'[number]}" if "arguments" in key else "same", **{key: value})
+        assert [trip for trip in told(recording) if trip[1] == "generic_repeat"] == []
+        assert calls(recording) == 7
+
+
+def test_errors_of_a_tool_are_errors() -> None:
+    """One shape of error on untried arguments is an error loop; the calls are counted as failed."""
+    with watching() as recording:
+        agent = Agent(recording, "opentelemetry")
+        with agent.message():
+            for name in ("one", "two", "three", "four"):
+                agent.look(name, error=f"no such file: {name!r}")
+        assert [trip[1] for trip in told(recording)] == ["error_repeat"]
+        assert recording.counted(semconv.METRIC_TOOL_CALLS, loopguard__outcome="failed") == 4
+
+
+def test_each_message_is_a_turn() -> None:
+    """What was read for one message may be read again for the next; a session's span around both changes nothing."""
+    with watching() as recording:
+        agent = Agent(recording, "openinference")
+        app = recording.tracer_provider.get_tracer("app")
+        with app.start_as_current_span("session"):
+            for _ in range(4):
+                with agent.message():
+                    agent.look("a.txt")
+        with agent.message("outer", **{"gen_ai.operation.name": "invoke_agent"}):
+            for _ in range(2):
+                with agent.message("inner"):
+                    agent.look("b.txt")
+        assert [trip[0] for trip in told(recording)] == ["inner"]
+        assert recording.runtime is not None
+        assert recording.runtime.guard.live == 0
+        assert recording.counted(semconv.METRIC_TURN_TOOL_CALLS) == 5
+        assert not recording.runtime.foreign.marks
+        assert not len(recording.runtime.live_spans)
+
+
+def test_the_calls_of_an_agent_that_is_a_tool_are_its_own() -> None:
+    """Four questions to a helper that looks at the same thing each time are four turns within one."""
+    with watching() as recording:
+        agent, tool = Agent(recording, "openinference"), {"gen_ai.operation.name": "execute_tool"}
+        with agent.message():
+            for number in range(4):
+                with agent.message("execute_tool ask", **tool) as span:
+                    span.set_attribute("gen_ai.tool.call.arguments", f'{{"q": "{number}"}}')
+                    agent.look("shared.txt")
+        assert told(recording) == []
+        assert calls(recording) == 8
+
+
+@pytest.mark.parametrize("inner_says_it_at_once", [True, False])
+def test_several_spans_of_one_call_are_counted_once(inner_says_it_at_once: bool) -> None:
+    """A framework's span, an instrumentation's within it, and the protocol's at the bottom are one call."""
+    with watching() as recording:
+        agent = Agent(recording, "opentelemetry")
+        with agent.message():
+            for _ in range(3):
+                with agent.tracer.start_as_current_span("execute_tool look") as outer:
+                    if inner_says_it_at_once:
+                        outer.set_attributes({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "look"})
+                    agent.look("a.txt")
+                    mcp = {"mcp.method.name": "tools/call"}
+                    with agent.tracer.start_as_current_span(
+                        "MCP send tools/call look", kind=SpanKind.CLIENT, attributes=mcp
+                    ):
+                        pass
+                    outer.set_attributes(agent.says({"path": "a.txt"}, "the same text", 0))
+        assert calls(recording) == 3
+        assert [trip[1] for trip in told(recording)] == ["generic_repeat"] * 2
+
+
+def test_a_server_is_no_agent() -> None:
+    """The server's half of a call is counted where the call is made."""
+    with watching() as recording:
+        tracer = recording.tracer_provider.get_tracer("mcp")
+        for _ in range(5):
+            attributes = {"mcp.method.name": "tools/call", "gen_ai.operation.name": "execute_tool"}
+            with tracer.start_as_current_span("tools/call look", kind=SpanKind.SERVER, attributes=attributes):
+                pass
+        assert calls(recording) == 0
+
+
+def test_a_call_that_is_guarded_is_not_counted_again() -> None:
+    """Whether somebody else's span lies outside of ours or inside."""
+    with guarded() as recording:
+        agent = Agent(recording, "openinference")
+
+        @loopguard.tool
+        def look(path: str) -> str:
+            agent.look(path)
+            return "the same text"
+
+        with loopguard.turn():
+            for _ in range(3):
+                with agent.tracer.start_as_current_span("look") as outer:
+                    look("a.txt")
+                    outer.set_attributes(agent.says({"path": "a.txt"}, "x", 0))
+        assert calls(recording) == 3
+        assert len(recording.spans) == 3
+        assert recording.counted(semconv.METRIC_TRIPS) == len(recording.trips) == 2
+        assert recording.outcomes == ["executed", "nudged", "blocked"]
+
+
+def test_calls_beside_a_turn_of_ours_are_watched_together() -> None:
+    """In ``loopguard.turn`` spans of others without any span around them belong to one message, and nothing is done."""
+    with guarded() as recording:
+        agent = Agent(recording, "langfuse")
+        with loopguard.turn():
+            for _ in range(4):
+                agent.look("a.txt")
+        assert {trip[1:] for trip in told(recording)} == {("generic_repeat", "look", "observe")}
+        # There was no open span to tell it on: a span of ours is made for it, and is no tool call.
+        assert {trip[0] for trip in told(recording)} == {"loopguard look"}
+        assert calls(recording) == 4
+
+
+def test_a_loop_at_top_level_is_seen_without_any_span_around_it() -> None:
+    """A script's tool calls, each a trace of its own, belong to the thread that makes them."""
+    with watching() as recording:
+        agent = Agent(recording, "openllmetry")
+        for _ in range(3):
+            agent.look("a.txt")
+        assert [trip[1] for trip in told(recording)] == ["generic_repeat"] * 2
+
+
+def test_nothing_is_told_but_names_and_numbers() -> None:
+    """Arguments, results and errors that others export are not repeated by us."""
+    with watching() as recording:
+        agent = Agent(recording, "langfuse")
+        for _ in range(4):
+            agent.look("secret-path", "secret-result")
+            agent.look("secret-path", error="secret-error")
+        ours = [span.to_json() for span in recording.spans]
+        events = [str(event.attributes) for span in all_spans(recording) for event in span.events]
+        assert ours
+        assert not any("secret" in text for text in (*ours, *events))
+
+
+def test_after_uninstrument_nothing_is_looked_at() -> None:
+    """The processor stays with its provider, and does nothing."""
+    with watching() as recording:
+        agent = Agent(recording, "langfuse")
+        assert recording.runtime is not None
+        recording.runtime.retire()
+        for _ in range(3):
+            agent.look("a.txt")
+        assert calls(recording) == 0
+        recording.runtime.revive()
+        agent.look("a.txt")
+        assert calls(recording) == 1
+
+
+def test_others_calls_do_not_change_what_is_done_about_ours() -> None:
+    """What is only watched is no reason to refuse a guarded call of the same turn."""
+    with guarded() as recording:
+        agent = Agent(recording, "langfuse")
+
+        @loopguard.tool
+        def fetch(path: str) -> str:
+            return "text"
+
+        with loopguard.turn(), ExitStack() as spans:
+            spans.enter_context(agent.message())
+            for _ in range(9):
+                agent.look("a.txt")
+            fetch("a.txt")
+        assert recording.outcomes == ["executed"]

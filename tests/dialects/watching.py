@@ -1,0 +1,62 @@
+"""Only our span processor is on: what other instrumentations tell is all that is seen."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from otel_loopguard.instrumentation.runtime import Runtime
+from otel_loopguard.telemetry import semconv
+from otel_loopguard.testing import Recording
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from opentelemetry.sdk.trace import ReadableSpan
+
+
+@contextmanager
+def watching(**settings: Any) -> Iterator[Recording]:
+    """No framework is patched; spans of this recording's provider are seen."""
+    recording = Recording()
+    recording.runtime = Runtime(
+        tracer_provider=recording.tracer_provider,
+        meter_provider=recording.meter_provider,
+        logger_provider=recording.logger_provider,
+        **settings,
+    )
+    recording.runtime.announce()
+    try:
+        yield recording
+    finally:
+        recording.runtime.retire()
+    assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0, "a fault of otel_loopguard itself"
+
+
+def all_spans(recording: Recording) -> list[ReadableSpan]:
+    """Everybody's spans."""
+    return list(recording._spans.get_finished_spans())
+
+
+def told(recording: Recording) -> list[tuple[str, str, str, str]]:
+    """The trips, wherever they are told: the span's name, the mode, the tool, the action."""
+    return [
+        (span.name, str(said[semconv.MODE]), str(said[semconv.TOOL_NAME]), str(said[semconv.ACTION]))
+        for span in all_spans(recording)
+        for event in span.events
+        if event.name == semconv.EVENT_TRIP and (said := event.attributes or {})
+    ]
+
+
+def calls(recording: Recording) -> float:
+    """How many tool calls were counted."""
+    return recording.counted(semconv.METRIC_TOOL_CALLS)
+
+
+def executions(recording: Recording) -> list[str]:
+    """The names of the ``execute_tool`` spans that are ours."""
+    return [
+        span.name
+        for span in recording.spans
+        if (span.attributes or {}).get(semconv.OPERATION_NAME) == semconv.OPERATION_EXECUTE_TOOL
+    ]
