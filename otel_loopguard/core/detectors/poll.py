@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_loopguard.core.detectors.base import EXEMPT, Detector, trip, unchanged
-from otel_loopguard.core.model import Action, Mode, Record, Trip
+from otel_loopguard.core.model import Action, Kind, Mode, Record, Trip
 
 if TYPE_CHECKING:
     from otel_loopguard.core.history import History
@@ -17,8 +17,8 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
     known = record.known
     if not record.polled or known is None or known.poll is None or not unchanged(history, record):
         return None
-    if record.kind in EXEMPT:
-        return None
+    if record.kind in EXEMPT or (record.kind is Kind.WAIT and history.news != known.news):
+        return None  # a wait is not refused while what it waits for moves
     counted, since = known.poll
     count = counted + (record.at - known.at < (rule.apart or 0))
     patient = record.at - known.at >= (rule.apart or 0)

@@ -28,7 +28,7 @@ def after(history: History, record: Record, rule: Rule) -> Trip | None:
     if cap is None or not rule.share:
         return None
     count, warning = history.started_by_tool.get(record.tool, 0), math.ceil(cap * rule.share)
-    return trip(record, Mode.RETRY_LIMIT, count, cap, Action.NUDGE) if warning <= count < cap else None
+    return trip(record, Mode.RETRY_LIMIT, count, cap, Action.NUDGE) if warning <= count <= cap else None
 
 
 DETECTOR = Detector(Mode.RETRY_LIMIT, before, after, untried=True, judges_news=True)
