@@ -34,7 +34,12 @@ def drawn(seed: int, length: int = 12) -> dict[str, Any]:
         step, calls = 0, []
         for _ in range(rng.randint(1, length)):
             step += rng.random() < 0.8
-            result = rng.choice(RESULTS) if rng.random() < 0.5 else f"text {rng.randrange(variety)}"
+            moving = (
+                f"took {rng.randrange(9)}.5s",
+                f"{rng.randrange(variety)} of 40 done",
+                f"id {rng.getrandbits(48):x}",
+            )
+            result = rng.choice((*RESULTS, *moving)) if rng.random() < 0.6 else f"text {rng.randrange(variety)}"
             calls.append(call(rng.choice(TOOLS[:8]), {"q": rng.randrange(variety)}, result, step))
         turns.append(calls)
     return run(f"drawn {seed}", *turns, tools=[*TOOLS[:8]] if rng.random() < 0.5 else [])

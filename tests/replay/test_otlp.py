@@ -1,0 +1,200 @@
+"""Spans that were exported replay to the same trips: ours from their fingerprints, those of others from their text."""
+
+from __future__ import annotations
+
+import json
+import random
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from google.protobuf.json_format import MessageToDict
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+
+import otel_loopguard as loopguard
+from otel_loopguard.cli.main import main
+from otel_loopguard.cli.replay import otlp
+from otel_loopguard.cli.replay.judge import Judge
+from otel_loopguard.cli.replay.window import Window
+from otel_loopguard.core.policy import Policy
+from otel_loopguard.core.policy_sources import load_preset
+from otel_loopguard.errors import ToolLoopError
+from otel_loopguard.testing import guarded
+from tests.core.judges.seed import HINT, SEED
+
+from . import made
+
+SECOND = 1_000_000_000
+ACTION = "loopguard.action"
+
+
+def exported(policy: Policy, run: dict[str, Any]) -> tuple[list[dict[str, Any]], dict[str, list[Any]]]:
+    """The run done by a guarded program: its spans as OTLP, and the trips that the guard made, by turn."""
+    trips: dict[str, list[Any]] = {}
+    with guarded(policy) as recording:
+        for turn in run["turns"]:
+            with suppress(ToolLoopError), loopguard.turn():
+                for call in turn["calls"]:
+                    loopguard.call(call["tool"], call["args"], lambda text=call["result"], **_: text)
+        spans = recording.spans
+        for span in spans:
+            said = span.attributes or {}
+            found = trips.setdefault(str(said["loopguard.turn.id"]), [])
+            for event in span.events:
+                found.append((said["gen_ai.tool.name"], *map(event.attributes.get, ("loopguard.mode", ACTION))))
+    return MessageToDict(encode_spans(spans))["resourceSpans"], trips
+
+
+def judged(lines: list[Any], policy: Policy, **window: int) -> dict[str, list[Any]]:
+    """The trips of a replay, by turn."""
+    held = Window([Judge(policy)], **window)
+    turns = [turn for line in lines for span in otlp.spans_of(line) for turn in held.add(span)] + list(held.rest())
+    found: dict[str, list[Any]] = {}
+    for turn in turns:
+        found.setdefault(turn.run_id, []).extend((t.tool, t.mode, str(t.action)) for t in turn.trips[0])
+    return found
+
+
+def one_by_one(resource_spans: list[Any]) -> list[Any]:
+    """Each span as a line of its own."""
+    return [
+        {"resourceSpans": [{"scopeSpans": [{"scope": scope["scope"], "spans": [span]}]}]}
+        for resource in resource_spans
+        for scope in resource["scopeSpans"]
+        for span in scope["spans"]
+    ]
+
+
+POLICIES = [Policy(), *(load_preset(name).policy for name in ("repeat_hint", "typed_window", "local_reads"))]
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=["default", "repeat_hint", "typed_window", "local_reads"])
+def test_our_own_spans_replay_to_the_same_trips(policy):
+    """Whatever order the spans arrive in, a replay under the same policy makes the trips that the guard made."""
+    rng = random.Random(SEED)
+    for seed in range(SEED, SEED + 12):
+        spans, trips = exported(policy, made.drawn(seed, length=30))
+        lines = one_by_one(spans)
+        rng.shuffle(lines)
+        assert judged(lines, policy) == trips, f"seed {seed}; {HINT}"
+
+
+def test_a_long_turn_is_judged_in_parts(monkeypatch):
+    """A turn that is too long to be held makes the same trips, part by part."""
+    monkeypatch.setattr("otel_loopguard.cli.replay.window.MOST_OF_A_TURN", 20)
+    calls = [made.call("read_file", {"q": n % 40}, f"text {n % 40}", n) for n in range(200)]
+    spans, trips = exported(Policy(), made.run("long", calls))
+    assert sum(map(len, trips.values())) > 10
+    assert judged(one_by_one(spans), Policy()) == trips
+
+
+def test_what_is_held_is_bounded():
+    """However many turns are open at once, only so many spans wait; what comes too late is counted."""
+    spans, _ = exported(Policy(), made.run("many", *[made.stuck(times=2)["turns"][0]["calls"] for _ in range(50)]))
+    lines = one_by_one(spans)
+    window = Window([Judge(Policy())], most_held=10)
+    for line in [*lines[::2], *lines[1::2]]:
+        for span in otlp.spans_of(line):
+            list(window.add(span))
+            assert window._held <= 10
+    assert window.late > 0
+
+
+def test_the_command_reads_a_collectors_file(tmp_path, capfdbinary):
+    """One JSON line a turn; what fingerprints do not tell is said, by mode."""
+    spans, _ = exported(Policy(), made.stuck())
+    path = tmp_path / "traces.jsonl"
+    path.write_text(json.dumps({"resourceSpans": spans}) + "\n")
+    assert main(["replay", "--json", str(path)]) == 0
+    out, err = capfdbinary.readouterr()
+    (line,) = map(json.loads, out.splitlines())
+    assert [(trip["call"], trip["action"]) for trip in line["trips"]] == [(1, "nudge"), (2, "block"), (3, "block")]
+    assert b"similar_query: 1 turns hold fingerprints" in err
+    assert b"error_repeat: in 1 turns" in err
+
+
+def span(attributes: dict[str, Any], name: str = "tool", at: int = 0, **more: Any) -> dict[str, Any]:
+    """A span as JSON."""
+    pairs = [{"key": key, "value": {"stringValue": value}} for key, value in attributes.items()]
+    times = {"startTimeUnixNano": str(at * SECOND), "endTimeUnixNano": str(at * SECOND + 1)}
+    return {"traceId": "t1", "spanId": f"s{at}", "name": name, "attributes": pairs, **times, **more}
+
+
+def lines_of(*spans: dict[str, Any]) -> list[Any]:
+    return [{"resourceSpans": [{"scopeSpans": [{"scope": {"name": "other"}, "spans": list(spans)}]}]}]
+
+
+def openinference(at: int, result: str = "same", **more: Any) -> dict[str, Any]:
+    message = json.dumps({"content": result, "tool_call_id": f"call-{at}", "type": "tool"})
+    said = {
+        "openinference.span.kind": "TOOL",
+        "tool.name": "search",
+        "input.value": '{"q": "x"}',
+        "output.value": message,
+    }
+    return span(said, "search", at, **more)
+
+
+def openllmetry(at: int, result: str = "same") -> dict[str, Any]:
+    given = json.dumps({"inputs": {"q": "x"}, "kwargs": {"tool_call_id": f"call-{at}"}, "tags": []})
+    came = json.dumps({"output": result, "kwargs": {"name": f"run {at}"}})
+    said = {"traceloop.span.kind": "tool", "traceloop.entity.name": "search"}
+    return span({**said, "traceloop.entity.input": given, "traceloop.entity.output": came}, "search.tool", at)
+
+
+def genai(at: int, result: str = "same") -> dict[str, Any]:
+    said = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "search"}
+    return span({**said, "gen_ai.tool.call.arguments": '{"q": "x"}', "gen_ai.tool.call.result": result}, "x", at)
+
+
+@pytest.mark.parametrize("make", [openinference, openllmetry, genai])
+def test_tool_spans_of_others(make):
+    """Their raw arguments and results are judged, without the envelope whose ids differ each time."""
+    assert judged(lines_of(*map(make, range(3))), Policy()) == {
+        "t1": [("search", "generic_repeat", "nudge"), ("search", "generic_repeat", "block")]
+    }
+    assert judged(lines_of(*(make(at, f"text {at} {'abc'[at]}") for at in range(3))), Policy()) == {"t1": []}
+
+
+@pytest.mark.parametrize("hidden", ["__REDACTED__", None])
+def test_unknown_arguments_are_never_equal(hidden):
+    """What an instrumentation redacts or leaves out is taken to be another call each time."""
+    said = {"openinference.span.kind": "TOOL", "tool.name": "search", "output.value": "same"}
+    said |= {"input.value": hidden} if hidden else {}
+    found = judged(lines_of(*(span(said, "search", at) for at in range(4))), Policy())
+    assert not any(mode == "generic_repeat" for _, mode, _ in found["t1"])
+
+
+def test_failed_spans_are_errors():
+    """A span with the status error is a call that failed."""
+    failing = [openinference(at, f"no such thing {at}", status={"code": 2}) for at in range(3)]
+    for at, one in enumerate(failing):
+        one["attributes"][2]["value"]["stringValue"] = json.dumps({"q": "abc"[at]})
+    assert judged(lines_of(*failing), Policy()) == {"t1": [("search", "error_repeat", "nudge")]}
+
+
+def test_a_call_is_counted_once():
+    """A span within one of the same tool, and spans of others where ours tell the same, are left out."""
+    outer = [openinference(at) for at in (0, 10, 20)]
+    inner = [{**genai(at + 1), "parentSpanId": f"s{at}"} for at in (0, 10, 20)]
+    assert len(judged(lines_of(*outer, *inner), Policy())["t1"]) == 2
+    own, trips = exported(Policy(), made.stuck())
+    trace = own[0]["scopeSpans"][0]["spans"][0]["traceId"]
+    theirs = [{**openinference(at), "traceId": trace} for at in range(3)]
+    found = judged([{"resourceSpans": own}, *lines_of(*theirs)], Policy())
+    assert found.pop(trace) == []
+    assert found == trips
+
+
+def test_other_spans_are_passed_over():
+    """What is no tool span says nothing of tools."""
+    assert judged(lines_of(span({"gen_ai.operation.name": "chat"}, "chat x"), span({}, "GET /")), Policy()) == {}
+
+
+def test_every_sort_of_attribute_value_is_read():
+    """Numbers, lists and maps of OTLP are what they stand for."""
+    said = span({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "t"})
+    nested = {"kvlistValue": {"values": [{"key": "a", "value": {"arrayValue": {"values": [{"intValue": "3"}]}}}]}}
+    said["attributes"].append({"key": "gen_ai.tool.call.arguments", "value": nested})
+    (found,) = otlp.spans_of(lines_of(said)[0])
+    assert found.attributes["gen_ai.tool.call.arguments"] == {"a": [3]}
