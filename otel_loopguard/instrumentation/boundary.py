@@ -47,7 +47,8 @@ class Boundary:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self._run is not None and self._info is not None:
-            unfinished = self._unfinished or self._info.resumable or error is not None
+            failed = error is not None and self._info.survives
+            unfinished = self._unfinished or self._info.resumable or failed
             with self._runtime.shield("run.close"):
                 self._runtime.runs.close(self._run, unfinished=unfinished)
 
@@ -117,6 +118,34 @@ def run_background(boundary: Boundary, run: Callable[[], Any]) -> Any:
         end = stack.pop_all().close
     boundary.goes_on(result, end)
     return result
+
+
+class RunContext:
+    """An async context manager around a run, such as ``async with agent.iter() as run:``.
+
+    The block may be anybody's code, and may ``yield``: nothing is bound in it, and the run's calls are found by its id.
+    """
+
+    def __init__(self, open_boundary: Callable[[Any], Boundary], manager: Any) -> None:
+        self._open = open_boundary
+        self._manager = manager
+        self._boundary: Boundary | None = None
+        self._run: Any = None
+
+    async def __aenter__(self) -> Any:
+        self._run = await self._manager.__aenter__()
+        self._boundary = self._open(self._run)
+        return self._run
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> Any:
+        try:
+            return await self._manager.__aexit__(kind, error, traceback)
+        finally:
+            if self._boundary is not None:
+                self._boundary.saw(self._run)
+                self._boundary.__exit__(kind, error, traceback)
 
 
 async def run_async(boundary: Boundary, run: Callable[[], Awaitable[Any]]) -> Any:

@@ -17,7 +17,6 @@ from otel_loopguard.turns.conversations import Deferred
 from otel_loopguard.turns.scope import bind, current
 
 from .aborts import abort_error
-from .points import NO_ANSWER
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -91,7 +90,7 @@ class Step:
         if not decision.runs:
             with shield("adapter.answer"):
                 self.answer = self._refusal(decision)
-                self.answered = self.answer is not NO_ANSWER
+                self.answered = True
         if not self.answered:
             self._run_inside()
         return self
@@ -187,6 +186,9 @@ class Step:
         ended = _NOTHING
         with self._runtime.shield("guard.end"):
             ended = self._scope.turn.end(self._reading.call, outcome)
+        if ended.message:
+            with self._runtime.shield("turn.say"):
+                self._defer(ended.message, nudged=ended.action is Action.NUDGE)
         self._close("cancelled" if cancelled else "failed", outcome, ended)
 
     def _close(self, word: str, outcome: Outcome | None, ended: Decision) -> None:
@@ -201,14 +203,25 @@ class Step:
 def open_step(runtime: Runtime, dialect: Dialect, instance: Any, args: Any, kwargs: Any, *, span: str) -> Step | None:
     """The step of this call; None where it is a layer of another one, none at all, or a fault of ours hides it."""
     inner = current()
-    if inner is not None and inner.inside is not None:
+    if inner is not None and inner.inside is not None and not dialect.by_run:
         return None
     with runtime.shield("adapter.read"):
         reading = dialect.read(instance, args, kwargs)
-        if reading is not None:
-            scope = runtime.sources.find(reading.conversation_id, reading.agent_name)
-            return Step(runtime, dialect, reading, scope, span=span)
+        scope = None if reading is None else _scope(runtime, reading, inner)
+        if reading is not None and scope is not None:
+            return Step(runtime, dialect, reading, scope, span=reading.span or span)
     return None
+
+
+def _scope(runtime: Runtime, reading: Reading, inner: Scope | None) -> Scope | None:
+    """Where the call belongs; None for a layer of the call that is under way."""
+    scope = runtime.runs.known(reading.run_id)
+    if inner is None or inner.inside is None:
+        if scope is None:
+            return runtime.sources.find(reading.conversation_id, reading.agent_name, reading.run_id)
+    elif scope is None or scope.turn is inner.turn:
+        return None
+    return scope.named(reading.agent_name)
 
 
 def drive(step: Step, run: Callable[[], Any]) -> Any:

@@ -24,6 +24,7 @@ _COROUTINE, _GENERATOR, _ASYNC_GENERATOR = (
 _NEVER: Final[dict[str, tuple[Callable[[Any], bool], ...]]] = {
     "sync": (_COROUTINE, _GENERATOR, _ASYNC_GENERATOR),
     "background": (_COROUTINE, _GENERATOR, _ASYNC_GENERATOR),
+    "context": (_COROUTINE, _GENERATOR),
     "generator": (_COROUTINE, _ASYNC_GENERATOR),
     "async_generator": (_COROUTINE, _GENERATOR),
 }

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import wrapt
 
-from .boundary import Boundary, run_async, run_async_generator, run_background, run_generator, run_plain
+from .boundary import Boundary, RunContext, run_async, run_async_generator, run_background, run_generator, run_plain
 from .dispatch import drive, drive_async, open_step
 from .fitting import fits, tell_missing
 from .points import CallPoint, RunPoint, ToolPoint
@@ -21,7 +21,7 @@ from .runtime import current as current_runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from types import ModuleType
+    from types import ModuleType, TracebackType
 
     from .points import Point
 
@@ -127,12 +127,38 @@ def _call(point: CallPoint, wrapped: Any, instance: Any, args: Any, kwargs: Any)
     return point.wrapper(wrapped, instance, args, kwargs)
 
 
+class _Fatal:
+    """A call that is seen only when it fails."""
+
+    def __init__(self, point: ToolPoint, instance: Any, args: Any, kwargs: Any) -> None:
+        self._called = point, instance, args, kwargs
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if not isinstance(error, Exception):
+            return
+        step = _step(*self._called)
+        if step is not None:
+            step.__enter__()
+            step.__exit__(kind, error, traceback)
+
+
 def _tool(point: ToolPoint, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    if point.fatal:
+        with _Fatal(point, instance, args, kwargs):
+            return wrapped(*args, **kwargs)
     step = _step(point, instance, args, kwargs)
     return wrapped(*args, **kwargs) if step is None else drive(step, partial(wrapped, *args, **kwargs))
 
 
 async def _tool_async(point: ToolPoint, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    if point.fatal:
+        with _Fatal(point, instance, args, kwargs):
+            return await wrapped(*args, **kwargs)
     step = _step(point, instance, args, kwargs)
     if step is None:
         return await wrapped(*args, **kwargs)
@@ -171,6 +197,13 @@ def _run_background(point: RunPoint, wrapped: Any, instance: Any, args: Any, kwa
     return run_background(Boundary(runtime, point, instance, args, kwargs), partial(wrapped, *args, **kwargs))
 
 
+def _run_context(point: RunPoint, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:  # noqa: ARG001
+    runtime, manager = current_runtime.instrumented, wrapped(*args, **kwargs)
+    if runtime is None:
+        return manager
+    return RunContext(lambda run: Boundary(runtime, point, run, args, kwargs), manager)
+
+
 async def _run_async(point: RunPoint, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     runtime = current_runtime.instrumented
     if runtime is None:
@@ -195,6 +228,7 @@ def _run_async_generator(point: RunPoint, wrapped: Any, instance: Any, args: Any
 _RUNS: dict[str, Callable[..., Any]] = {
     "sync": _run,
     "background": _run_background,
+    "context": _run_context,
     "async": _run_async,
     "generator": _run_generator,
     "async_generator": _run_async_generator,

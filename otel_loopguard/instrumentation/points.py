@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard.core.model import Outcome
 
@@ -18,16 +18,17 @@ if TYPE_CHECKING:
     Keywords = Mapping[str, Any]
 
 
-NO_ANSWER: Final = object()
-"""What ``Dialect.answer`` returns where there is no result to refuse with: then the framework's own code runs."""
-
-
 class Reading(NamedTuple):
     """A tool call as the framework's arguments tell it."""
 
     call: ToolCall
     conversation_id: str | None = None
     agent_name: str | None = None
+    run_id: str | None = None
+    """The framework's own id of the run that makes this call."""
+    span: str | None = None
+    """Where the framework's own span of this call lies, if not where the row says. ``beside``: it has one in any case,
+    also if the call is refused."""
     note: Any = None
     """Whatever the framework's functions hand on to each other."""
 
@@ -61,6 +62,9 @@ class Dialect:
     """The result with a sentence added for the model, or None where the text would break something."""
     signals: Callable[[BaseException], bool] = never
     """Whether an exception is no failure: an interrupt, a hand-over."""
+    by_run: bool = False
+    """Whether calls tell the id of their run. A call that is made within another one, and by another run, is then
+    no layer of it."""
     error: Callable[[], type[ToolLoopError]] | None = None
     """The class of ``ToolLoopError`` that the framework lets out to its caller. Without it the error is carried past
     the framework as a ``BaseException``, up to the run's boundary."""
@@ -79,6 +83,8 @@ class ToolPoint:
     """Where the framework's own ``execute_tool`` span lies: ``none``, ``outer`` or ``inner``."""
     each: Callable[[Keywords], list[Keywords]] | None = None
     """For a function that handles several calls at once: the keywords for one call each. Its results are lists."""
+    fatal: bool = False
+    """Whether a call is only seen here when it fails, which ends the run: then it is read after the failure."""
     optional: bool = False
     """Whether some supported versions of the framework have no such place."""
 
@@ -92,7 +98,8 @@ class RunPoint:
     read: Callable[[Any, Arguments, Keywords], RunInfo | None]
     """The run, or None where this is none after all."""
     flavour: str = "sync"
-    """``sync``, ``async``, ``generator``, ``async_generator``, or ``background`` for one that only starts a run."""
+    """``sync``, ``async``, ``generator``, ``async_generator``, ``background`` for a function that only starts a run,
+    ``context`` for one that returns an async context manager: what that gives is then read as the instance."""
     unfinished: Callable[[Any], bool] = lambda chunk: False  # noqa: ARG005
     """Whether this piece of the result says that the run was interrupted and may be resumed."""
     over: Callable[[Any, Callable[[], None]], None] | None = None

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _SUPPRESSED = _SUPPRESS_INSTRUMENTATION_KEY
 _SUPPRESSED_BY_OTHERS = "suppress_instrumentation"
 _FAILED = Status(StatusCode.ERROR)
+_THEIRS = ("inner", "beside")
 
 
 class Reporter:
@@ -74,7 +75,7 @@ class Reporter:
             semconv.TURN_ID: scope.turn.id,
             semconv.TURN_SOURCE: scope.turn.source,
         }
-        if pending.span != "inner":
+        if pending.span not in _THEIRS:
             attributes[semconv.OPERATION_NAME] = semconv.OPERATION_EXECUTE_TOOL
         if call.call_id is not None:
             attributes[semconv.TOOL_CALL_ID] = call.call_id
@@ -163,7 +164,7 @@ def _with_span(span: Span, pending: PendingCall) -> Context:
 
 def span_word(pending: PendingCall) -> str:
     """The first word of the span's name."""
-    return semconv.SPAN_LOOPGUARD if pending.span == "inner" else semconv.SPAN_EXECUTE_TOOL
+    return semconv.SPAN_LOOPGUARD if pending.span in _THEIRS else semconv.SPAN_EXECUTE_TOOL
 
 
 def _known_at_end(pending: PendingCall, outcome: str, result: Outcome | None) -> dict[str, Any]:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("otel_loopguard")
 
+MOST_KNOWN = 10_000
+
 
 class RunInfo(NamedTuple):
     """What a framework's arguments say of a run."""
@@ -27,14 +29,19 @@ class RunInfo(NamedTuple):
     """The run goes on with what an earlier one left unfinished: no new message of the user."""
     resumable: bool = False
     """Nobody can tell, when this run ends, whether it waits for somebody."""
+    survives: bool = True
+    """A run that failed may be gone on with, as from a checkpoint."""
+    run_id: str | None = None
+    """The framework's own id of this run, where its tool calls tell it, too."""
 
 
 class OpenRun:
     """A run between its start and its end."""
 
-    __slots__ = ("_first_call", "owned", "scope")
+    __slots__ = ("_first_call", "owned", "run_id", "scope")
 
     def __init__(self, scope: Scope, *, owned: bool) -> None:
+        self.run_id: str | None = None
         self.scope = scope
         self.owned = owned
         """Whether the turn ends with this run; a nested run is part of somebody else's turn."""
@@ -57,9 +64,21 @@ class Runs:
         self._guard = guard
         self._conversations = conversations
         self._over = over
+        self._known: dict[str, Scope] = {}
+
+    def known(self, run_id: str | None) -> Scope | None:
+        """The scope of the run that is open under this id."""
+        return None if run_id is None else self._known.get(run_id)
 
     def open(self, info: RunInfo, *, source: str = "run", turn_id: str | None = None) -> OpenRun:
-        """The run's scope, to be bound while its code runs."""
+        """The run's scope, to be bound while its code runs, or to be found by its calls."""
+        run = self._open(info, source, turn_id)
+        if info.run_id is not None and len(self._known) < MOST_KNOWN:
+            run.run_id = info.run_id
+            self._known[info.run_id] = run.scope
+        return run
+
+    def _open(self, info: RunInfo, source: str, turn_id: str | None) -> OpenRun:
         outer = current()
         if outer is not None and not outer.strong:
             outer = None  # a turn that was only guessed does not own a run that is known
@@ -103,6 +122,8 @@ class Runs:
 
         An unfinished run (interrupted, or failed) of a known conversation keeps its turn for the one that resumes it.
         """
+        if run.run_id is not None:
+            self._known.pop(run.run_id, None)
         if not run.owned:
             return []
         self._over(run.calls)

@@ -44,11 +44,16 @@ class Sources:
         self._enforce_weak = enforce_weak
         self._tasks = _Tasks(clock)
 
-    def find(self, conversation_id: str | None = None, agent_name: str | None = None) -> Scope:
+    def find(
+        self, conversation_id: str | None = None, agent_name: str | None = None, run_id: str | None = None
+    ) -> Scope:
         """The scope of a call that is made here and now."""
         scope = current()
         if scope is not None and scope.inside is None:
             return scope.named(agent_name)
+        if run_id is not None:
+            turn = self._guard.turn(f"run-{run_id}", source="thread")
+            return Scope(turn, conversation_id=conversation_id, agent_name=agent_name)
         if conversation_id is not None:
             return Scope(self._of_thread(conversation_id), conversation_id=conversation_id, agent_name=agent_name)
         agent = self._agent_span()

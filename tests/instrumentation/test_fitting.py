@@ -15,8 +15,8 @@ from otel_loopguard.core.model import ToolCall
 from otel_loopguard.instrumentation.boundary import Boundary, run_background
 from otel_loopguard.instrumentation.fitting import fits, tell_missing
 from otel_loopguard.instrumentation.patching import Patches
-from otel_loopguard.instrumentation.points import NO_ANSWER, Dialect, Reading, RunPoint, ToolPoint
-from otel_loopguard.instrumentation.runtime import Runtime, current
+from otel_loopguard.instrumentation.points import Dialect, Reading, RunPoint, ToolPoint
+from otel_loopguard.instrumentation.runtime import Runtime
 from otel_loopguard.telemetry import semconv
 from otel_loopguard.testing import guarded
 from otel_loopguard.turns.runs import RunInfo
@@ -120,24 +120,24 @@ def test_each_call_of_a_batch_is_a_call(module: Any) -> None:
         assert module.answer_all is answer_all
 
 
-def test_where_there_is_no_answer_the_frameworks_own_code_runs(module: Any) -> None:
-    """A refusal that has no result type leaves the framework's own error as it is."""
+def test_a_call_that_is_only_seen_when_it_fails(module: Any) -> None:
+    """What succeeds there is no call; what fails is one that failed, and the framework's error stays as it is."""
 
-    def fail(*, names: list[str]) -> None:
+    def resolve(*, names: list[str]) -> str:
+        if names == ["fine"]:
+            return "fine"
         raise LookupError(names)
 
-    module.fail = fail
-    unanswerable = Dialect(read=DIALECT.read, answer=lambda *_: NO_ANSWER)
-    patches = Patches([ToolPoint(module.__name__, "fail", unanswerable)])
+    module.resolve = resolve
+    patches = Patches([ToolPoint(module.__name__, "resolve", DIALECT, fatal=True)])
     with guarded() as recording:
         patches.install()
-        runtime = current.get()
-        run = Boundary(runtime, RunPoint("m", "f", lambda *_: RunInfo()), None, (), {})
-        with run, run.bound():
-            for _ in range(4):
-                with pytest.raises(LookupError):
-                    module.fail(names=["a"])
-        assert [trip.action for trip in recording.trips][-2:] == ["block", "block"]
+        assert module.resolve(names=["fine"]) == "fine"
+        assert recording.spans == []
+        for _ in range(2):
+            with pytest.raises(LookupError):
+                module.resolve(names=["a"])
+        assert recording.outcomes == ["failed", "failed"]
         assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
         patches.restore()
 

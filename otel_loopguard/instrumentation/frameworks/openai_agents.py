@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from otel_loopguard.core.model import Outcome, ToolCall
 from otel_loopguard.errors import ToolLoopError
-from otel_loopguard.instrumentation.points import NO_ANSWER, CallPoint, Dialect, Reading, RunPoint, ToolPoint
+from otel_loopguard.instrumentation.points import CallPoint, Dialect, Reading, RunPoint, ToolPoint
 from otel_loopguard.instrumentation.texts import appended, arguments_of
 from otel_loopguard.turns.runs import RunInfo
 
@@ -156,7 +156,7 @@ UNKNOWN = Dialect(
 
 
 def _read_fatal(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Reading | None:  # noqa: ARG001
-    """The call for which the SDK is about to end the run, as it does by default; None if there is none."""
+    """The call for which the SDK has ended the run, as it does by default; None if that was for something else."""
     if getattr(kwargs.get("run_config"), "tool_not_found_behavior", None) == "return_error_to_model":
         return None
     tools, known = kwargs["all_tools"], {"json_tool_call"}
@@ -169,12 +169,7 @@ def _read_fatal(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any])
     return None
 
 
-FATAL = Dialect(
-    read=_read_fatal,
-    answer=lambda reading, content, error: NO_ANSWER,  # noqa: ARG005
-    outcome=lambda reading, result: Outcome(cancelled=True),  # noqa: ARG005 - it was accepted, and will be run
-    error=_error,
-)
+FATAL = replace(UNKNOWN, read=_read_fatal)
 
 
 # --- a run -------------------------------------------------------------------------------------------------------
@@ -187,6 +182,7 @@ def _read_run(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
         conversation_id=_conversation(kwargs),
         agent_name=getattr(agent, "name", None),
         resumes=not isinstance(given, (str, list)),  # a RunState: somebody has approved something
+        survives=False,
     )
 
 
@@ -225,7 +221,7 @@ TARGETS = (
     ),
     CallPoint("agents.tool", "maybe_invoke_function_tool_failure_error_function", _failing),
     ToolPoint(_RESOLUTION, "_build_tool_not_found_output_items", UNKNOWN, "async", each=_each_unknown, optional=True),
-    ToolPoint(_RESOLUTION, "process_model_response", FATAL),
+    ToolPoint(_RESOLUTION, "process_model_response", FATAL, fatal=True),
     RunPoint("agents.run", "AgentRunner.run", _read_run, "async", _unfinished),
     RunPoint("agents.run", "AgentRunner.run_streamed", _read_run, "background", _unfinished, _over),
 )

@@ -1,0 +1,256 @@
+"""Runs that are found by their own id: an ``async with`` block in which nothing of ours is bound."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import otel_loopguard as loopguard
+from otel_loopguard.core.model import ToolCall
+from otel_loopguard.instrumentation.boundary import Boundary, RunContext
+from otel_loopguard.instrumentation.dispatch import drive, open_step
+from otel_loopguard.instrumentation.points import Dialect, Reading, RunPoint
+from otel_loopguard.telemetry import semconv
+from otel_loopguard.testing import assert_no_trip, guarded
+from otel_loopguard.turns import runs
+from otel_loopguard.turns.runs import RunInfo
+from otel_loopguard.turns.scope import current
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from otel_loopguard.instrumentation.runtime import Runtime
+
+POINT = RunPoint("m", "f", lambda run, args, kwargs: RunInfo(run_id=run, survives=False, conversation_id=f"of-{run}"))
+DIALECT = Dialect(
+    read=lambda run, args, kwargs: Reading(ToolCall("look", {"at": args[0]}, known_tools=("look",)), run_id=run),
+    answer=lambda reading, content, error: content,
+    by_run=True,
+)
+
+
+def call(runtime: Runtime, run: str, at: str, then: Callable[[], Any] = lambda: "seen") -> Any:
+    """A tool call that this run makes."""
+    step = open_step(runtime, DIALECT, run, (at,), {}, span="none")
+    return then() if step is None else drive(step, then)
+
+
+def going(runtime: Runtime, run: str) -> RunContext:
+    """``async with framework.run() as run:``."""
+
+    @asynccontextmanager
+    async def manager() -> AsyncIterator[str]:
+        yield run
+
+    return RunContext(lambda entered: Boundary(runtime, POINT, entered, (), {}), manager())
+
+
+def turns(recording: Any) -> list[str]:
+    return [span.attributes[semconv.TURN_ID] for span in recording.spans]
+
+
+async def test_a_runs_calls_are_its_turn_and_the_block_is_nobodys() -> None:
+    """The third equal call of a run is refused; the code in the block stands in no turn; nothing is left behind."""
+    with guarded() as recording:
+        runtime = recording.runtime
+        assert runtime is not None
+        async with going(runtime, "r1"):
+            assert current() is None
+            assert [call(runtime, "r1", "a") for _ in range(2)] == ["seen", "seen"]
+            assert "tool_loop_detected" in call(runtime, "r1", "a")
+        assert runtime.guard.live == 0
+        assert runtime.runs.known("r1") is None
+        assert {span.attributes[semconv.TURN_SOURCE] for span in recording.spans} == {"run"}
+
+
+async def test_runs_in_one_task_are_told_apart() -> None:
+    """Two runs that take turns in one block are two turns: neither's calls are repeats of the other's."""
+    with guarded() as recording:
+        runtime = recording.runtime
+        assert runtime is not None
+        async with going(runtime, "r1"), going(runtime, "r2"):
+            for run in ("r1", "r2") * 2:
+                call(runtime, run, "a")
+        assert (
+            recording.outcomes == ["executed", "executed", "nudged", "nudged"]
+            or recording.outcomes == ["executed"] * 2 + ["nudged"] * 2
+        )
+        assert len(set(turns(recording))) == 2
+
+
+async def test_a_run_inside_a_call_is_a_child_turn() -> None:
+    """A call of another run is no layer of the call that is under way; one of the same run is."""
+    with guarded() as recording:
+        runtime = recording.runtime
+        assert runtime is not None
+
+        async def nested() -> None:
+            async with going(runtime, "child"):
+                call(runtime, "child", "a")
+
+        def helper() -> str:
+            asyncio.run(nested())
+            return call(runtime, "parent", "layer") or ""
+
+        async with going(runtime, "parent"):
+            await asyncio.to_thread(call, runtime, "parent", "q", helper)
+        parent, child = turns(recording)
+        assert child.startswith(f"{parent}/")
+        assert_no_trip(recording)
+
+
+async def test_a_run_in_a_turn_of_the_programs_belongs_to_it() -> None:
+    """``with turn():`` around several runs makes them one turn, also for runs that are found by their id."""
+    with guarded() as recording:
+        runtime = recording.runtime
+        assert runtime is not None
+        with loopguard.turn() as explicit:
+            for run in ("r1", "r2"):
+                async with going(runtime, run):
+                    call(runtime, run, "a")
+        assert turns(recording) == [explicit.id] * 2
+
+
+def test_a_call_of_a_run_that_was_never_seen_to_start_is_guarded_by_its_id() -> None:
+    """As in a worker of a durable workflow: the id alone makes a strong turn."""
+    with guarded() as recording:
+        runtime = recording.runtime
+        assert runtime is not None
+        assert "tool_loop_detected" in [call(runtime, "elsewhere", "a") for _ in range(3)][2]
+        assert {span.attributes[semconv.TURN_SOURCE] for span in recording.spans} == {"thread"}
+
+
+async def failing(runtime: Runtime) -> None:
+    async with going(runtime, "r1"):
+        call(runtime, "r1", "a")
+        raise LookupError
+
+
+async def test_a_failed_run_leaves_nothing_behind() -> None:
+    """Where a failed run cannot be gone on with, its turn is over, though its conversation is known."""
+    with guarded() as recording:
+        runtime = recording.runtime
+        assert runtime is not None
+        with pytest.raises(LookupError):
+            await failing(runtime)
+        assert runtime.guard.live == 0
+
+
+async def test_known_runs_are_bounded(monkeypatch: Any) -> None:
+    """Runs beyond the bound are guarded all the same, by their id."""
+    monkeypatch.setattr(runs, "MOST_KNOWN", 1)
+    with guarded() as recording:
+        runtime = recording.runtime
+        assert runtime is not None
+        async with going(runtime, "r1"), going(runtime, "r2"):
+            assert runtime.runs.known("r2") is None
+            assert "tool_loop_detected" in [call(runtime, "r2", "a") for _ in range(3)][2]
+
+
+def test_a_sentence_about_a_failure_is_read_with_the_next_result() -> None:
+    """An exception has no place for it, and it is not lost."""
+
+    def fail() -> None:
+        raise LookupError("no such thing")
+
+    with guarded() as recording:
+        runtime = recording.runtime
+        assert runtime is not None
+        for _ in range(2):
+            with pytest.raises(LookupError):
+                call(runtime, "r1", "a", fail)
+        assert recording.outcomes == ["executed", "executed", "nudged", "nudged"]
+        assert len(set(turns(recording))) == 2
+
+
+async def test_a_run_inside_a_call_is_a_child_turn() -> None:
+    """A call of another run is no layer of the call that is under way; one of the same run is."""
+    with guarded() as recording:
+        runtime = recording.runtime
+        assert runtime is not None
+
+        async def nested() -> None:
+            async with going(runtime, "child"):
+                call(runtime, "child", "a")
+
+        def helper() -> str:
+            asyncio.run(nested())
+            return call(runtime, "parent", "layer") or ""
+
+        async with going(runtime, "parent"):
+            await asyncio.to_thread(call, runtime, "parent", "q", helper)
+        parent, child = turns(recording)
+        assert child.startswith(f"{parent}/")
+        assert_no_trip(recording)
+
+
+async def test_a_run_in_a_turn_of_the_programs_belongs_to_it() -> None:
+    """``with turn():`` around several runs makes them one turn, also for runs that are found by their id."""
+    with guarded() as recording:
+        runtime = recording.runtime
+        assert runtime is not None
+        with loopguard.turn() as explicit:
+            for run in ("r1", "r2"):
+                async with going(runtime, run):
+                    call(runtime, run, "a")
+        assert turns(recording) == [explicit.id] * 2
+
+
+def test_a_call_of_a_run_that_was_never_seen_to_start_is_guarded_by_its_id() -> None:
+    """As in a worker of a durable workflow: the id alone makes a strong turn."""
+    with guarded() as recording:
+        runtime = recording.runtime
+        assert runtime is not None
+        assert "tool_loop_detected" in [call(runtime, "elsewhere", "a") for _ in range(3)][2]
+        assert {span.attributes[semconv.TURN_SOURCE] for span in recording.spans} == {"thread"}
+
+
+async def failing(runtime: Runtime) -> None:
+    async with going(runtime, "r1"):
+        call(runtime, "r1", "a")
+        raise LookupError
+
+
+async def test_a_failed_run_leaves_nothing_behind() -> None:
+    """Where a failed run cannot be gone on with, its turn is over, though its conversation is known."""
+    with guarded() as recording:
+        runtime = recording.runtime
+        assert runtime is not None
+        with pytest.raises(LookupError):
+            await failing(runtime)
+        assert runtime.guard.live == 0
+
+
+async def test_known_runs_are_bounded(monkeypatch: Any) -> None:
+    """Runs beyond the bound are guarded all the same, by their id."""
+    monkeypatch.setattr(runs, "MOST_KNOWN", 1)
+    with guarded() as recording:
+        runtime = recording.runtime
+        assert runtime is not None
+        async with going(runtime, "r1"), going(runtime, "r2"):
+            assert runtime.runs.known("r2") is None
+            assert "tool_loop_detected" in [call(runtime, "r2", "a") for _ in range(3)][2]
+
+
+def test_a_sentence_about_a_failure_is_read_with_the_next_result() -> None:
+    """An exception has no place for it, and it is not lost."""
+
+    def fail() -> None:
+        raise LookupError("no such thing")
+
+    with guarded() as recording:
+        runtime = recording.runtime
+        assert runtime is not None
+        for _ in range(2):
+            with pytest.raises(LookupError):
+                call(runtime, "r1", "a", fail)
+        assert recording.outcomes == ["failed", "failed"]
+        noting = Dialect(
+            DIALECT.read, DIALECT.answer, annotate=lambda reading, result, text: result + text, by_run=True
+        )
+        step = open_step(runtime, noting, "r1", ("b",), {}, span="none")
+        assert step is not None
+        assert "About the earlier call of look" in drive(step, lambda: "seen")
