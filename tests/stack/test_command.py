@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+import tomllib
 
 from otel_loopguard.cli import stack as command
 from otel_loopguard.cli.main import main
@@ -103,3 +104,13 @@ def test_an_installation_without_the_files_says_so(
 
     assert run("export", tmp_path) == 2
     assert "wheel" in capsys.readouterr().err
+
+
+def test_the_wheel_holds_every_file() -> None:
+    """What the command writes is what pyproject.toml puts into the wheel, under the same paths."""
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    included = build["force-include"]
+    prefixes = [source for source, target in included.items() if target == f"otel_loopguard/_stack/{source}"]
+    left_out = [path for path in command.files(ROOT) if not any(path.is_relative_to(each) for each in prefixes)]
+
+    assert left_out == []
