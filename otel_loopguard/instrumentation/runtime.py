@@ -8,27 +8,28 @@ import os
 import threading
 import weakref
 from dataclasses import replace
-from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core.guard import Guard
-from otel_loopguard.core.model import Action, Mode, hash_text
+from otel_loopguard.core.model import hash_text
 from otel_loopguard.core.policy_sources import PREFIX, load_policy
 from otel_loopguard.core.reload import Watch
 from otel_loopguard.core.store import MemoryStore
-from otel_loopguard.core.turn import USER_STOP
 from otel_loopguard.telemetry.foreign import ForeignCalls
 from otel_loopguard.telemetry.live_spans import LiveSpans
 from otel_loopguard.telemetry.providers import Providers
 from otel_loopguard.telemetry.reporter import Reporter
+from otel_loopguard.telemetry.series import combinations
 from otel_loopguard.telemetry.settings import Settings
 from otel_loopguard.telemetry.shield import Shield
 from otel_loopguard.turns.conversations import Conversations
 from otel_loopguard.turns.runs import Runs
 from otel_loopguard.turns.sources import Sources
 
+from .native import patched
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from opentelemetry._logs import LoggerProvider
     from opentelemetry.metrics import MeterProvider
@@ -85,7 +86,14 @@ class Runtime:
             enforce_weak=self.settings.enforce_without_turn,
         )
         self.runs = Runs(self.guard, self.conversations, self.reporter.turn_over)
-        self.foreign = ForeignCalls(self.live_spans, self.guard, self.sources, self.providers, self.reporter.turn_over)
+        self.foreign = ForeignCalls(
+            self.live_spans,
+            self.guard,
+            self.sources,
+            self.providers,
+            over=self.reporter.turn_over,
+            patched=lambda maker: current.instrumented is self and patched(maker),
+        )
         self._processors: list[Any] = []
         _forks.watch(self)
 
@@ -150,20 +158,6 @@ class Runtime:
             self.live_spans.clear()
             self.foreign.clear()
             self.providers.after_fork()
-
-
-def combinations(policy: Policy) -> Iterator[tuple[str, str, str]]:
-    """Every (mode, verdict, action) under which a trip can be counted with this policy's ceiling."""
-    verdicts = (Action.NUDGE, Action.REUSE, Action.BLOCK, Action.ABORT)
-    for mode, verdict in product(Mode, verdicts):
-        if policy.action is Action.OFF:
-            return
-        action = min(verdict, policy.action) if verdict is not Action.ABORT else policy.action
-        yield str(mode), str(verdict), str(action)
-        if verdict is Action.ABORT and policy.action >= Action.BLOCK:
-            yield str(mode), str(verdict), str(Action.ABORT)
-        yield str(mode), str(verdict), str(Action.OBSERVE)
-    yield USER_STOP, str(Action.ABORT), str(Action.ABORT)
 
 
 def policy_from_environment() -> Policy:
