@@ -58,13 +58,21 @@ class ForeignCalls:
     """Judges what other instrumentations tell of tool calls, for observation only."""
 
     def __init__(
-        self, live: LiveSpans, guard: Guard, sources: Sources, providers: Providers, over: Callable[[int], None]
+        self,
+        live: LiveSpans,
+        guard: Guard,
+        sources: Sources,
+        providers: Providers,
+        *,
+        over: Callable[[int], None],
+        patched: Callable[[str | None], bool],
     ) -> None:
         self._live = live
         self._guard = guard
         self._sources = sources
         self._providers = providers
         self._over = over
+        self._patched = patched
         self._shadows: weakref.WeakKeyDictionary[Turn, Turn] = weakref.WeakKeyDictionary()
         self.marks: dict[int, _Mark] = {}
 
@@ -102,7 +110,7 @@ class ForeignCalls:
     def ended(self, span: ReadableSpan) -> None:
         """A span that may be a tool call's has ended."""
         seen = read(span)
-        if seen is None or self._is_layer(span, seen.call.tool):
+        if seen is None or self._patched(_maker(span)) or self._is_layer(span, seen.call.tool):
             return
         self._counted(span, seen.call.tool)
         turn = self._turn_of(span)

@@ -1,0 +1,148 @@
+"""LangChain's other instrumentations, the real packages: alone, and beside our own patch in both orders of start."""
+
+from __future__ import annotations
+
+import importlib
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("langgraph")
+pytest.importorskip("langchain")
+
+import langchain.agents
+from langchain_core.callbacks import BaseCallbackManager
+from langgraph.pregel import Pregel
+from langgraph.types import Command
+
+from otel_loopguard.instrumentation.instrumentor import LoopGuardInstrumentor
+from otel_loopguard.telemetry import semconv
+from otel_loopguard.testing import Ask, Recording, Toolbox, guarded
+from tests.frameworks.scripted_langchain import QUESTION, ScriptedModel, async_tools, prebuilt_agent, sync_tools
+
+from .watching import all_spans, calls, executions, told, watching
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+MAKERS = {
+    "openinference": ("openinference.instrumentation.langchain", "LangChainInstrumentor"),
+    "openllmetry": ("opentelemetry.instrumentation.langchain", "LangchainInstrumentor"),
+    "genai": ("opentelemetry.instrumentation.genai.langchain", "LangChainInstrumentor"),
+}
+HIDING = {
+    "openinference": ("OPENINFERENCE_HIDE_INPUTS", "true"),
+    "openllmetry": ("TRACELOOP_TRACE_CONTENT", "false"),
+    "genai": ("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "NO_CONTENT"),
+}
+STUCK = [[Ask("read_file", {"path": "a.txt"})]] * 5
+WORKING = [[Ask("read_file", {"path": f"{name}.txt"})] for name in "abcdef"]
+
+
+@pytest.fixture(params=MAKERS)
+def maker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """One of the instrumentations, if it is in this environment; told to export what it can."""
+    pytest.importorskip(MAKERS[request.param][0])
+    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "SPAN_ONLY")
+    return str(request.param)
+
+
+@contextmanager
+def theirs(maker: str, recording: Recording) -> Iterator[None]:
+    """The other instrumentation is on; afterwards everything is as before, also what it leaves behind itself."""
+    module, name = MAKERS[maker]
+    instrumentor = getattr(importlib.import_module(module), name)()
+    before = [(owner, dict(vars(owner))) for owner in (BaseCallbackManager, Pregel, Command, langchain.agents)]
+    instrumentor.instrument(tracer_provider=recording.tracer_provider)
+    try:
+        yield
+    finally:
+        instrumentor.uninstrument()
+        for owner, attributes in before:
+            for attribute, value in attributes.items():
+                if vars(owner).get(attribute) is not value:
+                    setattr(owner, attribute, value)
+
+
+def run(steps: Any) -> int:
+    """Run an agent to its end; how often a tool ran."""
+    toolbox = Toolbox()
+    prebuilt_agent(ScriptedModel(steps=steps, seen=[]), sync_tools(toolbox.functions())).invoke(QUESTION)
+    return sum(toolbox.ran.values())
+
+
+async def arun(steps: Any) -> None:
+    """The same, async."""
+    await prebuilt_agent(ScriptedModel(steps=steps, seen=[]), async_tools(Toolbox().functions())).ainvoke(QUESTION)
+
+
+def test_alone_a_loop_is_seen_and_never_stopped(maker: str) -> None:
+    """Each call is counted once, the trip is told once on an open span of theirs, and no span of ours is made."""
+    with watching() as recording, theirs(maker, recording):
+        assert run(STUCK) == 5
+        assert calls(recording) == 5
+        assert executions(recording) == []
+        seen = told(recording)
+        assert {trip[1:] for trip in seen} == {("generic_repeat", "read_file", "observe")}
+        assert len(seen) == recording.counted(semconv.METRIC_TRIPS)
+        assert recording.counted(semconv.METRIC_TRIPS, loopguard__verdict="block") >= 1
+        assert recording.runtime is not None
+        assert recording.runtime.guard.live == 0
+
+
+async def test_alone_async(maker: str) -> None:
+    """Callbacks that run in worker threads tell the same."""
+    with watching() as recording, theirs(maker, recording):
+        await arun(STUCK)
+        assert calls(recording) == 5
+        assert {trip[1:] for trip in told(recording)} == {("generic_repeat", "read_file", "observe")}
+
+
+def test_alone_work_is_no_loop(maker: str) -> None:
+    """Six files are six different calls, whatever else is in what they say of arguments; and so is each message."""
+    with watching() as recording, theirs(maker, recording):
+        for _ in range(4):
+            run(WORKING)
+        assert calls(recording) == 24
+        assert told(recording) == []
+
+
+def test_what_is_kept_back_is_never_a_repeat(maker: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With content switched off nobody knows whether two calls are the same: then they are not."""
+    monkeypatch.setenv(*HIDING[maker])
+    with watching() as recording, theirs(maker, recording):
+        run(STUCK)
+        assert calls(recording) == 5
+        assert [trip for trip in told(recording) if trip[1] == "generic_repeat"] == []
+
+
+@pytest.mark.parametrize("ours_first", [True, False], ids=["ours-first", "theirs-first"])
+def test_beside_our_patch_a_call_is_one_call(maker: str, ours_first: bool) -> None:
+    """Exactly one ``execute_tool`` span of ours for each call attempted; calls and trips are counted once."""
+    with guarded() as recording:
+        if not ours_first:
+            LoopGuardInstrumentor().uninstrument()
+        with theirs(maker, recording):
+            if not ours_first:
+                LoopGuardInstrumentor().instrument(runtime=recording.runtime)
+            assert run(STUCK) == 2
+            assert executions(recording) == ["execute_tool read_file"] * 5
+            assert calls(recording) == 5
+            assert recording.counted(semconv.METRIC_TRIPS) == len(recording.trips) == len(told(recording)) == 4
+            assert len(all_spans(recording)) > 5, "the other instrumentation made no spans: this shows nothing"
+
+
+@pytest.mark.parametrize("ours_first", [True, False], ids=["ours-first", "theirs-first"])
+async def test_beside_our_patch_async_and_parallel(maker: str, ours_first: bool) -> None:
+    """The same with calls at the same time."""
+    with guarded() as recording:
+        if not ours_first:
+            LoopGuardInstrumentor().uninstrument()
+        with theirs(maker, recording):
+            if not ours_first:
+                LoopGuardInstrumentor().instrument(runtime=recording.runtime)
+            await arun([[Ask("read_file", {"path": f"{name}.txt"}) for name in "abc"]] * 2)
+            assert len(executions(recording)) == calls(recording) == 6
