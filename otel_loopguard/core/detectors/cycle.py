@@ -17,10 +17,11 @@ _MOST_LAPS = 32
 
 def before(history: History, record: Record, rule: Rule) -> Trip | None:
     """The call that would begin, or go on with, the third equal lap."""
-    if record.polled or not rule.block or not unchanged(history, record) or record.kind in _EXEMPT:
+    if record.polled or not unchanged(history, record) or record.kind in _EXEMPT:
         return None
     period = _period(history, rule, following=record.key)
-    if not period:
+    rule = _of(record, period, rule)
+    if not period or not rule.block:
         return None
     laps, limit = _laps(history, period), _patient(rule.block, history, period, rule, 1)
     return trip(record, _mode(period), laps + 1, limit, Action.BLOCK, period=period) if laps + 1 >= limit else None
@@ -28,10 +29,11 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
 
 def after(history: History, record: Record, rule: Rule) -> Trip | None:
     """The call that ended the second equal lap."""
-    if record.polled or not rule.nudge or record.kind in _EXEMPT:
+    if record.polled or record.kind in _EXEMPT:
         return None
     period = _period(history, rule, following=None)
-    if not period or not len(history.keys) or history.keys[-1] != record.key:
+    rule = _of(record, period, rule)
+    if not period or not rule.nudge or not len(history.keys) or history.keys[-1] != record.key:
         return None
     laps, limit = _laps(history, period), _patient(rule.nudge, history, period, rule, 0)
     return trip(record, _mode(period), laps, limit, Action.NUDGE, period=period) if laps >= limit else None
@@ -42,6 +44,11 @@ _EXEMPT = frozenset({Kind.FINAL, Kind.STEP})
 
 def _mode(period: int) -> Mode:
     return Mode.PING_PONG if period == _SHORTEST else Mode.CYCLE
+
+
+def _of(record: Record, period: int, rule: Rule) -> Rule:
+    """The rule of the mode that a lap of this length is; ``rule`` is that of cycles."""
+    return record.call.tool.rules[Mode.PING_PONG] if period == _SHORTEST else rule
 
 
 def _period(history: History, rule: Rule, *, following: int | None) -> int:

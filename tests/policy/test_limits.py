@@ -1,0 +1,51 @@
+"""Limits in a policy hold: per mode, per tool, and those of one mode touch no other."""
+
+from __future__ import annotations
+
+import pytest
+
+from otel_loopguard.core.guard import Guard
+from otel_loopguard.core.model import Outcome, ToolCall
+from otel_loopguard.core.policy_sources import load_text
+
+
+def refused(text, names, result="same"):
+    """Which of these calls, one after the other, is the first to be refused, and by which mode."""
+    turn = Guard(load_text(text).checked()).turn()
+    for position, name in enumerate(names):
+        call = ToolCall("read_file", {"path": name})
+        decision = turn.begin(call)
+        if not decision.runs:
+            return position, str(decision.trip.mode)
+        turn.end(call, Outcome(f"{result} {name}"))
+    return None
+
+
+QUIET = "[modes]\ngeneric_repeat.block = 0\nno_novelty.block = 0\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "expected"),
+    [
+        ("", "aaaaa", (2, "generic_repeat")),
+        ("modes.generic_repeat.block = 4", "aaaaa", (3, "generic_repeat")),
+        ("tools.read_file.modes.generic_repeat.block = 4", "aaaaa", (3, "generic_repeat")),
+        (
+            "tools.'read_*'.modes.generic_repeat.block = 4\nmodes.generic_repeat.block = 2",
+            "aaaaa",
+            (3, "generic_repeat"),
+        ),
+        ("", "abababab", (4, "ping_pong")),
+        (QUIET + "ping_pong.block = 4", "abababab", (6, "ping_pong")),
+        (QUIET + "ping_pong.block = 0", "ab" * 10, None),
+        (QUIET + "cycle.block = 0", "abababab", (4, "ping_pong")),
+        (QUIET + "cycle.block = 4", "abcabcabcabc", (9, "cycle")),
+        ("max_calls = 3", "abcd", (3, "global_circuit_breaker")),
+        ("tools.read_file.cap = 2", "abc", (2, "retry_limit")),
+        ("order = ['retry_limit']", "a" * 30, None),
+        ("action = 'nudge'", "a" * 30, None),
+    ],
+)
+def test_limits(text, names, expected):
+    """The call that a limit refuses is the one that the policy says."""
+    assert refused(text, names) == expected
