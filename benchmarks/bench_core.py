@@ -8,12 +8,15 @@ import statistics
 import sys
 import time
 import tracemalloc
-from collections.abc import Callable
 from hashlib import blake2b
+from typing import TYPE_CHECKING
 
 from otel_loopguard.core.guard import Guard
 from otel_loopguard.core.model import Action, Outcome, ToolCall
 from otel_loopguard.core.policy import Policy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ARGUMENTS = {
     "path": "/src/app/main.py",
@@ -23,7 +26,9 @@ ARGUMENTS = {
     "flags": ["a", "b"],
     "nested": {"x": True, "y": "some text value here"},
 }
-WORDS = "the quick brown fox jumps over lazy dog error file main line of to be is an at not".split()
+WORDS = (
+    "the quick brown fox jumps over lazy dog error file main line of to be is an at not".split()  # noqa: SIM905 - shorter
+)
 
 
 def text(size: int, rng: random.Random, *, volatile: bool = False) -> str:

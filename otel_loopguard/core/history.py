@@ -282,6 +282,9 @@ class History:
     def _weigh(self, record: Record, known: Known) -> None:
         """What this run adds to the call's counts: before its own part moves the turn's counters."""
         sameness, rules = record.sameness, record.call.tool.rules
+        if record.child_news:  # the same answer, but work was done for it
+            known.starts_anew()
+            return
         if record.between:
             known.evidence, known.alike = 0, 1
         if record.polled:
