@@ -1,0 +1,104 @@
+"""The OpenAI Agents SDK's other instrumentations, the real packages: alone, and beside our patch in both orders."""
+
+from __future__ import annotations
+
+import importlib
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("agents")
+
+from agents import Agent, Runner, function_tool, set_trace_processors, set_tracing_disabled
+
+from otel_loopguard.instrumentation.instrumentor import LoopGuardInstrumentor
+from otel_loopguard.telemetry import semconv
+from otel_loopguard.testing import Ask, Recording, guarded
+from tests.frameworks.scripted_openai_agents import ScriptedModel
+
+from .watching import all_spans, calls, executions, told, watching
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+MAKERS = {
+    "openinference": "openinference.instrumentation.openai_agents",
+    "openllmetry": "opentelemetry.instrumentation.openai_agents",
+    "genai": "opentelemetry.instrumentation.genai.openai_agents",
+}
+
+
+@pytest.fixture(params=MAKERS)
+def maker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """One of the instrumentations, if it is in this environment; told to export what it can."""
+    pytest.importorskip(MAKERS[request.param])
+    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "SPAN_ONLY")
+    return str(request.param)
+
+
+@contextmanager
+def theirs(maker: str, recording: Recording) -> Iterator[None]:
+    """The other instrumentation is on. All of them listen to the SDK's own tracing, which exports nothing here."""
+    instrumentor = importlib.import_module(MAKERS[maker]).OpenAIAgentsInstrumentor()
+    set_trace_processors([])
+    set_tracing_disabled(False)
+    instrumentor.instrument(tracer_provider=recording.tracer_provider)
+    try:
+        yield
+    finally:
+        instrumentor.uninstrument()
+        set_trace_processors([])
+        set_tracing_disabled(True)
+
+
+async def run(paths: str) -> int:
+    """Run an agent that looks at these paths; how often the tool ran."""
+    ran = []
+
+    @function_tool
+    def look(path: str) -> str:
+        """Look at something."""
+        ran.append(path)
+        return f"there is {path}"
+
+    model = ScriptedModel([[Ask("look", {"path": path})] for path in paths])
+    await Runner.run(Agent(name="helper", model=model, tools=[look]), "Go on.", max_turns=50)
+    return len(ran)
+
+
+async def test_alone_a_loop_is_seen_and_never_stopped(maker: str) -> None:
+    """Each call is counted once, and no span of ours is made of it."""
+    with watching() as recording, theirs(maker, recording):
+        assert await run("aaaaa") == 5
+        assert calls(recording) == 5
+        assert executions(recording) == []
+        assert {trip[1:] for trip in told(recording)} == {("generic_repeat", "look", "observe")}
+        assert len(told(recording)) == recording.counted(semconv.METRIC_TRIPS)
+
+
+async def test_alone_work_is_no_loop(maker: str) -> None:
+    """The same six things for each of four messages."""
+    with watching() as recording, theirs(maker, recording):
+        for _ in range(4):
+            await run("abcdef")
+        assert calls(recording) == 24
+        assert told(recording) == []
+
+
+@pytest.mark.parametrize("ours_first", [True, False], ids=["ours-first", "theirs-first"])
+async def test_beside_our_patch_a_call_is_one_call(maker: str, ours_first: bool) -> None:
+    """Exactly one ``execute_tool`` span of ours for each call attempted; calls and trips are counted once."""
+    with guarded() as recording:
+        if not ours_first:
+            LoopGuardInstrumentor().uninstrument()
+        with theirs(maker, recording):
+            if not ours_first:
+                LoopGuardInstrumentor().instrument(runtime=recording.runtime)
+            assert await run("aaaaa") == 2
+            assert executions(recording) == ["execute_tool look"] * 5
+            assert calls(recording) == 5
+            assert recording.counted(semconv.METRIC_TRIPS) == len(recording.trips) == len(told(recording)) == 4
+            assert len(all_spans(recording)) > 5, "the other instrumentation made no spans: this shows nothing"
