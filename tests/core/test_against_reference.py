@@ -10,7 +10,7 @@ from tests.core.judges.corpus import REFUSALS, Clock
 from tests.core.judges.real import EnforcedTurn
 from tests.core.judges.reference import Contract, NaiveTurn
 
-QUICK = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 
 CONTRACTS = {
     "reader": Contract(kind="read"),
@@ -60,10 +60,33 @@ def calls(tools: tuple[str, ...], arguments: int = 2) -> st.SearchStrategy[ToolC
 def steps(tools: tuple[str, ...], *, at_most: int = 40, batch: int = 1) -> st.SearchStrategy[list]:
     """Batches of calls with what comes back, and the seconds before each."""
     one = st.tuples(calls(tools), answers())
-    return st.lists(
-        st.tuples(st.sampled_from([1.0, 1.0, 31.0]), st.lists(one, min_size=1, max_size=batch)),
-        max_size=at_most,
+    together = st.lists(one, min_size=1, max_size=batch).map(distinct)
+    return st.lists(st.tuples(st.sampled_from([1.0, 1.0, 31.0]), together), max_size=at_most)
+
+
+def distinct(batch: list) -> list:
+    """The batch without calls that are in it already: what parallel repeats count is tested with the promises."""
+    return [pair for place, pair in enumerate(batch) if pair[0] not in [call for call, _ in batch[:place]]]
+
+
+def many(known: frozenset[str] | None) -> st.SearchStrategy[list]:
+    """Single calls with many different arguments and few answers, mostly errors and empty answers."""
+    said = st.sampled_from(
+        ["it broke", "no such thing: {}", "denied 7", "denied 8", "none", "none", "alpha", "beta {}"]
     )
+    question = st.sampled_from(
+        ["what is the refund policy {}", "what is the refund rule {}", "delete the refund policy {}"]
+    )
+    tools = st.sampled_from(("reader", "writer", "asker", "capped", "made_up"))
+    arguments = st.sampled_from([f"a{letter}b" for letter in "cdefghijklmnopqr"])
+
+    def step(tool: str, name: str, query: str, text: str) -> tuple[float, list]:
+        call = ToolCall(tool, {"name": name, "text": query.format(name[1])}, None, known)
+        failed = text.startswith(("it broke", "no such", "denied"))
+        shown = text.format(name)
+        return 1.0, [(call, Outcome(error=shown) if failed else Outcome(shown))]
+
+    return st.lists(st.builds(step, tools, arguments, question, said), max_size=40)
 
 
 def decisions(turn, clock, batches):
@@ -133,3 +156,19 @@ def test_nudges_are_those_of_the_reference(batches):
     """Both nudge at the same calls, in the same modes, with the same counts."""
     expected, found = both(batches)
     assert found == expected
+
+
+@QUICK
+@given(many(None))
+def test_untried_arguments_are_judged_as_in_the_reference(batches):
+    """Errors, equal answers and similar queries on ever new arguments are refused by both at the same call."""
+    expected, found = both(batches)
+    assert refusals(found) == refusals(expected)
+
+
+@QUICK
+@given(many(frozenset({"reader", "writer", "asker", "capped"})))
+def test_made_up_tools_are_refused_as_in_the_reference(batches):
+    """Calls to tools that were never registered are refused by both at the same call."""
+    expected, found = both(batches)
+    assert refusals(found) == refusals(expected)

@@ -35,18 +35,18 @@ Where the page leaves something open, the reading was chosen that keeps its prom
 13. Every refusal of a tried call by a default rule requires that nothing changed since its last run: polls, laps,
     volatile and repeated (hinted) effects too, not only where the page says so.
 14. Laps: steps are all ended runs but polls, waits, finals, thrown-away ones; two steps are equal if they are the
-    same call with equal bytes or (6) masked results. Calls of kind ``step`` are passed over. With a transient error
-    in it five laps are needed, so the sixth is refused. ``ping_pong`` is period 2. Of several periods the shortest
-    counts.
+    same call and showed the same; a run that is *same* showed what the one before it did, else its own bytes. Calls
+    of kind ``step`` are passed over. With a transient error in it five laps are needed, so the sixth is refused.
+    ``ping_pong`` is period 2. Of several periods the shortest counts.
 15. Parallel runs (begun before a result of the same call came) are classified, may bring news, but count nowhere
     except in caps and ``max_calls``. A cancelled run is as if it had not been, caps apart.
 16. "The same call again and again, whatever it returns": in a row, with no other call between but polls, waits and
     steps.
 17. ``error_repeat``: the trailing runs of the tool, all untried and with one shape; a repeat of a tried call in
-    between is passed over. For reading tools with equal results likewise.
-18. ``similar_query``: brought the same = a result this tool had brought already, whatever the arguments; or an
-    error; or nothing ("", [], {}, null). News from this tool = a result text it had not brought before. The
-    productive first one counts in.
+    between is passed over. For reading tools with equal results likewise; errors are passed over there.
+18. ``similar_query``: brought the same = a result this tool had brought already, whatever the arguments; or nothing
+    ("", [], {}, null). News from this tool = a result text it had not brought before; that run counts in. Errors
+    and repeats are passed over: other modes judge those.
 19. ``unknown_tool_repeat``, ``once`` and caps hold for polls and waits too: they do not rest on repetition.
     ``step`` knows only these. Hand-offs know only these and laps.
 20. Waits, thinking and finals are no change; thinking never brings news; the others do when their result is new.
@@ -539,15 +539,25 @@ class NaiveTurn:
         lap = steps[-period:]
         if len(lap) < period:
             return 0
-        if all(a.key == lap[0].key and (a is lap[0] or self._equal(a, lap[0])) for a in lap):
+        if all(self._same_step(a, lap[0]) for a in lap):
             return 0
         count, transient = 1, any(r.transient for r in lap)
         while len(steps) >= (count + 1) * period:
             earlier = steps[-(count + 1) * period : -count * period]
-            if not all(a.key == b.key and self._equal(b, a) for a, b in zip(earlier, lap, strict=True)):
+            if not all(self._same_step(a, b) for a, b in zip(earlier, lap, strict=True)):
                 break
             count += 1
         return count if count >= (LAPS_TRANSIENT if transient else LAPS) else 0
+
+    def _same_step(self, one: Run, other: Run) -> bool:
+        return one.key == other.key and self._shown(one) == self._shown(other)
+
+    def _shown(self, run: Run) -> tuple[bool, str, int | None]:
+        """What a run showed: what the run before it showed, if it was the *same*; else its own bytes."""
+        before = [r for r in self._same_call(run) if (r.ended or 0) < (run.ended or 0)]
+        if run.sameness == SAME and before:
+            return self._shown(before[-1])
+        return run.failed, run.text, run.digest
 
     def _evidence(self, run: Run) -> Fraction:
         """What the earlier runs of this call gathered."""
@@ -571,13 +581,13 @@ class NaiveTurn:
         return Fraction(1, 4) if news or wrote else Fraction(1, 2)
 
     def _equal_in_a_row(self, run: Run) -> int:
-        """How many runs of this call were equal at the last, the first included."""
+        """How many runs of this call were equal at the last, the first included; *alike* ones do not end the row."""
         count = 1
         known = [*self._same_call(run), *([run] if run.known else [])]
         for earlier in reversed([r for r in known if not r.overlapped]):
-            if earlier.sameness != SAME:
+            if earlier.sameness not in (SAME, ALIKE):
                 break
-            count += not earlier.poll
+            count += earlier.sameness == SAME and not earlier.poll
         return count
 
     def _similar(self, run: Run) -> int:
@@ -588,9 +598,9 @@ class NaiveTurn:
         found: list[Run] = []
         seen: set[str] = set()
         for earlier in self._ended():
-            if earlier.tool != run.tool or not earlier.counts:
+            if earlier.tool != run.tool or not earlier.counts or earlier.failed or earlier.sameness != FIRST:
                 continue
-            fruitless = earlier.failed or earlier.text in ("", "[]", "{}", "null") or earlier.text in seen
+            fruitless = earlier.text in ("", "[]", "{}", "null") or earlier.text in seen
             seen.add(earlier.text)
             found = [*found, earlier] if fruitless else [earlier]
         return len([r for r in found if similar(query_of(r), text)])
@@ -615,9 +625,9 @@ class NaiveTurn:
             return 0
         count = 0
         for earlier in self._untried_runs(run):
-            if earlier.failed or not self._bytes_equal(earlier, run):
+            if not earlier.failed and not self._bytes_equal(earlier, run):
                 break
-            count += 1
+            count += not earlier.failed
         return count
 
     def _alike_in_a_row(self, run: Run) -> int:
@@ -710,7 +720,8 @@ class NaiveTurn:
         if run.sameness == SAME:
             changed = self._changed(run)
             yield "generic_repeat", "changed" if changed else "", self._equal_in_a_row(run), 6 if changed else 2
-        yield "similar_query", "", self._similar(run) if run.still else 0, 3
+        if run.sameness == FIRST and not run.failed:
+            yield "similar_query", "", self._similar(run), 3
         if run.failed:
             yield "error_repeat", "", self._same_errors(run), 3
         yield "error_repeat", "answers", self._same_answers(run), 5

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from otel_loopguard.core.model import Outcome, ToolCall
 
-READ = ("read_file", "get_file", "view_document", "fetch_page", "load_document", "show_file")
+READ = ("read_file", "get_file", "view_document", "fetch_page", "show_file")
 EDIT = ("edit_file", "write_file", "apply_patch", "replace_in_file", "update_document")
 TEST = ("run_tests", "execute_tests", "run_command", "shell_exec", "bash_run")
 SEARCH = ("search_files", "find_text", "grep_code", "query_index", "search_documents")
