@@ -1,0 +1,67 @@
+// The columns that the Python side wrote. Turn number t has the calls first[t] to first[t + 1] - 1.
+const data = JSON.parse(document.getElementById("data").textContent);
+const DECISIONS = data.decisions;
+const FIRST_TRIP = DECISIONS.indexOf("nudged");
+const TRIPS = DECISIONS.slice(FIRST_TRIP);
+
+const calls = {
+  tool: Uint32Array.from(data.calls.tool),
+  same: Uint32Array.from(data.calls.same),
+  decision: Uint8Array.from(data.calls.decision),
+  mode: Uint32Array.from(data.calls.mode),
+  length: data.calls.tool.length,
+};
+const first = Uint32Array.from([...data.turns.first, calls.length]);
+const turnCount = data.turns.first.length;
+
+/** How many calls of each turn met each decision: counts[t * DECISIONS.length + decision]. */
+const counts = new Uint32Array(turnCount * DECISIONS.length);
+const trips = new Uint32Array(turnCount);
+let mostCalls = 0;
+
+for (let turn = 0; turn < turnCount; turn++) {
+  mostCalls = Math.max(mostCalls, callsOf(turn));
+  for (let call = first[turn]; call < first[turn + 1]; call++) {
+    const decision = calls.decision[call];
+    counts[turn * DECISIONS.length + decision]++;
+    if (decision >= FIRST_TRIP) trips[turn]++;
+  }
+}
+
+function callsOf(turn) {
+  return first[turn + 1] - first[turn];
+}
+
+function countOf(turn, decision) {
+  return counts[turn * DECISIONS.length + decision];
+}
+
+function nameOf(turn) {
+  return `${data.runs[data.turns.run[turn]]} · turn ${data.turns.name[turn]}`;
+}
+
+/** The modes that tripped in a turn, in the order in which they did. */
+function modesOf(turn) {
+  if (trips[turn] === 0) return [];
+  const found = new Set(calls.mode.subarray(first[turn], first[turn + 1]));
+  found.delete(0);
+  return [...found].map((mode) => data.modes[mode]);
+}
+
+/** "14 calls · 2 nudged · 9 refused". */
+function sumOf(turn) {
+  const parts = [count(callsOf(turn), "call")];
+  DECISIONS.forEach((word, decision) => {
+    const number = countOf(turn, decision);
+    if (decision > 0 && number > 0) parts.push(`${whole.format(number)} ${word}`);
+  });
+  return parts.join(" · ");
+}
+
+/** Since 1970, or since the run began: the numbers tell. */
+const isClock = data.over.timed && data.over.start > 1e8;
+
+function timeText(seconds) {
+  if (!isClock) return `${whole.format(Math.round(seconds * 10) / 10)} s`;
+  return new Date(seconds * 1000).toLocaleString("en", { dateStyle: "medium", timeStyle: "medium" });
+}

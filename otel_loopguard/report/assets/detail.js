@@ -1,0 +1,45 @@
+// The chosen turn in words: its shape, what the letters stand for, and the chosen call.
+const MOST_KEYS = 12;
+
+function showDetail(turn, chosen) {
+  if (turn === undefined) {
+    byId("detail").replaceChildren(el("p", { className: "muted" }, "Choose a turn to see what its letters stand for."));
+    return;
+  }
+  const { keys, text } = shapeOf(turn);
+  const letters = keys.slice(0, MOST_KEYS).map(({ letter, tool, times }) =>
+    el("li", {}, el("b", {}, letter), el("span", { className: "tool" }, tool), ` × ${whole.format(times)}`));
+  if (keys.length > MOST_KEYS) letters.push(el("li", { className: "muted" }, `and ${keys.length - MOST_KEYS} more`));
+  byId("detail").replaceChildren(
+    el("h3", {}, nameOf(turn)),
+    el("p", { className: "muted" }, [sumOf(turn), ...modesOf(turn)].join(" · ")),
+    el("p", { className: "shape" }, text),
+    el("ul", { ariaLabel: "What the letters stand for" }, ...letters),
+    el("p", { className: "chosen" }, ...(chosen === null ? [] : callParts(turn, chosen))),
+  );
+}
+
+function callParts(turn, chosen) {
+  const word = DECISIONS[calls.decision[first[turn] + chosen]];
+  return [swatch(word), callText(turn, chosen)];
+}
+
+/** "call 5 of 14: read_file (A), refused, ping_pong". */
+function callText(turn, chosen) {
+  const call = first[turn] + chosen;
+  const letter = letterOf(shapeOf(turn).lane[calls.same[call]]);
+  const parts = [
+    `call ${whole.format(chosen + 1)} of ${whole.format(callsOf(turn))}: ${data.tools[calls.tool[call]]}`,
+    letter === "·" ? "made once" : `call ${letter}`,
+    DECISIONS[calls.decision[call]],
+  ];
+  if (calls.mode[call] > 0) parts.push(data.modes[calls.mode[call]]);
+  if (data.at) parts.push(timeText(data.at[call]));
+  return parts.join(", ");
+}
+
+/** What a screen reader says of a row. */
+function turnText(turn) {
+  const modes = modesOf(turn).join(", ");
+  return [nameOf(turn), sumOf(turn), modes, `shape: ${shapeOf(turn).text}`].filter(Boolean).join("; ");
+}

@@ -1,0 +1,36 @@
+// The first lines: what happened, in a sentence and a few numbers.
+
+function totalOf(word) {
+  const decision = DECISIONS.indexOf(word);
+  return data.counts.reduce((sum, counts) => sum + counts[decision], 0);
+}
+
+function leadSentence() {
+  const { turns, calls: all, looping } = data.totals;
+  if (all === 0) return "Nothing was recorded: no turn made any call.";
+  if (looping === 0) return `No loop was seen in ${count(turns, "turn")} and ${count(all, "call")}.`;
+  const kept = totalOf("reused") + totalOf("refused") + totalOf("aborted");
+  const told = totalOf("nudged");
+  const of = `${whole.format(looping)} of ${count(turns, "turn")} looped.`;
+  const what = `${whole.format(kept)} of ${count(all, "call")} did not run`;
+  return `${of} ${what}${told ? `, and ${count(told, "time")} the model was told that it repeats itself` : ""}.`;
+}
+
+function startOverview() {
+  byId("lead").textContent = leadSentence();
+  const numbers = [["turns", data.totals.turns], ["looping turns", data.totals.looping], ["calls", data.totals.calls]];
+  for (const [word, number] of numbers) byId("numbers").append(numberOf(word, number));
+  for (const word of DECISIONS.slice(1)) {
+    const total = totalOf(word);
+    if (total > 0) byId("numbers").append(numberOf(word, total, swatch(word)));
+  }
+  if (calls.length < data.totals.calls) {
+    byId("left-out").hidden = false;
+    byId("left-out").textContent = `All calls are counted. The turns below are the first ones recorded: ` +
+      `${whole.format(calls.length)} of ${count(data.totals.calls, "call")}.`;
+  }
+}
+
+function numberOf(word, number, ...mark) {
+  return el("div", {}, el("dt", {}, ...mark, word), el("dd", {}, whole.format(number)));
+}

@@ -1,0 +1,9 @@
+startOverview();
+startLegend();
+startTools();
+startTurns();
+startTimeline();
+startListing();
+startTheme();
+startOverTime();
+resize(view.size);

@@ -1,0 +1,51 @@
+// Which turns are shown, and in what order; whoever shows them is told when that changes.
+const shown = { turns: [], listeners: [] };
+
+function startTurns() {
+  const form = byId("controls");
+  const looping = trips.reduce((sum, number) => sum + (number > 0), 0);
+  const { which, mode } = form.elements;
+  if (looping > 0) which.append(new Option(`turns with loops (${whole.format(looping)})`, "looping"));
+  which.append(new Option(`all turns (${whole.format(turnCount)})`, "all"));
+  for (const word of DECISIONS.slice(1)) if (totalOf(word) > 0) which.append(new Option(`with a call ${word}`, word));
+  mode.append(new Option("any", ""), ...data.modes.slice(1).toSorted().map((name) => new Option(name)));
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.addEventListener("input", choose);
+  choose();
+}
+
+function choose() {
+  const { which, mode, order, find } = byId("controls").elements;
+  const fits = [fitsDecision(which.value), fitsMode(mode.value), fitsText(find.value.trim().toLowerCase())].filter(Boolean);
+  const found = [];
+  for (let turn = 0; turn < turnCount; turn++) if (fits.every((fit) => fit(turn))) found.push(turn);
+  if (order.value === "trips") found.sort((a, b) => trips[b] - trips[a]);
+  if (order.value === "calls") found.sort((a, b) => callsOf(b) - callsOf(a));
+  shown.turns = found;
+  byId("shown").textContent = `${count(found.length, "turn")} shown`;
+  shown.listeners.forEach((listener) => listener());
+}
+
+function fitsDecision(value) {
+  if (value === "all") return null;
+  if (value === "looping") return (turn) => trips[turn] > 0;
+  const decision = DECISIONS.indexOf(value);
+  return (turn) => countOf(turn, decision) > 0;
+}
+
+function fitsMode(name) {
+  if (name === "") return null;
+  const mode = data.modes.indexOf(name);
+  return (turn) => trips[turn] > 0 && calls.mode.subarray(first[turn], first[turn + 1]).includes(mode);
+}
+
+function fitsText(text) {
+  if (text === "") return null;
+  const tools = new Set();
+  data.tools.forEach((name, tool) => name.toLowerCase().includes(text) && tools.add(tool));
+  return (turn) => {
+    if (nameOf(turn).toLowerCase().includes(text)) return true;
+    for (let call = first[turn]; call < first[turn + 1]; call++) if (tools.has(calls.tool[call])) return true;
+    return false;
+  };
+}

@@ -1,0 +1,132 @@
+"""Runs become columns of small numbers: 100,000 calls are then a file of about a megabyte.
+
+All calls are counted; those of the timeline are kept up to a bound, since a replay may be of any length.
+"""
+
+from __future__ import annotations
+
+from array import array
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+from .bins import binned
+from .records import DECISIONS, TRIPS
+
+if TYPE_CHECKING:
+    from .records import Call, Run
+
+MOST_CALLS = 250_000
+"""Calls that the timeline shows. Beyond, calls are counted only, and the page says so."""
+MOST_NAMES = 10_000
+_LONGEST_NAME = 120
+_CODES = {word: code for code, word in enumerate(DECISIONS)}
+_FIRST_TRIP = _CODES[TRIPS[0]]
+
+
+class Names:
+    """Each name once, by number. Names may come from a model: their length and number are bounded."""
+
+    def __init__(self, *first: str, most: int = MOST_NAMES) -> None:
+        self.list = list(first)
+        self._most = most
+        self._numbers = {name: number for number, name in enumerate(first)}
+
+    def number(self, name: str) -> int:
+        """The number of this name."""
+        found = self._numbers.get(name)
+        if found is None:
+            shown = harmless(name) if len(self.list) < self._most else "(others)"
+            found = self._numbers.get(shown)
+            if found is None:
+                found = self._numbers[shown] = len(self.list)
+                self.list.append(shown)
+            if len(self.list) < self._most:
+                self._numbers[name] = found
+        return found
+
+
+def harmless(name: str) -> str:
+    """A name as it can be shown: what no font has, or what turns text around, becomes a question mark."""
+    cut = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
+    return "".join(character if character.isprintable() else "?" for character in cut)
+
+
+class Columns:
+    """What was added so far."""
+
+    def __init__(self, most_calls: int = MOST_CALLS) -> None:
+        self._most_calls = most_calls
+        self._tools, self._modes, self._runs = Names(), Names(""), Names(most=most_calls)
+        self._counts: dict[int, list[int]] = {}
+        self._turns: dict[str, list[Any]] = {"run": [], "name": [], "first": []}
+        self._calls = {name: array("I") for name in ("tool", "same", "decision", "mode")}
+        self._times = array("d")
+        self._timed = True
+        self._trips: tuple[Any, ...] = (array("Q"), array("d"), array("I"), array("B"))
+        self._span = (float("inf"), float("-inf"))
+        self._all_calls = self._all_turns = self._looping = 0
+
+    def add(self, run: Run) -> None:
+        """One turn more."""
+        if not run.calls:
+            return
+        kept = len(self._times) + len(run.calls) <= self._most_calls
+        if kept:
+            self._turns["run"].append(self._runs.number(run.run_id))
+            self._turns["name"].append(harmless(str(run.turn)))
+            self._turns["first"].append(len(self._times))
+        same: dict[tuple[str, int], int] = {}
+        looping = False
+        for call in run.calls:
+            numbers = (self._tools.number(call.tool), _code(call), self._modes.number(call.mode))
+            looping |= numbers[1] >= _FIRST_TRIP
+            self._count(call, numbers)
+            if kept:
+                # Within its turn each call has a number of its own: the report does not even hold the digest.
+                self._keep(call, numbers, same.setdefault((call.tool, call.identity), len(same)))
+        self._all_turns += 1
+        self._looping += looping
+
+    def _count(self, call: Call, numbers: tuple[int, int, int]) -> None:
+        tool, code, mode = numbers
+        self._counts.setdefault(tool, [0] * len(DECISIONS))[code] += 1
+        at = call.at
+        if at is None or not isfinite(at):
+            self._timed, at = False, 0.0
+        self._span = min(self._span[0], at), max(self._span[1], at)
+        if code >= _FIRST_TRIP:
+            for column, value in zip(self._trips, (self._all_calls, at, mode, code), strict=True):
+                column.append(value)
+        self._all_calls += 1
+
+    def _keep(self, call: Call, numbers: tuple[int, int, int], same: int) -> None:
+        tool, code, mode = numbers
+        for name, value in (("tool", tool), ("same", same), ("decision", code), ("mode", mode)):
+            self._calls[name].append(value)
+        self._times.append(call.at or 0.0)
+
+    def plain(self) -> dict[str, Any]:
+        """Everything that the page needs, as JSON takes it."""
+        timed = self._timed and self._all_calls > 0
+        positions, times, modes, codes = self._trips
+        ends = self._span if timed else (0.0, float(max(self._all_calls - 1, 0)))
+        return {
+            "decisions": list(DECISIONS),
+            "totals": {"turns": self._all_turns, "calls": self._all_calls, "looping": self._looping},
+            "tools": self._tools.list,
+            "counts": [self._counts[number] for number in range(len(self._tools.list))],
+            "modes": self._modes.list,
+            "runs": self._runs.list,
+            "turns": self._turns,
+            "calls": {name: column.tolist() for name, column in self._calls.items()},
+            "at": [round(at, 3) for at in self._times] if timed else None,
+            "over": {"timed": timed, **binned(times if timed else positions, modes, codes, ends)},
+        }
+
+
+def _code(call: Call) -> int:
+    try:
+        return _CODES[call.decision]
+    except KeyError:
+        msg = f"decision {call.decision!r}: must be one of {', '.join(DECISIONS)}"
+        raise ValueError(msg) from None

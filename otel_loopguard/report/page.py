@@ -1,0 +1,47 @@
+"""One HTML file that holds everything: text, style, script and data. It asks no server for anything, and may not."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import re
+from importlib.resources import files
+from typing import Any
+
+import orjson
+
+_ASSETS = files(__package__) / "assets"
+_STYLES = ("vendor/uPlot.min.css", "style.css", "timeline.css")
+_LIBRARY, _LICENSE = "vendor/uPlot.iife.min.js", "vendor/uPlot.LICENSE.txt"
+_SCRIPTS = (
+    "words.js", "data.js", "dom.js", "theme.js", "overview.js", "over_time.js", "tools.js",
+    "shape.js", "strip.js", "turns.js", "detail.js", "timeline.js", "listing.js", "start.js",
+)  # fmt: skip
+_PLACE = re.compile(r"@@(\w+)@@")
+# Within a script element only these could end it, or begin a comment; in JSON they may stand as escapes.
+_ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
+
+
+def page(data: dict[str, Any], *, title: str, subtitle: str) -> str:
+    """The whole file. Everything that came from outside is escaped, and no script runs but ours."""
+    style = "\n".join(map(_asset, _STYLES))
+    script = f"/* uPlot\n\n{_asset(_LICENSE)}*/\n{_asset(_LIBRARY)}\n(() => {{\n'use strict';\n"
+    script += "\n".join(map(_asset, _SCRIPTS)) + "})();\n"
+    parts = {
+        "policy": f"default-src 'none'; img-src data:; style-src '{_digest(style)}'; script-src '{_digest(script)}'",
+        "title": html.escape(title),
+        "subtitle": html.escape(subtitle),
+        "style": style,
+        "script": script,
+        "data": orjson.dumps(data).decode().translate(_ESCAPES),
+    }
+    return _PLACE.sub(lambda place: parts[place[1]], _asset("page.html"))
+
+
+def _asset(name: str) -> str:
+    return (_ASSETS / name).read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
