@@ -1,0 +1,87 @@
+"""Where the demo's telemetry goes with ``--otlp``: a collector, that is asked first whether it is there."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON
+
+from otel_loopguard.errors import LoopGuardError
+
+DEFAULT = "http://localhost:4318"
+_SERVICE = "loopguard-demo"
+_GRPC_PORT = 4317
+_EVERY_MILLISECONDS = 5_000
+
+
+class Outlets(NamedTuple):
+    """Providers that send to a collector."""
+
+    tracers: TracerProvider
+    meters: MeterProvider
+
+    def close(self) -> None:
+        """Send what is left."""
+        self.tracers.shutdown()
+        self.meters.shutdown()
+
+
+def open_outlets(endpoint: str | None) -> Outlets:
+    """Providers for this endpoint; an error if nobody answers there."""
+    url = endpoint or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or DEFAULT
+    if "://" not in url:
+        url = f"http://{url}"
+    parts = urlsplit(url)
+    try:
+        host, port = parts.hostname, parts.port or (443 if parts.scheme == "https" else 4318)
+    except ValueError as error:
+        raise LoopGuardError(f"--otlp {url} is no address: {error}; such as {DEFAULT}") from error
+    if host is None or parts.scheme not in ("http", "https"):
+        raise LoopGuardError(f"--otlp {url} is no address; such as {DEFAULT}, or http://localhost:4317 for gRPC")
+    try:
+        socket.create_connection((host, port), timeout=3).close()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise LoopGuardError(
+            f"nobody answers at {host}:{port} ({reason}); start a collector there "
+            "(`otel-loopguard stack` writes the files of one), or name another one: --otlp URL"
+        ) from error
+    return _providers(url.rstrip("/"), grpc=_is_grpc(port))
+
+
+def _is_grpc(port: int) -> bool:
+    protocol = os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", "")
+    return protocol == "grpc" or (not protocol and port == _GRPC_PORT)
+
+
+def _providers(url: str, *, grpc: bool) -> Outlets:
+    if grpc:
+        from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import (  # noqa: PLC0415 - heavy, and rarely wanted
+            OTLPMetricExporter as GrpcMetrics,
+        )
+        from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import (  # noqa: PLC0415
+            OTLPSpanExporter as GrpcSpans,
+        )
+
+        plain = not url.startswith("https")
+        return _with(GrpcSpans(endpoint=url, insecure=plain), GrpcMetrics(endpoint=url, insecure=plain))
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter  # noqa: PLC0415
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
+
+    return _with(OTLPSpanExporter(f"{url}/v1/traces"), OTLPMetricExporter(f"{url}/v1/metrics"))
+
+
+def _with(spans: object, metrics: object) -> Outlets:
+    resource = Resource.create({"service.name": os.environ.get("OTEL_SERVICE_NAME", _SERVICE)})
+    tracers = TracerProvider(sampler=ALWAYS_ON, resource=resource)
+    tracers.add_span_processor(BatchSpanProcessor(spans))  # type: ignore[arg-type]
+    reader = PeriodicExportingMetricReader(metrics, export_interval_millis=_EVERY_MILLISECONDS)  # type: ignore[arg-type]
+    return Outlets(tracers, MeterProvider([reader], resource=resource))

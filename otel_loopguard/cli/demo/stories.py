@@ -1,0 +1,148 @@
+"""What the scripted model does: one story for each kind of loop, and some of honest work beside them.
+
+A story only says which calls the model makes. What becomes of them is the guard's decision, every time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from otel_loopguard.core.model import Mode
+from otel_loopguard.core.policy import Policy, ToolContract
+from otel_loopguard.testing.agent import Ask
+
+POLICY = Policy(
+    tools={
+        "search_docs": ToolContract(query="auto"),
+        "place_order": ToolContract(once=True),
+        "fetch_page": ToolContract(cap=4),
+    }
+)
+"""The defaults, and what only the owner of a tool can know of it."""
+
+NEVER = 1_000
+
+
+@dataclass(frozen=True)
+class Story:
+    """One message of a user, and what the model makes of it."""
+
+    name: str
+    title: str
+    script: tuple[Ask, ...]
+    gives_up: int = 3
+    """The refusals after which the model believes what it reads, and answers."""
+    works: bool = False
+    """An agent that gets on: nothing may be refused."""
+
+
+def _ask(tool: str, **arguments: str | int) -> Ask:
+    return Ask(tool, dict(arguments))
+
+
+def _read(path: str) -> Ask:
+    return _ask("read_file", path=path)
+
+
+_CONFIG, _NOTES, _MAIN = _read("config.yaml"), _read("notes.txt"), _read("main.py")
+_CHAPTERS = tuple(_read(f"chapter_{number}.md") for number in range(1, 11))
+_BREAK = (
+    _ask("deploy", version="1.0"),
+    _ask("get_logs", service="web"),
+    _read("lost.txt"),
+    _ask("deploy", version="1.1"),
+    _ask("get_logs", service="jobs"),
+)
+_TESTS = _ask("run_tests", path="main.py")
+
+
+def _edit(text: str) -> Ask:
+    return _ask("write_file", path="main.py", text=text)
+
+
+STUCK = (
+    Story(
+        Mode.GENERIC_REPEAT,
+        "It reads the same file again and again.",
+        (_CONFIG,) * 12,
+    ),
+    Story(
+        Mode.PING_PONG,
+        "It reads two files in turn, and neither has changed.",
+        (_CONFIG, _NOTES) * 8,
+    ),
+    Story(
+        Mode.CYCLE,
+        "It goes round in a circle of three files.",
+        (_CONFIG, _NOTES, _MAIN) * 6,
+    ),
+    Story(
+        Mode.POLL_NO_PROGRESS,
+        "It waits for a job that nobody works on.",
+        (_ask("start_job", name="nightly"), *(_ask("get_job_status", job="nightly"),) * 40),
+    ),
+    Story(
+        Mode.UNKNOWN_TOOL_REPEAT,
+        "It calls a tool that does not exist.",
+        tuple(_ask("read_files", path=path) for path in ("config.yaml", "notes.txt", "main.py") * 3),
+    ),
+    Story(
+        Mode.ERROR_REPEAT,
+        "It tries one version after the other, and the error is always the same.",
+        tuple(_ask("deploy", version=f"2.{number}") for number in range(16)),
+    ),
+    Story(
+        Mode.SIMILAR_QUERY,
+        "It asks the search the same thing in other words.",
+        tuple(
+            _ask("search_docs", query=f"title of the book {more}".strip())
+            for more in ("", "please", "now", "again", "here", "today", "soon", "then")
+        ),
+    ),
+    Story(
+        Mode.VOLATILE_REPEAT,
+        "It opens the same ticket again and again; only the ticket's number differs.",
+        (_ask("create_ticket", title="the build is broken"),) * 40,
+    ),
+    Story(
+        Mode.REPEATED_EFFECT,
+        "It orders the same thing twice, which its contract forbids (once = true).",
+        (_ask("place_order", item="laptop", quantity=1),) * 6,
+    ),
+    Story(
+        Mode.NO_NOVELTY,
+        "It has read ten chapters, and starts again from the first.",
+        _CHAPTERS * 3,
+    ),
+    Story(
+        Mode.RETRY_LIMIT,
+        "It fetches more pages than its contract allows (cap = 4).",
+        tuple(_ask("fetch_page", number=number) for number in range(1, 11)),
+    ),
+    Story(
+        Mode.GLOBAL_CIRCUIT_BREAKER,
+        "Whatever it does fails, and it does it all again.",
+        (*_BREAK, _BREAK[2], _BREAK[0], _BREAK[4], _BREAK[1], _BREAK[3], *_BREAK),
+    ),
+    Story(
+        "abort_after",
+        "It takes no notice of refusals: after ten the run is ended.",
+        (_CONFIG,) * 40,
+        gives_up=NEVER,
+    ),
+)
+WORKING = (
+    Story(
+        "edits and tests",
+        "The same test again and again, but something was changed in between.",
+        (_TESTS, _MAIN, _edit("total = 2 +* 2\n"), _TESTS, _MAIN, _edit("total = (2 + 2\n"), _TESTS,
+         _edit("total = 2 + 2\nprint(total)\n"), _TESTS),
+        works=True,
+    ),
+    Story(
+        "waits for a job",
+        "The same question again and again, but the answer moves on.",
+        (_ask("start_job", name="report"), *(_ask("get_job_status", job="report"),) * 5),
+        works=True,
+    ),
+)  # fmt: skip
