@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]
 
+from otel_loopguard.telemetry.shield import Shield
+
 from .frameworks import all_points
 from .patching import Patches
 from .runtime import Runtime, current
@@ -34,7 +36,12 @@ class LoopGuardInstrumentor(BaseInstrumentor):  # type: ignore[misc]
     def _instrument(self, **kwargs: Any) -> None:
         """An exception from here would end all of a program's automatic instrumentation: none is let out."""
         options = {name: kwargs[name] for name in _OPTIONS if kwargs.get(name) is not None}
-        runtime = kwargs.get("runtime") or Runtime(**options)
+        runtime = kwargs.get("runtime")
+        if runtime is None:
+            with Shield()("runtime"):
+                runtime = Runtime(**options)
+            if runtime is None:
+                return
         current.put(runtime)
         with runtime.shield("instrument"):
             if self._patches is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .instrumentor import LoopGuardInstrumentor
-from .runtime import current
+from .runtime import Runtime, current
 
 if TYPE_CHECKING:
     from opentelemetry._logs import LoggerProvider
@@ -33,13 +33,15 @@ def instrument(
     instrumentor = LoopGuardInstrumentor()
     if instrumentor.is_instrumented_by_opentelemetry:
         instrumentor.uninstrument()
-    instrumentor.instrument(
-        policy=policy,
+    # Made here, because what was asked for in code must fail where it is asked for; the entry point fails quietly.
+    runtime = Runtime(
+        policy,
         guard=guard,
         tracer_provider=tracer_provider,
         meter_provider=meter_provider,
         logger_provider=logger_provider,
     )
+    instrumentor.instrument(runtime=runtime)
 
 
 def uninstrument() -> None:

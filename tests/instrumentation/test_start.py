@@ -10,7 +10,7 @@ import pytest
 
 import otel_loopguard as loopguard
 from otel_loopguard.instrumentation.instrumentor import LoopGuardInstrumentor
-from otel_loopguard.instrumentation.runtime import current
+from otel_loopguard.instrumentation.runtime import Runtime, current
 from otel_loopguard.testing import ScriptedAgent
 
 from .processes import clean_environment
@@ -53,6 +53,22 @@ def test_switching_off_what_is_off_says_nothing(caplog: pytest.LogCaptureFixture
     """No warning, as there is nothing wrong."""
     loopguard.uninstrument()
     assert caplog.text == ""
+
+
+def test_a_start_that_fails_is_quiet_in_zero_code_mode_and_loud_in_code(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The entry point would take all other instrumentations with it; who calls ``instrument()`` wants to know."""
+
+    def boom(*_: object, **__: object) -> None:
+        raise OSError("no such thing")
+
+    monkeypatch.setattr(Runtime, "__init__", boom)
+    LoopGuardInstrumentor().instrument()
+    assert current.instrumented is None
+    assert "OSError" in caplog.text
+    with pytest.raises(OSError, match="no such thing"):
+        loopguard.instrument()
 
 
 def test_a_misspelt_option_is_an_error() -> None:
