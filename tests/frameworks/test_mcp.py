@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -342,3 +346,18 @@ async def test_spans_of_the_sdk_are_not_counted() -> None:
         assert len(recording.spans) == 5
         others = {span.name for span in recording._spans.get_finished_spans()}
         assert {"MCP send tools/call look", "tools/call look"} <= others, "the SDK made no spans: this shows nothing"
+
+
+@pytest.mark.parametrize(("option", "consulted"), [(None, 2), ("--working", 3), ("--stubborn", 2)])
+def test_the_example_started_as_users_start_it(option: str | None, consulted: int) -> None:
+    """``opentelemetry-instrument`` guards a program over stdio, whose server is guarded by nobody."""
+    root = Path(__file__).resolve().parents[2]
+    tool = Path(sys.executable).parent / "opentelemetry-instrument"
+    nowhere = {f"OTEL_{signal}_EXPORTER": "none" for signal in ("TRACES", "METRICS", "LOGS")}
+    command = [str(tool), sys.executable, str(root / "examples" / "mcp_agent.py"), *filter(None, [option])]
+    done = subprocess.run(
+        command, env={**os.environ, **nowhere}, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert f"Pages were consulted {consulted} times." in done.stdout, done.stderr
+    assert ("tool_loop_detected" in done.stdout) is (option != "--working")
+    assert ("no answer: The agent called consult" in done.stdout) is (option == "--stubborn")
