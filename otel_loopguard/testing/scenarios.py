@@ -107,6 +107,7 @@ def _working(transcript: Transcript, recording: Recording, toolbox: Toolbox) -> 
     _expect("what ended the run", transcript.error, None)
     _expect("results", transcript.read, [f"the text of {number}.txt" for number in range(6)])
     _expect("runs of the tool", toolbox.ran["read_file"], 6)
+    _expect("calls counted", recording.counted(semconv.METRIC_TOOL_CALLS), 6)
     assert_no_trip(recording)
 
 
@@ -152,6 +153,7 @@ def _unsampled(transcript: Transcript, recording: Recording, toolbox: Toolbox) -
 def _parallel(transcript: Transcript, recording: Recording, toolbox: Toolbox) -> None:
     _expect("what ended the run", transcript.error, None)
     _expect("runs of the tool", toolbox.ran["read_file"], 4)
+    _expect("calls counted", recording.counted(semconv.METRIC_TOOL_CALLS), 4)
     assert_no_trip(recording)
 
 
