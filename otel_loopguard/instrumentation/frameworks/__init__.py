@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import langchain, mcp, openai_agents, threads
+from . import langchain, mcp, openai_agents, pydantic_ai, threads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from otel_loopguard.instrumentation.points import Point
 
-FRAMEWORKS = (langchain, mcp, openai_agents, threads)
+FRAMEWORKS = (langchain, mcp, openai_agents, pydantic_ai, threads)
 
 
 def all_points() -> Iterator[Point]:

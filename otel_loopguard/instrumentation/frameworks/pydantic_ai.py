@@ -1,0 +1,143 @@
+"""Pydantic AI: function tools of any toolset, names that do not exist, and the run as the turn.
+
+Output tools are the agent's answer, and are left alone. A run is found by the id that each of its calls carries:
+its context manager may be anybody's ``async with``, in which nothing of ours may be bound.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import is_dataclass, replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from opentelemetry.trace import NoOpTracer
+
+from otel_loopguard.core.model import Outcome, ToolCall
+from otel_loopguard.errors import ToolLoopError
+from otel_loopguard.instrumentation.points import Dialect, Reading, RunPoint, ToolPoint
+from otel_loopguard.instrumentation.texts import appended, arguments_of
+from otel_loopguard.turns.runs import RunInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_DEFERRALS: Final = ("CallDeferred", "ApprovalRequired")
+
+# --- a call ------------------------------------------------------------------------------------------------------
+
+
+def _read(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Reading | None:
+    validated = args[0] if args else kwargs["validated"]
+    runs = validated.args_valid and getattr(validated, "deferral", None) is None
+    inner = runs or hasattr(instance, "_execute_function_tool_call")  # until 1.90, whatever becomes of the call
+    span = "inner" if inner else _invalid(validated)
+    return _reading(instance, validated.call, validated.tool, validated.ctx, span)
+
+
+def _invalid(validated: Any) -> str:
+    """A call that its validation turned down: newer versions have made a span of that already, but of known tools."""
+    known = validated.tool is not None and not validated.args_valid
+    return "beside" if known and _tells_invalid() else "none"
+
+
+def _tells_invalid() -> bool:
+    capability = getattr(sys.modules.get("pydantic_ai.capabilities"), "Instrumentation", None)
+    return "on_tool_validate_error" in vars(capability or object)
+
+
+def _reading(manager: Any, call: Any, tool: Any, context: Any, span: str) -> Reading | None:
+    if tool is not None and tool.tool_def.kind == "output":
+        return None
+    return Reading(
+        ToolCall(call.tool_name, arguments_of(call.args), call.tool_call_id, manager.tools),
+        conversation_id=getattr(context, "conversation_id", None),
+        agent_name=getattr(getattr(context, "agent", None), "name", None),
+        run_id=context.run_id,
+        # Its own instrumentation is an option, and may be another one for each agent.
+        span="none" if isinstance(context.tracer, NoOpTracer) else span,
+    )
+
+
+def _answer(reading: Reading, content: Any, error: bool) -> Any:  # noqa: ARG001, FBT001 - the signature of the table
+    """A denial, where a tool's result may be one: not success, and not a failure that asks for another try."""
+    if error and hasattr(sys.modules.get("pydantic_ai._tool_execution"), "build_tool_return_part"):
+        return import_module("pydantic_ai.tools").ToolDenied(content)
+    return content
+
+
+def _outcome(reading: Reading, result: Any) -> Outcome:  # noqa: ARG001
+    return Outcome(result=result, is_error=False)
+
+
+def _annotate(reading: Reading, result: Any, text: str) -> Any:  # noqa: ARG001
+    if isinstance(result, str):
+        return appended(result, text)
+    returned = getattr(result, "return_value", None)  # a ToolReturn
+    if not isinstance(returned, str) or not is_dataclass(result):
+        return None
+    longer = appended(returned, text)
+    return None if longer is None else replace(result, return_value=longer)  # type: ignore[type-var]
+
+
+def _signals(error: BaseException) -> bool:
+    """Calls that wait for somebody's approval, or are run elsewhere, are no failures."""
+    return any(kind.__name__ in _DEFERRALS for kind in type(error).__mro__)
+
+
+CALL = Dialect(
+    read=_read,
+    answer=_answer,
+    outcome=_outcome,
+    annotate=_annotate,
+    signals=_signals,
+    by_run=True,
+    error=lambda: ToolLoopError,
+)
+
+# --- a call that ends the run, because there are no retries left -------------------------------------------------
+
+
+def _read_fatal(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Reading | None:
+    call = args[0] if args else kwargs["call"]
+    tool = instance.tools.get(call.tool_name)
+    span = "beside" if tool is not None and _tells_invalid() else "none"
+    return _reading(instance, call, tool, instance.ctx, span)
+
+
+FATAL = replace(CALL, read=_read_fatal)
+
+# --- a run -------------------------------------------------------------------------------------------------------
+
+
+def _read_run(run: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> RunInfo:  # noqa: ARG001
+    return RunInfo(
+        conversation_id=getattr(run, "conversation_id", None),
+        resumes=kwargs.get("deferred_tool_results") is not None,
+        survives=False,
+        run_id=_run_id(run),
+    )
+
+
+def _run_id(run: Any) -> str:
+    found = getattr(run, "run_id", None)
+    return str(found if found is not None else run.ctx.state.run_id)
+
+
+def _unfinished(run: Any) -> bool:
+    """Whether the run ended with calls that somebody has to approve or to make."""
+    result = getattr(run, "result", None)
+    return type(getattr(result, "output", None)).__name__ == "DeferredToolRequests"
+
+
+TARGETS = (
+    *(
+        point
+        for module in ("pydantic_ai.tool_manager", "pydantic_ai._tool_manager")  # the second: before 1.90
+        for point in (
+            ToolPoint(module, "ToolManager.execute_tool_call", CALL, "async"),
+            ToolPoint(module, "ToolManager.validate_tool_call", FATAL, "async", fatal=True),
+        )
+    ),
+    RunPoint("pydantic_ai.agent", "Agent.iter", _read_run, "context", _unfinished),
+)
