@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core.bounded import EMPTY, kept
 from otel_loopguard.core.contracts import WRITING
+from otel_loopguard.core.evidence import NO_EVIDENCE, weigh
 from otel_loopguard.core.known import Known, packed
-from otel_loopguard.core.model import Kind, Mode, Record, Sameness, Trip
+from otel_loopguard.core.model import Kind, Record, Sameness, Trip
 from otel_loopguard.core.sameness import compare, likeness
 from otel_loopguard.core.streaks import Streaks
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from otel_loopguard.core.contracts import Understood
     from otel_loopguard.core.fingerprint import Fingerprinter
     from otel_loopguard.core.outcomes import Fingerprinted
-    from otel_loopguard.core.policy import Rule
     from otel_loopguard.core.tally import Tally
 
 MOST_RECORDS = 64
@@ -33,8 +33,6 @@ _64_BITS = 0xFFFFFFFFFFFFFFFF
 _MASKED_SALT = 0xC2B2AE3D27D4EB4F
 """A masked form is no result: text without volatile parts has the same bytes in both."""
 _POLLING = frozenset({Kind.POLL, Kind.WAIT})
-_NO_EVIDENCE = frozenset({Kind.FINAL, Kind.STEP, Kind.HANDOFF})
-"""Kinds that neither end nor lengthen a run of calls without news."""
 _NO_ORDER = frozenset({Kind.FINAL, Kind.STEP})
 """Kinds whose runs are no step of a lap."""
 _NOT_NEW = frozenset({Sameness.SAME, Sameness.ALIKE})
@@ -105,7 +103,7 @@ class History:
         if known is None:
             record.since = (self.news, self.changes, self.writes, self.waits)
         else:
-            if record.kind not in _NO_EVIDENCE and (known.pending or self.waits != known.waits):
+            if record.kind not in NO_EVIDENCE and (known.pending or self.waits != known.waits):
                 record.polled = True
             record.since = (
                 self.news - known.news, self.changes - known.changes,
@@ -160,16 +158,6 @@ class History:
         """Whether anything may have changed since the start of this call's last run, its own part apart."""
         since: int = known.changes
         return self.changes != since
-
-    def weight(self, known: Known, rule: Rule) -> float:
-        """What one more *same* of this call would add to its evidence: nothing after a change."""
-        if not rule.block or self.changes != known.changes:
-            return 0.0
-        busy = self.news != known.news or self.writes != known.writes
-        limit = rule.reading if busy else rule.block
-        if known.transient and rule.transient:
-            limit = max(limit or 0, rule.transient)
-        return 1 / (limit - 1) if limit and limit > 1 else float(limit == 1)
 
     # --- after a call --------------------------------------------------------------------------------------------
 
@@ -228,7 +216,7 @@ class History:
         record.news = self._is_news(record, outcome, unseen=unseen)
         proof = record.sameness is Sameness.DIFFERENT  # the same call, another result: something did change
         changed: bool = record.news and (proof or (not record.error and record.kind in WRITING))
-        self._weigh(record, known)
+        weigh(self, record, known)
         if record.sameness is not Sameness.SAME:
             known.result = outcome.digest
         wrote, waited = self._count(record, changed=changed)
@@ -279,37 +267,6 @@ class History:
         self.pairs = kept(self.pairs, pair, MOST_PAIRS)
         return unseen
 
-    def _weigh(self, record: Record, known: Known) -> None:
-        """What this run adds to the call's counts: before its own part moves the turn's counters."""
-        sameness, rules = record.sameness, record.call.tool.rules
-        if record.child_news:  # the same answer, but work was done for it
-            known.starts_anew()
-            return
-        if record.between:
-            known.evidence, known.alike = 0, 1
-        if record.polled:
-            self._weigh_poll(record, known, rules[Mode.POLL_NO_PROGRESS])
-        elif sameness is Sameness.SAME:
-            known.equal += 1
-            if record.kind not in _NO_EVIDENCE:
-                rule: Rule = rules[Mode.GENERIC_REPEAT]
-                weight = self.weight(known, rule)
-                if record.transient and rule.transient:
-                    weight = min(weight, 1 / max(1, rule.transient - 1))
-                known.evidence += weight
-        elif sameness is Sameness.ALIKE and not record.between:
-            known.alike += 1
-        if sameness is Sameness.DIFFERENT or sameness is Sameness.PROGRESS:
-            known.starts_anew()
-
-    def _weigh_poll(self, record: Record, known: Known, rule: Rule) -> None:
-        """A poll without news counts, unless it took its time; of a wait only what came after the last news at all."""
-        if record.news or (record.kind is Kind.WAIT and self.news != known.news):
-            known.poll = None
-            return
-        count, since = known.poll or (1, known.at)
-        known.poll = (count + (record.at - known.at < (rule.apart or 0)), since)
-
     def _count(self, record: Record, *, changed: bool) -> tuple[bool, bool]:
         """The turn's counters move; whether the run may have written, and whether it waited."""
         wrote = record.kind in WRITING
@@ -325,7 +282,7 @@ class History:
         """How long the turn, and its calls in a row, have been without news or success."""
         if record.news:
             self.barren = self.refusals = 0
-        elif not record.polled and record.kind not in _NO_EVIDENCE:
+        elif not record.polled and record.kind not in NO_EVIDENCE:
             self.barren_in_turn += 1
             self.barren += record.sameness is not Sameness.ALIKE
         if not record.polled:
@@ -356,7 +313,7 @@ class History:
         elif not record.error:
             self.unknown_calls = 0
         first = record.sameness is Sameness.FIRST
-        if first and not record.polled and record.kind not in _NO_EVIDENCE:
+        if first and not record.polled and record.kind not in NO_EVIDENCE:
             streaks = self._streaks(record.tool)
             if record.error:
                 streaks.failed(outcome.shape, self.changes)

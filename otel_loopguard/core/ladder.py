@@ -74,7 +74,7 @@ def passes(history: History, record: Record, trip: Trip, *, once: bool | None = 
     due = history.gates.get(key, 0)
     if trip.count < due:
         return False
-    following = max(trip.limit, 1)
+    following = 2 * max(trip.limit, 1)
     while following <= trip.count:
         following *= 2
     if not history.gates:

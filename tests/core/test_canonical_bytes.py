@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from otel_loopguard.core.canonical import canonical, written
+from otel_loopguard.core.canonical import canonical
 from otel_loopguard.core.fingerprint import Fingerprinter
+from otel_loopguard.core.writer import written
 
 PLAIN = st.recursive(
     st.none()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_loopguard.core.detectors.base import Detector, judged, trip
+from otel_loopguard.core.evidence import weight
 from otel_loopguard.core.model import Action, Mode, Record, Sameness, Trip
 
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
     known = record.known
     if known is None or not rule.block or known.equal < rule.block - 1 or not judged(record):
         return None
-    weight = history.weight(known, rule)
-    if not weight or known.evidence + weight < _ENOUGH:
+    more = weight(history, known, rule)
+    if not more or known.evidence + more < _ENOUGH:
         return None
     return trip(record, Mode.GENERIC_REPEAT, known.equal + 1, rule.block, Action.BLOCK)
 
