@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import uuid
 from typing import Annotated, Any
 
 import pytest
@@ -352,3 +353,16 @@ async def test_a_timeout_ends_the_call_and_the_next_run_is_whole() -> None:
         assert [text_of(message) for message in results(output)] == ["b"]
         assert recording.outcomes == ["cancelled", "executed"]
         assert recording.runtime.guard.live == 0
+
+
+def test_ids_of_content_blocks_are_no_news() -> None:
+    """LangChain numbers content blocks anew each time, as its adapters of MCP servers do: the text tells."""
+
+    @tool
+    def fetch(path: str) -> list[dict[str, str]]:
+        """Fetch."""
+        return [{"type": "text", "text": "the same", "id": f"lc_{uuid.uuid4()}"}]
+
+    with guarded() as recording:
+        prebuilt_agent(script("a", "a", "a", name="fetch"), [fetch]).invoke(QUESTION)
+        assert recording.outcomes == ["executed", "nudged", "blocked"]

@@ -92,11 +92,23 @@ def _content(result: Any) -> Any:
     if isinstance(result, (list, tuple)):
         return [_content(part) for part in result]
     if hasattr(result, "tool_call_id") and hasattr(result, "content"):
-        return result.content
+        return _without_ids(result.content)
     update = getattr(result, "update", None)
     if hasattr(result, "goto") and not callable(update):  # a Command
         return {"update": _update(update), "goto": str(result.goto)}
     return result
+
+
+def _without_ids(content: Any) -> Any:
+    """Content blocks get an id from LangChain where their maker gave them none."""
+    if not isinstance(content, list):
+        return content
+    return [
+        {key: value for key, value in block.items() if key != "id" or not str(value).startswith("lc_")}
+        if isinstance(block, dict)
+        else block
+        for block in content
+    ]
 
 
 def _update(update: Any) -> Any:

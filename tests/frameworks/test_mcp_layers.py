@@ -1,0 +1,98 @@
+"""Frameworks that call through MCP sessions: the framework's patch and the session's see the same call, once."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mcp")
+
+from otel_loopguard.instrumentation.frameworks import mcp as adapter
+from otel_loopguard.telemetry import semconv
+from otel_loopguard.testing import Ask, Recording, guarded
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+PROGRAM = {"command": sys.executable, "args": ["-m", "tests.frameworks.scripted_mcp"]}
+STEPS = [[Ask("count", {})]] * 5
+
+
+async def by_langchain() -> None:
+    """LangGraph with LangChain's adapters."""
+    pytest.importorskip("langchain_mcp_adapters.client", exc_type=ImportError)  # it does not import with mcp 2
+    from langchain_mcp_adapters.client import MultiServerMCPClient
+    from langchain_mcp_adapters.tools import load_mcp_tools
+
+    from .scripted_langchain import QUESTION, ScriptedModel, prebuilt_agent
+
+    async with MultiServerMCPClient({"s": {**PROGRAM, "transport": "stdio"}}).session("s") as session:
+        tools = await load_mcp_tools(session)
+        await prebuilt_agent(ScriptedModel(steps=STEPS, seen=[]), tools).ainvoke(QUESTION)
+
+
+async def by_openai_agents() -> None:
+    """The OpenAI Agents SDK with a server of its own."""
+    pytest.importorskip("agents")
+    from agents import Agent, Runner
+    from agents.mcp import MCPServerStdio
+
+    from .scripted_openai_agents import ScriptedModel
+
+    async with MCPServerStdio(PROGRAM) as server:
+        agent = Agent(name="helper", model=ScriptedModel(STEPS), mcp_servers=[server])
+        await Runner.run(agent, "Go on.", max_turns=30)
+
+
+async def by_pydantic_ai() -> None:
+    """Pydantic AI with a toolset that is a server."""
+    pytest.importorskip("pydantic_ai")
+    from pydantic_ai import Agent
+    from pydantic_ai.mcp import MCPToolset
+
+    from .scripted_pydantic_ai import Script
+
+    server: Any = MCPToolset({"mcpServers": {"s": PROGRAM}})
+    async with Agent(Script(STEPS).model(), toolsets=[server], retries=20) as agent:
+        await agent.run("Go on.")
+
+
+@pytest.mark.parametrize("framework", [by_langchain, by_openai_agents, by_pydantic_ai], ids=lambda way: way.__name__)
+async def test_a_call_through_a_framework_is_one_call(framework: Any) -> None:
+    """Five calls attempted are five spans of ours and five calls counted; the repeats never reach the server."""
+    with guarded() as recording:
+        await asyncio.wait_for(framework(), 60)
+        assert names(recording) == ["execute_tool count"] * 5
+        assert recording.counted(semconv.METRIC_TOOL_CALLS) == 5
+        assert recording.outcomes == ["executed", "nudged", "blocked", "blocked", "blocked"]
+
+
+async def test_fastmcp_by_its_own_client() -> None:
+    """FastMCP's client ends in a session, too."""
+    fastmcp = pytest.importorskip("fastmcp")
+    import otel_loopguard as loopguard
+
+    server = fastmcp.FastMCP("test")
+
+    @server.tool
+    def look(path: str) -> str:
+        return "there it is"
+
+    with guarded() as recording:
+        async with fastmcp.Client(server) as client:
+            with loopguard.turn():
+                for _ in range(4):
+                    await client.call_tool("look", {"path": "a"}, raise_on_error=False)
+        assert recording.outcomes == ["executed", "nudged", "blocked", "blocked"]
+        assert recording.counted(semconv.METRIC_TOOL_CALLS) == 4
+
+
+def names(recording: Recording) -> list[str]:
+    return [span.name for span in recording.spans]
+
+
+def test_the_table_names_public_methods_only() -> None:
+    """What the adapter patches is what every client calls: an update of the SDK breaks it only with its users."""
+    assert all("._" not in point.path for point in adapter.TARGETS)
