@@ -1,0 +1,110 @@
+"""The pages on policy, presets and replay: every setting is there with its default, and every example works."""
+
+from __future__ import annotations
+
+import dataclasses
+import doctest
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from otel_loopguard.cli.main import main
+from otel_loopguard.core import presets, settings
+from otel_loopguard.core.policy import DEFAULT_RULES, Policy
+from otel_loopguard.core.policy_sources import load_text
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = ("policy", "presets", "replay")
+BLOCK = re.compile(
+    r"(?:<!-- file: (?P<file>\S+) -->\n)?^```(?P<kind>[a-z ]+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
+)
+
+
+def page(name):
+    return (DOCS / f"{name}.md").read_text("utf-8")
+
+
+def blocks(name, kind):
+    return [found for found in BLOCK.finditer(page(name)) if found["kind"] == kind]
+
+
+def rows(name):
+    """The rows of all tables, by the word in their first cell."""
+    found = {}
+    for line in page(name).splitlines():
+        if line.startswith("| `"):
+            cells = [cell.strip() for cell in line.replace("\\|", "/").strip("|").split("|")]
+            found.setdefault(cells[0].strip("`"), []).append(cells[1:])
+    return found
+
+
+def test_every_setting_of_the_policy_is_documented_with_its_default():
+    """A setting that is added, or a default that is moved, is to be told on the page."""
+    found, default = rows("policy"), Policy()
+    for name in settings.POLICY:
+        value = getattr(default, name)
+        shown = (
+            "-"
+            if value in (None, ())
+            else f'`"{value}"`'
+            if isinstance(value, str) or name == "action"
+            else f"`{value}`"
+        )
+        assert shown in [cells[0] for cells in found[name]], name
+
+
+def test_every_limit_is_documented_with_its_default():
+    """Each mode's numbers, and each sort of limit, are those of the code."""
+    found = rows("policy")
+    for mode, rule in DEFAULT_RULES.items():
+        said = {one.name: getattr(rule, one.name) for one in dataclasses.fields(rule)}
+        shown = ", ".join(f"`{name} = {value}`" for name, value in said.items() if value is not None)
+        assert found[str(mode)] == [[shown]]
+    for name in settings.RULE:
+        of = ", ".join(f"`{mode}`" for mode in settings.OF_MODES.get(name, ())) or "every mode"
+        assert of in [cells[0] for cells in found[name]], name
+
+
+def test_everything_that_a_tool_can_be_declared_is_documented():
+    """Each setting of a tool, with what it takes."""
+    found = rows("policy")
+    for name, setting in settings.CONTRACT.items():
+        assert setting.what in [cells[0] for cells in found[name]], name
+    assert all(f"{name}" in page("policy") for name in (*settings.WORDS, *settings.PLACEHOLDERS))
+
+
+def test_every_preset_is_documented():
+    """A preset that is added is to be told on the page."""
+    assert set(rows("presets")) == set(presets.names())
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_policies_in_the_pages_have_no_mistakes(name):
+    """Each policy shown loads."""
+    for found in blocks(name, "toml"):
+        assert load_text(found["text"]).problems == ()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_what_the_pages_show_is_what_happens(name, tmp_path, monkeypatch, capfd):
+    """Each command prints what the page says, and each piece of code runs, with the files that the page shows."""
+    monkeypatch.chdir(tmp_path)
+    for found in BLOCK.finditer(page(name)):
+        if found["file"]:
+            (tmp_path / found["file"]).write_text(found["text"])
+        if found["kind"] == "console":
+            commands(found["text"], capfd)
+        elif found["kind"] == "python":
+            exec(compile(found["text"], name, "exec"), {})
+
+
+def commands(text, capfd):
+    checker, flags = doctest.OutputChecker(), doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    for command, expected in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", text, re.MULTILINE):
+        program, *arguments = shlex.split(command)
+        assert program == "otel-loopguard"
+        main(arguments)
+        out, err = capfd.readouterr()
+        assert checker.check_output(expected.replace("<BLANKLINE>", ""), out + err, flags), f"{command}\n{out}{err}"
