@@ -61,7 +61,7 @@ def steps(tools: tuple[str, ...], *, at_most: int = 40, batch: int = 1) -> st.Se
     """Batches of calls with what comes back, and the seconds before each."""
     one = st.tuples(calls(tools), answers())
     together = st.lists(one, min_size=1, max_size=batch).map(distinct)
-    return st.lists(st.tuples(st.sampled_from([1.0, 1.0, 31.0]), together), max_size=at_most)
+    return st.lists(st.tuples(st.sampled_from([1.0, 1.0, 31.0, 1800.0]), together), max_size=at_most)
 
 
 def distinct(batch: list) -> list:
