@@ -33,7 +33,10 @@ lint: $(STAMP) ## ruff, mypy --strict, the layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports --no-cache | tail -n 4
+	$(BIN)/mypy --python-version 3.11 dashboards
+	$(BIN)/mypy --python-version 3.11 -p tests.stack
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m dashboards.build --check
 
 unit: $(STAMP) ## the tests that run in .venv, with coverage
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest --cov --cov-report=term:skip-covered -q
