@@ -1,10 +1,11 @@
-"""What our span processor costs on a span that is no tool call, beside a processor that does nothing.
+"""What our span processor costs on a span that is no tool call, beside one that only looks at one attribute.
 
     python -m benchmarks.bench_processor            # all
     python -m benchmarks.bench_processor --quick    # fewer rounds
 
 The cases take turns, round by round. A span has eight attributes, as an HTTP client's has, and a parent; with
-``--agent`` the parent lies under an ``invoke_agent`` span. Budget: 0.6 us over the processor that does nothing.
+``--agent`` the parent lies under an ``invoke_agent`` span. Budget: 0.6 us over a processor that does nothing, on a
+machine where a look at one attribute costs 0.4 us; elsewhere in proportion.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ ATTRIBUTES = {
     "user_agent.original": "benchmark",
     "http.route": "/items",
 }
-BUDGET = 0.6
+BUDGET, LOOK = 0.6, 0.4
 
 
 class Idle(SpanProcessor):
@@ -47,6 +48,13 @@ class Idle(SpanProcessor):
 
     def on_end(self, span: Any) -> None:
         pass
+
+
+class Look(Idle):
+    """The plainest filter: is this an agent's span?"""
+
+    def on_start(self, span: Any, parent_context: Any = None) -> None:  # noqa: ARG002 - the SDK's signature
+        span.attributes.get(semconv.OPERATION_NAME)
 
 
 def callbacks(processor: SpanProcessor, *, agent: bool) -> Callable[[int], float]:
@@ -76,20 +84,19 @@ def main() -> int:
     parser.add_argument("--agent", action="store_true", help="the spans lie under an agent's span")
     options = parser.parse_args()
     runtime = Runtime(tracer_provider=TracerProvider(), meter_provider=MeterProvider())
-    idle = callbacks(Idle(), agent=options.agent)
-    ours = callbacks(runtime._make_processor(), agent=options.agent)
+    cases = [callbacks(case, agent=options.agent) for case in (Idle(), Look(), runtime._make_processor())]
     rounds, number = (11, 2_000) if options.quick else (41, 10_000)
     gc.disable()
-    pairs = [(idle(number), ours(number)) for _ in range(rounds)]
+    times = [[case(number) for case in cases] for _ in range(rounds)]
     gc.enable()
-    base, with_ours = (min(column) for column in zip(*pairs, strict=True))
-    median = statistics.median(pair[1] - pair[0] for pair in pairs)
     # The least disturbed round is what the code costs; the median shows how busy the machine was.
-    print(f"a processor that does nothing {base:5.2f} us")
-    print(
-        f"ours adds                     {with_ours - base:5.2f} us   (budget {BUDGET}; median of rounds {median:.2f})"
-    )
-    return 0 if with_ours - base <= BUDGET else 1
+    idle, look, ours = (min(column) for column in zip(*times, strict=True))
+    median = statistics.median(row[2] - row[0] for row in times)
+    budget = max(BUDGET, BUDGET * (look - idle) / LOOK)
+    print(f"a processor that does nothing    {idle:5.2f} us")
+    print(f"a look at one attribute adds     {look - idle:5.2f} us")
+    print(f"ours adds                        {ours - idle:5.2f} us   (budget here {budget:.2f}; median {median:.2f})")
+    return 0 if ours - idle <= budget else 1
 
 
 if __name__ == "__main__":
