@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -438,6 +439,28 @@ def test_a_turn_around_several_runs_is_one_turn() -> None:
         for _ in range(4):
             run(Agent(name="a", model=script("a"), tools=[look]))
         assert_trips(recording, "generic_repeat", action="block", times=2)
+
+
+def test_nothing_of_a_call_is_told() -> None:
+    """Arguments, results, exceptions and made-up names stay inside: spans, events, counters hold none of them."""
+
+    @function_tool
+    def fetch(path: str) -> str:
+        """Fetch."""
+        if "FAIL" in path:
+            raise ValueError(f"SECRET of {path}")
+        return f"SECRET row of {path}"
+
+    paths = ["SECRET1"] * 4 + ["SECRETFAIL"] * 4
+    model = ScriptedModel([*[[Ask("fetch", {"path": path})] for path in paths], [Ask("SECRETTOOL", {"SECRET": 1})]])
+    with guarded() as recording:
+        with suppress(ModelBehaviorError):
+            run(Agent(name="a", model=model, tools=[fetch]))
+        assert len(recording.spans) == 9
+        told = [span.to_json() for span in recording.spans]
+        for metric in (semconv.METRIC_TRIPS, semconv.METRIC_TOOL_TRIPS, semconv.METRIC_TOOL_CALLS):
+            told += [str(point) for point in recording.points(metric)]
+        assert "SECRET" not in "".join(told)
 
 
 def test_at_process_start_each_call_is_counted_once() -> None:

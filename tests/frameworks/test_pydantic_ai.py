@@ -318,6 +318,26 @@ def test_arguments_that_are_json_text_and_objects_are_the_same() -> None:
         assert len(set(attribute(recording, semconv.ARGUMENTS_HASH))) == 1
 
 
+def test_nothing_of_a_call_is_told() -> None:
+    """Arguments, results, exceptions and made-up names stay inside: spans, events, counters hold none of them."""
+
+    def fetch(path: str) -> str:
+        """Fetch."""
+        if "FAIL" in path:
+            raise ModelRetry(f"SECRET of {path}")
+        return f"SECRET row of {path}"
+
+    paths = ["SECRET1"] * 4 + ["SECRETFAIL"] * 4
+    asked = Script([*[[Ask("fetch", {"path": path})] for path in paths], *[[Ask("SECRETTOOL", {"SECRET": 1})]] * 3])
+    with guarded() as recording:
+        run(agent_of(asked, [fetch]))
+        assert len(recording.spans) == 11
+        told = [span.to_json() for span in recording.spans]
+        for metric in (semconv.METRIC_TRIPS, semconv.METRIC_TOOL_TRIPS, semconv.METRIC_TOOL_CALLS):
+            told += [str(point) for point in recording.points(metric)]
+        assert "SECRET" not in "".join(told)
+
+
 def test_at_process_start_the_stuck_agent_is_stopped() -> None:
     """Each call is counted once, the third one is refused, and the agent ends."""
     with receiver() as received:
