@@ -7,7 +7,7 @@ make many spans that are no tool calls, so what is done for each of them is litt
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from opentelemetry import context as otel_context
 from opentelemetry.sdk.trace import SpanProcessor
@@ -34,21 +34,14 @@ class LoopGuardSpanProcessor(SpanProcessor):
     """
 
     def __init__(self, shield: Shield, live: LiveSpans, foreign: ForeignCalls) -> None:
-        self._started = shield.around("processor.on_start", self._start)
-        self._ended = shield.around("processor.on_end", self._end)
         self._live = live
         self._foreign = foreign
         self.enabled = True
+        self.on_start = shield.around("processor.on_start", self.on_start)  # type: ignore[method-assign]
+        self.on_end = shield.around("processor.on_end", self.on_end)  # type: ignore[method-assign]
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """A span has started: if it is a tool call of ours, now it is judged."""
-        self._started(span, parent_context)
-
-    def on_end(self, span: ReadableSpan) -> None:
-        """A span has ended: if it is somebody else's tool call, now it is looked at."""
-        self._ended(span, None)
-
-    def _start(self, span: Span, parent_context: Context | None) -> None:
         if not self.enabled:
             return
         context = otel_context.get_current() if parent_context is None else parent_context
@@ -62,7 +55,8 @@ class LoopGuardSpanProcessor(SpanProcessor):
             self._foreign.guarded(span, pending.call.tool)
         self._live.started(span)
 
-    def _end(self, span: ReadableSpan, _: Any) -> None:
+    def on_end(self, span: ReadableSpan, _: None = None) -> None:
+        """A span has ended: if it is somebody else's tool call, now it is looked at."""
         if self._live.ended(span) and not SIGNS.isdisjoint(attributes_of(span)) and self.enabled:
             self._foreign.ended(span)
         if self._foreign.marks:

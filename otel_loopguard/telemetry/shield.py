@@ -33,12 +33,12 @@ class Shield:
         except KeyError:
             return self._sites.setdefault(site, _Site(self, site))
 
-    def around(self, site: str, function: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
-        """A function of two arguments in its shield: for what is called so often that a ``with`` would be felt."""
+    def around(self, site: str, callback: Callable[[Any, Any], None]) -> Callable[..., None]:
+        """A span processor's callback in its shield: it is called so often that a ``with`` would be felt."""
 
-        def shielded(first: Any, second: Any) -> None:
+        def shielded(span: Any, parent_context: Any = None) -> None:
             try:
-                function(first, second)
+                callback(span, parent_context)
             except ToolLoopError:
                 raise
             except Exception as error:  # noqa: BLE001 - what this file is for
