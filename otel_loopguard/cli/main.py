@@ -31,6 +31,7 @@ class Command(NamedTuple):
 
 COMMANDS = (
     Command("demo", "see an agent fall into each kind of loop, and what the guard does about it", "demo.command"),
+    Command("doctor", "say whether loops are stopped here or in your app, and what to do if not", "doctor.command"),
     Command("policy", "check a policy file; show a policy, and where each value comes from", "policy"),
     Command("replay", "feed recorded runs or exported spans to a policy, and see what it would do", "replay.command"),
     Command("stack", "write the files of collector, Prometheus, Grafana and compose; check them", "stack"),

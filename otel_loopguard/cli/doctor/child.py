@@ -1,0 +1,69 @@
+"""Starts a program as ``opentelemetry-instrument`` does, with the probe in it, and reads what the probe wrote."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from otel_loopguard.errors import LoopGuardError
+
+from .probe import FOLDER
+
+_INSTRUMENT = "opentelemetry-instrument"
+_START = "from opentelemetry.instrumentation.auto_instrumentation import run; run()"
+_ENTRY_POINTS = "[opentelemetry_post_instrument]\nloopguard_doctor = otel_loopguard.cli.doctor.probe:start\n"
+_METADATA = "Metadata-Version: 2.1\nName: loopguard-doctor-probe\nVersion: 0\n"
+
+
+class Examined(NamedTuple):
+    """How the program ended, and what each of its processes told."""
+
+    status: int
+    reports: list[dict[str, Any]]
+
+
+def examine(command: list[str], *, quiet: bool = False, environment: dict[str, str] | None = None) -> Examined:
+    """Run it to its end. Its input, output and exit status are its own; ``quiet`` is for a program of ours."""
+    if shutil.which(command[0]) is None:
+        raise LoopGuardError(f"{command[0]}: there is no such command, or it may not be executed")
+    with tempfile.TemporaryDirectory(prefix="loopguard-doctor-") as name:
+        folder = Path(name)
+        _lay_entry_point(folder)
+        environ = {**os.environ, **(environment or {}), FOLDER: name}
+        environ["PYTHONPATH"] = os.pathsep.join(filter(None, [name, os.environ.get("PYTHONPATH")]))
+        status = _run(_instrumented(command), environ, quiet=quiet)
+        return Examined(status, [json.loads(file.read_text("utf-8")) for file in sorted(folder.glob("*.json"))])
+
+
+def _lay_entry_point(folder: Path) -> None:
+    """A distribution of nothing but an entry point: it is found where Python looks for modules."""
+    info = folder / "loopguard_doctor_probe-0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(_METADATA, "utf-8")
+    (info / "entry_points.txt").write_text(_ENTRY_POINTS, "utf-8")
+
+
+def _instrumented(command: list[str]) -> list[str]:
+    if Path(command[0]).name == _INSTRUMENT:
+        return command
+    return [sys.executable, "-c", _START, *command]
+
+
+def _run(command: list[str], environ: dict[str, str], *, quiet: bool) -> int:
+    output = subprocess.DEVNULL if quiet else None
+    with subprocess.Popen(command, env=environ, stdout=output, stderr=output) as process:  # noqa: S603 - what the user typed
+        # Ctrl-C reaches the program itself, which decides when it ends; SIGTERM is handed on.
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        other = signal.signal(signal.SIGTERM, lambda number, _: process.send_signal(number))
+        try:
+            return process.wait()
+        finally:
+            signal.signal(signal.SIGINT, before)
+            signal.signal(signal.SIGTERM, other)

@@ -1,0 +1,60 @@
+"""``otel-loopguard doctor [-- python app.py]``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from otel_loopguard.errors import LoopGuardError
+
+_DESCRIPTION = """
+Says whether tool loops are stopped here, and what to do if not. Without a command it starts a program of its own under
+zero-code start (as opentelemetry-instrument does), in which every installed framework loops on purpose; nothing of
+that is exported. With `-- python app.py` your own program is started so, and what happens in it is told when it ends:
+its input, output and exit status stay its own, the findings go to standard error. It reads the same environment
+variables as your program does. The hash key is never shown.
+"""
+_EPILOG = """
+Exit status: 0 loops are stopped (there may be warnings); 1 something breaks the protection; 2 wrong use.
+"""
+_SELFTEST = [sys.executable, "-m", "otel_loopguard.cli.doctor.selftest"]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `doctor`."""
+    parser.description, parser.epilog = _DESCRIPTION, _EPILOG
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument("--output", metavar="FILE", help="write to this file instead")
+    parser.add_argument(
+        "command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the program to examine, as it is started"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(asked: argparse.Namespace) -> int:
+    """Examine, and say what was found."""
+    command = asked.command[1:] if asked.command[:1] == ["--"] else asked.command
+    if asked.command and asked.command[0] != "--":
+        raise LoopGuardError(f"what is {asked.command[0]}? The program stands behind `--`: doctor -- python app.py")
+    if asked.command and not command:
+        raise LoopGuardError("no program stands behind `--`, such as: otel-loopguard doctor -- python app.py")
+    if asked.output:
+        _writable(asked.output)
+    from .diagnosis import diagnose  # noqa: PLC0415 - `--help` needs none of it
+
+    found = diagnose(command or None, _SELFTEST)
+    text = found.json() if asked.json else found.text()
+    if asked.output:
+        Path(asked.output).write_text(text, "utf-8")
+    else:
+        print(text, end="", file=sys.stderr if command else sys.stdout)
+    return 1 if found.breaks else 0
+
+
+def _writable(path: str) -> None:
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o644))
+    except OSError as error:
+        raise LoopGuardError(f"{path}: cannot be written: {error.strerror}") from error

@@ -1,0 +1,132 @@
+"""The examination from beginning to end, and its result as text and JSON."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
+
+from otel_loopguard.cli.policy import settings_of
+from otel_loopguard.core.policy_check import dotted
+from otel_loopguard.core.policy_sources import load_policy
+from otel_loopguard.version import __version__
+
+from . import judge
+from .child import examine
+from .endpoint import of_exporters
+from .findings import BREAKS, TELLS, WARNS, Finding, finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from otel_loopguard.core.policy_sources import Loaded
+
+    Report = dict[str, Any]
+
+_HEADS = {BREAKS: "BREAKS the protection", WARNS: "warning", TELLS: "note"}
+_QUIET = {"OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none", "OTEL_PYTHON_LOGGING_LEVEL": "critical"}
+
+
+class Diagnosis(NamedTuple):
+    """What was seen, and what was found."""
+
+    findings: list[Finding]
+    reports: Sequence[Report]
+    settings: dict[str, dict[str, Any]]
+    """Settings that are not the default, or whose value is worth telling, and where each comes from."""
+    status: int | None
+    """The program's exit status; None in the self-test."""
+
+    @property
+    def breaks(self) -> bool:
+        """Whether something breaks the protection."""
+        return any(found.level == BREAKS for found in self.findings)
+
+    def json(self) -> str:
+        """For machines."""
+        found = {
+            "otel_loopguard": __version__,
+            "ok": not self.breaks,
+            "findings": [one._asdict() for one in self.findings],
+            "policy": self.settings,
+            "program_status": self.status,
+            "processes": self.reports,
+        }
+        return orjson.dumps(found, option=orjson.OPT_INDENT_2).decode() + "\n"
+
+    def text(self) -> str:
+        """For people."""
+        return "\n".join([*self._lines(), ""])
+
+    def _lines(self) -> Iterator[str]:
+        yield f"otel-loopguard {__version__}"
+        for report in self.reports:
+            yield from _process(report)
+        yield "policy (all of it: otel-loopguard policy show)"
+        for name, setting in self.settings.items():
+            yield f"  {name} = {orjson.dumps(setting['value']).decode()}  # {setting['from']}"
+        yield ""
+        for level in (BREAKS, WARNS, TELLS):
+            for one in self.findings:
+                if one.level == level:
+                    yield f"{_HEADS[level]}: {one.text} [{one.code}]"
+                    yield f"    -> {one.remedy}"
+        yield "Something breaks the protection." if self.breaks else "Loops are stopped here."
+
+
+def diagnose(command: list[str] | None, selftest: list[str]) -> Diagnosis:
+    """Examine this program, or the self-test."""
+    loaded = load_policy(os.environ)
+    examined = examine(selftest, quiet=True, environment=_QUIET) if command is None else examine(command)
+    settings = _settings(loaded)
+    findings = [
+        *judge.of_policy(loaded),
+        *judge.of_program(examined.reports, settings["action"]["from"], selftest=command is None),
+    ]
+    exporters = [one for report in examined.reports for one in report["telemetry"]["exporters"]]
+    findings += of_exporters(exporters)
+    if examined.status and command is not None:
+        findings.append(finding("program-failed", status=examined.status))
+    return Diagnosis(findings, examined.reports, settings, None if command is None else examined.status)
+
+
+def _settings(loaded: Loaded) -> dict[str, dict[str, Any]]:
+    """What is not the default; of the hash key only that it is set."""
+    rows = ((dotted(path), value, origin) for path, value, origin in settings_of(loaded))
+    always = ("action", "abort_after", "hash_key")
+    return {name: {"value": value, "from": said} for name, value, said in rows if said != "default" or name in always}
+
+
+def _process(report: Report) -> Iterator[str]:
+    telemetry = report["telemetry"]
+    yield f"process {report['pid']}: Python {report['python']}, {report['executable']}"
+    yield f"  guard: {'on, action ' + report['action'] if report['on'] else 'OFF'}"
+    for framework in report["frameworks"]:
+        yield f"  {framework['name']}: {judge.versions(framework)}; {_patches(framework)}"
+    yield f"  calls: {_calls(report) or 'none'}"
+    yield (
+        f"  spans: {telemetry['provider']}, our processor {'on it' if telemetry['processor'] else 'NOT on it'}, "
+        f"sampler {str(telemetry['sampler']).partition('{')[0]}"
+    )
+    for exporter in telemetry["exporters"]:
+        yield f"  exporter: {exporter['name']} to {exporter['endpoint'] or 'where it writes'}"
+
+
+def _patches(framework: dict[str, Any]) -> str:
+    if not framework["imported"]:
+        return "not imported"
+    points = [point for point in framework["points"] if point["state"] != "absent"]
+    held = sum(point["state"] == "held" for point in points)
+    return f"{held} of {len(points)} places patched"
+
+
+def _calls(report: Report) -> str:
+    """How many calls, by whose they are and the source of their turn, and how they ended."""
+    groups: dict[str, list[str]] = {}
+    for call in report["calls"]:
+        whose = "" if call["label"] == "app" else f"{call['label']}, "
+        watched = "" if call["enforced"] else ", ONLY WATCHED"
+        group = groups.setdefault(f"{whose}turn by {call['source']}{watched}", [])
+        group.append(f"{call['count']} {call['outcome']}")
+    return "; ".join(f"{', '.join(counts)} ({name})" for name, counts in groups.items())

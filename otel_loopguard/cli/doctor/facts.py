@@ -1,0 +1,166 @@
+"""What can be seen in a running process: frameworks and patches, providers and exporters, who else is there."""
+
+from __future__ import annotations
+
+import random
+import sys
+from functools import cache
+from importlib.metadata import packages_distributions, version
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import wrapt
+from opentelemetry import trace
+from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]
+
+from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
+from otel_loopguard.instrumentation.patching import Wrapper
+from otel_loopguard.instrumentation.points import RunPoint, ToolPoint
+from otel_loopguard.instrumentation.runtime import current
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from otel_loopguard.instrumentation.points import Point
+
+_SAMPLES = 200
+_SORTS = ((ToolPoint, "tools"), (RunPoint, "runs"))
+
+
+def gather() -> dict[str, Any]:
+    """Everything, as JSON takes it."""
+    runtime = current.instrumented
+    return {
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "executable": sys.executable,
+        "on": runtime is not None,
+        "action": None if runtime is None else str(runtime.guard.policy.action),
+        "frameworks": list(frameworks()),
+        "telemetry": telemetry(),
+        "instrumentations": sorted(instrumentations()),
+    }
+
+
+# --- frameworks ----------------------------------------------------------------------------------------------------
+
+
+def frameworks() -> Iterator[dict[str, Any]]:
+    """Each framework whose tables name a package that is installed, and the places in it."""
+    owners = _owners()
+    for framework in FRAMEWORKS:
+        name = framework.__name__.rpartition(".")[2]
+        tops = dict.fromkeys(point.module.partition(".")[0] for point in framework.TARGETS)
+        dists = dict.fromkeys(dist for top in tops for dist in owners.get(top, ()))
+        if not dists:
+            continue  # not installed, or part of Python
+        yield {
+            "name": name,
+            "versions": {dist: version(dist) for dist in dists},
+            "imported": any(top in sys.modules for top in tops),
+            "points": [_point(point) for point in framework.TARGETS if point.module in sys.modules],
+        }
+
+
+@cache
+def _owners() -> Any:
+    return packages_distributions()
+
+
+def _point(point: Point) -> dict[str, Any]:
+    sort = next((word for kind, word in _SORTS if isinstance(point, kind)), "other")
+    return {
+        "module": point.module,
+        "path": point.path,
+        "sort": sort,
+        "optional": getattr(point, "optional", False),
+        "state": _state(point),
+    }
+
+
+def _state(point: Point) -> str:
+    """``held``: our wrapper is on it; ``bare``: the place is there without it; ``absent``: this version has none."""
+    try:
+        function: Any = wrapt.resolve_path(sys.modules[point.module], point.path)[2]
+    except (AttributeError, ImportError):
+        return "absent"
+    while function is not None:
+        if isinstance(function, Wrapper):
+            return "held"
+        function = getattr(function, "__wrapped__", None)
+    return "bare"
+
+
+def importable() -> Iterator[str]:
+    """The modules of all tables whose package is installed."""
+    for framework in FRAMEWORKS:
+        for module in dict.fromkeys(point.module for point in framework.TARGETS):
+            if find_spec(module.partition(".")[0]) is not None:
+                yield module
+
+
+# --- OpenTelemetry -------------------------------------------------------------------------------------------------
+
+
+def telemetry() -> dict[str, Any]:
+    """The provider that is in force, our processor on it, its sampler, its exporters."""
+    provider: Any = trace.get_tracer_provider()
+    # The SDK's ``_active_span_processor`` has been there since 1.0, and nothing public says the same.
+    multi = getattr(provider, "_active_span_processor", None)
+    processors = list(getattr(multi, "_span_processors", ()))
+    sampler = getattr(provider, "sampler", None)
+    return {
+        "provider": type(provider).__name__,
+        "sdk": hasattr(provider, "add_span_processor"),
+        "disabled": bool(getattr(provider, "_disabled", False)),
+        "processor": any(type(one).__name__ == "LoopGuardSpanProcessor" for one in processors),
+        "sampler": None if sampler is None else sampler.get_description(),
+        "sampled": None if sampler is None else _share(sampler),
+        "exporters": [found for one in processors if (found := _exporter(one)) is not None],
+    }
+
+
+def _share(sampler: Any) -> float:
+    """The share of new traces that the sampler keeps: it is asked."""
+    draw = random.Random(0)  # noqa: S311 - trace ids for a question
+    kept: int = sum(
+        sampler.should_sample(None, draw.getrandbits(128), "execute_tool").decision.is_sampled()
+        for _ in range(_SAMPLES)
+    )
+    return kept / _SAMPLES
+
+
+def _exporter(processor: Any) -> dict[str, Any] | None:
+    batch = getattr(processor, "_batch_processor", None)
+    exporter = getattr(processor, "span_exporter", None) or getattr(batch, "_exporter", None)
+    if exporter is None:
+        return None
+    endpoint = getattr(exporter, "_endpoint", None)
+    return {
+        "name": f"{type(exporter).__module__.partition('.trace_exporter')[0]}.{type(exporter).__name__}",
+        "endpoint": None if endpoint is None else harmless(str(endpoint)),
+        "grpc": "grpc" in type(exporter).__module__,
+    }
+
+
+def harmless(endpoint: str) -> str:
+    """An address without what may be a secret in it: user, password, query."""
+    parts = urlsplit(endpoint if "://" in endpoint else f"//{endpoint}")
+    place = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{place}{parts.path}" if parts.scheme else f"{place}{parts.path}"
+
+
+def instrumentations() -> Iterator[str]:
+    """The modules of other instrumentors that are switched on."""
+    for kind in _kinds(BaseInstrumentor):
+        instance = vars(kind).get("_instance")
+        if instance is not None and instance.is_instrumented_by_opentelemetry:
+            module = kind.__module__
+            if not module.startswith("otel_loopguard."):
+                yield module
+
+
+def _kinds(kind: Any) -> Iterator[Any]:
+    for below in kind.__subclasses__():
+        yield below
+        yield from _kinds(below)
