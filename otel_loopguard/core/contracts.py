@@ -90,11 +90,15 @@ class Contracts:
             inner = _inner(arguments, tool.route)
             if inner is not None:
                 tool, arguments = self.tool(inner[0], None), inner[1]
-        kind = tool.kind if tool.declared else kind_of_call(tool.kind, arguments, self._words)
+        kind = self.kind(tool, arguments)
         target = tool.contract.target
         if target is not None and isinstance(arguments, dict) and target in arguments:
             arguments = {target: arguments[target]}
         return Understood(tool, arguments, kind)
+
+    def kind(self, tool: Tool, arguments: Any) -> Kind:
+        """What one call of a tool does."""
+        return tool.kind if tool.declared else kind_of_call(tool.kind, arguments, self._words)
 
     def tool(self, name: str, hints: Hints | None) -> Tool:
         """What is known of a name; kept, within a bound, because models make names up."""

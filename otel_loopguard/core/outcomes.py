@@ -46,7 +46,7 @@ def fingerprinted(outcome: Outcome, arguments: Any, fingerprinter: Fingerprinter
         return _error(error_text(outcome.error), arguments, fingerprinter)
     data = plain_bytes(result)
     text = result if type(result) is str else data.decode("utf-8", "replace")
-    if outcome.is_error or ("rror" in text and _is_error(outcome, data)):
+    if outcome.is_error or ("rror" in text and hides_error(data, outcome.is_error)):
         return _error(_unwrapped(data), arguments, fingerprinter)
     digest = outcome.digest if outcome.digest is not None else fingerprinter.of(data)
     pending = len(text) <= _LONGEST_PENDING and says_pending(text, data)
@@ -74,9 +74,9 @@ def _unwrapped(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-def _is_error(outcome: Outcome, data: bytes) -> bool:
+def hides_error(data: bytes, is_error: bool | None) -> bool:  # noqa: FBT001 - as the framework says it
     """Errors of MCP servers hide one level down: a flag inside the text, or no flag and a text that begins so."""
-    if outcome.is_error is None and _BEGINS_AS_ERROR.match(data):
+    if is_error is None and _BEGINS_AS_ERROR.match(data):
         return True
     if b"sError" not in data and b"s_error" not in data:
         return False

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from otel_loopguard.core.canonical import canonical
+from otel_loopguard.core.canonical import canonical, plain_bytes
+from otel_loopguard.core.contracts import Tool, Understood
 from otel_loopguard.core.model import Action, Kind, Outcome, ToolCall
-from otel_loopguard.core.outcomes import ERROR_SALT, fingerprinted
+from otel_loopguard.core.outcomes import ERROR_SALT, fingerprinted, hides_error
 
 from .judge import Tripped, brought_something_new
 from .undecided import NO_TIME, NO_TOOLS
@@ -17,11 +18,13 @@ from .undecided import NO_TIME, NO_TOOLS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from otel_loopguard.core.contracts import Understood
     from otel_loopguard.core.model import Record, Trip
     from otel_loopguard.core.outcomes import Fingerprinted
 
     from .judge import Judge, TurnJudge
+
+Read = tuple[Tool, Kind, Any, bytes]
+"""A call as it is understood: its tool, what it does, its arguments and their canonical bytes."""
 
 _CUT = 2_000
 _AS_LETTERS = str.maketrans("0123456789abcdef", "ghijklmnopqrstuv")
@@ -104,18 +107,25 @@ class _Turn:
                     end(index, calls[index], record)
             position = last
 
-    def _read(self, call: dict[str, Any]) -> tuple[Understood, bytes]:
-        understood = self._judge.rules.contracts.understand(ToolCall(call["tool"], call.get("args")))
-        return understood, canonical(understood.arguments, loose=understood.kind is not Kind.WRITE)
+    def _read(self, call: dict[str, Any]) -> Read:
+        name, arguments, judge = call["tool"], call.get("args"), self._judge
+        contracts = judge.rules.contracts
+        tool = judge.simple.get(name)
+        if tool is None:
+            tool, arguments, kind = contracts.understand(ToolCall(name, arguments))
+            judge.remember(name, tool)
+        else:
+            kind = contracts.kind(tool, arguments)
+        return tool, kind, arguments, canonical(arguments, loose=kind is not Kind.WRITE)
 
-    def _begin(self, call: dict[str, Any], understood: Understood, data: bytes) -> Record:
-        tool, registered, at = call["tool"], None, call.get("at")
-        if self._known is not None and understood.tool.name == tool:
-            registered = tool in self._known
+    def _begin(self, call: dict[str, Any], tool: Tool, kind: Kind, arguments: Any, data: bytes) -> Record:
+        registered, at = None, call.get("at")
+        if self._known is not None and tool.name == call["tool"]:
+            registered = tool.name in self._known
         if at is not None:
             self._now = at
-        arguments = self._judge.rules.fingerprinter.of(data)
-        return self._turn.begin(understood, arguments, registered=registered, now=self._now)
+        digest = self._judge.rules.fingerprinter.of(data)
+        return self._turn.begin(Understood(tool, arguments, kind), digest, registered=registered, now=self._now)
 
     def _end(self, position: int, call: dict[str, Any], record: Record) -> None:
         trip, understood = record.trip, record.call
@@ -133,28 +143,32 @@ class _Turn:
             self._trips.append(found)
 
 
-def cannot_trip(
-    calls: list[dict[str, Any]], read: list[tuple[Understood, bytes]], known: frozenset[str] | None, judge: Judge
-) -> bool:
+def cannot_trip(calls: list[dict[str, Any]], read: list[Read], known: frozenset[str] | None, judge: Judge) -> bool:
     """Whether this turn is too plain for any mode: nothing is repeated, and hardly anything fails. Most turns are such.
 
     Every mode that judges evidence needs a repeat, or a number of errors, or of equal results of a tool that reads.
     """
-    if len({(understood.tool.name, data) for understood, data in read}) < len(calls):
+    length = len(calls)
+    if length > 1 and len({(tool.name, data) for tool, _, _, data in read}) < length:
         return False
-    results: set[Any] = set()
     failed, most_failed, most_equal = 0, _NO_LIMIT, _NO_LIMIT
-    for call, (understood, _) in zip(calls, read, strict=True):
-        tool, result = understood.tool, call.get("result")
+    for call, (tool, kind, _, _) in zip(calls, read, strict=True):
         failed_limit, equal_limit = judge.patience(tool)
-        most_failed = min(most_failed, failed_limit)
-        most_equal = min(most_equal, equal_limit)
-        if call.get("is_error") or type(result) is not str or "rror" in result or understood.kind is Kind.THINK:
-            failed += 1  # or may have, which comes to the same here
+        if failed_limit < most_failed:  # noqa: PLR1730 - min() costs more than all the rest of this line
+            most_failed = failed_limit
+        if equal_limit < most_equal:  # noqa: PLR1730
+            most_equal = equal_limit
         if known is not None and call["tool"] not in known:
             return False
-        results.add(call.get("result_hash") or result)
-    return failed < most_failed and len(calls) - len(results) < most_equal - 1
+        result, said = call.get("result"), call.get("is_error")
+        is_text = type(result) is str
+        if said or not is_text or kind is Kind.THINK or ("rror" in result and hides_error(plain_bytes(result), said)):
+            failed += 1
+    if failed >= most_failed:
+        return False
+    if length < most_equal:
+        return True
+    return length - len({call.get("result_hash") or call.get("result") for call in calls}) < most_equal - 1
 
 
 _NO_LIMIT = 1 << 30

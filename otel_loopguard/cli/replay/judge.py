@@ -43,6 +43,15 @@ class Judge:
         self.needs_a_repeat = policy.counting == "results" and not policy.max_calls and not policy.detectors
         """Whether a turn in which nothing is repeated, and hardly anything fails, can make no trip."""
         self._patience: dict[Tool, tuple[int, int]] = {}
+        self.simple: dict[str, Tool] = {}
+        """Tools that are what their calls say: no gateway, and no target to look for."""
+
+    def remember(self, name: str, tool: Tool) -> None:
+        """A tool that was looked up; simple ones are kept."""
+        if tool.name == name and tool.route is None and tool.contract.target is None:
+            if len(self.simple) > _MOST_TOOLS:
+                self.simple.clear()
+            self.simple[name] = tool
 
     def patience(self, tool: Tool) -> tuple[int, int]:
         """How many errors, and how many equal results, of calls that differ make the first trip; 0 = judge at once."""
