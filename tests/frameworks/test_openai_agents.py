@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -439,6 +441,16 @@ def test_a_turn_around_several_runs_is_one_turn() -> None:
         for _ in range(4):
             run(Agent(name="a", model=script("a"), tools=[look]))
         assert_trips(recording, "generic_repeat", action="block", times=2)
+
+
+@pytest.mark.skipif(not hasattr(look, "mcp_annotations"), reason="this version keeps no annotations")
+def test_what_a_tools_server_says_of_it_is_heard() -> None:
+    """The annotations of an MCP server's tool decide what one of no telling name is."""
+    tool = dataclasses.replace(look, name="zap")
+    tool._mcp_annotations = SimpleNamespace(readOnlyHint=True)  # type: ignore[assignment]
+    with guarded() as recording:
+        run(Agent(name="a", model=script("a", name="zap"), tools=[tool]))
+        assert attribute(recording, semconv.TOOL_KIND) == ["read"]
 
 
 def test_nothing_of_a_call_is_told() -> None:

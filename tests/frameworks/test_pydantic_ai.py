@@ -16,6 +16,7 @@ from pydantic_ai import (
     DeferredToolResults,
     ModelRetry,
     RunContext,
+    Tool,
     ToolOutput,
     UnexpectedModelBehavior,
 )
@@ -316,6 +317,14 @@ def test_arguments_that_are_json_text_and_objects_are_the_same() -> None:
     with guarded() as recording:
         run(agent_of(Script(steps), [look]))
         assert len(set(attribute(recording, semconv.ARGUMENTS_HASH))) == 1
+
+
+def test_what_a_tools_server_says_of_it_is_heard() -> None:
+    """The annotations that an MCP toolset hands on decide what a tool of no telling name is."""
+    tool = Tool(look, name="zap", metadata={"annotations": {"readOnlyHint": True}})
+    with guarded() as recording:
+        run(agent_of(script("a", name="zap"), [tool]))
+        assert attribute(recording, semconv.TOOL_KIND) == ["read"]
 
 
 def test_nothing_of_a_call_is_told() -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from otel_loopguard.core.model import Outcome, ToolCall
 from otel_loopguard.errors import ToolLoopError
+from otel_loopguard.instrumentation.hints import hints_of
 from otel_loopguard.instrumentation.points import CallPoint, Dialect, Reading, RunPoint, ToolPoint
 from otel_loopguard.instrumentation.texts import appended, arguments_of
 from otel_loopguard.turns.runs import RunInfo
@@ -47,8 +48,9 @@ class _Place(NamedTuple):
 
 def _read(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Reading:  # noqa: ARG001
     tool, context = kwargs["function_tool"], kwargs["context"]
+    hints = hints_of(getattr(tool, "_mcp_annotations", None))
     return Reading(
-        ToolCall(tool.name, arguments_of(kwargs["arguments"]), context.tool_call_id, (tool.name,)),
+        ToolCall(tool.name, arguments_of(kwargs["arguments"]), context.tool_call_id, (tool.name,), hints),
         agent_name=getattr(getattr(context, "agent", None), "name", None),
         note=_Place(tool, context),
     )

@@ -15,6 +15,7 @@ from opentelemetry.trace import NoOpTracer
 
 from otel_loopguard.core.model import Outcome, ToolCall
 from otel_loopguard.errors import ToolLoopError
+from otel_loopguard.instrumentation.hints import hints_of
 from otel_loopguard.instrumentation.points import Dialect, Reading, RunPoint, ToolPoint
 from otel_loopguard.instrumentation.texts import appended, arguments_of
 from otel_loopguard.turns.runs import RunInfo
@@ -49,8 +50,10 @@ def _tells_invalid() -> bool:
 def _reading(manager: Any, call: Any, tool: Any, context: Any, span: str) -> Reading | None:
     if tool is not None and tool.tool_def.kind == "output":
         return None
+    metadata = None if tool is None else getattr(tool.tool_def, "metadata", None)
+    hints = hints_of((metadata or {}).get("annotations"))
     return Reading(
-        ToolCall(call.tool_name, arguments_of(call.args), call.tool_call_id, manager.tools),
+        ToolCall(call.tool_name, arguments_of(call.args), call.tool_call_id, manager.tools, hints),
         conversation_id=getattr(context, "conversation_id", None),
         agent_name=getattr(getattr(context, "agent", None), "name", None),
         run_id=context.run_id,

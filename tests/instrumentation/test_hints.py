@@ -1,0 +1,31 @@
+"""What a server says of its tools, in the forms in which frameworks hand it on."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from otel_loopguard.core.model import Hints
+from otel_loopguard.instrumentation.hints import hints_of
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"readOnlyHint": True, "title": "Look"},
+        {"read_only_hint": True, "destructive_hint": None},
+        SimpleNamespace(readOnlyHint=True, destructiveHint=None, idempotentHint=None),
+        SimpleNamespace(read_only_hint=True),
+    ],
+)
+def test_annotations_are_understood_by_either_name(said: Any) -> None:
+    """An object or a mapping, with the names of the protocol or of Python."""
+    assert hints_of(said) == Hints(read_only=True)
+
+
+@pytest.mark.parametrize("said", [None, {}, {"title": "Look"}, SimpleNamespace(title="Look"), "read only"])
+def test_a_server_that_says_nothing_gives_no_hints(said: Any) -> None:
+    """The protocol's defaults are not applied: by them every tool would be a destructive one."""
+    assert hints_of(said) is None
