@@ -1,5 +1,5 @@
 # make test     everything, on a fresh machine: makes its own environment, installs, runs
-# make demo     the example agent gets stuck, and is stopped; what happened is printed
+# make demo     an agent falls into each kind of loop, and is stopped
 # make help     what else there is
 
 VENV   ?= .venv
@@ -9,7 +9,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install test lint unit matrix stack dashboards demo bench clean
+.PHONY: help install test lint unit matrix stack dashboards demo example bench clean
 
 help: ## what can be made
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,7 +50,10 @@ stack: ## installs what the tests of the collector and Prometheus run (Debian; n
 dashboards: $(STAMP) ## dashboards, alert rules and provisioning from their sources
 	$(BIN)/python -m dashboards.build
 
-demo: $(STAMP) ## an agent gets stuck, and is stopped
+demo: $(STAMP) ## an agent falls into each kind of loop, and is stopped
+	@$(BIN)/otel-loopguard demo
+
+example: $(STAMP) ## a LangGraph program, guarded from process start; nothing of ours is in it
 	@OTEL_TRACES_EXPORTER=none OTEL_METRICS_EXPORTER=none OTEL_LOGS_EXPORTER=none \
 	  $(BIN)/opentelemetry-instrument $(BIN)/python examples/langgraph_agent.py
 

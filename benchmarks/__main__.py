@@ -1,0 +1,24 @@
+"""All benchmarks, one after the other: python -m benchmarks."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+BENCHMARKS = ("bench_core", "bench_call", "bench_processor", "bench_replay")
+
+
+def main() -> int:
+    """Each in a process of its own, so that none warms another's caches; the exit status is 1 if one failed."""
+    failed = []
+    for name in BENCHMARKS:
+        print(f"\n=== {name}", flush=True)
+        if subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=False).returncode:
+            failed.append(name)
+    if failed:
+        print(f"failed: {', '.join(failed)}", file=sys.stderr)
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
