@@ -41,4 +41,5 @@ class Run(NamedTuple):
 
 def decision(action: Action | None, *, failed: bool = False) -> str:
     """The word for what was done: a nudge on a call that failed is a nudge."""
-    return _OF_ACTION.get(action, "failed" if failed else "ran") if action is not None else "failed" if failed else "ran"
+    ran = "failed" if failed else "ran"
+    return ran if action is None else _OF_ACTION.get(action, ran)

@@ -63,5 +63,5 @@ const isClock = data.over.timed && data.over.start > 1e8;
 
 function timeText(seconds) {
   if (!isClock) return `${whole.format(Math.round(seconds * 10) / 10)} s`;
-  return new Date(seconds * 1000).toLocaleString("en", { dateStyle: "medium", timeStyle: "medium" });
+  return new Date(seconds * 1000).toLocaleString("en", { dateStyle: "medium", timeStyle: "medium", hourCycle: "h23" });
 }

@@ -1,5 +1,6 @@
 // The chosen turn in words: its shape, what the letters stand for, and the chosen call.
 const MOST_KEYS = 12;
+const NO_CALL = "Choose a call in the strip, with the pointer or the arrow keys, to see what became of it.";
 
 function showDetail(turn, chosen) {
   if (turn === undefined) {
@@ -15,7 +16,7 @@ function showDetail(turn, chosen) {
     el("p", { className: "muted" }, [sumOf(turn), ...modesOf(turn)].join(" · ")),
     el("p", { className: "shape" }, text),
     el("ul", { ariaLabel: "What the letters stand for" }, ...letters),
-    el("p", { className: "chosen" }, ...(chosen === null ? [] : callParts(turn, chosen))),
+    el("p", { className: "chosen" }, ...(chosen === null ? [NO_CALL] : callParts(turn, chosen))),
   );
 }
 

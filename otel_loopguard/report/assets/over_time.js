@@ -16,7 +16,7 @@ function modeRows() {
 
 function startOverTime() {
   const rows = modeRows();
-  const note = data.over.timed ? "Each bar is a stretch of time; the scale is each row's own." :
+  const note = data.over.timed ? `From ${timeText(binStart)} on; the scale is each row's own.` :
     "No times were recorded: from the first call to the last, in the order of recording. The scale is each row's own.";
   byId("over-time-note").textContent = rows.length ? note : "";
   if (rows.length === 0) {
@@ -46,7 +46,7 @@ function modeChart(row, isLast) {
   const stacked = stack(words.map((word) => row.by[word]));
   const options = {
     width: plot.clientWidth || 300,
-    height: isLast ? 74 : 46,
+    height: isLast ? 72 : 46,
     padding: [6, 4, isLast ? 0 : 4, 4],
     legend: { show: false },
     cursor: { y: false, points: { show: false }, drag: { x: false, y: false }, sync: { key: "trips" } },
@@ -71,8 +71,15 @@ function bars(word) {
 }
 
 function axis(show) {
-  const values = isClock ? {} : { values: (_, splits) => splits.map(data.over.timed ? timeText : whole.format) };
-  return { show, size: 30, stroke: () => palette.muted, grid: { show: false }, ticks: { show: false }, font: "12px system-ui, sans-serif", ...values };
+  const text = isClock ? clockText : data.over.timed ? timeText : (value) => whole.format(value);
+  const values = (_, splits) => splits.map(text);
+  return { show, size: 26, gap: 4, stroke: () => palette.muted, grid: { show: false }, ticks: { show: false }, font: "12px system-ui, sans-serif", values };
+}
+
+/** The time of day, with the day where the whole stretch is longer than one. */
+function clockText(seconds) {
+  const day = places.length * binWidth > 86_400 ? { month: "short", day: "numeric" } : {};
+  return new Date(seconds * 1000).toLocaleString("en", { ...day, hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 }
 
 function baseline(chart) {
@@ -93,7 +100,7 @@ function tell(sum, row, words, bin) {
 
 function binText(bin) {
   const from = binStart + bin * binWidth;
-  if (isClock) return new Date(from * 1000).toLocaleTimeString("en");
+  if (isClock) return new Date(from * 1000).toLocaleTimeString("en", { hourCycle: "h23" });
   return data.over.timed ? timeText(from) : `from call ${whole.format(Math.ceil(from) + 1)}`;
 }
 

@@ -1,5 +1,5 @@
 // One turn as a strip of cells. Colour and the mark below say what became of a call; letter and height which call it is.
-const STRIP = { top: 7, spread: 20, height: 18, once: 8, marks: 55, mark: 3.5 };
+const STRIP = { top: 7, spread: 20, height: 18, once: 8, tripped: 13, marks: 55, mark: 3.5 };
 
 /** Draws those calls of a turn that are between `left` and `left + width` of its strip, at `x`, `y` of the canvas. */
 function drawStrip(ctx, turn, { x, y, left, width, cell, chosen }) {
@@ -44,17 +44,19 @@ function drawLine(ctx, placed, cell) {
 function drawCell(ctx, { word, lane, letter, x, y }, cell) {
   const gap = cell >= 8 ? 1 : cell >= 4 ? 0.5 : 0;
   const once = lane === ONCE;
-  const width = once ? Math.min(STRIP.once, cell - 2 * gap) : cell - 2 * gap;
-  const height = once ? STRIP.once : STRIP.height;
+  // A call that was made once and went well is no part of a loop, and stands back.
+  const most = once ? (TRIPS.includes(word) ? STRIP.tripped : STRIP.once) : STRIP.height;
+  const width = Math.min(most, cell - 2 * gap);
+  const height = most;
   const box = [x + (cell - width) / 2, y + (STRIP.height - height) / 2, width, height];
   const hollow = word === "failed";
   ctx.beginPath();
-  ctx.roundRect(...(hollow ? inset(box, 0.75) : box), Math.min(once ? 2 : 3.5, width / 3));
+  ctx.roundRect(...inset(box, hollow ? 0.75 : word === "ran" ? 0.5 : 0), Math.min(once ? 2 : 3.5, width / 3));
   ctx.fillStyle = hollow ? palette.card : palette[word];
   ctx.fill();
-  if (hollow) {
-    ctx.strokeStyle = palette.failed;
-    ctx.lineWidth = 1.5;
+  if (hollow || (word === "ran" && cell >= 6)) {
+    ctx.strokeStyle = hollow ? palette.failed : palette.edge;
+    ctx.lineWidth = hollow ? 1.5 : 1;
     ctx.stroke();
   }
   if (once || cell < 13) return;

@@ -8,7 +8,7 @@ function applyTheme() {
   const theme = chosen === "auto" ? (systemIsDark.matches ? "dark" : "light") : chosen;
   document.documentElement.dataset.theme = theme;
   const style = getComputedStyle(document.documentElement);
-  const names = ["ink", "muted", "line", "card", "focus", ...DECISIONS, ...DECISIONS.map((word) => `${word}-ink`)];
+  const names = ["muted", "line", "card", "focus", "edge", ...DECISIONS, ...DECISIONS.map((word) => `${word}-ink`)];
   palette = Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
   drawnAnew.forEach((draw) => draw());
 }

@@ -9,7 +9,7 @@ function startTools() {
     return;
   }
   const longest = found[0].trips;
-  const head = ["Tool", "", "trips", "of calls"].map((word, column) =>
+  const head = ["Tool", "", "trips", "all calls"].map((word, column) =>
     el("th", { scope: "col", className: column > 1 ? "number" : "" }, word));
   head[1].append(el("span", { className: "hidden" }, "What was done"));
   const rows = found.slice(0, MOST_TOOLS).map((tool) => toolRow(tool, longest));
