@@ -81,6 +81,22 @@ def tool_name(span: ReadableSpan) -> str | None:
     return None
 
 
+def suspected_tool(span: ReadableSpan) -> str | None:
+    """The tool of an open span. Some say only at their end that they are a tool call; their name tells it before."""
+    name = tool_name(span)
+    if name is None and span.name.startswith(semconv.SPAN_EXECUTE_TOOL + " "):
+        name = span.name[len(semconv.SPAN_EXECUTE_TOOL) + 1 :]
+    return name
+
+
+def same_tool(one: str, other: str | None) -> bool:
+    """Whether two spans tell of the same tool; one of them may put its server's name before it."""
+    if other is None or one == other:
+        return one == other
+    longer, shorter = (one, other) if len(one) > len(other) else (other, one)
+    return longer.endswith(tuple(separator + shorter for separator in ("__", ".", "/", ":")))
+
+
 def _name(span: ReadableSpan, attributes: Mapping[str, Any]) -> str:
     for key in _NAMES:
         if isinstance(name := attributes.get(key), str) and name:

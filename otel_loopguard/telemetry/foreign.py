@@ -17,7 +17,7 @@ from otel_loopguard.core.model import Action
 from otel_loopguard.turns.scope import current
 
 from . import semconv
-from .dialects import read, tool_name
+from .dialects import read, same_tool, suspected_tool, tool_name
 from .live_spans import attributes_of, id_of
 from .names import shown_name
 from .trips import tripped_attributes
@@ -32,12 +32,32 @@ if TYPE_CHECKING:
     from otel_loopguard.core.model import Trip
     from otel_loopguard.turns.sources import Sources
 
+    from .dialects import ForeignCall
     from .live_spans import LiveSpans
     from .providers import Providers
 
 MOST_MARKS = 20_000
+MOST_CALLS = 1_024
 _LAYERS = 4
 _MESSAGE = ("invoke_agent", "invoke_workflow")
+
+
+class _Watched:
+    """A turn in which nothing is enforced, and when each of its calls was last over."""
+
+    __slots__ = ("_ends", "turn")
+
+    def __init__(self, turn: Turn) -> None:
+        self.turn = turn
+        self._ends: dict[int, int] = {}
+
+    def overlaps(self, call: int, span: ReadableSpan) -> bool:
+        """Whether this run was started before the last result of the same call was known, as those of a batch are."""
+        before, end = self._ends.pop(call, 0), span.end_time or 0
+        self._ends[call] = max(before, end)
+        if len(self._ends) > MOST_CALLS:
+            self._ends.pop(next(iter(self._ends)), None)
+        return (span.start_time or end) < before
 
 
 class _Mark:
@@ -50,7 +70,7 @@ class _Mark:
         """It was started inside of a call that our own patch guards."""
         self.names: tuple[str, ...] = ()
         """Tools of which a call inside of this span was counted."""
-        self.turn: Turn | None = None
+        self.turn: _Watched | None = None
         """The turn that ends with this span."""
 
 
@@ -73,7 +93,7 @@ class ForeignCalls:
         self._providers = providers
         self._over = over
         self._patched = patched
-        self._shadows: weakref.WeakKeyDictionary[Turn, Turn] = weakref.WeakKeyDictionary()
+        self._shadows: weakref.WeakKeyDictionary[Turn, _Watched] = weakref.WeakKeyDictionary()
         self.marks: dict[int, _Mark] = {}
 
     def _mark(self, span: ReadableSpan) -> _Mark:
@@ -100,10 +120,10 @@ class ForeignCalls:
     def _is_layer(self, span: ReadableSpan, tool: str) -> bool:
         """Whether a span inside of this one was counted as this call, or one around it will be."""
         mark = self.marks.get(id_of(span))
-        if mark is not None and (mark.layer or any(_same_tool(tool, name) for name in mark.names)):
+        if mark is not None and (mark.layer or any(same_tool(tool, name) for name in mark.names)):
             return True
         around = itertools.islice(self._live.ancestors(span), _LAYERS)
-        return any(_same_tool(tool, _suspected(one)) for one in around)
+        return any(same_tool(tool, suspected_tool(one)) for one in around)
 
     # --- judged --------------------------------------------------------------------------------------------------
 
@@ -113,12 +133,11 @@ class ForeignCalls:
         if seen is None or self._patched(_maker(span)) or self._is_layer(span, seen.call.tool):
             return
         self._counted(span, seen.call.tool)
-        turn = self._turn_of(span)
-        begun = turn.begin(seen.call)
-        trip, failed = begun.trip, seen.outcome.error is not None
-        if begun.runs:
-            ended = turn.end(seen.call, seen.outcome)
-            trip, failed = ended.trip or trip, bool(ended.record and ended.record.error)
+        failed, trip = seen.outcome.error is not None, None
+        watched = self._turn_of(span)
+        arguments = self._guard.rules.fingerprinter.arguments(seen.call.arguments)
+        if not watched.overlaps(arguments ^ hash(seen.call.tool), span):
+            failed, trip = _judged(watched.turn, seen)
         context = _context_of(span)
         name = shown_name(seen.call)
         self._providers.current().meters.tool_call(name, "failed" if failed else "executed", context)
@@ -144,7 +163,7 @@ class ForeignCalls:
 
     # --- turns ---------------------------------------------------------------------------------------------------
 
-    def _turn_of(self, span: ReadableSpan) -> Turn:
+    def _turn_of(self, span: ReadableSpan) -> _Watched:
         """A turn of its own, in which nothing is enforced, beside the one that the call would belong to."""
         scope = current()
         message = None if scope is not None else self._message(span)
@@ -153,7 +172,8 @@ class ForeignCalls:
         mark = self._mark(message)
         if mark.turn is None:
             source = "agent_span" if _operation(message) in _MESSAGE else "trace"
-            mark.turn = self._guard.turn(f"seen-{id_of(message):016x}", source=source, enforced=False)
+            turn = self._guard.turn(f"seen-{id_of(message):016x}", source=source, enforced=False)
+            mark.turn = _Watched(turn)
         return mark.turn
 
     def _message(self, span: ReadableSpan) -> Span | None:
@@ -172,20 +192,19 @@ class ForeignCalls:
                 break
         return agent or same or outermost
 
-    def _shadow(self, turn: Turn) -> Turn:
-        shadow = self._shadows.get(turn)
-        if shadow is None:
-            shadow = self._guard.turn(source=turn.source, enforced=False)
-            self._guard.forget(shadow)  # it lives as long as the turn it stands beside
-            self._shadows[turn] = shadow
-        return shadow
+    def _shadow(self, turn: Turn) -> _Watched:
+        watched = self._shadows.get(turn)
+        if watched is None:
+            watched = self._shadows[turn] = _Watched(self._guard.turn(source=turn.source, enforced=False))
+            self._guard.forget(watched.turn)  # it lives as long as the turn it stands beside
+        return watched
 
     def over(self, span: ReadableSpan) -> None:
         """A span has ended, and with it the turn that it stood for."""
         mark = self.marks.pop(id_of(span), None)
         if mark is not None and mark.turn is not None:
-            mark.turn.close()
-            self._over(mark.turn.calls)
+            mark.turn.turn.close()
+            self._over(mark.turn.turn.calls)
 
     def clear(self) -> None:
         """Forget all, as after a fork."""
@@ -193,17 +212,13 @@ class ForeignCalls:
         self._shadows.clear()
 
 
-def _same_tool(one: str, other: str | None) -> bool:
-    """Whether two spans tell of the same tool; one of them may put its server's name before it."""
-    return other is not None and (one == other or one.endswith(other) or other.endswith(one))
-
-
-def _suspected(span: ReadableSpan) -> str | None:
-    """The tool of an open span. Some say only at their end that they are a tool call; their name tells it before."""
-    name = tool_name(span)
-    if name is None and span.name.startswith(semconv.SPAN_EXECUTE_TOOL + " "):
-        name = span.name[len(semconv.SPAN_EXECUTE_TOOL) + 1 :]
-    return name
+def _judged(turn: Turn, seen: ForeignCall) -> tuple[bool, Trip | None]:
+    """Whether the call failed, and what the guard saw."""
+    begun = turn.begin(seen.call)
+    if not begun.runs:  # ``on_trip`` would have it so; it has run
+        return seen.outcome.error is not None, begun.trip
+    ended = turn.end(seen.call, seen.outcome)
+    return bool(ended.record and ended.record.error), ended.trip or begun.trip
 
 
 def _operation(span: ReadableSpan) -> Any:

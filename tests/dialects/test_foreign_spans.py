@@ -313,3 +313,33 @@ def test_others_calls_do_not_change_what_is_done_about_ours() -> None:
                 agent.look("a.txt")
             fetch("a.txt")
         assert recording.outcomes == ["executed"]
+
+
+def test_a_batch_is_no_repeat() -> None:
+    """Equal calls that run at the same time are counted, and say nothing of each other."""
+    with watching() as recording:
+        agent = Agent(recording, "opentelemetry")
+        with agent.message():
+            batch = [agent.tracer.start_span("execute_tool look") for _ in range(4)]
+            for number, span in enumerate(batch):
+                span.set_attributes(agent.says({"path": "a.txt"}, "the same text", number))
+                span.end()
+        assert calls(recording) == 4
+        assert told(recording) == []
+
+
+def test_tools_with_similar_names_are_two_tools() -> None:
+    """A helper that is a tool, and the tool that it calls, are two calls; a server's prefix makes no other."""
+    with watching() as recording:
+        tracer = recording.tracer_provider.get_tracer("app")
+
+        def call(name: str) -> Any:
+            said = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name}
+            return tracer.start_as_current_span(f"execute_tool {name}", attributes=said)
+
+        with call("ask_search"), call("search"):
+            pass
+        assert calls(recording) == 2
+        with call("docs__search"), call("search"):
+            pass
+        assert calls(recording) == 3

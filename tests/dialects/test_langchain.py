@@ -76,7 +76,7 @@ def run(steps: Any) -> int:
 
 async def arun(steps: Any) -> None:
     """The same, async."""
-    await prebuilt_agent(ScriptedModel(steps=steps, seen=[]), async_tools(Toolbox().functions())).ainvoke(QUESTION)
+    await prebuilt_agent(ScriptedModel(steps=steps, seen=[]), async_tools(Toolbox(0.01).functions())).ainvoke(QUESTION)
 
 
 def test_alone_a_loop_is_seen_and_never_stopped(maker: str) -> None:
@@ -99,6 +99,14 @@ async def test_alone_async(maker: str) -> None:
         await arun(STUCK)
         assert calls(recording) == 5
         assert {trip[1:] for trip in told(recording)} == {("generic_repeat", "read_file", "observe")}
+
+
+async def test_alone_a_batch_is_no_loop(maker: str) -> None:
+    """Four equal calls at the same time."""
+    with watching() as recording, theirs(maker, recording):
+        await arun([[Ask("read_file", {"path": "a.txt"})] * 4])
+        assert calls(recording) == 4
+        assert told(recording) == []
 
 
 def test_alone_work_is_no_loop(maker: str) -> None:
