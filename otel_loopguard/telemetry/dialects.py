@@ -51,6 +51,8 @@ _RESULTS = (
     "langfuse.observation.output",
     "mlflow.spanOutputs",
 )
+_ARGUMENTS_EVENT = ("gen_ai.tool.message", "content")  # Strands tells both in events
+_RESULT_EVENT = ("gen_ai.choice", "message")
 _ARGUMENTS_HASH = "gen_ai.tool.call.arguments_hash"
 _RESULT_HASH = "gen_ai.tool.call.result_hash"
 _CALL_ID = "gen_ai.tool.call.id"
@@ -113,16 +115,18 @@ def read(span: ReadableSpan) -> ForeignCall | None:
     name = tool_name(span)
     if name is None or semconv.TURN_ID in attributes:  # without ours, and without those that we wrote on
         return None
-    result = _first(attributes, _RESULTS)
+    result = _first(attributes, _RESULTS) or _told_by_event(span, _RESULT_EVENT)
     message = _message(result)
     call_id = attributes.get(_CALL_ID) or (message and message["tool_call_id"])
-    return ForeignCall(ToolCall(name, _arguments(attributes), call_id), _outcome(span, attributes, result, message))
+    return ForeignCall(
+        ToolCall(name, _arguments(span, attributes), call_id), _outcome(span, attributes, result, message)
+    )
 
 
-def _arguments(attributes: Mapping[str, Any]) -> Any:
+def _arguments(span: ReadableSpan, attributes: Mapping[str, Any]) -> Any:
     if (given := attributes.get(_ARGUMENTS_HASH)) is not None:
         return {"hash": given}
-    value = _first(attributes, _ARGUMENTS)
+    value = _first(attributes, _ARGUMENTS) or _told_by_event(span, _ARGUMENTS_EVENT)
     if isinstance(value, dict) and "input_str" in value:  # OpenLLMetry hands on what LangChain's callback was given
         value = value.get("inputs") or value["input_str"]
     if isinstance(value, dict) and not any(value.values()) and value.keys() <= {"args", "kwargs"}:
@@ -145,10 +149,13 @@ def _outcome(span: ReadableSpan, attributes: Mapping[str, Any], result: Any, mes
 
 
 def _description(span: ReadableSpan) -> Any:
-    if span.status.description:
-        return span.status.description
-    told = [event.attributes for event in span.events if event.name == "exception" and event.attributes]
-    return told[-1].get("exception.message") if told else None
+    return span.status.description or _told_by_event(span, ("exception", "exception.message"))
+
+
+def _told_by_event(span: ReadableSpan, which: tuple[str, str]) -> Any:
+    name, key = which
+    told = [event.attributes[key] for event in span.events if event.name == name and key in (event.attributes or ())]
+    return _parsed(told[-1]) if told else None
 
 
 def _untold() -> str:

@@ -343,3 +343,16 @@ def test_tools_with_similar_names_are_two_tools() -> None:
         with call("docs__search"), call("search"):
             pass
         assert calls(recording) == 3
+
+
+def test_arguments_and_results_in_events() -> None:
+    """Strands tells them in events of its span."""
+    with watching() as recording:
+        tracer = recording.tracer_provider.get_tracer("strands.telemetry.tracer")
+        with tracer.start_as_current_span("invoke_agent", attributes={"gen_ai.operation.name": "invoke_agent"}):
+            for path in ("a.txt", "b.txt", "a.txt", "a.txt"):
+                with tracer.start_as_current_span("execute_tool look") as span:
+                    span.set_attributes({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "look"})
+                    span.add_event("gen_ai.tool.message", {"role": "tool", "content": json.dumps({"path": path})})
+                    span.add_event("gen_ai.choice", {"message": json.dumps([{"text": f"the text of {path}"}])})
+        assert [trip[:3] for trip in told(recording)][:1] == [("invoke_agent", "generic_repeat", "look")]
