@@ -38,6 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     which.add_argument("--policy", metavar="FILE", help="judge with this policy file")
     parser.add_argument("--compare", metavar="OTHER", help="a preset or a policy file, shown beside the first")
     parser.add_argument("--json", action="store_true", help="one JSON line a run instead of tables")
+    parser.add_argument("--html", metavar="FILE", help="write a report: one HTML file, without arguments and results")
     parser.add_argument(
         "--fail-on", choices=["nudge", "reuse", "block", "abort"], help="exit status 1 if a run meets this or worse"
     )
@@ -50,7 +51,7 @@ def run(asked: argparse.Namespace) -> int:
     policies = [_policy(asked.preset, asked.policy)]
     if asked.compare:
         policies.append(_other(asked.compare))
-    replay = Replay(policies, json=asked.json)
+    replay = Replay(policies, json=asked.json, html=asked.html)
     replay.files([sources.Reader(name) for name in asked.files])
     if not asked.json:
         replay.print_tables(sys.stdout)

@@ -11,6 +11,7 @@ import orjson
 from otel_loopguard.core.model import Action
 
 from . import corpus, otlp, sources, undecided
+from .html import Html
 from .judge import Judge, Tripped
 from .progress import Progress
 from .summary import Summary, tables
@@ -31,12 +32,13 @@ _MISSHAPEN = (TypeError, ValueError, KeyError, AttributeError, IndexError, Overf
 class Replay:
     """One replay of any number of inputs under one policy, or two."""
 
-    def __init__(self, policies: Sequence[tuple[str, Policy]], *, json: bool) -> None:
+    def __init__(self, policies: Sequence[tuple[str, Policy]], *, json: bool, html: str | None = None) -> None:
         self._policies = [policy for _, policy in policies]
         self._judges = [Judge(policy) for policy in self._policies]
         self._summaries = [Summary(name) for name, _ in policies]
         self._window = Window(self._judges)
         self._json = json
+        self._html = Html(html, policies[0][0], self._judges[0].rules) if html is not None else None
         self._missing: Counter[str] = Counter()
         self._progress = Progress([], wanted=False)
         self.broken = self.calls = self.runs = 0
@@ -54,6 +56,8 @@ class Replay:
         self._judged(self._window.rest())
         self._missing[undecided.LATE] += self._window.late
         self._progress.clear()
+        if self._html is not None:
+            self._html.write()
 
     def _file(self, reader: Reader) -> None:
         try:
@@ -99,12 +103,16 @@ class Replay:
         for what in corpus.undecided(run):
             self._missing[what] += 1
         self._add(run.run_id, run.success, run.calls, trips)
+        if self._html is not None:
+            self._html.run(run, trips[0])
 
     def _judged(self, turns: Iterable[Judged]) -> None:
         for turn in turns:
             self._missing[undecided.OWN if turn.own else undecided.FOREIGN] += 1
             self._missing[undecided.NO_ARGUMENTS] += turn.unknown_arguments
             self._add(turn.run_id, None, turn.calls, turn.trips)
+            if self._html is not None:
+                self._html.turn(turn)
 
     def _add(self, run_id: str, success: bool | None, calls: int, trips: Sequence[list[Tripped]]) -> None:  # noqa: FBT001
         self.runs += 1

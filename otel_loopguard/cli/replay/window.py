@@ -37,6 +37,9 @@ class Judged(NamedTuple):
     """One list a judge."""
     own: bool
     unknown_arguments: int
+    first: int
+    """The position of its first call in the turn: not 0 where this is a later part."""
+    spans: list[Span]
 
 
 class _Held:
@@ -117,9 +120,10 @@ class Window:
             _Course(judge, turn, running, held.calls).run(ready, last=not keep)
             for judge, turn, running in zip(self._judges, held.judges, held.running, strict=True)
         )
+        begin = held.calls
         held.calls += len(ready)
         unknown = sum(not span.knows_arguments for span in ready)
-        return Judged(name, len(ready), trips, own, unknown)
+        return Judged(name, len(ready), trips, own, unknown, begin, ready)
 
 
 class _Course:

@@ -1,0 +1,63 @@
+"""``--html FILE``: what the report shows of a replay, under the first policy. Arguments become numbers here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_loopguard import report
+from otel_loopguard.core.canonical import canonical
+from otel_loopguard.core.model import Kind, ToolCall
+from otel_loopguard.telemetry import semconv
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from otel_loopguard.core.rules import Rules
+
+    from .corpus import Run
+    from .judge import Tripped
+    from .window import Judged
+
+
+class Html:
+    """The report of a replay, to which runs and turns are added as they are judged."""
+
+    def __init__(self, path: str, policy: str, rules: Rules) -> None:
+        self._report = report.Report(path)
+        self._policy = policy
+        self._rules = rules
+
+    def run(self, run: Run, trips: Sequence[Tripped]) -> None:
+        """A recorded run."""
+        tripped = {(trip.turn, trip.call): trip for trip in trips}
+        for number, turn in enumerate(run.turns):
+            seen: dict[bytes, int] = {}
+            calls = []
+            for index, call in enumerate(turn["calls"]):
+                understood = self._rules.contracts.understand(ToolCall(call["tool"], call.get("args")))
+                data = canonical(understood.arguments, loose=understood.kind is not Kind.WRITE)
+                identity = seen.setdefault(data, len(seen))
+                failed, trip = bool(call.get("is_error")), tripped.get((number, index))
+                calls.append(_call(understood.tool.name, identity, trip, failed=failed, at=call.get("at")))
+            self._report.add(report.Run(run.run_id, number, calls))
+
+    def turn(self, turn: Judged) -> None:
+        """A turn, or a part of one, that spans told of."""
+        tripped = {trip.call - turn.first: trip for trip in turn.trips[0]}
+        calls = []
+        for index, span in enumerate(turn.spans):
+            understood, identity = span.understood(self._rules)
+            failed = span.failed or semconv.ERROR_HASH in span.attributes
+            at = span.seconds or None
+            calls.append(_call(understood.tool.name, identity, tripped.get(index), failed=failed, at=at))
+        part = f"0, from call {turn.first + 1}" if turn.first else 0
+        self._report.add(report.Run(turn.run_id, part, calls))
+
+    def write(self) -> None:
+        """Everything was judged."""
+        self._report.write(title="Replay", subtitle=f"policy {self._policy}")
+
+
+def _call(tool: str, identity: int, trip: Tripped | None, *, failed: bool, at: float | None) -> report.Call:
+    action, mode = (trip.action, trip.mode) if trip is not None else (None, "")
+    return report.Call(tool, identity, report.decision(action, failed=failed), mode, at)
