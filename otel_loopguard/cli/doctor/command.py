@@ -13,8 +13,8 @@ _DESCRIPTION = """
 Says whether tool loops are stopped here, and what to do if not. Without a command it starts a program of its own under
 zero-code start (as opentelemetry-instrument does), in which every installed framework loops on purpose; nothing of
 that is exported. With `-- python app.py` your own program is started so, and what happens in it is told when it ends:
-its input, output and exit status stay its own, the findings go to standard error. It reads the same environment
-variables as your program does. The hash key is never shown.
+its input, output and exit status stay its own, the findings go to standard error, or to a file (--output). It reads
+the same environment variables as your program does. The hash key is never shown.
 """
 _EPILOG = """
 Exit status: 0 loops are stopped (there may be warnings); 1 something breaks the protection; 2 wrong use.

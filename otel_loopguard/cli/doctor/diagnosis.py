@@ -101,7 +101,7 @@ def _settings(loaded: Loaded) -> dict[str, dict[str, Any]]:
 def _process(report: Report) -> Iterator[str]:
     telemetry = report["telemetry"]
     yield f"process {report['pid']}: Python {report['python']}, {report['executable']}"
-    yield f"  guard: {'on, action ' + report['action'] if report['on'] else 'OFF'}"
+    yield f"  guard: {_guard(report)}"
     for framework in report["frameworks"]:
         yield f"  {framework['name']}: {judge.versions(framework)}; {_patches(framework)}"
     yield f"  calls: {_calls(report) or 'none'}"
@@ -111,6 +111,10 @@ def _process(report: Report) -> Iterator[str]:
     )
     for exporter in telemetry["exporters"]:
         yield f"  exporter: {exporter['name']} to {exporter['endpoint'] or 'where it writes'}"
+
+
+def _guard(report: Report) -> str:
+    return f"on, action {report['action']}, policy {report['policy']}" if report["on"] else "OFF"
 
 
 def _patches(framework: dict[str, Any]) -> str:

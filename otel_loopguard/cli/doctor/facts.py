@@ -36,6 +36,7 @@ def gather() -> dict[str, Any]:
         "executable": sys.executable,
         "on": runtime is not None,
         "action": None if runtime is None else str(runtime.guard.policy.action),
+        "policy": None if runtime is None else runtime._policy_name,  # noqa: SLF001 - as in the line at start
         "frameworks": list(frameworks()),
         "telemetry": telemetry(),
         "instrumentations": sorted(instrumentations()),

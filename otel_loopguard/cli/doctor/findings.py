@@ -125,7 +125,7 @@ KINDS = {
     ),
     "sampled-out": Kind(
         WARNS,
-        "The sampler {sampler} keeps {share} of new traces: loops are stopped all the same, but most are not seen.",
+        "The sampler {sampler} keeps {share} of new traces: loops are stopped all the same, but in the others nobody sees them.",
         "Set OTEL_TRACES_SAMPLER=parentbased_always_on, and sample in the collector, which keeps every trace with a "
         "trip (`otel-loopguard stack` writes its configuration).",
     ),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Report = dict[str, Any]
 
 _SEEN_WELL = 0.99
-_WEAK = ("trace", "task")
+GIVEN_IN_CODE = "given in code"
 
 
 def of_policy(loaded: Loaded) -> Iterator[Finding]:
@@ -52,6 +52,8 @@ def _of_guard(report: Report, origin: str) -> Iterator[Finding]:
         yield finding("switched-off")
         return
     action = Action[report["action"].upper()]
+    if report["policy"] == GIVEN_IN_CODE:
+        origin = GIVEN_IN_CODE
     if action is Action.OFF:
         yield finding("action-off", origin=origin)
     elif action < Action.REUSE:

@@ -1,0 +1,50 @@
+"""The command as users start it: a process of its own, in an environment that says nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from tests.instrumentation.processes import clean_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+COMMAND = (sys.executable, "-m", "otel_loopguard.cli.main")
+NOTHING_EXPORTED = {"OTEL_TRACES_EXPORTER": "none", "OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none"}
+
+
+def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What the command is started with."""
+    return clean_environment({**NOTHING_EXPORTED, **(more or {})})
+
+
+def command(*arguments: str, more: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run it to its end."""
+    return subprocess.run(
+        [*COMMAND, *arguments], env=environment(more), capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def in_terminal(*arguments: str, more: Mapping[str, str] | None = None) -> str:
+    """Run it with a terminal at its standard output, and give back what stood there."""
+    import pty
+
+    ours, theirs = pty.openpty()
+    environ = {**environment(more), "TERM": "xterm-256color", "COLUMNS": "120"}
+    with subprocess.Popen([*COMMAND, *arguments], env=environ, stdout=theirs, stderr=subprocess.DEVNULL) as process:
+        os.close(theirs)
+        parts = []
+        while True:
+            try:
+                part = os.read(ours, 65_536)
+            except OSError:  # Linux: the other end was closed
+                break
+            if not part:
+                break
+            parts.append(part)
+        process.wait(timeout=60)
+    os.close(ours)
+    return b"".join(parts).decode()
