@@ -83,6 +83,9 @@ class ToolPoint:
     """Where the framework's own ``execute_tool`` span lies: ``none``, ``outer`` or ``inner``."""
     each: Callable[[Keywords], list[Keywords]] | None = None
     """For a function that handles several calls at once: the keywords for one call each. Its results are lists."""
+    turned_down: Callable[[Any], bool] | None = None
+    """For a check before the place where tools run: whether its result turns the call down. Then that is what came of
+    the call, and what the model reads."""
     fatal: bool = False
     """Whether a call is only seen here when it fails, which ends the run: then it is read after the failure."""
     optional: bool = False

@@ -237,25 +237,32 @@ def test_guardrails_end_and_refuse_as_before() -> None:
         assert recording.runtime.guard.live == 0
 
 
-def test_what_a_tools_guardrail_turns_down_is_never_run() -> None:
-    """Its message is what the model reads, untouched."""
+@tool_input_guardrail
+def no_secrets(data: Any) -> ToolGuardrailFunctionOutput:
+    if "secret" in data.context.tool_arguments:
+        return ToolGuardrailFunctionOutput.reject_content("not that one")
+    return ToolGuardrailFunctionOutput.allow()
 
-    @tool_input_guardrail
-    def no_secrets(data: Any) -> ToolGuardrailFunctionOutput:
-        if "secret" in data.context.tool_arguments:
-            return ToolGuardrailFunctionOutput.reject_content("not that one")
-        return ToolGuardrailFunctionOutput.allow()
+
+def test_what_a_tools_guardrail_turns_down_is_a_call_that_failed() -> None:
+    """Its message is what the model reads; asked for the same again and again, the model is refused as ever."""
+    ran = []
 
     @function_tool(tool_input_guardrails=[no_secrets])
     def peek(path: str) -> str:
         """Look at something."""
+        ran.append(path)
         return f"there is {path}"
 
-    model = script("secret", "a", name="peek")
+    model = script("secret", "a", "secret", "secret", name="peek")
     with guarded() as recording:
         run(Agent(name="a", model=model, tools=[peek]))
-        assert model.read == ["not that one", "there is a"]
-        assert recording.outcomes[-1] == "executed"
+        assert ran == ["a"]
+        assert model.read[:2] == ["not that one", "there is a"]
+        assert model.read[2].startswith("not that one\n")
+        assert recording.outcomes[:2] == ["failed", "executed"]
+        assert len(recording.spans) == 4
+        assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
 
 
 def test_a_flaky_tool_may_be_tried_again() -> None:

@@ -142,6 +142,26 @@ def test_a_call_that_is_only_seen_when_it_fails(module: Any) -> None:
         patches.restore()
 
 
+def test_a_check_that_turns_a_call_down_is_where_that_call_is_seen(module: Any) -> None:
+    """What passes the check is counted where its tool runs; what does not has the check's answer for its result."""
+
+    async def check(*, names: list[str]) -> str | None:
+        return None if names == ["fine"] else "not that one"
+
+    def down(result: Any) -> bool:
+        return result is not None
+
+    module.check = check
+    patches = Patches([ToolPoint(module.__name__, "check", DIALECT, "async", turned_down=down)])
+    with guarded() as recording:
+        patches.install()
+        assert asyncio.run(module.check(names=["fine"])) is None
+        assert asyncio.run(module.check(names=["a"])) == "not that one"
+        assert recording.outcomes == ["executed"]
+        assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
+        patches.restore()
+
+
 class Started:
     """What a framework returns of a run that goes on."""
 

@@ -1,7 +1,6 @@
 """The OpenAI Agents SDK: function tools, agents as tools, names that do not exist, and the run as the turn.
 
-Hand-offs are no tool calls, and hosted tools run at the provider. A refused call runs neither the tool nor its
-timeout; guardrails and hooks see the refusal as they see any result.
+Hand-offs are no tool calls, and hosted tools run at the provider. Guardrails and hooks see refusals as any result.
 """
 
 from __future__ import annotations
@@ -120,6 +119,27 @@ async def _failing(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs
     return await wrapped(*args, **kwargs)
 
 
+# --- a call that a guardrail turns down --------------------------------------------------------------------------
+
+
+def _read_guarded(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Reading:
+    tool, context = kwargs["func_tool"], kwargs["tool_context"]
+    return _read(instance, args, {"function_tool": tool, "context": context, "arguments": context.tool_arguments})
+
+
+def _turned_down(result: Any) -> bool:
+    return result is not None
+
+
+GUARDED = Dialect(
+    read=_read_guarded,
+    answer=_plain_answer,
+    outcome=lambda reading, result: Outcome(result=result, is_error=True),  # noqa: ARG005
+    annotate=lambda reading, result, text: appended(result, text),  # noqa: ARG005
+    error=_error,
+)
+
+
 # --- names that do not exist -------------------------------------------------------------------------------------
 
 
@@ -221,6 +241,7 @@ TARGETS = (
             ("invoke_function_tool", PLAIN_FUNCTION),  # before 0.19, and in realtime sessions
         )
     ),
+    ToolPoint(_EXECUTION, "_execute_tool_input_guardrails", GUARDED, "async", turned_down=_turned_down, optional=True),
     CallPoint("agents.tool", "maybe_invoke_function_tool_failure_error_function", _failing),
     ToolPoint(_RESOLUTION, "_build_tool_not_found_output_items", UNKNOWN, "async", each=_each_unknown, optional=True),
     ToolPoint(_RESOLUTION, "process_model_response", FATAL, fatal=True),

@@ -1,0 +1,158 @@
+"""What our wrappers do at each call, in the shape of the function that they wrap."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from .boundary import Boundary, RunContext, run_async, run_async_generator, run_background, run_generator, run_plain
+from .dispatch import drive, drive_async, open_step
+from .points import CallPoint, RunPoint, ToolPoint
+from .runtime import current as current_runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from .points import Point
+
+
+def handler(point: Point) -> Callable[..., Any]:
+    """What a wrapper does at each call, in the shape of the function it wraps."""
+    if isinstance(point, ToolPoint) and point.each is not None:
+        return partial(_tools_async, point)
+    if isinstance(point, ToolPoint):
+        return partial(_tool_async if point.flavour == "async" else _tool, point)
+    if isinstance(point, RunPoint):
+        return partial(_RUNS[point.flavour], point)
+    return partial(_call, point)
+
+
+def _call(point: CallPoint, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    if current_runtime.instrumented is None:
+        return wrapped(*args, **kwargs)
+    return point.wrapper(wrapped, instance, args, kwargs)
+
+
+class _Fatal:
+    """A call that is seen only when it fails."""
+
+    def __init__(self, point: ToolPoint, instance: Any, args: Any, kwargs: Any) -> None:
+        self._called = point, instance, args, kwargs
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if not isinstance(error, Exception):
+            return
+        step = _step(*self._called)
+        if step is not None:
+            step.__enter__()
+            step.__exit__(kind, error, traceback)
+
+
+def _tool(point: ToolPoint, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    if point.fatal:
+        with _Fatal(point, instance, args, kwargs):
+            return wrapped(*args, **kwargs)
+    step = _step(point, instance, args, kwargs)
+    return wrapped(*args, **kwargs) if step is None else drive(step, partial(wrapped, *args, **kwargs))
+
+
+async def _tool_async(point: ToolPoint, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    if point.fatal:
+        with _Fatal(point, instance, args, kwargs):
+            return await wrapped(*args, **kwargs)
+    if point.turned_down is not None:
+        return await _checked(point, wrapped, instance, args, kwargs)
+    step = _step(point, instance, args, kwargs)
+    if step is None:
+        return await wrapped(*args, **kwargs)
+    return await drive_async(step, partial(wrapped, *args, **kwargs))
+
+
+async def _checked(point: ToolPoint, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    result, runtime = await wrapped(*args, **kwargs), current_runtime.instrumented
+    down = False
+    if runtime is not None and point.turned_down is not None:
+        with runtime.shield("adapter.turned_down"):
+            down = point.turned_down(result)
+    step = _step(point, instance, args, kwargs) if down else None
+
+    async def given() -> Any:
+        return result
+
+    return result if step is None else await drive_async(step, given)
+
+
+async def _tools_async(point: ToolPoint, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    runtime, parts = current_runtime.instrumented, None
+    if runtime is not None and point.each is not None:
+        with runtime.shield("adapter.each"):
+            parts = point.each(kwargs)
+    if parts is None:
+        return await wrapped(*args, **kwargs)
+    return [result for part in parts for result in await _tool_async(point, wrapped, instance, args, part)]
+
+
+def _step(point: ToolPoint, instance: Any, args: Any, kwargs: Any) -> Any:
+    runtime = current_runtime.instrumented
+    if runtime is None:
+        return None
+    span = point.span if isinstance(point.span, str) else point.span()
+    return open_step(runtime, point.dialect, instance, args, kwargs, span=span)
+
+
+def _run(point: RunPoint, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    runtime = current_runtime.instrumented
+    if runtime is None:
+        return wrapped(*args, **kwargs)
+    return run_plain(Boundary(runtime, point, instance, args, kwargs), partial(wrapped, *args, **kwargs))
+
+
+def _run_background(point: RunPoint, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    runtime = current_runtime.instrumented
+    if runtime is None:
+        return wrapped(*args, **kwargs)
+    return run_background(Boundary(runtime, point, instance, args, kwargs), partial(wrapped, *args, **kwargs))
+
+
+def _run_context(point: RunPoint, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:  # noqa: ARG001
+    runtime, manager = current_runtime.instrumented, wrapped(*args, **kwargs)
+    if runtime is None:
+        return manager
+    return RunContext(lambda run: Boundary(runtime, point, run, args, kwargs), manager)
+
+
+async def _run_async(point: RunPoint, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    runtime = current_runtime.instrumented
+    if runtime is None:
+        return await wrapped(*args, **kwargs)
+    return await run_async(Boundary(runtime, point, instance, args, kwargs), partial(wrapped, *args, **kwargs))
+
+
+def _run_generator(point: RunPoint, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    runtime = current_runtime.instrumented
+    run = partial(wrapped, *args, **kwargs)
+    return run() if runtime is None else run_generator(partial(Boundary, runtime, point, instance, args, kwargs), run)
+
+
+def _run_async_generator(point: RunPoint, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    runtime = current_runtime.instrumented
+    run = partial(wrapped, *args, **kwargs)
+    if runtime is None:
+        return run()
+    return run_async_generator(partial(Boundary, runtime, point, instance, args, kwargs), run)
+
+
+_RUNS: dict[str, Callable[..., Any]] = {
+    "sync": _run,
+    "background": _run_background,
+    "context": _run_context,
+    "async": _run_async,
+    "generator": _run_generator,
+    "async_generator": _run_async_generator,
+}
