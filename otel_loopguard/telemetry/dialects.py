@@ -154,7 +154,7 @@ def _description(span: ReadableSpan) -> Any:
 
 def _told_by_event(span: ReadableSpan, which: tuple[str, str]) -> Any:
     name, key = which
-    told = [event.attributes[key] for event in span.events if event.name == name and key in (event.attributes or ())]
+    told = [(event.attributes or {}).get(key) for event in span.events if event.name == name]
     return _parsed(told[-1]) if told else None
 
 

@@ -69,6 +69,25 @@ async def test_a_call_through_a_framework_is_one_call(framework: Any) -> None:
         assert recording.outcomes == ["executed", "nudged", "blocked", "blocked", "blocked"]
 
 
+async def test_what_a_server_says_is_heard_through_langchain() -> None:
+    """LangChain's adapters hand it on with the tool."""
+    pytest.importorskip("langchain_mcp_adapters.tools", exc_type=ImportError)
+    from langchain_mcp_adapters.tools import load_mcp_tools
+
+    from .scripted_langchain import QUESTION, ScriptedModel, prebuilt_agent
+    from .scripted_mcp import annotations, over_memory, server_of
+
+    def frobnicate(path: str) -> str:
+        return "ok"
+
+    hints = annotations(readOnlyHint=True)
+    with guarded() as recording:
+        async with over_memory(server_of({"frobnicate": frobnicate}, frobnicate=hints)) as session:
+            model = ScriptedModel(steps=[[Ask("frobnicate", {"path": "a"})]], seen=[])
+            await prebuilt_agent(model, await load_mcp_tools(session)).ainvoke(QUESTION)
+        assert [(span.attributes or {})[semconv.TOOL_KIND] for span in recording.spans] == ["read"]
+
+
 async def test_fastmcp_by_its_own_client() -> None:
     """FastMCP's client ends in a session, too."""
     fastmcp = pytest.importorskip("fastmcp")

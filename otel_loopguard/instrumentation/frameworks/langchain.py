@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard.core.model import Outcome, ToolCall
+from otel_loopguard.instrumentation.hints import hints_of
 from otel_loopguard.instrumentation.points import Dialect, Reading, RunPoint, ToolPoint
 from otel_loopguard.instrumentation.texts import appended
 from otel_loopguard.turns.runs import RunInfo
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from otel_loopguard.core.model import Hints
 
 
 def _conversation(config: Any) -> str | None:
@@ -47,10 +50,16 @@ def _read_node(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
     known = None if open_ended else instance.tools_by_name
     tool = instance.tools_by_name.get(call["name"])
     return Reading(
-        ToolCall(call["name"], call.get("args"), call.get("id"), known),
+        ToolCall(call["name"], call.get("args"), call.get("id"), known, _hints(tool)),
         conversation_id=_conversation(config),
         note=_Bound(direct=getattr(tool, "return_direct", False)),
     )
+
+
+def _hints(tool: Any) -> Hints | None:
+    """Adapters put what an MCP server says of a tool into its metadata."""
+    metadata = getattr(tool, "metadata", None)
+    return hints_of(metadata) if metadata else None
 
 
 def _read_tool(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Reading:
@@ -61,7 +70,7 @@ def _read_tool(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
         name, known = str(arguments["requested_tool_name"]), tuple(arguments.get("available_tool_names") or ())
         arguments = None
     return Reading(
-        ToolCall(name, arguments, kwargs.get("tool_call_id"), known),
+        ToolCall(name, arguments, kwargs.get("tool_call_id"), known, _hints(instance)),
         conversation_id=_conversation(kwargs.get("config")),
         # AgentExecutor, and nobody else, says how verbose a tool is to be; it gives plain results to its model.
         note=_Bound(instance.return_direct, text="verbose" in kwargs, missing=name != instance.name),

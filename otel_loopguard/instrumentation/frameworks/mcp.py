@@ -10,12 +10,15 @@ import json
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from otel_loopguard.core.model import Hints, Outcome, ToolCall
+from otel_loopguard.core.model import Outcome, ToolCall
+from otel_loopguard.instrumentation.hints import hints_of
 from otel_loopguard.instrumentation.points import CallPoint, Dialect, Reading, ToolPoint
 from otel_loopguard.instrumentation.runtime import current as current_runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from otel_loopguard.core.model import Hints
 
 _LISTING = "_otel_loopguard_listing"
 """Where a session keeps what its server listed: it lives and dies with the session."""
@@ -57,25 +60,15 @@ def _cursor(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
 
 def _remember(session: Any, cursor: Any, result: Any) -> None:
     """The first page begins anew; a further one is added to what was there."""
-    tools = {tool.name: _Listed(_hints(tool), _either(tool, "output_schema", "outputSchema")) for tool in result.tools}
+    tools = {
+        tool.name: _Listed(hints_of(tool.annotations), _either(tool, "output_schema", "outputSchema"))
+        for tool in result.tools
+    }
     last = not _either(result, "next_cursor", "nextCursor")
     if cursor is not None:
         before = getattr(session, _LISTING, _NOTHING_LISTED)
         tools, last = {**before.tools, **tools}, last and before is not _NOTHING_LISTED
     setattr(session, _LISTING, _Listing(tools, last))
-
-
-def _hints(tool: Any) -> Hints | None:
-    """Only what the server says itself: the protocol's defaults would make every tool a destructive one."""
-    said = tool.annotations
-    if said is None:
-        return None
-    hints = Hints(
-        _either(said, "read_only_hint", "readOnlyHint"),
-        _either(said, "destructive_hint", "destructiveHint"),
-        _either(said, "idempotent_hint", "idempotentHint"),
-    )
-    return None if hints == Hints() else hints
 
 
 def _either(model: Any, name: str, older: str) -> Any:
