@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 _LONGEST_PENDING = 2_000
 _LONGEST_LOOK = 4_096
 _LONGEST_UNWRAPPED = 65_536
-_HIDDEN_ERROR = re.compile(rb"is_?error\\*[\"']?\s*[:=]\s*true", re.IGNORECASE)
+_HIDDEN_ERROR = re.compile(rb"rror\\*[\"']?\s*[:=]\s*[Tt][Rr][Uu][Ee]")
+"""After ``isE`` or ``is_e``: a pattern that begins with plain letters is found by a search for them."""
 _BEGINS_AS_ERROR = re.compile(rb"\s*(?:\[?[\"']?(?:text[\"']?\s*[:=]\s*[\"'])?)Error\b")
 ERROR_SALT = 0x9E3779B97F4A7C15
 """An error never has the fingerprint of a result with the same text."""
@@ -80,4 +81,9 @@ def hides_error(data: bytes, is_error: bool | None) -> bool:  # noqa: FBT001 - a
         return True
     if b"sError" not in data and b"s_error" not in data:
         return False
-    return any(_HIDDEN_ERROR.search(part) for part in (data[:_LONGEST_LOOK], data[-_LONGEST_LOOK:]))
+    parts = (data,) if len(data) <= _LONGEST_LOOK else (data[:_LONGEST_LOOK], data[-_LONGEST_LOOK:])
+    return any(
+        part[max(0, found.start() - 4) : found.start()].lower().endswith((b"ise", b"is_e"))
+        for part in parts
+        for found in _HIDDEN_ERROR.finditer(part)
+    )

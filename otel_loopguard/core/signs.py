@@ -28,8 +28,7 @@ _TRANSIENT = re.compile(
     r"|Timeout(?:Error|Exception)?\b",
     re.IGNORECASE,
 )
-_TRANSIENT_WORDS = ("refused", "reset", "overloaded", "too many requests", "unavailable")
-_STATUS = re.compile(r"429|5\d\d")
+_STATUS = re.compile(r"5\d\d")
 _LONGEST_LOOK = 4_096
 
 
@@ -38,7 +37,9 @@ def says_pending(text: str, data: bytes) -> bool:
     lower = text.lower()
     if "%" in lower:
         return _PENDING.search(data.lower()) is not None
-    return any(word in lower and pattern.search(data.lower()) for word, pattern in _PENDING_WORDS)
+    if "pending" in lower or "queued" in lower or "running" in lower or "progress" in lower or "ready" in lower:
+        return any(word in lower and pattern.search(data.lower()) for word, pattern in _PENDING_WORDS)
+    return False
 
 
 def is_transient(text: str) -> bool:
@@ -46,9 +47,14 @@ def is_transient(text: str) -> bool:
     text = text[:_LONGEST_LOOK]
     lower = text.lower()
     likely = (
-        any(word in lower for word in _TRANSIENT_WORDS)
+        "429" in text
+        or ("5" in text and _STATUS.search(text) is not None)
         or ("time" in lower and "out" in lower)
         or ("rate" in lower and "limit" in lower)
-        or _STATUS.search(text) is not None
+        or "refused" in lower
+        or "reset" in lower
+        or "overloaded" in lower
+        or "too many requests" in lower
+        or "unavailable" in lower
     )
     return likely and _TRANSIENT.search(text) is not None

@@ -139,3 +139,12 @@ def test_reuse_needs_something_to_reuse():
     for result, expected in (("fine", "reuse"), ("Error: no", "block")):
         calls = [made.call("composio_x", {"a": 1}, result, n) for n in range(2)]
         assert [trip[3] for trip in trips(made.run("again", calls), policy)] == [expected]
+
+
+def test_results_of_any_shape_are_read():
+    """A result that is no text, or none at all, is a result like others."""
+    calls = [made.call("read_file", {"path": str(n)}, None, n) for n in range(8)]
+    for number, result in enumerate(({"a": [1]}, [1, 2], 3, True, None)):
+        calls[number] = {**calls[number], "result": result}
+    assert trips(made.run("shapes", calls)) == []
+    assert [trip[1] for trip in trips(made.run("same", [{**calls[0], "step": n} for n in range(3)]))] == [1, 2]

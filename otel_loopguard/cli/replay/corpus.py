@@ -69,7 +69,8 @@ def undecided(run: Run) -> Iterator[str]:
     """What is missing from this run that some mode asks for."""
     if run.tools is None:
         yield NO_TOOLS
-    if not any("at" in call for turn in run.turns for call in turn["calls"][:1]):
+    first = next((turn["calls"][0] for turn in run.turns if turn["calls"]), None)
+    if first is not None and "at" not in first:
         yield NO_TIME
 
 
@@ -88,6 +89,8 @@ class _Turn:
 
     def feed(self, calls: list[dict[str, Any]]) -> None:
         """Calls of one step begin all, then end all."""
+        if self._judge.needs_a_repeat and is_short(calls, self._known, self._judge):
+            return
         read = [self._read(call) for call in calls]
         if self._judge.needs_a_repeat and cannot_trip(calls, read, self._known, self._judge):
             return
@@ -143,6 +146,19 @@ class _Turn:
             self._trips.append(found)
 
 
+def is_short(calls: list[dict[str, Any]], known: frozenset[str] | None, judge: Judge) -> bool:
+    """The same question, answered without a look at arguments and results: a few calls of different simple tools."""
+    names = {call["tool"] for call in calls}
+    length = len(calls)
+    if len(names) < length or (known is not None and not names <= known):
+        return False
+    for name in names:
+        tool = judge.simple.get(name)
+        if tool is None or length >= min(judge.patience(tool)):
+            return False
+    return True
+
+
 def cannot_trip(calls: list[dict[str, Any]], read: list[Read], known: frozenset[str] | None, judge: Judge) -> bool:
     """Whether this turn is too plain for any mode: nothing is repeated, and hardly anything fails. Most turns are such.
 
@@ -161,14 +177,15 @@ def cannot_trip(calls: list[dict[str, Any]], read: list[Read], known: frozenset[
         if known is not None and call["tool"] not in known:
             return False
         result, said = call.get("result"), call.get("is_error")
-        is_text = type(result) is str
-        if said or not is_text or kind is Kind.THINK or ("rror" in result and hides_error(plain_bytes(result), said)):
+        if not isinstance(result, str):
+            return False
+        if said or kind is Kind.THINK or ("rror" in result and hides_error(plain_bytes(result), said)):
             failed += 1
     if failed >= most_failed:
         return False
     if length < most_equal:
         return True
-    return length - len({call.get("result_hash") or call.get("result") for call in calls}) < most_equal - 1
+    return length - len({call.get("result_hash") or call["result"] for call in calls}) < most_equal - 1
 
 
 _NO_LIMIT = 1 << 30
