@@ -102,7 +102,7 @@ KINDS = {
     "not-ended": Kind(
         TELLS,
         "A process of the program was ended before it could tell everything (pid {pid}).",
-        "Nothing, if it was stopped on purpose: what it did until its last finished turn is counted.",
+        "Nothing, if it was stopped on purpose: what its turns did until about a second before is counted.",
     ),
     "program-failed": Kind(
         WARNS, "The program ended with status {status}.", "Look at what it printed; the guard does not change it."
@@ -125,7 +125,8 @@ KINDS = {
     ),
     "sampled-out": Kind(
         WARNS,
-        "The sampler {sampler} keeps {share} of new traces: loops are stopped all the same, but in the others nobody sees them.",
+        "The sampler {sampler} keeps {share} of new traces: loops are stopped all the same, but in "
+        "the others nobody sees them.",
         "Set OTEL_TRACES_SAMPLER=parentbased_always_on, and sample in the collector, which keeps every trace with a "
         "trip (`otel-loopguard stack` writes its configuration).",
     ),

@@ -9,6 +9,7 @@ from otel_loopguard.instrumentation.patching import Patches
 from otel_loopguard.instrumentation.points import CallPoint
 from otel_loopguard.telemetry.meters import Meters
 from otel_loopguard.telemetry.reporter import Reporter
+from otel_loopguard.turns.runs import Runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +29,7 @@ OTHER_GUARDS = (
 def listen(probe: Probe) -> None:
     """Count what is reported from now on."""
     _around(Reporter, "finish", lambda args: _finished(probe, *args[1:4]))
-    _around(Reporter, "turn_over", lambda _args: probe.turn_over())
+    _around(Runs, "close", lambda _args: probe.turn_over())
     _around(Meters, "tool_call", lambda _args: _counted(probe))
     _around(Meters, "error", lambda args: probe.errors.update([args[1]]))
     Patches(

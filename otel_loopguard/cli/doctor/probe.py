@@ -20,6 +20,7 @@ FOLDER = "_OTEL_LOOPGUARD_DOCTOR"
 
 
 _OFTEN_SECONDS = 1.0
+_NEVER = float("-inf")
 
 
 class Probe:
@@ -37,7 +38,7 @@ class Probe:
         """Calls whose span records nothing."""
         self.errors: Counter[str] = Counter()
         self.guards: set[str] = set()
-        self.written = 0.0
+        self.written = _NEVER
         self.tested: dict[str, str] = {}
         """What the self-test found, by framework."""
 
@@ -84,6 +85,7 @@ def start() -> None:
     current = Probe(Path(folder))
     listeners.listen(current)
     current.write(ended=False)
+    current.written = _NEVER  # the first turn is told at once
     # Run before what other packages registered until now, such as the providers' shutdown.
     atexit.register(current.write, ended=True)
     if hasattr(os, "register_at_fork"):
@@ -99,4 +101,4 @@ def _forked() -> None:
         current.calls.clear()
         current.errors.clear()
         current.counted = current.unseen = 0
-        current.written = 0.0
+        current.written = _NEVER

@@ -1,0 +1,340 @@
+"""``otel-loopguard doctor``: what it finds in this environment, and in programs that it starts."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from otel_loopguard.cli.doctor.findings import BREAKS, KINDS
+from tests.telemetry.otlp import receiver
+
+from .processes import COMMAND, command, environment
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "examples" / "langgraph_agent.py"
+
+LOOP = """
+import otel_loopguard as loopguard
+
+@loopguard.tool
+def read_file(path):
+    return "the text"
+"""
+STRONG = LOOP + "with loopguard.turn():\n    for _ in range(4):\n        read_file('SECRET')\n"
+WEAK = LOOP + "for _ in range(4):\n    read_file('SECRET')\n"
+
+
+def examined(tmp_path, *program, more=None):
+    """The doctor's JSON about this program, and the process."""
+    output = tmp_path / "found.json"
+    done = command("doctor", "--json", "--output", str(output), "--", *program, more=more)
+    return json.loads(output.read_text("utf-8")), done
+
+
+def script(tmp_path, text):
+    path = tmp_path / "app.py"
+    path.write_text(text, "utf-8")
+    return sys.executable, str(path)
+
+
+def codes(found):
+    return {one["code"] for one in found["findings"]}
+
+
+def selftest(more=None):
+    done = command("doctor", "--json", more=more)
+    return json.loads(done.stdout), done
+
+
+# --- this environment ----------------------------------------------------------------------------------------------
+
+
+def test_a_guarded_environment_is_fine():
+    """The self-test loops with each framework, sees it refused in a strong turn, resolves all places: status 0."""
+    found, done = selftest()
+    assert (done.returncode, done.stderr, found["ok"]) == (0, "", True)
+    assert codes(found) == {"no-exporter"}
+    (process,) = found["processes"]
+    assert process["tested"]["by-hand"] == "refused"
+    assert set(process["tested"].values()) == {"refused"}
+    for framework in process["frameworks"]:
+        assert {point["state"] for point in framework["points"]} <= {"held", "absent"}
+        assert "held" in {point["state"] for point in framework["points"]}
+    assert {call["source"] for call in process["calls"]} <= {"explicit", "run"}
+    assert process["telemetry"]["processor"] is True
+
+
+def test_the_self_test_is_not_exported():
+    """No trip of the doctor's own loops reaches the user's collector, which is only asked whether it is there."""
+    with receiver() as collector:
+        found, done = selftest(collector.environment)
+        assert (done.returncode, codes(found)) == (0, set())
+        assert collector.spans == []
+        assert not collector.points("loopguard.trips")
+        assert collector.bodies["/v1/traces"] == [b""]
+
+
+def test_text_for_people():
+    """Plain text names the guard's state, each setting with where it comes from, and each finding with its remedy."""
+    done = command("doctor", more={"OTEL_PYTHON_LOOPGUARD_ACTION": "observe"})
+    assert done.returncode == 0
+    assert "guard: on, action observe" in done.stdout
+    assert 'action = "observe"  # OTEL_PYTHON_LOOPGUARD_ACTION' in done.stdout
+    assert "[only-observing]" in done.stdout
+    assert "set OTEL_PYTHON_LOOPGUARD_ACTION=block" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("settings", "code"),
+    [
+        ({"OTEL_PYTHON_LOOPGUARD_ACTION": "off"}, "action-off"),
+        ({"OTEL_PYTHON_LOOPGUARD_ACTION": "blok"}, "policy-mistake"),
+        ({"OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": "loopguard"}, "switched-off"),
+        ({"OTEL_PYTHON_LOOPGUARD_ACTIONS": "block"}, "unread-variable"),
+        ({"OTEL_SDK_DISABLED": "true"}, "sdk-disabled"),
+        ({"OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0.2"}, "sampled-out"),
+    ],
+)
+def test_settings_that_matter(settings, code):
+    """Each wrong or weakening setting has its finding; the status is 1 where it breaks the protection."""
+    found, done = selftest(settings)
+    assert code in codes(found)
+    assert done.returncode == (1 if KINDS[code].level == BREAKS else 0)
+
+
+def test_the_hash_key_is_never_shown():
+    """Of the key it is told that it is set, and where; no word of it stands anywhere."""
+    for form in ([], ["--json"]):
+        done = command("doctor", *form, more={"OTEL_PYTHON_LOOPGUARD_HASH_KEY": "a-key-of-mine"})
+        assert "a-key-of-mine" not in done.stdout + done.stderr
+        assert "OTEL_PYTHON_LOOPGUARD_HASH_KEY" in done.stdout
+
+
+def test_an_endpoint_where_nobody_answers_and_its_password():
+    """A dead endpoint is named without the user and password that stand in it."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    more = {
+        "OTEL_TRACES_EXPORTER": "otlp",
+        "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
+        "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://me:PASSWORD@127.0.0.1:{port}",
+    }
+    found, done = selftest(more)
+    assert "endpoint-silent" in codes(found)
+    assert f"127.0.0.1:{port}/v1/traces" in done.stdout
+    assert "PASSWORD" not in done.stdout + done.stderr
+
+
+def test_an_endpoint_that_refuses():
+    """An endpoint that answers, but not with success, is a finding with its status."""
+
+    class Refusing(BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.send_error(401)
+
+        def log_message(self, *_):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Refusing) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        more = {
+            "OTEL_TRACES_EXPORTER": "otlp",
+            "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
+            "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{server.server_port}",
+        }
+        found, _ = selftest(more)
+        server.shutdown()
+    (one,) = [one for one in found["findings"] if one["code"] == "endpoint-refuses"]
+    assert "401" in one["text"]
+
+
+# --- a program -----------------------------------------------------------------------------------------------------
+
+
+def test_a_real_program_as_it_is(tmp_path):
+    """An agent's own output stays its own; its calls are seen in its run's turn, refused, its places held."""
+    pytest.importorskip("langchain")
+    found, done = examined(tmp_path, sys.executable, str(EXAMPLE))
+    assert (done.returncode, found["ok"], found["program_status"]) == (0, True, 0)
+    assert "The file was read 2 times." in done.stdout
+    assert "otel-loopguard" not in done.stdout
+    (process,) = found["processes"]
+    assert {(call["source"], call["enforced"]) for call in process["calls"]} == {("run", True)}
+    assert {call["outcome"] for call in process["calls"]} == {"executed", "nudged", "blocked"}
+
+
+def test_calls_that_are_only_watched(tmp_path):
+    """Calls outside any known run break the protection; the remedy works."""
+    found, done = examined(tmp_path, *script(tmp_path, WEAK))
+    assert (done.returncode, "only-watched" in codes(found)) == (1, True)
+    found, done = examined(tmp_path, *script(tmp_path, STRONG))
+    assert (done.returncode, "only-watched" in codes(found)) == (0, False)
+    enforced = {"OTEL_PYTHON_LOOPGUARD_ENFORCE_WITHOUT_TURN": "true"}
+    found, done = examined(tmp_path, *script(tmp_path, WEAK), more=enforced)
+    assert (done.returncode, "only-watched" in codes(found)) == (0, False)
+
+
+def test_no_value_is_told(tmp_path):
+    """The program's arguments and results stand nowhere in what the doctor says."""
+    found, done = examined(tmp_path, *script(tmp_path, STRONG))
+    assert "SECRET" not in json.dumps(found) + done.stderr
+    assert "the text" not in json.dumps(found)
+
+
+def test_the_exit_status_of_the_program_is_told(tmp_path):
+    """A program that fails is a warning, and its status is in the report."""
+    found, done = examined(tmp_path, *script(tmp_path, STRONG + "raise SystemExit(7)\n"))
+    assert (done.returncode, found["program_status"]) == (0, 7)
+    assert "program-failed" in codes(found)
+
+
+def test_input_is_the_programs(tmp_path):
+    """What is typed goes to the program."""
+    program = script(tmp_path, STRONG + "print(input().upper())\n")
+    done = subprocess.run(
+        [*COMMAND, "doctor", "--", *program],
+        env=environment(), input="hello\n", capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "HELLO\n")
+    assert "Loops are stopped here." in done.stderr
+
+
+def test_a_program_without_the_guard(tmp_path):
+    """A Python that is told to ignore its environment loads nothing: that is found, and breaks the protection."""
+    found, done = examined(tmp_path, sys.executable, "-I", "-c", "print('on its own')")
+    assert (done.returncode, codes(found), done.stdout) == (1, {"not-loaded"}, "on its own\n")
+
+
+def test_a_program_that_calls_nothing(tmp_path):
+    """A program in which no tool was called proves nothing, and that is said."""
+    found, done = examined(tmp_path, sys.executable, "-c", "pass")
+    assert (done.returncode, "no-calls" in codes(found)) == (0, True)
+
+
+def test_a_policy_given_in_code(tmp_path):
+    """The policy that is in force is told, also where code set it after start."""
+    text = "import otel_loopguard as l\nl.instrument(l.Policy(action=l.Action.OBSERVE))\n" + STRONG
+    found, _ = examined(tmp_path, *script(tmp_path, text))
+    (one,) = [one for one in found["findings"] if one["code"] == "only-observing"]
+    assert "given in code" in one["text"]
+
+
+def test_a_patch_that_somebody_replaced(tmp_path):
+    """A place that no longer has our patch breaks the protection, and is named."""
+    pytest.importorskip("langchain_core")
+    text = "from langchain_core.tools import BaseTool\nBaseTool.run = lambda self, *a, **k: None\n"
+    found, done = examined(tmp_path, *script(tmp_path, text))
+    (one,) = [one for one in found["findings"] if one["code"] == "patch-lost"]
+    assert "langchain_core.tools.base:BaseTool.run" in one["text"]
+    assert done.returncode == 1
+
+
+def test_a_version_without_the_places(tmp_path):
+    """A framework in which nothing can be patched breaks the protection."""
+    pytest.importorskip("langchain_core")
+    text = "from langchain_core.tools import BaseTool\ndel BaseTool.run, BaseTool.arun\n"
+    found, done = examined(tmp_path, *script(tmp_path, text))
+    assert "points-missing" in codes(found)
+    assert done.returncode == 1
+
+
+def test_another_guard_in_use(tmp_path):
+    """A limiter of the framework that the program really makes is told; one that is only installed is not."""
+    pytest.importorskip("langchain.agents.middleware")
+    text = "from langchain.agents.middleware import ToolCallLimitMiddleware\n"
+    found, _ = examined(tmp_path, *script(tmp_path, text))
+    assert "other-guard" not in codes(found)
+    found, _ = examined(tmp_path, *script(tmp_path, text + "ToolCallLimitMiddleware(run_limit=3)\n"))
+    assert "other-guard" in codes(found)
+
+
+def test_a_provider_of_the_programs_own(tmp_path):
+    """Calls that only another instrumentation's spans tell of are counted as such."""
+    text = (
+        "from opentelemetry import trace\n"
+        "with trace.get_tracer('other').start_as_current_span('execute_tool x') as span:\n"
+        "    span.set_attribute('gen_ai.operation.name', 'execute_tool')\n"
+        "    span.set_attribute('gen_ai.tool.name', 'x')\n"
+    )
+    found, done = examined(tmp_path, *script(tmp_path, text))
+    assert (done.returncode, "foreign-only" in codes(found)) == (1, True)
+
+
+def test_workers_of_a_program_count(tmp_path):
+    """A forked worker that ends without clean-up tells what its finished turns did."""
+    text = LOOP + (
+        "import os\n"
+        "def work():\n"
+        "    with loopguard.turn():\n"
+        "        for _ in range(4):\n"
+        "            read_file('a')\n"
+        "pid = os.fork()\n"
+        "if pid == 0:\n"
+        "    work()\n"
+        "    os._exit(0)\n"
+        "os.waitpid(pid, 0)\n"
+    )
+    found, _ = examined(tmp_path, *script(tmp_path, text))
+    assert sum(call["count"] for process in found["processes"] for call in process["calls"]) == 4
+    assert {"not-ended"} <= codes(found)
+    assert "no-calls" not in codes(found)
+
+
+def test_a_server_is_stopped_with_the_doctor(tmp_path):
+    """SIGTERM to the doctor reaches the program, and what it did until then is told."""
+    text = STRONG + "import time\nprint('up', flush=True)\ntime.sleep(60)\n"
+    output = tmp_path / "found.json"
+    with subprocess.Popen(
+        [*COMMAND, "doctor", "--json", "--output", str(output), "--", *script(tmp_path, text)],
+        env=environment(), stdout=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        time.sleep(0.2)
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=20)
+    found = json.loads(output.read_text("utf-8"))
+    assert found["program_status"] == -signal.SIGTERM
+    assert sum(call["count"] for call in found["processes"][0]["calls"]) == 4
+
+
+# --- wrong use, and the documentation ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--", "no-such-program"], "there is no such command"),
+        (["--"], "no program stands behind"),
+        (["app.py"], "The program stands behind"),
+        (["--output", "/nowhere/at/all"], "cannot be written"),
+        (["--jsn"], "jsn"),
+    ],
+)
+def test_wrong_use_is_one_line_and_status_2(arguments, said):
+    """What is wrong is said in a line with status 2, and nothing is started."""
+    done = command("doctor", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+
+
+def test_the_documentation_has_each_finding():
+    """docs/doctor.md has every finding with its level, text and remedy, and no other."""
+    text = (ROOT / "docs" / "doctor.md").read_text("utf-8")
+    sections = re.findall(r"^### (\S+)\n\n\*(.+?)\.?\*? ?.*?\n\n\*\*Remedy\.\*\* (.+?)\n", text, re.M)
+    assert {code: remedy for code, _, remedy in sections} == {code: kind.remedy for code, kind in KINDS.items()}
+    for kind in KINDS.values():
+        word = {"breaks": "It breaks the protection", "warns": "A warning", "tells": "A note"}[kind.level]
+        assert f"*{word}.* {kind.text}" in text
