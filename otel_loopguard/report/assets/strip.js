@@ -15,7 +15,7 @@ function drawStrip(ctx, turn, { x, y, left, width, cell, chosen }) {
   drawLine(ctx, placed, cell);
   for (const one of placed) {
     drawCell(ctx, one, cell);
-    if (cell >= 6) drawMark(ctx, one.word, one.x + cell / 2, y + STRIP.marks);
+    if (cell >= 6) drawMark(ctx, one.word, one.x + cell / 2, y + STRIP.marks, Math.min(STRIP.mark, cell / 2 - 0.75));
   }
   if (chosen !== null && chosen < callsOf(turn)) drawChoice(ctx, x + chosen * cell - left, y, cell);
 }
@@ -69,9 +69,8 @@ function inset([x, y, width, height], by) {
 }
 
 /** What became of a call, in a form: nothing, bar, triangle, ring, cross, square. */
-function drawMark(ctx, word, x, y) {
+function drawMark(ctx, word, x, y, half = STRIP.mark) {
   if (word === "ran") return;
-  const half = STRIP.mark;
   ctx.strokeStyle = ctx.fillStyle = palette[word];
   ctx.lineWidth = 1.75;
   ctx.beginPath();

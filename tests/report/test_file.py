@@ -1,0 +1,127 @@
+"""What stands in the file, and what does not; and the command that writes it."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from otel_loopguard import report
+from otel_loopguard.cli.main import main
+from otel_loopguard.core.model import Action
+from otel_loopguard.report import Call, Run
+from otel_loopguard.report.columns import MOST_CALLS, Columns
+from tests.replay import made as recorded
+
+from . import made
+
+SECRET = "hunter2-4111111111111111"
+
+
+def data_of(path):
+    """The data within a report."""
+    text = path.read_text(encoding="utf-8")
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
+
+
+def test_no_address_stands_in_the_file_but_in_its_licence(tmp_path):
+    """One file: nothing is linked, imported or loaded."""
+    report.write(tmp_path / "r.html", [made.ping_pong()])
+    text = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert not re.search(r"""(src|href)=["'](?!data:,|#)|@import|url\(""", text)
+    assert set(re.findall(r"https?://[^\s'\"`)]*", text)) <= {"https://github.com/leeoniya/uPlot"}
+    assert "Copyright (c) 2022 Leon Sorokin" in text
+    assert "@@" not in text
+
+
+def test_replay_writes_it_without_arguments_and_results(tmp_path, capfdbinary):
+    """Secrets in arguments, results and errors of a recorded run stay out; its trips are in."""
+    calls = [recorded.call("read_file", {"key": SECRET}, f"Error: {SECRET}", n, at=n * 1.0) for n in range(4)]
+    (tmp_path / "runs.jsonl").write_text(json.dumps(recorded.run("stuck", calls)) + "\n")
+    assert main(["replay", str(tmp_path / "runs.jsonl"), "--json", "--html", str(tmp_path / "r.html")]) == 0
+    (line,) = capfdbinary.readouterr()[0].splitlines()
+    text = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert SECRET not in text
+    data = data_of(tmp_path / "r.html")
+    decisions = [data["decisions"][code] for code in data["calls"]["decision"]]
+    tripped = {trip["call"]: trip["action"] for trip in json.loads(line)["trips"]}
+    words = {"nudge": "nudged", "block": "refused", "abort": "aborted"}
+    assert decisions == [words.get(tripped.get(call), "failed") for call in range(4)]
+    assert set(data["calls"]["same"]) == {0}
+    assert data["tools"] == ["read_file"]
+
+
+def test_replay_of_spans_writes_it(tmp_path):
+    """Our own spans, which hold fingerprints only, make the same strips."""
+    from tests.replay.test_otlp import POLICIES, exported
+
+    spans, _ = exported(POLICIES[0], recorded.stuck())
+    (tmp_path / "spans.jsonl").write_text(json.dumps({"resourceSpans": spans}) + "\n")
+    assert main(["replay", str(tmp_path / "spans.jsonl"), "--html", str(tmp_path / "r.html")]) == 0
+    data = data_of(tmp_path / "r.html")
+    assert [data["decisions"][code] for code in data["calls"]["decision"]] == ["ran", "nudged", "refused", "refused"]
+    assert data["over"]["timed"]
+    assert "blake2b" not in json.dumps(data)
+
+
+def test_a_place_that_cannot_be_written_is_said_before_the_work(tmp_path, capsys):
+    """One line, status 2, and no run was read."""
+    (tmp_path / "runs.jsonl").write_text("no run\n")
+    assert main(["replay", str(tmp_path / "runs.jsonl"), "--html", str(tmp_path / "none" / "r.html")]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert re.fullmatch(r"otel-loopguard: \S+r.html: the report cannot be written: No such file or directory\n", err)
+
+
+def test_what_was_done_has_one_word():
+    """A trip's action wins over a failure; what was only observed did what it did."""
+    assert [report.decision(action) for action in Action] == ["ran", "ran", "nudged", "reused", "refused", "aborted"]
+    assert report.decision(None, failed=True) == report.decision(Action.OBSERVE, failed=True) == "failed"
+    assert report.decision(Action.NUDGE, failed=True) == "nudged"
+
+
+def test_a_wrong_word_is_an_error(tmp_path):
+    """A decision that the page could not show is refused by name."""
+    with pytest.raises(ValueError, match="decision 'blocked': must be one of ran, failed, nudged"):
+        report.write(tmp_path / "r.html", [Run("x", 0, [Call("a", 1, "blocked")])])
+
+
+def test_digests_do_not_stand_in_the_file():
+    """Which calls are equal is told by small numbers, turn by turn; the same arguments to another tool are another."""
+    data = Columns()
+    data.add(Run("x", 0, [Call("a", 10**18), Call("b", 10**18), Call("a", 5), Call("a", 10**18)]))
+    data.add(Run("x", 1, [Call("a", 5)]))
+    assert data.plain()["calls"]["same"] == [0, 1, 2, 0, 0]
+    assert str(10**18) not in json.dumps(data.plain())
+
+
+def test_all_is_counted_however_much_it_is():
+    """Beyond what the timeline holds calls are counted by tool, mode and time, and said to be left out."""
+    columns = Columns(most_calls=10)
+    for _ in range(4):
+        columns.add(made.every_decision())
+    data = columns.plain()
+    assert (len(data["calls"]["tool"]), data["totals"]) == (6, {"turns": 4, "calls": 24, "looping": 4})
+    assert data["counts"] == [[4] * 6]
+    assert sum(sum(bins) for _, _, bins in data["over"]["rows"]) == 16
+    assert MOST_CALLS >= 100_000
+
+
+def test_times_count_only_if_every_call_has_one():
+    """One call without a time, and the order of calls takes the place of the clock."""
+    for at, timed in ((5.0, True), (None, False), (float("nan"), False)):
+        columns = Columns()
+        columns.add(Run("x", 0, [Call("a", 1, at=1.0), Call("a", 1, "refused", "cycle", at)]))
+        assert columns.plain()["over"]["timed"] is timed
+        assert (columns.plain()["at"] is not None) is timed
+
+
+def test_names_are_bounded_in_length_and_number():
+    """A model may invent names without end: they are cut, and the rest are one."""
+    columns = Columns()
+    columns.add(Run("x", 0, [Call(f"{n}" + "y" * 500, n) for n in range(12_000)]))
+    names = columns.plain()["tools"]
+    assert len(names) <= 10_001
+    assert max(map(len, names)) == 120
+    assert names[-1] == "(others)"

@@ -1,0 +1,247 @@
+"""The report in a real browser: drawn, quiet, reachable by keyboard, readable in light, dark and on a small screen."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from otel_loopguard.report import Call, Run
+
+from . import made
+
+TAB, DOWN, RIGHT, END, HOME = "\ue004", "\ue015", "\ue014", "\ue010", "\ue011"
+TIMES = "\u00d7"
+FEW = (made.ping_pong(), made.plain(), made.every_decision())
+
+
+def test_it_is_drawn_without_a_complaint_and_without_asking_anybody(opened):
+    """Charts, bars and strips have ink; the console is empty; nothing is fetched from anywhere."""
+    page = opened(*FEW)
+    assert page.js("document.querySelectorAll('.mode-row canvas').length") == 2
+    for canvas in (".mode-row canvas", "#strips", "#legend canvas"):
+        assert page.inked(canvas) > 50, canvas
+    assert page.js("[...document.querySelectorAll('.bar i')].every((one) => one.offsetWidth > 1)")
+    assert page.complaints() == []
+    assert page.requests() == set()
+
+
+def test_the_policy_of_the_page_forbids_every_request(opened):
+    """Even a script that got in could not send anything out, and one that is not ours does not run."""
+    page = opened(*FEW)
+    page.driver.execute_script("""
+        document.body.append(Object.assign(new Image(), { src: "http://127.0.0.1:9/x.png" }),
+          Object.assign(document.createElement("script"), { textContent: "window.owned = true" }));
+        fetch("http://127.0.0.1:9/").catch(() => 0);""")
+    page.drawn()
+    assert page.js("window.owned") is None
+    assert len([line for line in page.complaints() if "Content Security Policy" in line]) >= 3
+
+
+def test_the_numbers_add_up(opened):
+    """Turns, calls and what became of them, in the overview, by mode and by tool."""
+    page = opened(*FEW)
+    assert page.text("#lead").startswith("2 of 3 turns looped. 13 of 26 calls did not run, and 2 times the model")
+    assert page.js("[...document.querySelectorAll('#numbers dd')].map((one) => +one.innerText)") == [
+        3, 2, 26, 2, 2, 1, 11, 1,
+    ]  # fmt: skip
+    assert page.text(".mode-row .sum b") == "11"
+    assert page.js("[...document.querySelectorAll('#tools tbody tr')].map((one) => one.cells[2].innerText)") == [
+        "6", "5", "4",
+    ]  # fmt: skip
+
+
+def test_everything_is_reached_with_the_tabulator(opened):
+    """In the order of the page, and each stop shows that it has the focus."""
+    page = opened(*FEW)
+    names = []
+    for _ in range(11):
+        page.keys(TAB)
+        names.append(
+            page.js("document.activeElement.id || document.activeElement.name || document.activeElement.innerText")
+        )
+        assert page.js("document.activeElement.matches(':focus-visible')"), names
+    assert names == [
+        "Skip to the turns", "theme", "As a table", "which", "mode", "order", "find", "smaller", "larger", "as-table",
+        "viewport",
+    ]  # fmt: skip
+
+
+def test_turns_and_calls_are_chosen_with_the_arrow_keys(opened):
+    """Up and down go from turn to turn, left and right from call to call; a screen reader is told."""
+    page = opened(*FEW)
+    page.js("document.getElementById('viewport').focus()")
+    page.keys(RIGHT, RIGHT)
+    assert page.text("#said").startswith("call 2 of 14: go_back, call B, ran")
+    page.keys(END)
+    assert page.text("#said").startswith("call 14 of 14: go_back, call B, refused, ping_pong")
+    page.keys(DOWN, HOME)
+    assert page.text("#detail h3") == "all · turn 1"
+    active = "document.getElementById(document.getElementById('viewport').getAttribute('aria-activedescendant'))"
+    assert page.js(f"{active}.ariaSelected") == "true"
+    assert f"shape: A{TIMES}6" in page.js(f"{active}.ariaLabel")
+
+
+def test_the_pointer_shows_a_call_and_chooses_it(opened):
+    """Over a cell stands what it is; a click keeps it, and beside the strips nothing stands."""
+    from selenium.webdriver import ActionChains
+
+    page = opened(*FEW)
+    viewport = page.driver.find_element("id", "viewport")
+    page.js("document.getElementById('viewport').scrollIntoView({block: 'center'})")
+    left, top = -viewport.size["width"] // 2, -viewport.size["height"] // 2
+    ActionChains(page.driver).move_to_element_with_offset(viewport, left + 300 + 5 * 16 + 8, top + 25).click().perform()
+    page.drawn()
+    assert page.text("#tip").splitlines()[:2] == ["go_back", "call 6 of 14"]
+    assert page.text("#detail .chosen").startswith("call 6 of 14: go_back, call B, refused, ping_pong")
+    ActionChains(page.driver).move_to_element_with_offset(viewport, left + 100, top + 25).perform()
+    assert page.drawn().js("document.getElementById('tip').hidden")
+
+
+def test_a_shape_is_said_in_words(opened):
+    """A-B-A-B is one lap, said once; what its letters stand for stands below."""
+    page = opened(*FEW)
+    assert page.text("#detail .shape") == f"(A B){TIMES}7"
+    assert f"open_page {TIMES} 7" in page.text("#detail ul")
+
+
+def test_equal_calls_stand_at_equal_heights(opened):
+    """In a strip of A-B-A-B every other cell is at the same height, and neighbours are not."""
+    page = opened(made.ping_pong())
+    heights = page.js("""(() => {
+        const canvas = document.getElementById("strips"), fine = devicePixelRatio, ctx = canvas.getContext("2d");
+        return [4, 5, 6, 7, 8, 9].map((call) => {
+          const { data } = ctx.getImageData((call * 16 + 3) * fine, 0, 1, 52 * fine);
+          for (let y = 0; y < 52 * fine; y++) if (data[y * 4 + 3] > 200) return y;
+          return -1;
+        });
+      })()""")
+    assert heights[0] == heights[2] == heights[4] != heights[1] == heights[3] == heights[5]
+
+
+def test_dark_as_the_system_says_and_as_one_chooses(opened, driver):
+    """The system's choice is followed while it changes; the switch wins over it, and canvases follow."""
+    page = opened(*FEW)
+    ground = "getComputedStyle(document.documentElement).backgroundColor"
+    light = page.js(ground)
+    first = page.driver.execute_script("return document.getElementById('strips').toDataURL()")
+    driver.execute_cdp_cmd(
+        "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+    )
+    page.drawn()
+    assert page.js(ground) != light
+    assert page.driver.execute_script("return document.getElementById('strips').toDataURL()") != first
+    assert page.click("input[value=light]").js(ground) == light
+    assert page.complaints() == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_text_has_contrast_enough(opened, theme):
+    """Every pair of ink and ground reaches 4.5 to 1, every sign 3 to 1."""
+    page = opened(*FEW)
+    page.click(f"input[value={theme}]")
+
+    def contrast(one, other):
+        lights = sorted(_luminance(page.js(f"getComputedStyle(document.documentElement).getPropertyValue('--{n}')"))
+                        for n in (one, other))  # fmt: skip
+        return (lights[1] + 0.05) / (lights[0] + 0.05)
+
+    words = ["ran", "nudged", "reused", "refused", "aborted"]
+    pairs = [(f"{word}-ink", word) for word in words] + [("ink", "card"), ("muted", "card"), ("muted", "ground")]
+    assert {pair: contrast(*pair) for pair in pairs if contrast(*pair) < 4.5} == {}
+    signs = [*words[1:], "failed", "edge", "focus"]
+    assert {sign: contrast(sign, "card") for sign in signs if contrast(sign, "card") < 3} == {}
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour.strip()[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def test_tables_say_the_same(opened):
+    """Charts and strips have a table each, with headings for rows and columns."""
+    page = opened(*FEW)
+    page.click("#over-time-table summary")
+    assert page.text("#over-time-table thead").strip().split("\t") == ["From", "ping_pong", "generic_repeat"]
+    page.choose("which", "all").click("#as-table")
+    rows = page.js(
+        "[...document.querySelectorAll('#listing tbody tr')].map((r) => [...r.cells].map((c) => c.innerText))"
+    )
+    assert rows[0][:8] == ["pages · turn 0", "14", "3", "0", "1", "0", "10", "0"]
+    assert [row[0] for row in rows] == ["pages · turn 0", "plain · turn 0", "all · turn 1"]
+    assert page.js("document.querySelectorAll('#listing th[scope=row]').length") == 3
+    assert not page.js("document.getElementById('viewport').offsetParent")
+
+
+def test_turns_are_filtered_and_sorted(opened):
+    """By what happened in them, by mode, by name; the most trips first."""
+    page = opened(*FEW)
+    names = "[...document.querySelectorAll('.turn .name')].map((one) => one.innerText)"
+    assert page.js(names) == ["pages · turn 0", "all · turn 1"]
+    assert page.choose("mode", "generic_repeat").js(names) == ["all · turn 1"]
+    assert page.choose("mode", "").choose("which", "all").choose("find", "TOOL_3").js(names) == ["plain · turn 0"]
+    assert page.choose("find", "nothing of the kind").text("#shown") == "0 turns shown"
+    assert page.choose("find", "").choose("order", "calls").js(names)[0] == "pages · turn 0"
+    assert page.complaints() == []
+
+
+def test_a_small_screen(opened, driver):
+    """Nothing but the strips needs to be scrolled sideways."""
+    size = {"width": 360, "height": 740, "deviceScaleFactor": 2, "mobile": True}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    page = opened(*FEW)
+    assert page.js("document.documentElement.scrollWidth") <= 360
+    assert page.inked("#strips") > 50
+
+
+@pytest.mark.parametrize("runs", [(), (made.plain(),), (Run("x", 0, [Call("a", 1)]),), (Run("none", 0, []),)])
+def test_little_or_nothing_to_show(opened, runs):
+    """Without a trip, without a call, without any turn: a page that says so."""
+    page = opened(*runs)
+    assert page.text("#lead").startswith(("No loop was seen", "Nothing was recorded"))
+    assert page.complaints() == []
+
+
+def test_names_are_text_and_nothing_else(opened):
+    """Tools, runs, modes and titles that are markup are shown, not obeyed."""
+    hostile = made.HOSTILE
+    page = opened(Run(hostile, hostile, [Call(hostile, 1, "refused", hostile)] * 3), title=hostile, subtitle=hostile)
+    page.click("#over-time-table summary").click("#as-table")
+    assert page.complaints() == []
+    assert page.requests() == set()
+    assert page.js("document.title").startswith("</script><script>")
+    assert page.js("document.querySelectorAll('img').length") == 0
+    assert page.text(".tool-name").startswith("</script><script>document.title='owned'")
+
+
+def test_100_000_calls_open_and_respond(opened, record_property):
+    """It is drawn within 3 s of being asked for, and scrolling to the end, filtering and sorting within 1 s."""
+    page = opened(*made.many())
+    took = {}
+    for name, act in {
+        "open": page.open,
+        "scroll": lambda: page.js("(document.getElementById('viewport').scrollTop = 1e9)") and page.drawn(),
+        "filter": lambda: page.choose("find", "tool_39"),
+        "sort": lambda: page.choose("order", "trips"),
+        "all": lambda: page.choose("which", "all"),
+        "table": lambda: page.click("#as-table"),
+    }.items():
+        start = time.perf_counter()
+        act()
+        took[name] = round(time.perf_counter() - start, 3)
+    record_property("seconds", took)
+    print(took)
+    assert took.pop("open") < 3, took
+    assert max(took.values()) < 1, took
+    assert page.text("#lead").count("100,000 calls") == 1
+    assert page.complaints() == []
+
+
+def test_one_turn_of_100_000_calls(opened):
+    """A turn of any length is one row; its last call is one key away."""
+    page = opened(Run("long", 0, [Call("read", n % 3, "refused", "cycle") for n in range(100_000)]))
+    page.js("document.getElementById('viewport').focus()")
+    page.keys(END)
+    assert page.text("#said").startswith("call 100,000 of 100,000: read, call A, refused, cycle")
+    assert page.inked("#strips") > 1_000
