@@ -51,7 +51,7 @@ def read(found: dict[str, Any]) -> Run:
         raise NotARunError("turns must be a list")
     calls = sum([len(turn["calls"]) for turn in turns])
     success, tools = found.get("success"), found.get("tools")
-    known = frozenset(filter(lambda name: isinstance(name, str), tools)) if isinstance(tools, list) else None
+    known = frozenset(tools) if isinstance(tools, list) else None
     return Run(str(found.get("run_id")), success if isinstance(success, bool) else None, turns, known or None, calls)
 
 
@@ -91,7 +91,7 @@ class _Turn:
         """Calls of one step begin all, then end all."""
         if self._judge.needs_a_repeat and is_short(calls, self._known, self._judge):
             return
-        read = [self._read(call) for call in calls]
+        read = self._read(calls)
         if self._judge.needs_a_repeat and cannot_trip(calls, read, self._known, self._judge):
             return
         self._turn = self._judge.turn()
@@ -110,16 +110,20 @@ class _Turn:
                     end(index, calls[index], record)
             position = last
 
-    def _read(self, call: dict[str, Any]) -> Read:
-        name, arguments, judge = call["tool"], call.get("args"), self._judge
-        contracts = judge.rules.contracts
-        tool = judge.simple.get(name)
-        if tool is None:
-            tool, arguments, kind = contracts.understand(ToolCall(name, arguments))
-            judge.remember(name, tool)
-        else:
-            kind = contracts.kind(tool, arguments)
-        return tool, kind, arguments, canonical(arguments, loose=kind is not Kind.WRITE)
+    def _read(self, calls: list[dict[str, Any]]) -> list[Read]:
+        judge = self._judge
+        contracts, simple, read = judge.rules.contracts, judge.simple, []
+        kind_of = contracts.kind
+        for call in calls:
+            name, arguments = call["tool"], call.get("args")
+            tool = simple.get(name)
+            if tool is None:
+                tool, arguments, kind = contracts.understand(ToolCall(name, arguments))
+                judge.remember(name, tool)
+            else:
+                kind = kind_of(tool, arguments)
+            read.append((tool, kind, arguments, canonical(arguments, loose=kind is not Kind.WRITE)))
+        return read
 
     def _begin(self, call: dict[str, Any], tool: Tool, kind: Kind, arguments: Any, data: bytes) -> Record:
         registered, at = None, call.get("at")
@@ -165,30 +169,25 @@ def cannot_trip(calls: list[dict[str, Any]], read: list[Read], known: frozenset[
     Every mode that judges evidence needs a repeat, or a number of errors, or of equal results of a tool that reads.
     """
     length = len(calls)
-    if length > 1 and len({(tool.name, data) for tool, _, _, data in read}) < length:
+    if len({(tool.name, data) for tool, _, _, data in read}) < length:
         return False
-    failed, most_failed, most_equal = 0, _NO_LIMIT, _NO_LIMIT
-    for call, (tool, kind, _, _) in zip(calls, read, strict=True):
-        failed_limit, equal_limit = judge.patience(tool)
-        if failed_limit < most_failed:  # noqa: PLR1730 - min() costs more than all the rest of this line
-            most_failed = failed_limit
-        if equal_limit < most_equal:  # noqa: PLR1730
-            most_equal = equal_limit
-        if known is not None and call["tool"] not in known:
-            return False
-        result, said = call.get("result"), call.get("is_error")
+    if known is not None and not known.issuperset([call["tool"] for call in calls]):
+        return False
+    limits = [judge.patience(tool) for tool in {tool for tool, _, _, _ in read}]
+    most_failed, most_equal = min(limit for limit, _ in limits), min(limit for _, limit in limits)
+    failed = [kind for _, kind, _, _ in read].count(Kind.THINK)
+    for call in calls:
+        result = call.get("result")
         if not isinstance(result, str):
             return False
-        if said or kind is Kind.THINK or ("rror" in result and hides_error(plain_bytes(result), said)):
+        said = call.get("is_error")
+        if said or ("rror" in result and hides_error(plain_bytes(result), said)):
             failed += 1
     if failed >= most_failed:
         return False
     if length < most_equal:
         return True
     return length - len({call.get("result_hash") or call["result"] for call in calls}) < most_equal - 1
-
-
-_NO_LIMIT = 1 << 30
 
 
 def seen_of(call: dict[str, Any], arguments: Any, judge: Judge) -> Fingerprinted:
