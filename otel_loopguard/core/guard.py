@@ -60,6 +60,8 @@ class Guard:
         self._numbers = itertools.count(1)
         self._prefix = uuid.uuid4().hex[:12]
         self._said: set[str] = set()
+        self.on_fault: Callable[[str, BaseException], None] | None = None
+        """Told when a function of the policy (``on_trip``, a detector) raises; by default that is logged once."""
         self.watch: Watch | None = None
         """Where the policy is that of a file: whether that was changed."""
 
@@ -100,6 +102,13 @@ class Guard:
         if close is not None:
             close()
         self.warn_once("on_trip is async, but a tool was called from sync code: its answer is not heard there")
+
+    def fault(self, site: str, error: BaseException) -> None:
+        """Foreign code raised, and the call runs. The exception's text may quote an argument: it is kept back."""
+        if self.on_fault is not None:
+            self.on_fault(site, error)
+        else:
+            self.warn_once(f"{site} of the policy raised {type(error).__name__}: the call runs")
 
     def warn_once(self, message: str) -> None:
         """The message is logged the first time."""

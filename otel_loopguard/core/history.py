@@ -149,6 +149,8 @@ class History:
     def refused(self, record: Record, *, insistable: bool) -> None:
         """The call does not run; if it can be insisted on, it runs when it is made once more."""
         self.refusals += 1
+        if record.known is not None:
+            record.known.refused += 1
         if insistable:
             self.insistable = kept(self.insistable, record.key, MOST_REMEMBERED)
         if self.counts_refused and self.tally is not None:
@@ -226,7 +228,7 @@ class History:
         known.writes += writes
         known.waits += waits
         known.add(news=record.news, changed=changed, wrote=wrote, waited=waited)
-        known.last_end, known.at = self.tick, record.at
+        known.last_end, known.at, known.refused = self.tick, record.at, 0
         known.pending, known.transient = record.pending, record.transient
         known.successes += not record.error
         self._count_news(record)

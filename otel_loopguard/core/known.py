@@ -31,7 +31,7 @@ class Known:
 
     __slots__ = (
         "alike", "at", "changes", "equal", "evidence", "first_index", "last_end", "likeness", "news", "pending", "poll",
-        "result", "successes", "transient", "waits", "writes",
+        "refused", "result", "successes", "transient", "waits", "writes",
     )  # fmt: skip
 
     def __init__(self, line: bytes) -> None:
@@ -48,6 +48,8 @@ class Known:
         self.equal = 1
         """Runs in a row with the same result, the first included."""
         self.alike = 1
+        self.refused = 0
+        """Refusals since the last run."""
         self.evidence: float = 0
         self.likeness: Likeness | None = None
         self.poll: tuple[int, float] | None = None

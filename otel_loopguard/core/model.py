@@ -175,6 +175,11 @@ class Record:
     trip: Trip | None
 
     @property
+    def attempt(self) -> int:
+        """Which attempt at this call this is, counted from the first equal run; refused ones are attempts, too."""
+        return 1 if self.known is None else int(self.known.equal + max(self.known.refused, 1))
+
+    @property
     def arguments_hash(self) -> str:
         """The keyed fingerprint of the arguments."""
         return hash_text(self.arguments)

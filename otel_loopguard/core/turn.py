@@ -35,7 +35,7 @@ class Turn:
 
     __slots__ = (
         "__weakref__", "_children", "_guard", "_history", "_kept", "_lock", "_parent", "_pending", "_rules", "_said",
-        "_stop", "enforced", "id", "last_used", "source",
+        "_stop", "_stop_heard", "enforced", "id", "last_used", "source",
     )  # fmt: skip
 
     def __init__(
@@ -55,6 +55,7 @@ class Turn:
         self._children = 0
         self._said: list[str] | None = None
         self._stop: str | None = None
+        self._stop_heard = False
         self._kept: Kept | None = None
 
     def __enter__(self) -> Self:
@@ -92,10 +93,12 @@ class Turn:
         if decision is not None:
             return decision
         record, trip = asked
-        answer = self._rules.policy.on_trip(trip)  # type: ignore[misc]
-        if inspect.isawaitable(answer):
-            answer = await answer
-        return self._settle_locked(call, record, _answered(trip, answer))
+        try:
+            answer = self._rules.policy.on_trip(trip)  # type: ignore[misc]
+            trip = _answered(trip, await answer if inspect.isawaitable(answer) else answer)
+        except Exception as error:  # noqa: BLE001 - foreign code: its fault lets the call run
+            trip = self._unanswered(trip, error)
+        return self._settle_locked(call, record, trip)
 
     def _begin(self, call: ToolCall) -> tuple[Decision | None, tuple[Record, Trip]]:
         """The decision, taken and recorded in one step; or, if ``on_trip`` is to be asked first, what about."""
@@ -117,11 +120,18 @@ class Turn:
 
     def _asked(self, trip: Trip) -> Trip:
         """The trip as ``on_trip`` has it."""
-        answer = self._rules.policy.on_trip(trip)  # type: ignore[misc]  # asked only where there is one
-        if inspect.isawaitable(answer):
+        try:
+            answer = self._rules.policy.on_trip(trip)  # type: ignore[misc]  # asked only where there is one
+            if not inspect.isawaitable(answer):
+                return _answered(trip, answer)
             self._guard.close_unheard(answer)
-            return trip
-        return _answered(trip, answer)
+        except Exception as error:  # noqa: BLE001 - foreign code: its fault lets the call run
+            return self._unanswered(trip, error)
+        return trip
+
+    def _unanswered(self, trip: Trip, error: Exception) -> Trip:
+        self._guard.fault("on_trip", error)
+        return trip._replace(action=Action.OBSERVE)
 
     def _settle_locked(self, call: ToolCall, record: Record, trip: Trip) -> Decision:
         with self._lock:
@@ -158,14 +168,16 @@ class Turn:
         if trip.action is Action.REUSE:
             kept = self._kept.get(record.key) if self._kept is not None else None
             return Decision(trip.action, trip, wording.reused(trip), kept, record)
-        policy = self._rules.policy
-        message = wording.refusal(trip, policy, history.refusals, call.known_tools)
+        policy, words = self._rules.policy, self._said or ()
+        self._said = None
+        message = wording.refusal(trip, policy, history.refusals, call.known_tools, words)
         return Decision(trip.action, trip, message, record=record, mark=policy.mark)
 
     def _stopped(self, record: Record) -> Decision:
         """The user said stop: the words again, until the run itself is ended."""
         history, limit = self._history, self._rules.policy.abort_after
         history.refusals += 1
+        self._stop_heard = True
         if 0 < limit < history.refusals:
             trip = Trip(USER_STOP, record.tool, history.refusals, limit, Action.ABORT, Action.ABORT, kind=record.kind)
             record.trip = trip
@@ -184,7 +196,11 @@ class Turn:
             )
         trips = []
         for detector in self._rules.own_detectors:
-            trip = detector(self._history, record, self._rules.policy.rule(getattr(detector, "__name__", "own")))
+            try:
+                trip = detector(self._history, record, self._rules.policy.rule(getattr(detector, "__name__", "own")))
+            except Exception as error:  # noqa: BLE001 - foreign code: its fault must not decide about the call
+                self._guard.fault("detector", error)
+                continue
             if trip is not None:
                 trips.append(trip)
         return tuple(trips)
@@ -277,6 +293,8 @@ class Turn:
         self._guard.forget(self)
         with self._lock:
             undelivered, self._said = self._said or [], None
+            if self._stop is not None and not self._stop_heard:
+                undelivered.append(self._stop)
             self._pending.clear()
         return undelivered
 

@@ -10,7 +10,7 @@ from rapidfuzz import process
 from otel_loopguard.core.model import Mode
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from otel_loopguard.core.model import Trip
     from otel_loopguard.core.policy import Policy
@@ -67,8 +67,13 @@ _MOST_NEAREST = 3
 _NEAR_ENOUGH = 50
 
 
-def refusal(trip: Trip, policy: Policy, refusals: int, known_tools: Collection[str] | None = None) -> str:
-    """What the model reads in place of a result. ``refusals``: those since the last news, this one included."""
+def refusal(
+    trip: Trip, policy: Policy, refusals: int, known_tools: Collection[str] | None = None, words: Sequence[str] = ()
+) -> str:
+    """What the model reads in place of a result.
+
+    ``refusals``: those since the last news, this one included. ``words``: what the user said meanwhile.
+    """
     own = policy.sentences.get(trip.mode)
     if own is not None:
         message = _filled(own, trip)
@@ -76,11 +81,13 @@ def refusal(trip: Trip, policy: Policy, refusals: int, known_tools: Collection[s
         template = _REFUSALS_FOR_REASON.get(trip.reason) or _REFUSALS.get(trip.mode, "{tool} looks stuck in a loop.")  # type: ignore[call-overload]
         message = " ".join([_filled(template, trip), *_advice(trip, refusals, known_tools)])
     if policy.refusal == "text":
-        return message
-    if policy.refusal == "mode":
-        return orjson.dumps({"error": "tool_loop_detected", "mode": str(trip.mode)}).decode()
-    said = {"error": "tool_loop_detected", "mode": str(trip.mode), "tool": trip.tool}
-    return orjson.dumps({**said, "count": trip.count, "limit": trip.limit, "message": message}).decode()
+        return "\n".join([*words, message])
+    said: dict[str, object] = {"error": "tool_loop_detected", "mode": str(trip.mode)}
+    if policy.refusal != "mode":
+        said |= {"tool": trip.tool, "count": trip.count, "limit": trip.limit, "message": message}
+    if words:
+        said["user"] = "\n".join(words)
+    return orjson.dumps(said).decode()
 
 
 def nudge(trip: Trip, policy: Policy, known_tools: Collection[str] | None = None) -> str:

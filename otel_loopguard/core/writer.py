@@ -1,7 +1,7 @@
 """Canonical bytes of any value whatsoever, by a walk with an explicit stack: depth and cycles cannot hurt it.
 
 No method of a foreign object is ever called, and the time is bounded: a module with all that hangs on it is given up
-after 20,000 nodes.
+after 5,000 nodes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_SUBCLASS | orjson.OPT_P
 
 LARGEST_WHOLE_FLOAT = 1e16
 """From here on floats are written with an exponent, and stay as they are."""
-_MOST_NODES = 20_000
+_MOST_NODES = 5_000
 _LONGEST_INTEGER = 4_300  # digits that Python converts to text without a complaint
 
 
@@ -229,7 +229,7 @@ def _type(item: Any) -> bytes:
 
 
 def _beyond(item: Any) -> bytes:
-    """What is left of a value of over 20,000 nodes: written in C if it is JSON, else unique, so never a repeat."""
+    """What is left of a value of over 5,000 nodes: written in C if it is JSON, else unique, so never a repeat."""
     try:
         return orjson.dumps(item.value if type(item) is _Member else item, option=_OPTIONS)
     except (TypeError, ValueError, RecursionError):

@@ -66,6 +66,7 @@ class Runtime:
         self.asks = inspect.iscoroutinefunction(self.guard.policy.on_trip)
         """Whether a verdict has to be awaited, which ``on_start`` of a span processor cannot do."""
         self.shield = Shield(self._count_error)
+        guard.on_fault = guard.on_fault or self.shield.report
         self.live_spans = LiveSpans()
         self.conversations = Conversations()
         self.providers = Providers(

@@ -83,7 +83,7 @@ class Events:
             "Aborted the run at" if trip.action is Action.ABORT else "Refused",
             tool,
             fingerprint,
-            trip.count,
+            trip.count if record is None else max(trip.count, record.attempt),
             trip.limit,
             trip.mode,
         )

@@ -365,3 +365,42 @@ def test_memory_is_bounded_however_long_a_turn_is():
     assert len(history.once) + len(history.known) <= 1_024
     assert len(history.pairs) <= 4_096
     assert len(history.keys) <= 64
+
+
+def test_words_come_with_a_refusal_too():
+    """A model that is refused again and again still hears its user."""
+    turn = Guard().turn()
+    for _ in range(2):
+        make(turn, path="a")
+    turn.say("try b")
+    assert json.loads(make(turn, path="a").message)["user"] == "try b"
+    assert "user" not in json.loads(make(turn, path="a").message)
+
+
+def test_a_stop_that_nobody_heard_comes_back():
+    """Like every other word that was not delivered."""
+    turn = Guard().turn()
+    turn.say("stop", stop=True)
+    assert turn.close() == ["stop"]
+
+
+def test_a_fault_of_the_users_functions_decides_nothing(caplog):
+    """A raising detector says nothing, a raising on_trip lets the call run; logged once, without its text."""
+
+    def broken(*_):
+        raise ValueError("secret")
+
+    guard = Guard(Policy(detectors=(broken,)))
+    turn = guard.turn()
+    assert [make(turn, path="a").action for _ in range(3)] == [None, Action.NUDGE, Action.BLOCK]
+    guard.use(Policy(on_trip=broken))
+    turn = guard.turn()
+    assert all(make(turn, path="a").runs for _ in range(9))
+    assert len(caplog.records) == 2
+    assert "secret" not in caplog.text
+
+
+def test_attempts_are_counted_on_while_a_call_is_refused():
+    """The trip's count is of runs; the record tells the attempt."""
+    turn = Guard().turn()
+    assert [make(turn, path="a").record.attempt for _ in range(5)][2:] == [3, 4, 5]
