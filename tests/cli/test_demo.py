@@ -42,6 +42,7 @@ def test_there_is_a_story_for_each_mode():
     assert {str(mode) for mode in Mode} <= {str(story.name) for story in STUCK}
 
 
+@pytest.mark.filterwarnings("ignore")  # what old versions of frameworks say of themselves
 @pytest.mark.parametrize("name", INSTALLED)
 def test_each_mode_is_fallen_into_and_refused(name):
     """With each framework that is installed, every stuck story is refused first for its own mode; work is not."""
@@ -153,9 +154,11 @@ def test_load_until_it_is_interrupted(number):
     ("arguments", "said"),
     [
         (["--framework", "nosuch"], "invalid choice: 'nosuch'"),
-        (["--otlp", "http://127.0.0.1:9"], "nobody answers at 127.0.0.1:9"),
+        (["--otlp", "http://127.0.0.1:9"], "Nobody answers at http://127.0.0.1:9/v1/traces"),
         (["--otlp", "ftp://somewhere"], "is no address"),
         (["--html", "/nowhere/at/all.html"], "cannot be written"),
+        (["--otlp", "http://127.0.0.1:9", "--forever"], "Nobody answers"),
+        (["--forever", "--html", "a.html"], "leave one out"),
         (["more"], "unrecognized arguments"),
     ],
 )

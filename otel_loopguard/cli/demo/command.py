@@ -7,6 +7,8 @@ import tempfile
 from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING
 
+from otel_loopguard.errors import LoopGuardError
+
 from .drivers import BY_HAND, DRIVERS, load
 
 if TYPE_CHECKING:
@@ -56,6 +58,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(asked: argparse.Namespace) -> int:
     """Everything that can be wrong is looked at before the first story."""
+    if asked.forever and asked.html:
+        raise LoopGuardError("--html goes with a demo that ends, --forever makes one that does not: leave one out")
     framework = load(asked.framework)
     report = None if asked.forever else _report(asked.html)
     outlets = _outlets(asked.otlp)

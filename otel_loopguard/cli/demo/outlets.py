@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -14,6 +13,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
+from otel_loopguard.cli.doctor.endpoint import of_exporters
 from otel_loopguard.errors import LoopGuardError
 
 DEFAULT = "http://localhost:4318"
@@ -46,15 +46,13 @@ def open_outlets(endpoint: str | None) -> Outlets:
         raise LoopGuardError(f"--otlp {url} is no address: {error}; such as {DEFAULT}") from error
     if host is None or parts.scheme not in ("http", "https"):
         raise LoopGuardError(f"--otlp {url} is no address; such as {DEFAULT}, or http://localhost:4317 for gRPC")
-    try:
-        socket.create_connection((host, port), timeout=3).close()
-    except OSError as error:
-        reason = error.strerror or str(error)
+    url, grpc = url.rstrip("/"), _is_grpc(port)
+    for found in of_exporters([{"endpoint": url if grpc else f"{url}/v1/traces", "grpc": grpc}]):
         raise LoopGuardError(
-            f"nobody answers at {host}:{port} ({reason}); start a collector there "
-            "(`otel-loopguard stack` writes the files of one), or name another one: --otlp URL"
-        ) from error
-    return _providers(url.rstrip("/"), grpc=_is_grpc(port))
+            f"{found.text} Start a collector there (`otel-loopguard stack` writes the files of one), "
+            "or name another one: --otlp ENDPOINT"
+        )
+    return _providers(url, grpc=grpc)
 
 
 def _is_grpc(port: int) -> bool:

@@ -25,6 +25,7 @@ _SELFTEST = [sys.executable, "-m", "otel_loopguard.cli.doctor.selftest"]
 def configure(parser: argparse.ArgumentParser) -> None:
     """The arguments of `doctor`."""
     parser.description, parser.epilog = _DESCRIPTION, _EPILOG
+    parser.usage = "otel-loopguard doctor [-h] [--json] [--output FILE] [-- COMMAND ...]"
     parser.add_argument("--json", action="store_true", help="as JSON")
     parser.add_argument("--output", metavar="FILE", help="write to this file instead")
     parser.add_argument(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import random
 import sys
 from functools import cache
@@ -10,7 +11,6 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-import wrapt
 from opentelemetry import trace
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]
 
@@ -81,9 +81,11 @@ def _point(point: Point) -> dict[str, Any]:
 
 def _state(point: Point) -> str:
     """``held``: our wrapper is on it; ``bare``: the place is there without it; ``absent``: this version has none."""
+    function: Any = sys.modules[point.module]
     try:
-        function: Any = wrapt.resolve_path(sys.modules[point.module], point.path)[2]
-    except (AttributeError, ImportError):
+        for name in point.path.split("."):
+            function = inspect.getattr_static(function, name)  # getattr would bind the wrapper
+    except AttributeError:
         return "absent"
     while function is not None:
         if isinstance(function, Wrapper):

@@ -1,0 +1,59 @@
+"""Every command explains itself, quickly, and wrong use of the whole is a line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from otel_loopguard.cli.main import COMMANDS
+
+from .processes import command, environment
+
+
+def test_the_whole_names_each_command():
+    """`--help` has each command with what it is for."""
+    done = command("--help")
+    assert done.returncode == 0
+    text = " ".join(done.stdout.split())
+    assert [one.name for one in COMMANDS if f"{one.name} {one.help}" not in text] == []
+
+
+@pytest.mark.parametrize("name", [one.name for one in COMMANDS])
+def test_each_command_explains_itself(name):
+    """`COMMAND --help` says what it does and what each option means, without a traceback."""
+    done = command(name, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"usage: otel-loopguard {name}")
+    assert len(done.stdout) > 300
+
+
+@pytest.mark.parametrize("name", ["demo", "doctor"])
+def test_help_tells_the_exit_status(name):
+    """What CI has to know stands in the help."""
+    assert "Exit status: 0" in command(name, "--help").stdout
+
+
+@pytest.mark.parametrize("name", ["demo", "doctor"])
+def test_help_needs_nothing_heavy(name):
+    """The SDK, rich and the frameworks are imported only when something is really done."""
+    code = (
+        "import sys\n"
+        "from otel_loopguard.cli.main import main\n"
+        f"try: main(['{name}', '--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'opentelemetry.sdk', 'rich', 'langchain', 'langgraph', 'wrapt', 'grpc'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("arguments", "said"), [((), "COMMAND"), (("nosuch",), "nosuch")])
+def test_wrong_use_of_the_whole(arguments, said):
+    """No command, or one that is none: a line and status 2."""
+    done = command(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
