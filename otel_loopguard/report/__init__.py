@@ -38,7 +38,7 @@ class Report:
         self.path = Path(path)
         self._columns = Columns()
         try:
-            self.path.touch()
+            self.path.open("ab").close()
         except OSError as error:
             raise _cannot(self.path, error) from error
 

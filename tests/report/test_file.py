@@ -72,6 +72,9 @@ def test_a_place_that_cannot_be_written_is_said_before_the_work(tmp_path, capsys
     out, err = capsys.readouterr()
     assert out == ""
     assert re.fullmatch(r"otel-loopguard: \S+r.html: the report cannot be written: No such file or directory\n", err)
+    assert main(["replay", str(tmp_path / "runs.jsonl"), "--html", str(tmp_path)]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n"), "Is a directory" in err) == ("", 1, True)
 
 
 def test_what_was_done_has_one_word():

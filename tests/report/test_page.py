@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
@@ -159,6 +160,17 @@ def _luminance(colour: str) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
+@pytest.mark.parametrize(
+    ("apart", "told"), [(1, r"\+13 s"), (60, r"\d\d:\d\d"), (86_400, r"Dec [345], \d\d:\d\d"), (30, r"\d\d:\d\d:\d\d")]
+)
+def test_times_are_as_fine_as_they_need_to_be(opened, apart, told):
+    """Seconds from the start, the time of day or the date, by how long all of it took."""
+    calls = [call._replace(at=made.NOON + n * apart) for n, call in enumerate(made.ping_pong().calls)]
+    page = opened(Run("x", 0, calls)).click("#over-time-table summary")
+    last = page.js("[...document.querySelectorAll('#over-time-table tbody th')].at(-1).innerText")
+    assert re.fullmatch(told, last.replace("+12.78", "+13")), last
+
+
 def test_tables_say_the_same(opened):
     """Charts and strips have a table each, with headings for rows and columns."""
     page = opened(*FEW)
@@ -172,6 +184,14 @@ def test_tables_say_the_same(opened):
     assert [row[0] for row in rows] == ["pages · turn 0", "plain · turn 0", "all · turn 1"]
     assert page.js("document.querySelectorAll('#listing th[scope=row]').length") == 3
     assert not page.js("document.getElementById('viewport').offsetParent")
+
+
+def test_a_turn_that_has_a_name_is_shown_by_it(opened):
+    """A number is a turn's number; a name stands for itself."""
+    page = opened(*(made.ping_pong()._replace(turn=turn) for turn in (3, "retry_limit")))
+    assert page.js("[...document.querySelectorAll('.turn .name')].map((one) => one.innerText)") == [
+        "pages · turn 3", "pages · retry_limit",
+    ]  # fmt: skip
 
 
 def test_turns_are_filtered_and_sorted(opened):

@@ -37,7 +37,8 @@ function countOf(turn, decision) {
 }
 
 function nameOf(turn) {
-  return `${data.runs[data.turns.run[turn]]} · turn ${data.turns.name[turn]}`;
+  const name = data.turns.name[turn];
+  return `${data.runs[data.turns.run[turn]]} · ${/^\d/.test(name) ? "turn " : ""}${name}`;
 }
 
 /** The modes that tripped in a turn, in the order in which they did. */
@@ -48,13 +49,13 @@ function modesOf(turn) {
   return [...found].map((mode) => data.modes[mode]);
 }
 
-/** "14 calls · 2 nudged · 9 refused". */
+/** "14 calls · 9 refused · 2 nudged": where there is no room for all, the mildest is cut off. */
 function sumOf(turn) {
   const parts = [count(callsOf(turn), "call")];
-  DECISIONS.forEach((word, decision) => {
+  for (let decision = DECISIONS.length - 1; decision > 0; decision--) {
     const number = countOf(turn, decision);
-    if (decision > 0 && number > 0) parts.push(`${whole.format(number)} ${word}`);
-  });
+    if (number > 0) parts.push(`${whole.format(number)} ${DECISIONS[decision]}`);
+  }
   return parts.join(" · ");
 }
 

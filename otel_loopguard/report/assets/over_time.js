@@ -47,7 +47,7 @@ function modeChart(row, isLast) {
   const options = {
     width: plot.clientWidth || 300,
     height: isLast ? 72 : 46,
-    padding: [6, 4, isLast ? 0 : 4, 4],
+    padding: [6, 22, isLast ? 0 : 4, 4],
     legend: { show: false },
     cursor: { y: false, points: { show: false }, drag: { x: false, y: false }, sync: { key: "trips" } },
     scales: { x: { time: isClock, range: [binStart, binStart + places.length * binWidth] }, y: { range: (_, low, high) => [0, high || 1] } },
@@ -76,10 +76,12 @@ function axis(show) {
   return { show, size: 26, gap: 4, stroke: () => palette.muted, grid: { show: false }, ticks: { show: false }, font: "12px system-ui, sans-serif", values };
 }
 
-/** The time of day, with the day where the whole stretch is longer than one. */
+/** The time, as fine as the whole stretch needs it: seconds from its start, the time of day, or that with the day. */
 function clockText(seconds) {
-  const day = places.length * binWidth > 86_400 ? { month: "short", day: "numeric" } : {};
-  return new Date(seconds * 1000).toLocaleString("en", { ...day, hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+  const stretch = places.length * binWidth;
+  if (stretch < 60) return `+${Number((seconds - binStart).toFixed(2))} s`;
+  const finer = stretch < 600 ? { second: "2-digit" } : stretch > 86_400 ? { month: "short", day: "numeric" } : {};
+  return new Date(seconds * 1000).toLocaleString("en", { ...finer, hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 }
 
 function baseline(chart) {
@@ -100,7 +102,7 @@ function tell(sum, row, words, bin) {
 
 function binText(bin) {
   const from = binStart + bin * binWidth;
-  if (isClock) return new Date(from * 1000).toLocaleTimeString("en", { hourCycle: "h23" });
+  if (isClock) return clockText(from);
   return data.over.timed ? timeText(from) : `from call ${whole.format(Math.ceil(from) + 1)}`;
 }
 
