@@ -35,6 +35,8 @@ def id_of(span: ReadableSpan) -> int:
 class LiveSpans:
     """Open spans by id, up to a bound: spans that never end would stay for ever, so the oldest go first."""
 
+    __slots__ = ("_spans",)
+
     def __init__(self) -> None:
         self._spans: dict[int, Span] = {}
 

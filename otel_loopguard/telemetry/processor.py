@@ -34,7 +34,7 @@ class LoopGuardSpanProcessor(SpanProcessor):
     """
 
     def __init__(self, shield: Shield, live: LiveSpans, foreign: ForeignCalls) -> None:
-        self._live = live
+        self._opened, self._closed = live.started, live.ended
         self._foreign = foreign
         self.enabled = True
         self.on_start = shield.around("processor.on_start", self.on_start)  # type: ignore[method-assign]
@@ -53,11 +53,11 @@ class LoopGuardSpanProcessor(SpanProcessor):
         elif isinstance(pending, PendingCall):
             pending.announce(span)
             self._foreign.guarded(span, pending.call.tool)
-        self._live.started(span)
+        self._opened(span)
 
     def on_end(self, span: ReadableSpan, _: None = None) -> None:
         """A span has ended: if it is somebody else's tool call, now it is looked at."""
-        if self._live.ended(span) and not SIGNS.isdisjoint(attributes_of(span)) and self.enabled:
+        if self._closed(span) and not SIGNS.isdisjoint(attributes_of(span)) and self.enabled:
             self._foreign.ended(span)
         if self._foreign.marks:
             self._foreign.over(span)
