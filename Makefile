@@ -9,7 +9,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install test lint unit matrix stack dashboards demo example bench clean
+.PHONY: help install test lint unit matrix stack dashboards demo example bench accuracy clean
 
 help: ## what can be made
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ example: $(STAMP) ## a LangGraph program, guarded from process start; nothing of
 
 bench: $(STAMP) ## the budgets, measured side by side
 	$(BIN)/python -m benchmarks
+
+accuracy: $(STAMP) ## docs/accuracy.md, measured anew on the recorded runs
+	$(BIN)/python -m benchmarks.accuracy
 
 clean: ## removes the environments and what tests left
 	rm -rf $(VENV) .envs .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

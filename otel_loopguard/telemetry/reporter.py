@@ -142,7 +142,7 @@ class Reporter:
         context, current = _with_span(span, pending), pending.outlets
         if span.is_recording():
             span.set_attributes(_known_at_end(pending, outcome, result))
-            if outcome == "failed":
+            if _failed(pending, outcome):
                 # No description: it would be the exception's text, and that quotes arguments.
                 span.set_status(_FAILED)
         if ended.trip is not None:
@@ -167,6 +167,12 @@ def span_word(pending: PendingCall) -> str:
     return semconv.SPAN_LOOPGUARD if pending.span in _THEIRS else semconv.SPAN_EXECUTE_TOOL
 
 
+def _failed(pending: PendingCall, outcome: str) -> bool:
+    """Whether the tool itself failed, be its error nudged or not. A trip is no error of the tool."""
+    record = pending.decision.record if pending.decision is not None else None
+    return outcome == "failed" or (outcome == "nudged" and record is not None and bool(record.error))
+
+
 def _known_at_end(pending: PendingCall, outcome: str, result: Outcome | None) -> dict[str, Any]:
     attributes: dict[str, Any] = {semconv.OUTCOME: outcome}
     record = pending.decision.record if pending.decision is not None else None
@@ -181,7 +187,7 @@ def _known_at_end(pending: PendingCall, outcome: str, result: Outcome | None) ->
         attributes[semconv.RESULT_SAMENESS] = str(record.sameness)
     if record.pending:
         attributes[semconv.RESULT_PENDING] = True
-    if outcome == "failed":
+    if _failed(pending, outcome):
         error = result.error
         attributes[semconv.ERROR_TYPE] = type(error).__qualname__ if isinstance(error, BaseException) else "tool_error"
     return attributes

@@ -12,6 +12,7 @@ from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, TraceIdRatioBased
+from opentelemetry.trace import StatusCode
 
 import otel_loopguard as loopguard
 from otel_loopguard.core.model import Action, ToolCall
@@ -82,6 +83,25 @@ def test_what_a_span_says() -> None:
             "nudge",
             "nudge",
         )
+
+
+def test_a_failure_is_told_also_where_it_was_nudged() -> None:
+    """``error.type`` and the status are the tool's own; a nudge beside its error changes neither."""
+
+    @loopguard.tool(name="look")
+    def broken(path: str) -> str:
+        return f"Error: cannot read {path}"
+
+    with guarded() as recording:
+        with loopguard.turn():
+            for _ in range(2):
+                broken("a")
+        second = recording.spans[1]
+        attributes = dict(second.attributes or {})
+        assert attributes[semconv.OUTCOME] == "nudged"
+        assert attributes[semconv.ERROR_TYPE] == "tool_error"
+        assert second.status.status_code is StatusCode.ERROR
+        assert second.status.description is None
 
 
 def test_the_event_says_why() -> None:
