@@ -1,0 +1,43 @@
+"""The documentation says what is so."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page):
+    """A link within the repository names a file that is there."""
+    targets = [target for target in LINK.findall(page.read_text()) if "://" not in target]
+    assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+def test_the_examples_of_the_guard_run():
+    """Every example of docs/guard.md runs as it stands."""
+    examples = PYTHON.findall((ROOT / "docs" / "guard.md").read_text())
+    assert len(examples) >= 3
+    for example in examples:
+        exec(compile(example, "docs/guard.md", "exec"), {})
+
+
+def test_the_table_of_modes_names_every_mode():
+    """The README's table has every mode, and its limits are the default policy's."""
+    from otel_loopguard import Mode, Policy
+
+    readme = (ROOT / "README.md").read_text()
+    rows = {
+        name: row for row in re.findall(r"^\| `.*\|$", readme, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)
+    }
+    for mode in Mode:
+        assert mode.value in rows, mode
+        block = Policy().rule(mode).block
+        if block is not None:
+            assert re.search(rf"\b{block}(?:st|nd|rd|th|;|\b)", rows[mode.value]), (mode, block)
