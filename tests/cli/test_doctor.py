@@ -101,23 +101,25 @@ def test_text_for_people():
         ({"OTEL_PYTHON_LOOPGUARD_ACTION": "blok"}, "policy-mistake"),
         ({"OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": "loopguard"}, "switched-off"),
         ({"OTEL_PYTHON_LOOPGUARD_ACTIONS": "block"}, "unread-variable"),
+        ({"OTEL_PYTHON_CONFIGURATOR": "none"}, "no-sdk"),
         ({"OTEL_SDK_DISABLED": "true"}, "sdk-disabled"),
         ({"OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0.2"}, "sampled-out"),
     ],
 )
-def test_settings_that_matter(settings, code):
+def test_settings_that_matter(tmp_path, settings, code):
     """Each wrong or weakening setting has its finding; the status is 1 where it breaks the protection."""
-    found, done = selftest(settings)
+    found, done = examined(tmp_path, *script(tmp_path, STRONG), more=settings)
     assert code in codes(found)
     assert done.returncode == (1 if KINDS[code].level == BREAKS else 0)
 
 
-def test_the_hash_key_is_never_shown():
+def test_the_hash_key_is_never_shown(tmp_path):
     """Of the key it is told that it is set, and where; no word of it stands anywhere."""
     for form in ([], ["--json"]):
-        done = command("doctor", *form, more={"OTEL_PYTHON_LOOPGUARD_HASH_KEY": "a-key-of-mine"})
+        program = ["--", *script(tmp_path, STRONG)]
+        done = command("doctor", *form, *program, more={"OTEL_PYTHON_LOOPGUARD_HASH_KEY": "a-key-of-mine"})
         assert "a-key-of-mine" not in done.stdout + done.stderr
-        assert "OTEL_PYTHON_LOOPGUARD_HASH_KEY" in done.stdout
+        assert "OTEL_PYTHON_LOOPGUARD_HASH_KEY" in done.stderr
 
 
 def test_an_endpoint_where_nobody_answers_and_its_password():

@@ -61,7 +61,7 @@ def run(asked: argparse.Namespace) -> int:
     if asked.forever and asked.html:
         raise LoopGuardError("--html goes with a demo that ends, --forever makes one that does not: leave one out")
     framework = load(asked.framework)
-    report = None if asked.forever else _report(asked.html)
+    report = _report(asked.html) if asked.html else None  # whether it can be written is seen before the first story
     outlets = _outlets(asked.otlp)
     from .screen import screen as make_screen  # noqa: PLC0415 - `--help` needs none of these, which import the SDK
     from .session import Session, guarded  # noqa: PLC0415
@@ -70,18 +70,17 @@ def run(asked: argparse.Namespace) -> int:
     screen = make_screen()
     teller = Teller(screen)
     with nullcontext() if outlets is None else closing(outlets), guarded(outlets) as watch:
-        if report is None:
+        if asked.forever:
             from .load import forever  # noqa: PLC0415
 
             forever(Session(framework, watch, lambda _row: None), screen)
             return 0
         tales = _tell(Session(framework, watch, teller.row), teller)
-    _sum_up(screen, tales, report)
+    _sum_up(screen, tales, report or _report(None))
     return 0 if all(told.as_it_should for told in tales) else 1
 
 
 def _report(path: str | None) -> Report:
-    """Where the report goes: whether it can be written is seen before the first story."""
     from otel_loopguard.report import Report  # noqa: PLC0415
 
     if path is None:

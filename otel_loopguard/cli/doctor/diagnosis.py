@@ -61,8 +61,8 @@ class Diagnosis(NamedTuple):
 
     def _lines(self) -> Iterator[str]:
         yield f"otel-loopguard {__version__}"
-        for report in self.reports:
-            yield from _process(report)
+        for number, report in enumerate(self.reports):
+            yield from _process(report, first=number == 0)
         yield "policy (all of it: otel-loopguard policy show)"
         for name, setting in self.settings.items():
             yield f"  {name} = {orjson.dumps(setting['value']).decode()}  # {setting['from']}"
@@ -98,12 +98,13 @@ def _settings(loaded: Loaded) -> dict[str, dict[str, Any]]:
     return {name: {"value": value, "from": said} for name, value, said in rows if said != "default" or name in always}
 
 
-def _process(report: Report) -> Iterator[str]:
+def _process(report: Report, *, first: bool) -> Iterator[str]:
     telemetry = report["telemetry"]
     yield f"process {report['pid']}: Python {report['python']}, {report['executable']}"
     yield f"  guard: {_guard(report)}"
     for framework in report["frameworks"]:
-        yield f"  {framework['name']}: {judge.versions(framework)}; {_patches(framework)}"
+        if first or framework["imported"]:
+            yield f"  {framework['name']}: {judge.versions(framework)}; {_patches(framework)}"
     yield f"  calls: {_calls(report) or 'none'}"
     yield (
         f"  spans: {telemetry['provider']}, our processor {'on it' if telemetry['processor'] else 'NOT on it'}, "
