@@ -45,11 +45,15 @@ def canonical(value: Any, *, loose: bool = True) -> bytes:
 def _is_suspicious(plain: bytes) -> bool:
     """Whether anything is to be normalised; the first look is what C does at once, as every call passes here."""
     text = plain.decode()
-    if " " in text and ("  " in text or '" ' in text or ' "' in text):
-        return _NEEDS_NORMALISING.search(text) is not None
-    if '"{' in text or '"[' in text or "\\" in text or '"(' in text or ".0" in text:
-        return _NEEDS_NORMALISING.search(text) is not None
-    return False
+    suspicious = (
+        (" " in text and ("  " in text or '" ' in text or ' "' in text))
+        or "\\" in text
+        or ("." in text and ".0" in text)
+        or ("[" in text and '"[' in text)
+        or (text.find("{", 1) > 0 and '"{' in text)
+        or ("(" in text and '"(' in text)
+    )
+    return suspicious and _NEEDS_NORMALISING.search(text) is not None
 
 
 def _normalised(value: Any, name: str, *, loose: bool) -> Any:

@@ -122,23 +122,36 @@ def kind_of_call(named: Kind, arguments: Any, words: Words) -> Kind:
     """The kind of one call: its arguments may say more than the tool's name."""
     if isinstance(arguments, str):
         return command_kind(arguments) or named if named is Kind.SHELL else named
-    if not isinstance(arguments, dict) or _TELLING.isdisjoint(arguments):
+    if not isinstance(arguments, dict):
         return named
-    for parameter in _ACTION_PARAMETERS if named is Kind.SHELL else (*_ACTION_PARAMETERS, "command"):
-        action = arguments.get(parameter)  # an editor's command is its action; a shell's is what it runs
-        if isinstance(action, str) and len(action) <= _LONGEST_ACTION:
-            told = words.kind_of_name(action)
-            if told not in (Kind.UNKNOWN, Kind.FINAL, Kind.HANDOFF):
-                return told
+    telling = _TELLING.intersection(arguments)
+    if not telling:
+        return named
+    if not telling.isdisjoint(_ACTIONS):
+        told = _kind_of_action(named, arguments, words)
+        if told is not None:
+            return told
     if named is Kind.SHELL:
         for parameter in _COMMAND_PARAMETERS:
-            if parameter in arguments:
+            if parameter in telling:
                 return command_kind(arguments[parameter]) or named
     if named in _MAY_BE_SQL:
         for parameter in _SQL_PARAMETERS:
-            if isinstance(arguments.get(parameter), str):
+            if parameter in telling and isinstance(arguments[parameter], str):
                 return sql_kind(arguments[parameter], named) or named
     return named
 
 
+def _kind_of_action(named: Kind, arguments: Mapping[str, Any], words: Words) -> Kind | None:
+    """What an ``action`` says; an editor's ``command`` is its action, a shell's is what it runs."""
+    for parameter in _ACTION_PARAMETERS if named is Kind.SHELL else (*_ACTION_PARAMETERS, "command"):
+        action = arguments.get(parameter)
+        if isinstance(action, str) and len(action) <= _LONGEST_ACTION:
+            told = words.kind_of_name(action)
+            if told not in (Kind.UNKNOWN, Kind.FINAL, Kind.HANDOFF):
+                return told
+    return None
+
+
+_ACTIONS = frozenset((*_ACTION_PARAMETERS, "command"))
 _MAY_BE_SQL = frozenset({Kind.SHELL, Kind.READ, Kind.UNKNOWN})
