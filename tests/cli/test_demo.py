@@ -145,7 +145,7 @@ def test_load_until_it_is_interrupted(number):
         stderr=subprocess.PIPE,
         text=True,
         # A runner that was itself started in the background hands on that Ctrl-C is ignored.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509 - no thread runs here
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline().startswith("Load until Ctrl-C")
