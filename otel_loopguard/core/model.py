@@ -6,7 +6,7 @@ import enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection
 
 
 class Action(enum.IntEnum):
@@ -133,8 +133,6 @@ class Trip(NamedTuple):
     """The call was never tried: made once more, it runs."""
     reason: str = ""
     """Which of its mode's sentences fits; a key of ``wording``, never a value."""
-    detail: Mapping[str, str] | None = None
-    """Names for the sentence, such as the nearest registered tools."""
 
 
 class Record:

@@ -61,7 +61,6 @@ _INSTEAD = "Use what you already have, or do something different."
 _STOP = "Stop calling tools and give your answer with what you know, or say what is missing."
 _INSIST = "If you are sure that it is needed, make exactly this call again and it will run."
 _NO_EARLIER_RESULT = (Mode.UNKNOWN_TOOL_REPEAT, Mode.ERROR_REPEAT, Mode.SIMILAR_QUERY, Mode.RETRY_LIMIT)
-_LIMITS = (Mode.RETRY_LIMIT, Mode.GLOBAL_CIRCUIT_BREAKER)
 _THIRD = 3
 _MOST_NEAREST = 3
 _NEAR_ENOUGH = 50
