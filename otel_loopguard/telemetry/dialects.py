@@ -112,8 +112,10 @@ def _name(span: ReadableSpan, attributes: Mapping[str, Any]) -> str:
 def read(span: ReadableSpan) -> ForeignCall | None:
     """The call, with what is known of its arguments and its result."""
     attributes = attributes_of(span)
+    if semconv.TURN_ID in attributes:  # ours, or one that we wrote on
+        return None
     name = tool_name(span)
-    if name is None or semconv.TURN_ID in attributes:  # without ours, and without those that we wrote on
+    if name is None:
         return None
     result = _first(attributes, _RESULTS) or _told_by_event(span, _RESULT_EVENT)
     message = _message(result)

@@ -112,10 +112,14 @@ class ForeignCalls:
         self._counted(span, tool)
 
     def _counted(self, span: ReadableSpan, tool: str) -> None:
-        for around in itertools.islice(self._live.ancestors(span), _LAYERS):
+        around = self._live.above(span)
+        for _ in range(_LAYERS):
+            if around is None:
+                return
             mark = self._mark(around)
             if tool not in mark.names:
                 mark.names = (*mark.names[-7:], tool)
+            around = self._live.above(around)
 
     def _is_layer(self, span: ReadableSpan, tool: str) -> bool:
         """Whether a span inside of this one was counted as this call, or one around it will be."""

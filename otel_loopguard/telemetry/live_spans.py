@@ -55,15 +55,19 @@ class LiveSpans:
         context: Any = span._context  # noqa: SLF001
         return self._spans.pop(context.span_id, None) is not None
 
+    def above(self, span: ReadableSpan) -> Span | None:
+        """The span right around this one, if it is open and known."""
+        parent = span.parent
+        return None if parent is None else self._spans.get(parent.span_id)
+
     def ancestors(self, span: ReadableSpan) -> Iterator[Span]:
         """The open spans around this one, the nearest first; up to one that has ended, or lies elsewhere."""
+        above = self.above(span)
         for _ in range(_DEEPEST):
-            parent = span.parent
-            above = self._spans.get(parent.span_id) if parent is not None else None
             if above is None:
                 return
             yield above
-            span = above
+            above = self.above(above)
 
     def agent(self) -> int | None:
         """The id of the outermost agent span around the running code: it stands for one message of a user."""

@@ -34,33 +34,38 @@ class LoopGuardSpanProcessor(SpanProcessor):
     """
 
     def __init__(self, shield: Shield, live: LiveSpans, foreign: ForeignCalls) -> None:
+        self._shield = shield
         self._opened, self._closed = live.started, live.ended
         self._foreign = foreign
         self.enabled = True
-        self.on_start = shield.around("processor.on_start", self.on_start)  # type: ignore[method-assign]
-        self.on_end = shield.around("processor.on_end", self.on_end)  # type: ignore[method-assign]
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """A span has started: if it is a tool call of ours, now it is judged."""
         if not self.enabled:
             return
-        context = otel_context.get_current() if parent_context is None else parent_context
-        pending = context.get(PENDING)
-        if pending is None:
-            scope = current()
-            if scope is not None and scope.inside is not None:
-                self._foreign.layer(span)
-        elif isinstance(pending, PendingCall):
-            pending.announce(span)
-            self._foreign.guarded(span, pending.call.tool)
-        self._opened(span)
+        try:
+            context = otel_context.get_current() if parent_context is None else parent_context
+            pending = context.get(PENDING)
+            if pending is None:
+                scope = current()
+                if scope is not None and scope.inside is not None:
+                    self._foreign.layer(span)
+            elif isinstance(pending, PendingCall):
+                pending.announce(span)
+                self._foreign.guarded(span, pending.call.tool)
+            self._opened(span)
+        except Exception as error:  # noqa: BLE001 - the shield, without the cost of its ``with``
+            self._shield.take("processor.on_start", error)
 
-    def on_end(self, span: ReadableSpan, _: None = None) -> None:
+    def on_end(self, span: ReadableSpan) -> None:
         """A span has ended: if it is somebody else's tool call, now it is looked at."""
-        if self._closed(span) and not SIGNS.isdisjoint(attributes_of(span)) and self.enabled:
-            self._foreign.ended(span)
-        if self._foreign.marks:
-            self._foreign.over(span)
+        try:
+            if self._closed(span) and not SIGNS.isdisjoint(attributes_of(span)) and self.enabled:
+                self._foreign.ended(span)
+            if self._foreign.marks:
+                self._foreign.over(span)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._shield.take("processor.on_end", error)
 
     def shutdown(self) -> None:
         """The provider is shut down; calls go on being judged without spans."""

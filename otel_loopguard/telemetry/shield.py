@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from otel_loopguard.errors import ToolLoopError
 
@@ -33,18 +33,11 @@ class Shield:
         except KeyError:
             return self._sites.setdefault(site, _Site(self, site))
 
-    def around(self, site: str, callback: Callable[[Any, Any], None]) -> Callable[..., None]:
-        """A span processor's callback in its shield: it is called so often that a ``with`` would be felt."""
-
-        def shielded(span: Any, parent_context: Any = None) -> None:
-            try:
-                callback(span, parent_context)
-            except ToolLoopError:
-                raise
-            except Exception as error:  # noqa: BLE001 - what this file is for
-                self.report(site, error)
-
-        return shielded
+    def take(self, site: str, error: Exception) -> None:
+        """What the block does, for an ``except`` in code that is called so often that a ``with`` would be felt."""
+        if isinstance(error, ToolLoopError):
+            raise error
+        self.report(site, error)
 
     def report(self, site: str, error: BaseException) -> None:
         """Count a fault, and log the first one of its site."""
