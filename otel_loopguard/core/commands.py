@@ -32,6 +32,11 @@ def _lists() -> Mapping[str, Any]:
     return word_lists()
 
 
+@cache
+def _sql_words() -> frozenset[str]:
+    return frozenset((*_lists()["sql"]["read"], *_lists()["sql"]["write"]))
+
+
 def command_kind(command: Any) -> Kind | None:
     """READ for a command of reading programs only, WAIT for a sleep, POLL for a sleep and a look; else None."""
     if isinstance(command, (list, tuple)):
@@ -110,9 +115,11 @@ def _means(word: str, flag: str) -> bool:
 
 def sql_kind(statement: str, named: Kind) -> Kind | None:
     """READ for SQL that only reads, WRITE for SQL that writes; None for text that is no SQL."""
-    head = statement[:_LONGEST_FIRST_WORD].split(None, 1)
-    word = head[0].lower() if head else ""
-    if not word.isalpha():  # a comment or a parenthesis comes first
+    word = statement[:_LONGEST_FIRST_WORD].partition(" ")[0].lower()
+    if word.isalpha():
+        if word not in _sql_words():  # most queries are questions
+            return None
+    else:  # a blank, a comment or a parenthesis comes first, or a line break next
         first = _FIRST_WORD.match(statement[:_LONGEST_COMMAND])
         word = first.group(1).lower() if first else ""
     lists = _lists()["sql"]

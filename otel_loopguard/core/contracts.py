@@ -29,7 +29,7 @@ class Tool:
     """All that is known of one tool: its contract, its named kind, and each mode's rule and ceiling."""
 
     __slots__ = (
-        "ceilings", "contract", "dangerous", "declared", "hints", "kind", "moves", "name", "route", "rules",
+        "ceilings", "checks", "contract", "dangerous", "declared", "hints", "kind", "moves", "name", "route", "rules",
         "takes_next",
     )  # fmt: skip
 
@@ -42,6 +42,8 @@ class Tool:
         self.takes_next = words.takes_the_next(name)
         self.moves = words.moves(name)
         self.route = _route(name, contract)
+        self.checks: Any = None
+        """The ``Checks`` that this tool needs; made when it is first called."""
         self.rules: dict[str, Rule] = {}
         self.ceilings: dict[str, Action] = {}
         for mode in DEFAULT_RULES:
@@ -84,13 +86,12 @@ class Contracts:
 
     def understand(self, call: ToolCall) -> Understood:
         """The tool that a call is to, its arguments and its kind."""
-        tool = self.tool(call.tool, call.hints)
-        arguments = call.arguments
+        tool, arguments = self.tool(call.tool, call.hints), call.arguments
         if tool.route is not None:
             inner = _inner(arguments, tool.route)
             if inner is not None:
                 tool, arguments = self.tool(inner[0], None), inner[1]
-        kind = self.kind(tool, arguments)
+        kind = tool.kind if tool.declared else kind_of_call(tool.kind, arguments, self._words)
         target = tool.contract.target
         if target is not None and isinstance(arguments, dict) and target in arguments:
             arguments = {target: arguments[target]}

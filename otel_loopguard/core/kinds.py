@@ -122,11 +122,9 @@ def kind_of_call(named: Kind, arguments: Any, words: Words) -> Kind:
     """The kind of one call: its arguments may say more than the tool's name."""
     if isinstance(arguments, str):
         return command_kind(arguments) or named if named is Kind.SHELL else named
-    if not isinstance(arguments, dict):
+    if not isinstance(arguments, dict) or _TELLING.isdisjoint(arguments):
         return named
     telling = _TELLING.intersection(arguments)
-    if not telling:
-        return named
     if not telling.isdisjoint(_ACTIONS):
         told = _kind_of_action(named, arguments, words)
         if told is not None:

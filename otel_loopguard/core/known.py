@@ -17,13 +17,13 @@ _PENDING, _TRANSIENT, _SUCCESS = 1, 2, 4
 _32_BITS = 0xFFFFFFFF
 
 
-def packed(
-    *, result: int, at: float, index: int, end: int, counters: tuple[int, int, int, int],
-    pending: bool, transient: bool, success: bool,
+def packed(  # noqa: PLR0917 - one line's fields, in their order; by name they would cost as much as the rest
+    result: int, at: float, index: int, end: int, news: int, changes: int, writes: int, waits: int,
+    pending: bool, transient: bool, success: bool,  # noqa: FBT001
 ) -> bytes:  # fmt: skip
-    """The line of a call that has run once."""
+    """The line of a call that has run once. The counters are those of ``Known``."""
     flags = pending * _PENDING + transient * _TRANSIENT + success * _SUCCESS
-    return _LINE.pack(result, at, index & _32_BITS, end & _32_BITS, *counters, flags)
+    return _LINE.pack(result, at, index & _32_BITS, end & _32_BITS, news, changes, writes, waits, flags)
 
 
 class Known:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.core.model import Action, Mode, Sameness
+from otel_loopguard.core.model import Action, Mode
 
 if TYPE_CHECKING:
     from otel_loopguard.core.history import History
@@ -19,8 +19,9 @@ _MOST_GATES = 1_024
 def before(history: History, record: Record, rules: Rules, highest: Action, own: tuple[Trip, ...] = ()) -> Trip | None:
     """The trip that a call makes before it is dispatched, with its action. ``own``: of one's own detectors."""
     tool, policy, best = record.call.tool, rules.policy, None
-    for mode, check in rules.before_untried if record.known is None else rules.before:
-        trip = check(history, record, tool.rules[mode])
+    checks = tool.checks or rules.checks_of(tool)
+    for check, rule in checks.before_untried if record.known is None else checks.before:
+        trip = check(history, record, rule)
         if trip is None or (trip.insistable and record.key in history.insistable):
             continue
         if tool.contract.reuse and trip.verdict is Action.BLOCK:
@@ -40,13 +41,13 @@ def before(history: History, record: Record, rules: Rules, highest: Action, own:
 def after(history: History, record: Record, rules: Rules, highest: Action) -> Trip | None:
     """The nudge that a call has earned: of the first mode that has one and was not heard of it yet."""
     tool, observed = record.call.tool, None
-    plain = record.news and not record.error and record.sameness is Sameness.FIRST
-    for mode, check in rules.after_news if plain else rules.after:
-        trip = check(history, record, tool.rules[mode])
+    checks = tool.checks or rules.checks_of(tool)
+    for check, rule in checks.after_news if record.news and record.known is None and not record.error else checks.after:
+        trip = check(history, record, rule)
         if trip is None:
             continue
         trip = _capped(trip, tool.ceiling(trip.mode, rules.policy), highest)
-        if trip is not None and passes(history, record, trip, once=tool.rules[mode].once):
+        if trip is not None and passes(history, record, trip, once=rule.once):
             if trip.action >= Action.NUDGE:
                 return trip
             observed = observed or trip

@@ -10,6 +10,7 @@ import orjson
 from otel_loopguard.core.canonical import plain_bytes
 from otel_loopguard.core.fingerprint import error_text
 from otel_loopguard.core.signs import is_transient, says_pending
+from otel_loopguard.core.texts import utf8
 
 if TYPE_CHECKING:
     from otel_loopguard.core.fingerprint import Fingerprinter
@@ -21,6 +22,8 @@ _LONGEST_UNWRAPPED = 65_536
 _HIDDEN_ERROR = re.compile(rb"rror\\*[\"']?\s*[:=]\s*[Tt][Rr][Uu][Ee]")
 """After ``isE`` or ``is_e``: a pattern that begins with plain letters is found by a search for them."""
 _BEGINS_AS_ERROR = re.compile(rb"\s*(?:\[?[\"']?(?:text[\"']?\s*[:=]\s*[\"'])?)Error\b")
+_ERROR_BEGINS = frozenset("E[\"'t \t\n\r\v\f")
+"""What a text begins with that ``_BEGINS_AS_ERROR`` matches."""
 ERROR_SALT = 0x9E3779B97F4A7C15
 """An error never has the fingerprint of a result with the same text."""
 
@@ -45,16 +48,20 @@ def fingerprinted(outcome: Outcome, arguments: Any, fingerprinter: Fingerprinter
     result = outcome.result
     if outcome.error is not None:
         return _error(error_text(outcome.error), arguments, fingerprinter)
-    data = plain_bytes(result)
-    text = result if type(result) is str else data.decode("utf-8", "replace")
-    if outcome.is_error or ("rror" in text and hides_error(data, outcome.is_error)):
+    if type(result) is str:
+        text, data = result, utf8(result)
+    else:
+        data = plain_bytes(result)
+        text = data.decode("utf-8", "replace")
+    if outcome.is_error or (may_hide_error(text) and hides_error(data, outcome.is_error)):
         return _error(_unwrapped(data), arguments, fingerprinter)
     digest = outcome.digest if outcome.digest is not None else fingerprinter.of(data)
     pending = len(text) <= _LONGEST_PENDING and says_pending(text, data)
-    return Fingerprinted(digest, data, False, 0, False, pending, data in _NOTHING)  # noqa: FBT003
+    return Fingerprinted(digest, data, False, 0, False, pending, len(data) < _SHORT and data in _NOTHING)  # noqa: FBT003
 
 
 _NOTHING = (b"", b"[]", b"{}", b"null", b'""')
+_SHORT = 5
 
 
 def _error(text: str, arguments: Any, fingerprinter: Fingerprinter) -> Fingerprinted:
@@ -73,6 +80,11 @@ def _unwrapped(data: bytes) -> str:
         except (ValueError, TypeError, KeyError, AttributeError):
             return data.decode("utf-8", "replace")  # something else that has a content
     return data.decode("utf-8", "replace")
+
+
+def may_hide_error(text: str) -> bool:
+    """A look that every result can afford: for one character, which is quick, before one for a word."""
+    return text[:1] in _ERROR_BEGINS or ("E" in text and "sError" in text) or ("_" in text and "s_error" in text)
 
 
 def hides_error(data: bytes, is_error: bool | None) -> bool:  # noqa: FBT001 - as the framework says it

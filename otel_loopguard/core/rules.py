@@ -2,44 +2,58 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard.core.contracts import Contracts
 from otel_loopguard.core.detectors import DETECTORS
 from otel_loopguard.core.detectors.counted import COUNTED
 from otel_loopguard.core.fingerprint import Fingerprinter
 from otel_loopguard.core.history import History
-from otel_loopguard.core.model import Mode
+from otel_loopguard.core.model import Action, Mode
 from otel_loopguard.core.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from otel_loopguard.core.contracts import Tool
     from otel_loopguard.core.detectors.base import Check, Detector
-    from otel_loopguard.core.policy import Policy
+    from otel_loopguard.core.policy import Policy, Rule
+
+
+class Checks(NamedTuple):
+    """The questions that are asked about the calls of one tool, each with its rule, in the policy's order."""
+
+    before: tuple[tuple[Check, Rule], ...]
+    before_untried: tuple[tuple[Check, Rule], ...]
+    """Those that have something to say of a call that never ran, as most never did."""
+    after: tuple[tuple[Check, Rule], ...]
+    after_news: tuple[tuple[Check, Rule], ...]
+    """Those that have something to say of a first run that succeeded."""
 
 
 class Rules:
     """What a turn asks. A turn keeps the rules it began with."""
 
-    __slots__ = (
-        "after", "after_news", "before", "before_untried", "contracts", "fingerprinter", "own_detectors", "policy",
-    )  # fmt: skip
+    __slots__ = ("_detectors", "contracts", "fingerprinter", "judges", "own_detectors", "policy")
 
     def __init__(self, policy: Policy, fingerprinter: Fingerprinter | None = None) -> None:
         self.policy = policy
+        self.judges = policy.action is not Action.OFF
         self.contracts = Contracts(policy)
         self.fingerprinter = fingerprinter or Fingerprinter(policy.hash_key)
-        detectors = asked(policy)
-        self.before: tuple[tuple[str, Check], ...] = tuple((one.mode, one.before) for one in detectors if one.before)
-        self.before_untried: tuple[tuple[str, Check], ...] = tuple(
-            (one.mode, one.before) for one in detectors if one.before and one.untried
-        )
-        self.after: tuple[tuple[str, Check], ...] = tuple((one.mode, one.after) for one in detectors if one.after)
-        self.after_news: tuple[tuple[str, Check], ...] = tuple(
-            (one.mode, one.after) for one in detectors if one.after and one.judges_news
-        )
         self.own_detectors: tuple[Callable[..., Any], ...] = policy.detectors
+        self._detectors = asked(policy)
+
+    def checks_of(self, tool: Tool) -> Checks:
+        """What is asked about this tool's calls: worked out at the first of them, and kept with the tool."""
+        mine = [one for one in self._detectors if one.concerns is None or one.concerns(tool)]
+        tool.checks = checks = Checks(
+            before=tuple((one.before, tool.rules[one.mode]) for one in mine if one.before),
+            before_untried=tuple((one.before, tool.rules[one.mode]) for one in mine if one.before and one.untried),
+            after=tuple((one.after, tool.rules[one.mode]) for one in mine if one.after),
+            after_news=tuple((one.after, tool.rules[one.mode]) for one in mine if one.after and one.judges_news),
+        )
+        return checks
 
     def history(self) -> History:
         """The memory of a turn that begins under this policy."""

@@ -37,7 +37,8 @@ def says_pending(text: str, data: bytes) -> bool:
     lower = text.lower()
     if "%" in lower:
         return _PENDING.search(data.lower()) is not None
-    if "pending" in lower or "queued" in lower or "running" in lower or "progress" in lower or "ready" in lower:
+    queued = "q" in lower and "queued" in lower  # a rare letter: looking for it alone is quicker
+    if queued or "pending" in lower or "running" in lower or "progress" in lower or "ready" in lower:
         return any(word in lower and pattern.search(data.lower()) for word, pattern in _PENDING_WORDS)
     return False
 

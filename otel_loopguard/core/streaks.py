@@ -8,11 +8,13 @@ from otel_loopguard.core.bounded import EMPTY, kept
 from otel_loopguard.core.queries import query_of
 
 if TYPE_CHECKING:
+    from otel_loopguard.core.memory import Memory
     from otel_loopguard.core.model import Record
     from otel_loopguard.core.outcomes import Fingerprinted
 
 _MOST_QUERIES = 32
 _MOST_ANSWERS = 256
+_MOST_TOOLS = 256
 
 
 class Streaks:
@@ -39,8 +41,22 @@ class Streaks:
         self.same_results = self.same_results + 1 if same else 1
         self.result = outcome.digest
         parameter = record.call.tool.contract.query
-        query = query_of(record.call.arguments, parameter) if parameter is not None else None
+        if parameter is None:
+            return
+        query = query_of(record.call.arguments, parameter)
         if query is not None:
             known = outcome.empty or outcome.digest in self.answers
             self.queries = (*self.queries[-_MOST_QUERIES:], query) if known else (query,)
             self.answers = kept(self.answers, outcome.digest, _MOST_ANSWERS)
+
+
+def streaks_of(memory: Memory, tool: str) -> Streaks:
+    """What the turn knows of this tool; the tool that came first is forgotten when there are too many."""
+    streaks = memory.tools.get(tool)
+    if streaks is None:
+        if not memory.tools:
+            memory.tools = {}
+        elif len(memory.tools) >= _MOST_TOOLS:
+            memory.tools.pop(next(iter(memory.tools)))
+        streaks = memory.tools[tool] = Streaks()
+    return streaks

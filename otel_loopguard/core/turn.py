@@ -11,9 +11,10 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core import ladder, wording
-from otel_loopguard.core.model import Action, Decision, Kind, Record, ToolCall, Trip
+from otel_loopguard.core.model import Action, Decision, Kind, Record, ToolCall, Trip, nothing_seen
 from otel_loopguard.core.outcomes import fingerprinted
 from otel_loopguard.core.waiting import Kept, Pending
+from otel_loopguard.core.words_said import WordsSaid
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -28,14 +29,15 @@ USER_STOP = "user_stop"
 """The mode of the trip that ends a run whose user said stop, and was not heard."""
 
 _MOST_OPEN_TRIPS = 32
+_WRITE, _NUDGE, _ABORT, _OBSERVE = Kind.WRITE, Action.NUDGE, Action.ABORT, Action.OBSERVE
 
 
 class Turn:
     """One user message and all that the agent does until it answers. Made by ``Guard.turn``; thread-safe."""
 
     __slots__ = (
-        "__weakref__", "_children", "_guard", "_history", "_kept", "_lock", "_parent", "_pending", "_rules", "_said",
-        "_stop", "_stop_heard", "enforced", "id", "last_used", "source",
+        "__weakref__", "_ceiling", "_children", "_clock", "_guard", "_history", "_kept", "_lock", "_parent", "_pending",
+        "_rules", "_said", "enforced", "id", "last_used", "source",
     )  # fmt: skip
 
     def __init__(
@@ -45,6 +47,8 @@ class Turn:
         self.source = source
         self.enforced = enforced
         """Whether more may be done than to observe."""
+        self._ceiling = _ABORT if enforced else _OBSERVE
+        self._clock = guard.clock
         self.last_used = guard.clock()
         self._guard = guard
         self._rules: Rules = guard.rules
@@ -53,9 +57,7 @@ class Turn:
         self._pending = Pending()
         self._parent = parent
         self._children = 0
-        self._said: list[str] | None = None
-        self._stop: str | None = None
-        self._stop_heard = False
+        self._said: WordsSaid | None = None
         self._kept: Kept | None = None
 
     def __enter__(self) -> Self:
@@ -81,42 +83,40 @@ class Turn:
 
     def begin(self, call: ToolCall) -> Decision:
         """What is to be done with a call that is about to be made; ``decision.runs`` says whether it runs."""
-        decision, asked = self._begin(call)
-        if decision is not None:
-            return decision
-        record, trip = asked
-        return self._settle_locked(call, record, self._asked(trip))
+        record, trip, decision = self._judged(call)
+        if decision is None:
+            decision = self._settled(call, record, self._asked(trip))
+        return decision
 
     async def abegin(self, call: ToolCall) -> Decision:
         """The same as ``begin``, for async code: an async ``on_trip`` is awaited."""
-        decision, asked = self._begin(call)
+        record, trip, decision = self._judged(call)
         if decision is not None:
             return decision
-        record, trip = asked
         try:
             answer = self._rules.policy.on_trip(trip)  # type: ignore[misc]
             trip = _answered(trip, await answer if inspect.isawaitable(answer) else answer)
         except Exception as error:  # noqa: BLE001 - foreign code: its fault lets the call run
             trip = self._unanswered(trip, error)
-        return self._settle_locked(call, record, trip)
+        return self._settled(call, record, trip)
 
-    def _begin(self, call: ToolCall) -> tuple[Decision | None, tuple[Record, Trip]]:
-        """The decision, taken and recorded in one step; or, if ``on_trip`` is to be asked first, what about."""
+    def _judged(self, call: ToolCall) -> tuple[Record, Any, Decision | None]:
+        """The decision, taken and recorded in one step; none if ``on_trip`` is to be asked about the trip first."""
         rules = self._rules
         understood = rules.contracts.understand(call)
-        arguments = rules.fingerprinter.arguments(understood.arguments, loose=understood.kind is not Kind.WRITE)
-        now = self.last_used = self._guard.clock()
-        own = self._own_trips(understood, arguments, call) if rules.own_detectors else ()
+        arguments = rules.fingerprinter.arguments(understood.arguments, loose=understood.kind is not _WRITE)
+        registered = _registered(call, understood)
+        now = self.last_used = self._clock()
+        own = self._own_trips(understood, arguments, registered, now) if rules.own_detectors else ()
         with self._lock:
-            record = self._history.opened(understood, arguments, registered=_registered(call, understood), now=now)
-            trip = None
-            if rules.policy.action is not Action.OFF:
-                trip = ladder.before(self._history, record, rules, self._ceiling, own)
+            record = self._history.opened(understood, arguments, registered=registered, now=now)
+            trip = ladder.before(self._history, record, rules, self._ceiling, own) if rules.judges else None
             if trip is not None and rules.policy.on_trip is not None:
-                return None, (record, trip)
+                return record, trip, None
             decision = self._settle(call, record, trip)
-        self._tell_parent(decision)
-        return decision, (record, trip)  # type: ignore[return-value]
+        if self._parent is not None:
+            self._tell_parent(self._parent[0], decision)
+        return record, trip, decision
 
     def _asked(self, trip: Trip) -> Trip:
         """The trip as ``on_trip`` has it."""
@@ -133,26 +133,27 @@ class Turn:
         self._guard.fault("on_trip", error)
         return trip._replace(action=Action.OBSERVE)
 
-    def _settle_locked(self, call: ToolCall, record: Record, trip: Trip) -> Decision:
+    def _settled(self, call: ToolCall, record: Record, trip: Trip) -> Decision:
         with self._lock:
             decision = self._settle(call, record, trip)
-        self._tell_parent(decision)
+        if self._parent is not None:
+            self._tell_parent(self._parent[0], decision)
         return decision
 
     def _settle(self, call: ToolCall, record: Record, trip: Trip | None) -> Decision:
         """The decision takes effect: the call is pending from now on, or it is refused."""
+        if self._said is not None and self._said.stop is not None:
+            return self._stopped(record, self._said)
         history = self._history
-        if self._stop is not None:
-            return self._stopped(record)
         if trip is not None:
             trip = self._possible(record, trip)
             history.open_trips = (*history.open_trips[-_MOST_OPEN_TRIPS:], trip)
-            if trip.action >= Action.REUSE:
+            if trip.action > _NUDGE:
                 return self._refused(call, record, trip)
         record.trip = trip
         history.started(record)
         self._pending.put(call, record)
-        return Decision(None if trip is None else trip.action, trip, record=record)
+        return nothing_seen(record) if trip is None else Decision(trip.action, trip, record=record)
 
     def _possible(self, record: Record, trip: Trip) -> Trip:
         """Where there is no result to give again, the next thing that the ceiling allows."""
@@ -168,32 +169,31 @@ class Turn:
         if trip.action is Action.REUSE:
             kept = self._kept.get(record.key) if self._kept is not None else None
             return Decision(trip.action, trip, wording.reused(trip), kept, record)
-        policy, words = self._rules.policy, self._said or ()
-        self._said = None
+        policy, words = self._rules.policy, self._said.taken() if self._said is not None else ()
         message = wording.refusal(trip, policy, history.refusals, call.known_tools, words)
         return Decision(trip.action, trip, message, record=record, mark=policy.mark)
 
-    def _stopped(self, record: Record) -> Decision:
+    def _stopped(self, record: Record, said: WordsSaid) -> Decision:
         """The user said stop: the words again, until the run itself is ended."""
         history, limit = self._history, self._rules.policy.abort_after
         history.refusals += 1
-        self._stop_heard = True
+        words = said.stopped()
         if 0 < limit < history.refusals:
-            trip = Trip(USER_STOP, record.tool, history.refusals, limit, Action.ABORT, Action.ABORT, kind=record.kind)
+            trip = Trip(USER_STOP, record.tool, history.refusals, limit, _ABORT, _ABORT, kind=record.kind)
             record.trip = trip
-            return Decision(Action.ABORT, trip, self._stop, record=record)
-        return Decision(Action.BLOCK, None, self._stop, record=record)
+            return Decision(_ABORT, trip, words, record=record)
+        return Decision(Action.BLOCK, None, words, record=record)
 
-    @property
-    def _ceiling(self) -> Action:
-        return Action.ABORT if self.enforced else Action.OBSERVE
-
-    def _own_trips(self, understood: Understood, arguments: int, call: ToolCall) -> tuple[Trip, ...]:
+    def _own_trips(
+        self,
+        understood: Understood,
+        arguments: int,
+        registered: bool | None,
+        now: float,  # noqa: FBT001
+    ) -> tuple[Trip, ...]:
         """What the policy's own detectors say. They are foreign code: they run outside the lock."""
         with self._lock:
-            record = self._history.opened(
-                understood, arguments, registered=_registered(call, understood), now=self.last_used
-            )
+            record = self._history.opened(understood, arguments, registered=registered, now=now)
         trips = []
         for detector in self._rules.own_detectors:
             try:
@@ -209,31 +209,33 @@ class Turn:
 
     def end(self, call: ToolCall, outcome: Outcome) -> Decision:
         """What came back of a call that ran; a nudge in the answer is for the model, beside the result."""
-        record = self._taken(call)
-        if record is None or outcome.cancelled:
-            return Decision(record=record)
-        rules = self._rules
-        seen = fingerprinted(outcome, record.call.arguments, rules.fingerprinter)
         with self._lock:
-            history = self._history
+            record = self._pending.take(call)
+        if record is None or outcome.cancelled:
+            record = record or self._equal(call)
+            if record is None or outcome.cancelled:
+                return nothing_seen(record)
+        rules, history = self._rules, self._history
+        seen = fingerprinted(outcome, record.call.arguments, rules.fingerprinter)
+        recovered: tuple[Trip, ...] = ()
+        with self._lock:
             history.ended(record, seen, rules.fingerprinter)
-            recovered: tuple[Trip, ...] = ()
             if record.news and history.open_trips:
                 recovered, history.open_trips = history.open_trips, ()
             trip = record.trip
-            if trip is None and rules.policy.action is not Action.OFF:
+            if trip is None and rules.judges:
                 trip = ladder.after(history, record, rules, self._ceiling)
-            if self._kept is not None or record.call.tool.contract.reuse:
+            if record.call.tool.contract.reuse:
                 self._keep(record, outcome, len(seen.data))
-            words, self._said = self._said, None
+            words = self._said.taken() if self._said is not None else None
         if record.news and self._parent is not None:
             self._parent[1].child_news = True
-        if trip is None and words is None and not recovered:
-            return Decision(record=record)
-        return self._after(call, record, trip, words, recovered)
+        if trip is None and not words and not recovered:
+            return nothing_seen(record)
+        return self._after(call, record, trip, words or [], recovered)
 
     def _after(
-        self, call: ToolCall, record: Record, trip: Trip | None, words: list[str] | None, recovered: tuple[Trip, ...]
+        self, call: ToolCall, record: Record, trip: Trip | None, words: list[str], recovered: tuple[Trip, ...]
     ) -> Decision:
         fresh = trip is not None and trip is not record.trip
         policy = self._rules.policy
@@ -244,25 +246,23 @@ class Turn:
             record.trip = trip
             with self._lock:
                 self._history.open_trips = (*self._history.open_trips[-_MOST_OPEN_TRIPS:], trip)
-        sentences = list(words or ())
+        sentences = list(words)
         if trip is not None and trip.action is Action.NUDGE:
             sentences.append(wording.nudge(trip, policy, call.known_tools))
         message = "\n".join(sentences) or None
         return Decision(action, trip if fresh else None, message, record=record, recovered=recovered)
 
-    def _taken(self, call: ToolCall) -> Record | None:
+    def _equal(self, call: ToolCall) -> Record | None:
+        """The record of a call that the caller has made anew."""
+        rules = self._rules
+        understood = rules.contracts.understand(call)
+        arguments = rules.fingerprinter.arguments(understood.arguments, loose=understood.kind is not _WRITE)
         with self._lock:
-            return self._pending.take(call, lambda record: self._says_the_same(call, record))
-
-    def _says_the_same(self, call: ToolCall, record: Record) -> bool:
-        understood = self._rules.contracts.understand(call)
-        loose = understood.kind is not Kind.WRITE
-        arguments: int = self._rules.fingerprinter.arguments(understood.arguments, loose=loose)
-        return arguments == record.arguments
+            return self._pending.take_equal(call, lambda record: bool(record.arguments == arguments))
 
     def _keep(self, record: Record, outcome: Outcome, size: int) -> None:
-        """The result is kept only where the contract allows that it is given again."""
-        if record.call.tool.contract.reuse and not record.error:
+        """The contract allows that the result is given again."""
+        if not record.error:
             self._kept = self._kept or Kept()
             self._kept.put(record.key, outcome.result, size)
 
@@ -275,33 +275,30 @@ class Turn:
         parent = (self, record) if record is not None else None
         return Turn(self._guard, f"{self.id}/{self._children}", self.source, enforced=self.enforced, parent=parent)
 
-    def _tell_parent(self, decision: Decision) -> None:
-        if self._parent is not None and decision.runs:
-            with self._parent[0]._lock:  # noqa: SLF001 - another turn, the same class
-                self._parent[0]._history.calls += 1  # noqa: SLF001
+    def _tell_parent(self, parent: Turn, decision: Decision) -> None:
+        if decision.runs:
+            with parent._lock:
+                parent._history.calls += 1
 
     def say(self, text: str, *, stop: bool = False) -> None:
         """The user's word: the model reads it with the next result; with ``stop`` further calls are refused with it."""
         with self._lock:
-            if stop:
-                self._stop = text
-            else:
-                self._said = [*(self._said or ()), text]
+            self._said = self._said or WordsSaid()
+            self._said.add(text, stop=stop)
 
     def close(self) -> list[str]:
         """The turn is over. Gives back the words that were not delivered."""
         self._guard.forget(self)
         with self._lock:
-            undelivered, self._said = self._said or [], None
-            if self._stop is not None and not self._stop_heard:
-                undelivered.append(self._stop)
             self._pending.clear()
-        return undelivered
+            return [] if self._said is None else self._said.undelivered()
 
 
 def _registered(call: ToolCall, understood: Understood) -> bool | None:
     """Whether the tool exists. What stands behind a gateway is registered there, which cannot be seen from here."""
-    return call.registered if understood.tool.name == call.tool else None
+    if call.known_tools is None or understood.tool.name != call.tool:
+        return None
+    return call.registered
 
 
 def _answered(trip: Trip, answer: Any) -> Trip:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import TypeAlias
 
     from otel_loopguard.core.model import Record, ToolCall
 
+    _Waiting: TypeAlias = "tuple[ToolCall, Record, _Waiting | None]"
+
 _MOST_PENDING = 1_024
 _MOST_KEPT_BYTES = 262_144
-
-
-class _Waiting(NamedTuple):
-    call: ToolCall
-    record: Record
-    next: _Waiting | None
-    """An earlier begin of the very same object."""
 
 
 class Pending:
@@ -27,32 +23,36 @@ class Pending:
 
     def __init__(self) -> None:
         self._calls: dict[int, _Waiting] = {}
+        """By the call object's identity, which is nobody else's while it is kept here. Beside it the record, and an
+        earlier begin of the very same object."""
 
     def put(self, call: ToolCall, record: Record) -> None:
         """The call runs. Of those that never end the oldest is forgotten."""
         if len(self._calls) >= _MOST_PENDING:
             self._calls.pop(next(iter(self._calls)))
-        self._calls[id(call)] = _Waiting(call, record, self._calls.get(id(call)))
+        identity = id(call)
+        self._calls[identity] = (call, record, self._calls.get(identity))
 
     def get(self, call: ToolCall) -> Record | None:
         """The record of a call that runs."""
         waiting = self._calls.get(id(call))
-        return waiting.record if waiting is not None and waiting.call is call else None
+        return None if waiting is None else waiting[1]
 
-    def take(self, call: ToolCall, says_the_same: Callable[[Record], bool]) -> Record | None:
-        """The record of a call that has ended; the caller may have made an equal object anew."""
-        identity = id(call)
-        waiting = self._calls.get(identity)
-        if waiting is None or waiting.call is not call:
-            for identity, waiting in self._calls.items():  # noqa: B007 - both are used below
-                if waiting.call[:3:2] == call[:3:2] and says_the_same(waiting.record):
-                    break
-            else:
-                return None
-        del self._calls[identity]
-        if waiting.next is not None:
-            self._calls[identity] = waiting.next
-        return waiting.record
+    def take(self, call: ToolCall) -> Record | None:
+        """The record of this very object, which has ended."""
+        waiting = self._calls.pop(id(call), None)
+        if waiting is None:
+            return None
+        if waiting[2] is not None:
+            self._calls[id(call)] = waiting[2]
+        return waiting[1]
+
+    def take_equal(self, call: ToolCall, says_the_same: Callable[[Record], bool]) -> Record | None:
+        """The record of a call that the caller has made anew: the same tool, id and arguments."""
+        for waiting in self._calls.values():
+            if waiting[0][:3:2] == call[:3:2] and says_the_same(waiting[1]):
+                return self.take(waiting[0])
+        return None
 
     def clear(self) -> None:
         """The turn is over."""

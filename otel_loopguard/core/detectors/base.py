@@ -9,6 +9,7 @@ from otel_loopguard.core.model import Action, Kind, Mode, Record, Trip
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from otel_loopguard.core.contracts import Tool
     from otel_loopguard.core.history import History
     from otel_loopguard.core.policy import Rule
     from otel_loopguard.core.tally import Tally
@@ -25,7 +26,7 @@ class Detector(NamedTuple):
     """A mode, and the two questions it asks.
 
     ``untried``: whether it judges calls that never ran, too. ``judges_news``: whether it may have something to
-    say of a first run that succeeded, as most runs are.
+    say of a first run that succeeded, as most runs are. ``concerns``: whether it has anything to do with a tool.
     """
 
     mode: Mode
@@ -33,6 +34,7 @@ class Detector(NamedTuple):
     after: Check | None
     untried: bool = False
     judges_news: bool = False
+    concerns: Callable[[Tool], bool] | None = None
 
 
 def trip(record: Record, mode: str, count: int, limit: int, verdict: Action, **more: Any) -> Trip:

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from otel_loopguard.core.policy import Rule
 
 
+_FIRST = Sameness.FIRST
+
+
 def before(history: History, record: Record, rule: Rule) -> Trip | None:
     """The sixth untried call of a tool that failed alike on each of the others, with no change since."""
     if record.known is not None or not history.tools or not rule.block or not judged(record):
@@ -24,16 +27,16 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
 
 def after(history: History, record: Record, rule: Rule) -> Trip | None:
     """The third such failure; or the fifth equal result of a reading tool for arguments that were new each time."""
-    if record.sameness is not Sameness.FIRST or not judged(record):
-        return None
     streaks = history.tools.get(record.tool)
-    if streaks is None:
+    if streaks is None or record.sameness is not _FIRST:
         return None
     if record.error:
-        if not rule.nudge or streaks.errors < rule.nudge:
+        if not rule.nudge or streaks.errors < rule.nudge or not judged(record):
             return None
         return trip(record, Mode.ERROR_REPEAT, streaks.errors, rule.nudge, Action.NUDGE)
-    if record.kind is not Kind.READ or not rule.same_result or streaks.same_results < rule.same_result:
+    if not rule.same_result or streaks.same_results < rule.same_result:
+        return None
+    if record.kind is not Kind.READ or not judged(record):
         return None
     return trip(record, Mode.ERROR_REPEAT, streaks.same_results, rule.same_result, Action.NUDGE, reason="same_result")
 

@@ -9,13 +9,14 @@ from otel_loopguard.core.model import Action, Mode, Record, Sameness, Trip
 from otel_loopguard.core.queries import query_of, similar
 
 if TYPE_CHECKING:
+    from otel_loopguard.core.contracts import Tool
     from otel_loopguard.core.history import History
     from otel_loopguard.core.policy import Rule
 
 
 def before(history: History, record: Record, rule: Rule) -> Trip | None:
     """The fourth query that is similar to earlier ones which brought the same or nothing."""
-    if record.call.tool.contract.query is None or not rule.block or not judged(record):
+    if not rule.block or not judged(record):
         return None
     count = _similar_before(history, record, rule)
     if record.known is not None or count + 1 < rule.block:  # a query that was tried is judged by its results
@@ -25,7 +26,7 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
 
 def after(history: History, record: Record, rule: Rule) -> Trip | None:
     """The third one is told so."""
-    if record.call.tool.contract.query is None or not rule.nudge or not judged(record) or record.error:
+    if not rule.nudge or not judged(record) or record.error:
         return None
     count = _similar_before(history, record, rule)  # the query itself is among them by now
     if record.sameness is not Sameness.FIRST or count < rule.nudge:
@@ -42,4 +43,8 @@ def _similar_before(history: History, record: Record, rule: Rule) -> int:
     return sum(similar(query, earlier, rule.similarity or 1.0, dangerous) for earlier in streaks.queries)
 
 
-DETECTOR = Detector(Mode.SIMILAR_QUERY, before, after, untried=True, judges_news=True)
+def _concerns(tool: Tool) -> bool:
+    return tool.contract.query is not None
+
+
+DETECTOR = Detector(Mode.SIMILAR_QUERY, before, after, untried=True, judges_news=True, concerns=_concerns)

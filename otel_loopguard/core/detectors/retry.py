@@ -9,6 +9,7 @@ from otel_loopguard.core.detectors.base import Detector, trip
 from otel_loopguard.core.model import Action, Mode, Record, Trip
 
 if TYPE_CHECKING:
+    from otel_loopguard.core.contracts import Tool
     from otel_loopguard.core.history import History
     from otel_loopguard.core.policy import Rule
 
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 def before(history: History, record: Record, _rule: Rule) -> Trip | None:
     """The first call beyond the cap."""
     cap = record.call.tool.contract.cap
-    if cap is None:
-        return None
     count = history.started_by_tool.get(record.tool, 0) + 1
     return trip(record, Mode.RETRY_LIMIT, count, cap, Action.BLOCK) if count > cap else None
 
@@ -25,10 +24,14 @@ def before(history: History, record: Record, _rule: Rule) -> Trip | None:
 def after(history: History, record: Record, rule: Rule) -> Trip | None:
     """Three quarters of the cap."""
     cap = record.call.tool.contract.cap
-    if cap is None or not rule.share:
+    if not rule.share:
         return None
     count, warning = history.started_by_tool.get(record.tool, 0), math.ceil(cap * rule.share)
     return trip(record, Mode.RETRY_LIMIT, count, cap, Action.NUDGE) if warning <= count <= cap else None
 
 
-DETECTOR = Detector(Mode.RETRY_LIMIT, before, after, untried=True, judges_news=True)
+def _concerns(tool: Tool) -> bool:
+    return tool.contract.cap is not None
+
+
+DETECTOR = Detector(Mode.RETRY_LIMIT, before, after, untried=True, judges_news=True, concerns=_concerns)
