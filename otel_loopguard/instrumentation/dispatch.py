@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import context as otel_context
-from opentelemetry import trace
 from opentelemetry.trace import INVALID_SPAN
 
 from otel_loopguard.core.model import Action, Decision, Outcome
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from .runtime import Runtime
 
 _NOTHING = Decision()
+_UNKNOWN = Outcome()
 
 
 class Step:
@@ -39,7 +39,6 @@ class Step:
 
     __slots__ = (
         "_before",
-        "_borrowed",
         "_closed",
         "_dialect",
         "_pending",
@@ -61,7 +60,6 @@ class Step:
         self._span: Span = INVALID_SPAN
         self._before: Scope | None = None
         self._token: Any = None
-        self._borrowed = False
         self._closed = False
         self.answered = False
         self.answer: Any = None
@@ -76,24 +74,27 @@ class Step:
         await self._pending.adecide()
 
     def __enter__(self) -> Self:
-        shield = self._runtime.shield
-        with shield("span.start"):
-            self._runtime.providers.remind()
-            self._span = self._runtime.reporter.start(self._pending)
-            self._borrowed = self._pending.span == "outer" and self._span is trace.get_current_span()
+        pending = self._pending
+        try:
+            self._span = pending.reporter.start(pending)
+        except Exception as error:  # noqa: BLE001 - see Shield.take
+            self._runtime.shield.take("span.start", error)
         # Also where the processor did this already, or there is none, or the span was sampled out.
-        self._pending.announce(self._span)
-        decision = self._pending.decide()
-        if decision.action is Action.ABORT and decision.trip is not None:
-            self._close("aborted", None, _NOTHING)
-            raise abort_error(decision.trip, self._pending.name, self._scope, self._error_kind())
-        if not decision.runs:
-            with shield("adapter.answer"):
-                self.answer = self._refusal(decision)
-                self.answered = True
+        pending.announce(self._span)
+        decision = pending.decide()
+        if decision.action is not None and not decision.runs:
+            self._refuse(decision)
         if not self.answered:
             self._run_inside()
         return self
+
+    def _refuse(self, decision: Decision) -> None:
+        if decision.action is Action.ABORT and decision.trip is not None:
+            self._close("aborted", None, _NOTHING)
+            raise abort_error(decision.trip, self._pending.name, self._scope, self._error_kind())
+        with self._runtime.shield("adapter.answer"):
+            self.answer = self._refusal(decision)
+            self.answered = True
 
     def _error_kind(self) -> type[ToolLoopError] | None:
         with self._runtime.shield("adapter.error"):
@@ -111,9 +112,12 @@ class Step:
 
     def _run_inside(self) -> None:
         self._before = bind(self._scope.within(self._reading.call))
-        with self._runtime.shield("span.attach"):
-            if self._pending.context is not None and not self._borrowed:
-                self._token = otel_context.attach(self._pending.context)
+        pending = self._pending
+        if pending.context is not None and not pending.borrowed:
+            try:
+                self._token = otel_context.attach(pending.context)
+            except Exception as error:  # noqa: BLE001 - see Shield.take
+                self._runtime.shield.take("span.attach", error)
 
     def _leave(self) -> None:
         if self._token is not None:
@@ -131,12 +135,15 @@ class Step:
 
     def result(self, value: Any) -> Any:
         """The tool's result, with a sentence for the model added where one is due."""
-        outcome, ended = Outcome(), _NOTHING
-        shield = self._runtime.shield
-        with shield("adapter.outcome"):
+        outcome, ended = _UNKNOWN, _NOTHING
+        try:
             outcome = self._dialect.outcome(self._reading, value)
-        with shield("guard.end"):
+        except Exception as error:  # noqa: BLE001 - see Shield.take
+            self._runtime.shield.take("adapter.outcome", error)
+        try:
             ended = self._scope.turn.end(self._reading.call, outcome)
+        except Exception as error:  # noqa: BLE001 - see Shield.take
+            self._runtime.shield.take("guard.end", error)
         word = "cancelled" if outcome.cancelled else "failed" if self._is_error() else "executed"
         if ended.message:
             word = "nudged" if ended.action is Action.NUDGE else word
@@ -193,11 +200,15 @@ class Step:
 
     def _close(self, word: str, outcome: Outcome | None, ended: Decision) -> None:
         self._closed = True
-        with self._runtime.shield("span.end"):
-            self._runtime.reporter.finish(self._span, self._pending, word, outcome, ended)
-        if not self._borrowed:
-            with self._runtime.shield("span.end"):
-                self._span.end()
+        pending = self._pending
+        try:
+            try:
+                pending.reporter.finish(self._span, pending, word, outcome, ended)
+            finally:
+                if not pending.borrowed:
+                    self._span.end()
+        except Exception as error:  # noqa: BLE001 - see Shield.take
+            self._runtime.shield.take("span.end", error)
 
 
 def open_step(runtime: Runtime, dialect: Dialect, instance: Any, args: Any, kwargs: Any, *, span: str) -> Step | None:
@@ -205,17 +216,19 @@ def open_step(runtime: Runtime, dialect: Dialect, instance: Any, args: Any, kwar
     inner = current()
     if inner is not None and inner.inside is not None and not dialect.by_run:
         return None
-    with runtime.shield("adapter.read"):
+    try:
         reading = dialect.read(instance, args, kwargs)
         scope = None if reading is None else _scope(runtime, reading, inner)
         if reading is not None and scope is not None:
             return Step(runtime, dialect, reading, scope, span=reading.span or span)
+    except Exception as error:  # noqa: BLE001 - see Shield.take
+        runtime.shield.take("adapter.read", error)
     return None
 
 
 def _scope(runtime: Runtime, reading: Reading, inner: Scope | None) -> Scope | None:
     """Where the call belongs; None for a layer of the call that is under way."""
-    scope = runtime.runs.known(reading.run_id)
+    scope = None if reading.run_id is None else runtime.runs.known(reading.run_id)
     if inner is None or inner.inside is None:
         if scope is None:
             return runtime.sources.find(reading.conversation_id, reading.agent_name, reading.run_id)

@@ -118,7 +118,10 @@ def call(
     step = _step(name, arguments, known=known, call_id=call_id, dialect=dialect)
     if function is None:
         return _run(step, functools.partial(_no_such_tool, known))
-    run = functools.partial(_call_with, function, arguments)
+
+    def run() -> Any:
+        return _call_with(function, arguments)
+
     if inspect.iscoroutinefunction(function):
         return _run_async(step, run)
     return _run(step, run)
@@ -132,7 +135,7 @@ def _no_such_tool(known: Collection[str] | None) -> str:
 def _call_with(function: Callable[..., Any], arguments: Any) -> Any:
     if isinstance(arguments, (str, bytes)):
         arguments = json.loads(arguments or "{}")
-    if isinstance(arguments, Mapping):
+    if isinstance(arguments, (dict, Mapping)):  # a dict is known at a glance
         return function(**arguments)
     return function() if arguments is None else function(arguments)
 

@@ -35,7 +35,7 @@ class Meters:
     """All instruments of the package, made from one meter."""
 
     def __init__(self, meter: Meter, live: Callable[[], int]) -> None:
-        self._label = Labels()
+        self._label = Labels().__call__  # the method costs less to call than the object
         self._tally = Tally(self._add_calls)
         self._checks = itertools.count()
         self._live = live

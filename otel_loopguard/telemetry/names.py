@@ -21,10 +21,9 @@ def shown_name(call: ToolCall) -> str:
     Where nobody can say whether a tool is registered, a name that looks like one is shown and anything longer or
     with blanks in it, as made-up names that carry a payload have, is not.
     """
-    registered = call.registered
-    if registered is None:
+    if call.known_tools is None:
         return call.tool if _plain(call.tool) else UNKNOWN_TOOL
-    return call.tool if registered else UNKNOWN_TOOL
+    return call.tool if call.tool in call.known_tools else UNKNOWN_TOOL
 
 
 class Labels:

@@ -35,6 +35,7 @@ class PendingCall:
 
     __slots__ = (
         "announced",
+        "borrowed",
         "call",
         "context",
         "decision",
@@ -56,6 +57,8 @@ class PendingCall:
         """Where the framework's own ``execute_tool`` span lies: ``none`` (ours is the one), ``outer`` (open around us,
         ours is that one) or ``inner`` (it will open inside of ours)."""
         self.outlets = reporter.outlets()
+        self.borrowed = False
+        """Whether the framework's own span is this call's."""
         self.context: Context | None = None
         """The context that holds the call's span, once there is one."""
         self.decision: Decision | None = None
@@ -70,8 +73,10 @@ class PendingCall:
             return self.decision
         started = perf_counter()
         decision = _RUN_IT
-        with self.reporter.shield("guard.begin"):
+        try:
             decision = self.scope.turn.begin(self.call)
+        except Exception as error:  # noqa: BLE001 - see Shield.take
+            self.reporter.shield.take("guard.begin", error)
         self.seconds = perf_counter() - started
         return self._decided(decision)
 
@@ -97,5 +102,7 @@ class PendingCall:
         if not self.announced:
             self.announced = True
             self.decide()
-            with self.reporter.shield("span.start"):
+            try:
                 self.reporter.describe(span, self)
+            except Exception as error:  # noqa: BLE001 - see Shield.take
+                self.reporter.shield.take("span.start", error)

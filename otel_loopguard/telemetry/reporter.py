@@ -9,17 +9,19 @@ from opentelemetry import trace
 from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY
 from opentelemetry.trace import INVALID_SPAN, Status, StatusCode
 
-from otel_loopguard.core.model import Action
+from otel_loopguard.core.model import Action, hash_text
 
 from . import semconv
 from .pending import PENDING
 from .trips import tripped_attributes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from opentelemetry.context import Context
     from opentelemetry.trace import Span
 
-    from otel_loopguard.core.model import Decision, Outcome, Trip
+    from otel_loopguard.core.model import Decision, Outcome, Record, Trip
 
     from .pending import PendingCall
     from .providers import Outlets, Providers
@@ -34,26 +36,26 @@ _THEIRS = ("inner", "beside")
 class Reporter:
     """Tells OpenTelemetry about calls. Every method may fail; who calls them holds the shield."""
 
-    def __init__(self, providers: Providers, shield: Shield, hash_text: Any) -> None:
+    def __init__(self, providers: Providers, shield: Shield, fingerprint: Callable[[str], str]) -> None:
         self._providers = providers
         self.shield = shield
-        self._hash_text = hash_text
-
-    def outlets(self) -> Outlets:
+        self._fingerprint = fingerprint
+        self.outlets: Callable[[], Outlets] = providers.current
         """Tracer, instruments and events of now."""
-        return self._providers.current()
 
     def start(self, pending: PendingCall) -> Span:
         """The span of this call: the framework's own where that is open, else one that is started here.
 
         One that records nothing where instrumentation is suppressed.
         """
+        self._providers.remind()
         context = otel_context.get_current()
         if context.get(_SUPPRESSED) or context.get(_SUPPRESSED_BY_OTHERS):
             pending.context = context
             return INVALID_SPAN
         if pending.span == "outer" and trace.get_current_span().is_recording():
             span = trace.get_current_span()
+            pending.borrowed = True
             span.set_attributes(self._known_at_start(pending))
             pending.context = context
             return span
@@ -85,15 +87,16 @@ class Reporter:
             shown = self._providers.settings.conversation_id
             if shown != "off":
                 raw = scope.conversation_id
-                attributes[semconv.CONVERSATION_ID] = raw if shown == "raw" else self._hash_text(raw)
+                attributes[semconv.CONVERSATION_ID] = raw if shown == "raw" else self._fingerprint(raw)
         return attributes
 
     def describe(self, span: Span, pending: PendingCall) -> None:
         """Write what the guard knows of the call on its span, and the event if it saw a loop."""
         decision = pending.decide()
-        if span.is_recording():
-            span.set_attributes(self._known_when_judged(pending, decision))
-            if decision.record is not None and decision.record.tool != pending.call.tool:
+        record: Record | None = decision.record
+        if record is not None and span.is_recording():
+            span.set_attributes(self._known_when_judged(pending, record))
+            if record.tool != pending.call.tool:
                 span.set_attribute(semconv.TOOL_NAME, pending.name)
                 if pending.span != "outer":
                     span.update_name(f"{span_word(pending)} {pending.name}")
@@ -101,25 +104,23 @@ class Reporter:
                 # The framework's own span will not open: then this one is the call's.
                 span.update_name(f"{semconv.SPAN_EXECUTE_TOOL} {pending.name}")
                 span.set_attribute(semconv.OPERATION_NAME, semconv.OPERATION_EXECUTE_TOOL)
-        if decision.trip is not None:
-            self._trip(span, pending, decision.trip, _with_span(span, pending))
-        if decision.trip is not None or pending.outlets.meters.checks():
-            pending.outlets.meters.check(pending.seconds, _with_span(span, pending))
+        trip, meters = decision.trip, pending.outlets.meters
+        if trip is not None:
+            self._trip(span, pending, trip, _with_span(span, pending))
+        if trip is not None or meters.checks():
+            meters.check(pending.seconds, _with_span(span, pending))
 
-    def _known_when_judged(self, pending: PendingCall, decision: Decision) -> dict[str, Any]:
-        record = decision.record
-        if record is None:
-            return {}
+    def _known_when_judged(self, pending: PendingCall, record: Record) -> dict[str, Any]:
         attributes = {
-            semconv.TOOL_KIND: str(record.kind),
+            semconv.TOOL_KIND: record.kind._value_,
             semconv.CALL_INDEX: record.index,
-            semconv.ARGUMENTS_HASH: record.arguments_hash,
+            semconv.ARGUMENTS_HASH: hash_text(record.arguments),
         }
-        registered = pending.call.registered
-        if registered is not None:
-            attributes[semconv.TOOL_REGISTERED] = registered
+        call = pending.call
+        if call.known_tools is not None:
+            attributes[semconv.TOOL_REGISTERED] = call.tool in call.known_tools
         if pending.name == semconv.UNKNOWN_TOOL:
-            attributes[semconv.TOOL_NAME_HASH] = self._hash_text(pending.call.tool)
+            attributes[semconv.TOOL_NAME_HASH] = self._fingerprint(call.tool)
         return attributes
 
     def _trip(self, span: Span, pending: PendingCall, trip: Trip, context: Context) -> None:
@@ -139,17 +140,19 @@ class Reporter:
 
     def finish(self, span: Span, pending: PendingCall, outcome: str, result: Outcome | None, ended: Decision) -> None:
         """Write how the call ended on its span, and count it. The span is ended by who started it."""
-        context, current = _with_span(span, pending), pending.outlets
+        context, meters = _with_span(span, pending), pending.outlets.meters
         if span.is_recording():
-            span.set_attributes(_known_at_end(pending, outcome, result))
-            if _failed(pending, outcome):
+            record = pending.decision.record if pending.decision is not None else None
+            failed = _failed(record, outcome)
+            span.set_attributes(_known_at_end(record, outcome, result, failed=failed))
+            if failed:
                 # No description: it would be the exception's text, and that quotes arguments.
                 span.set_status(_FAILED)
         if ended.trip is not None:
             self._trip(span, pending, ended.trip, context)
         for trip in ended.recovered:
-            current.meters.recovery(trip, context)
-        current.meters.tool_call(pending.name, outcome, context)
+            meters.recovery(trip, context)
+        meters.tool_call(pending.name, outcome, context)
 
     def turn_over(self, calls: int) -> None:
         """Count a turn that is over."""
@@ -167,27 +170,24 @@ def span_word(pending: PendingCall) -> str:
     return semconv.SPAN_LOOPGUARD if pending.span in _THEIRS else semconv.SPAN_EXECUTE_TOOL
 
 
-def _failed(pending: PendingCall, outcome: str) -> bool:
+def _failed(record: Record | None, outcome: str) -> bool:
     """Whether the tool itself failed, be its error nudged or not. A trip is no error of the tool."""
-    record = pending.decision.record if pending.decision is not None else None
     return outcome == "failed" or (outcome == "nudged" and record is not None and bool(record.error))
 
 
-def _known_at_end(pending: PendingCall, outcome: str, result: Outcome | None) -> dict[str, Any]:
+def _known_at_end(record: Record | None, outcome: str, result: Outcome | None, *, failed: bool) -> dict[str, Any]:
     attributes: dict[str, Any] = {semconv.OUTCOME: outcome}
-    record = pending.decision.record if pending.decision is not None else None
     if result is None or record is None:
         return attributes
-    if record.result_hash is not None:
-        attributes[semconv.RESULT_HASH] = record.result_hash
-    if record.error_hash is not None:
-        attributes[semconv.ERROR_HASH] = record.error_hash
-        attributes[semconv.ERROR_TRANSIENT] = bool(record.transient)
+    if record.result is not None:
+        attributes[semconv.ERROR_HASH if record.error else semconv.RESULT_HASH] = hash_text(record.result)
+        if record.error:
+            attributes[semconv.ERROR_TRANSIENT] = bool(record.transient)
     if record.sameness is not None:
-        attributes[semconv.RESULT_SAMENESS] = str(record.sameness)
+        attributes[semconv.RESULT_SAMENESS] = record.sameness._value_
     if record.pending:
         attributes[semconv.RESULT_PENDING] = True
-    if _failed(pending, outcome):
+    if failed:
         error = result.error
         attributes[semconv.ERROR_TYPE] = type(error).__qualname__ if isinstance(error, BaseException) else "tool_error"
     return attributes

@@ -34,7 +34,10 @@ class Shield:
             return self._sites.setdefault(site, _Site(self, site))
 
     def take(self, site: str, error: Exception) -> None:
-        """What the block does, for an ``except`` in code that is called so often that a ``with`` would be felt."""
+        """What a ``with`` does at its end, for the ``except Exception`` of code that runs at each call or span.
+
+        There, to enter and leave a context manager that is written in Python costs half a microsecond; ``try`` is free.
+        """
         if isinstance(error, ToolLoopError):
             raise error
         self.report(site, error)
