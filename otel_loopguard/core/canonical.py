@@ -35,25 +35,25 @@ def canonical(value: Any, *, loose: bool = True) -> bytes:
         return b"{}"
     try:
         plain = orjson.dumps(value, option=_OPTIONS)
-        if len(plain) > _LONGEST_SEARCHED or not _is_suspicious(plain):
+        if len(plain) > _LONGEST_SEARCHED or not _is_suspicious(plain.decode()):
             return plain
         return orjson.dumps(_normalised(value, "", loose=loose), option=_OPTIONS)
     except (TypeError, ValueError, RecursionError):
         return written(value, loose=loose)
 
 
-def _is_suspicious(plain: bytes) -> bool:
-    """Whether anything is to be normalised; the first look is what C does at once, as every call passes here."""
-    text = plain.decode()
-    suspicious = (
+def _is_suspicious(text: str) -> bool:
+    """Whether anything is to be normalised. Every call passes here: a look for one character costs next to nothing,
+    one for two costs ten times that, and the exact look a hundred times.
+    """
+    return (
         (" " in text and ("  " in text or '" ' in text or ' "' in text))
         or "\\" in text
         or ("." in text and ".0" in text)
         or ("[" in text and '"[' in text)
-        or (text.find("{", 1) > 0 and '"{' in text)
+        or ("{" in text[1:] and '"{' in text)
         or ("(" in text and '"(' in text)
-    )
-    return suspicious and _NEEDS_NORMALISING.search(text) is not None
+    ) and _NEEDS_NORMALISING.search(text) is not None
 
 
 def _normalised(value: Any, name: str, *, loose: bool) -> Any:

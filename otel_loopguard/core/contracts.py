@@ -95,7 +95,7 @@ class Contracts:
         target = tool.contract.target
         if target is not None and isinstance(arguments, dict) and target in arguments:
             arguments = {target: arguments[target]}
-        return Understood(tool, arguments, kind)
+        return tuple.__new__(Understood, (tool, arguments, kind))
 
     def kind(self, tool: Tool, arguments: Any) -> Kind:
         """What one call of a tool does."""

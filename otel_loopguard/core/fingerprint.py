@@ -38,7 +38,9 @@ class Fingerprinter:
 
     def arguments(self, value: Any, *, loose: bool = True) -> int:
         """The fingerprint of a call's arguments; ``loose`` is for tools that do not write."""
-        return self.of(canonical(value, loose=loose))
+        state = self._keyed.copy()
+        state.update(canonical(value, loose=loose))
+        return int.from_bytes(state.digest(), "big")
 
     def result(self, value: Any) -> int:
         """The fingerprint of a result, byte for byte."""

@@ -78,14 +78,12 @@ class History(Memory):
         record.sameness = _SAME if known.result == outcome.digest else _DIFFERENT
         record.news = self._is_news(record, outcome, unseen=self._is_unseen(record.key, outcome.digest, known.result))
         wrote, waited = record.kind in WRITING, record.kind in POLLING or record.pending
-        self._count_up(record, changed=record.news, wrote=wrote, waited=waited)
+        self._count(record, changed=record.news, wrote=wrote, waited=waited)
         known.add(news=record.news, changed=record.news, wrote=wrote * (1 + first), waited=waited)
         known.successes += not record.error
         if record.sameness is _DIFFERENT:  # which of the two is how things are now, nobody knows
             known.starts_anew()
             known.result = outcome.digest
-        if record.news:
-            self.barren = self.refusals = 0
 
     def _ended_again(self, record: Record, known: Known, outcome: Fingerprinted, fingerprinter: Fingerprinter) -> None:
         record.between = self.changes != known.changes
@@ -149,19 +147,16 @@ class History(Memory):
 
     def _count(self, record: Record, *, changed: bool, wrote: bool, waited: bool) -> None:
         """The turn's counters move; also how long it has been without news."""
-        self._count_up(record, changed=changed, wrote=wrote, waited=waited)
-        if record.news:
-            self.barren = self.refusals = 0
-        elif not record.polled and record.kind not in NO_EVIDENCE:
-            self.barren_in_turn += 1
-            self.barren += record.sameness is not _ALIKE
-
-    def _count_up(self, record: Record, *, changed: bool, wrote: bool, waited: bool) -> None:
         self.tick += 1
-        self.news += record.news
         self.changes += changed
         self.writes += wrote
         self.waits += waited
+        if record.news:
+            self.news += 1
+            self.barren = self.refusals = 0
+        elif not record.polled and not record.concurrent and record.kind not in NO_EVIDENCE:
+            self.barren_in_turn += 1
+            self.barren += record.sameness is not _ALIKE
 
     def _order(self, record: Record, result: int) -> None:
         """The run takes its place among the last ones."""

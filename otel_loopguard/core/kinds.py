@@ -124,18 +124,17 @@ def kind_of_call(named: Kind, arguments: Any, words: Words) -> Kind:
         return command_kind(arguments) or named if named is Kind.SHELL else named
     if not isinstance(arguments, dict) or _TELLING.isdisjoint(arguments):
         return named
-    telling = _TELLING.intersection(arguments)
-    if not telling.isdisjoint(_ACTIONS):
+    if not _ACTIONS.isdisjoint(arguments):
         told = _kind_of_action(named, arguments, words)
         if told is not None:
             return told
-    if named is Kind.SHELL:
+    if named is _SHELL:
         for parameter in _COMMAND_PARAMETERS:
-            if parameter in telling:
+            if parameter in arguments:
                 return command_kind(arguments[parameter]) or named
     if named in _MAY_BE_SQL:
         for parameter in _SQL_PARAMETERS:
-            if parameter in telling and isinstance(arguments[parameter], str):
+            if parameter in arguments and isinstance(arguments[parameter], str):
                 return sql_kind(arguments[parameter], named) or named
     return named
 
@@ -152,4 +151,5 @@ def _kind_of_action(named: Kind, arguments: Mapping[str, Any], words: Words) -> 
 
 
 _ACTIONS = frozenset((*_ACTION_PARAMETERS, "command"))
+_SHELL = Kind.SHELL
 _MAY_BE_SQL = frozenset({Kind.SHELL, Kind.READ, Kind.UNKNOWN})

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.core.model import Action, Mode
+from otel_loopguard.core.model import Action, Mode, Trip
 
 if TYPE_CHECKING:
     from otel_loopguard.core.history import History
-    from otel_loopguard.core.model import Record, Trip
+    from otel_loopguard.core.model import Record
     from otel_loopguard.core.rules import Rules
 
 _ONCE_A_TURN = frozenset({Mode.UNKNOWN_TOOL_REPEAT, Mode.NO_NOVELTY, Mode.GLOBAL_CIRCUIT_BREAKER})
 _ONCE_A_TOOL = frozenset({Mode.ERROR_REPEAT, Mode.RETRY_LIMIT})
 _MOST_GATES = 1_024
+_ACTION = Trip._fields.index("action")
 
 
 def before(history: History, record: Record, rules: Rules, highest: Action, own: tuple[Trip, ...] = ()) -> Trip | None:
@@ -56,9 +57,10 @@ def after(history: History, record: Record, rules: Rules, highest: Action) -> Tr
 
 def _capped(trip: Trip, ceiling: Action, highest: Action) -> Trip | None:
     """The trip under its ceiling; None where its mode or tool is switched off."""
-    if ceiling is Action.OFF:
+    if not ceiling:  # OFF
         return None
-    return trip._replace(action=min(trip.verdict, ceiling, highest))
+    action = min(trip.verdict, ceiling, highest)
+    return trip if action is trip.action else Trip._make((*trip[:_ACTION], action, *trip[_ACTION + 1 :]))
 
 
 def _stronger(best: Trip | None, trip: Trip | None) -> Trip | None:

@@ -57,7 +57,8 @@ def fingerprinted(outcome: Outcome, arguments: Any, fingerprinter: Fingerprinter
         return _error(_unwrapped(data), arguments, fingerprinter)
     digest = outcome.digest if outcome.digest is not None else fingerprinter.of(data)
     pending = len(text) <= _LONGEST_PENDING and says_pending(text, data)
-    return Fingerprinted(digest, data, False, 0, False, pending, len(data) < _SHORT and data in _NOTHING)  # noqa: FBT003
+    empty = len(data) < _SHORT and data in _NOTHING
+    return tuple.__new__(Fingerprinted, (digest, data, False, 0, False, pending, empty, None))  # nearly every call's
 
 
 _NOTHING = (b"", b"[]", b"{}", b"null", b'""')

@@ -105,9 +105,9 @@ class Turn:
         rules = self._rules
         understood = rules.contracts.understand(call)
         arguments = rules.fingerprinter.arguments(understood.arguments, loose=understood.kind is not _WRITE)
-        registered = _registered(call, understood)
+        registered = None if call.known_tools is None else _registered(call, understood)
         now = self.last_used = self._clock()
-        own = self._own_trips(understood, arguments, registered, now) if rules.own_detectors else ()
+        own = self._own_trips(understood, arguments, registered=registered, now=now) if rules.own_detectors else ()
         with self._lock:
             record = self._history.opened(understood, arguments, registered=registered, now=now)
             trip = ladder.before(self._history, record, rules, self._ceiling, own) if rules.judges else None
@@ -150,7 +150,7 @@ class Turn:
             history.open_trips = (*history.open_trips[-_MOST_OPEN_TRIPS:], trip)
             if trip.action > _NUDGE:
                 return self._refused(call, record, trip)
-        record.trip = trip
+            record.trip = trip
         history.started(record)
         self._pending.put(call, record)
         return nothing_seen(record) if trip is None else Decision(trip.action, trip, record=record)
@@ -185,11 +185,7 @@ class Turn:
         return Decision(Action.BLOCK, None, words, record=record)
 
     def _own_trips(
-        self,
-        understood: Understood,
-        arguments: int,
-        registered: bool | None,
-        now: float,  # noqa: FBT001
+        self, understood: Understood, arguments: int, *, registered: bool | None, now: float
     ) -> tuple[Trip, ...]:
         """What the policy's own detectors say. They are foreign code: they run outside the lock."""
         with self._lock:
@@ -296,9 +292,7 @@ class Turn:
 
 def _registered(call: ToolCall, understood: Understood) -> bool | None:
     """Whether the tool exists. What stands behind a gateway is registered there, which cannot be seen from here."""
-    if call.known_tools is None or understood.tool.name != call.tool:
-        return None
-    return call.registered
+    return call.registered if understood.tool.name == call.tool else None
 
 
 def _answered(trip: Trip, answer: Any) -> Trip:

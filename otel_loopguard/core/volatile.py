@@ -45,13 +45,14 @@ _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _LEFT = re.compile(r"[^\W_]").search
 _TELLS_REST = re.compile(r"\d\s?(?:of|/)\s?\d|\btotal|remain|\bleft\b|\d ?%").search
 _TIMING_WORDS = ("latency", "duration", "elapsed", "took")
-_ID_WORDS = (
-    "nonce", "request_id", "requestid", "request-id", "request id", "req_id", "trace_id", "traceid", "trace-id",
-    "span_id", "spanid", "correlation_id", "correlationid", "correlation-id", "etag",
-)  # fmt: skip
-"""Keys whose values name the answer, never say anything in it, whatever they look like."""
-_REST_OF_TIMING = re.compile(r'[^"\s:=]*"?\s{0,2}[:=]\s{0,2}("[^"]*"|-?[0-9][0-9.eE+-]*)')
-_REST_OF_ID = re.compile(r'[^"\s:=]*"?\s{0,2}[:=]\s{0,2}("[^"]*"|[^\s",;{}\[\]]+)')
+_TIMING = re.compile(r'[^"\s:=]*"?\s{0,2}[:=]\s{0,2}("[^"]*"|-?[0-9][0-9.eE+-]*)')
+_ID_WORDS = ("nonce", "etag", "request", "req_id", "trace", "span", "correlation")
+_ID = re.compile(
+    r"(?:nonce|etag|request[_ -]?id|req_id|(?:trace|correlation)[_-]?id|span_?id)"
+    r'[^"\s:=]*"?\s{0,2}[:=]\s{0,2}("[^"]*"|[^\s",;{}\[\]]+)',
+    re.IGNORECASE,
+)
+"""Keys whose values name the answer, never say anything in it, whatever they look like; above, what they begin with."""
 _KEY = re.compile(r'"[^"]*":|\bnull\b')
 
 
@@ -92,9 +93,9 @@ def faces(data: bytes, *, volatile_keys: tuple[str, ...], mask: bool) -> Faces:
         text = orjson.dumps(found, option=orjson.OPT_SORT_KEYS).decode().replace('\\"', "'")
     if not mask:
         return Faces(*_faces(text, text, mask=False, has_keys=found is not None), middle)
-    text = _without_keys(text, _ID_WORDS, _REST_OF_ID)
+    text = _without_keys(text, _ID_WORDS, _ID)
     return Faces(
-        *_faces(_without_keys(text, _TIMING_WORDS, _REST_OF_TIMING), text, mask=True, has_keys=found is not None),
+        *_faces(_without_keys(text, _TIMING_WORDS, _TIMING), text, mask=True, has_keys=found is not None),
         middle,
     )
 
@@ -135,16 +136,18 @@ def _without(value: Any, keys: frozenset[str]) -> Any:
     return [_without(item, keys) for item in value] if isinstance(value, list) else value
 
 
-def _without_keys(text: str, words: tuple[str, ...], rest_of_key: re.Pattern[str]) -> str:
-    """The text with the values of keys that hold one of the words masked."""
+def _without_keys(text: str, words: tuple[str, ...], key_and_value: re.Pattern[str]) -> str:
+    """The text with the values of keys masked, from one of the words on."""
     lower = text.lower()
+    if len(lower) != len(text):  # a letter that is two in lower case: places would not be the same
+        lower = text
     spans = set()
     for word in words:
         at = lower.find(word)
         while at >= 0:
-            rest = rest_of_key.match(text, at)
-            if rest is not None:
-                spans.add(rest.span(1))
+            found = key_and_value.match(text, at)
+            if found is not None:
+                spans.add(found.span(1))
             at = lower.find(word, at + 1)
     for start, end in sorted(spans, reverse=True):
         text = text[:start] + f'"{_MASK}"' + text[end:]
@@ -160,56 +163,46 @@ def _faces(quiet: str, changed: str, *, mask: bool, has_keys: bool) -> tuple[Fac
     return first, with_durations if quiet == changed else _masked_faces(changed, has_keys=has_keys)[1]
 
 
-class _Parts:
-    """A face in the making."""
-
-    __slots__ = ("numbers", "text")
-
-    def __init__(self) -> None:
-        self.text: list[str] = []
-        self.numbers: list[float] = []
-
-    def add(self, between: str, word: str, rest: str) -> None:
-        """A word that holds a digit, as it is shown; ``rest``: what of it may be a number."""
-        self.text += (between, word)
-        if rest:
-            self.numbers.extend(map(float, _NUMBER.findall(rest)))
-
-    def face(self, shape: str, source: str, *, has_keys: bool) -> Face:
-        """The face; where nothing but volatile parts is left, the id is the answer, and nothing is masked."""
-        masked = "".join(self.text)
-        if not _LEFT(_KEY.sub("", masked) if has_keys else masked):
-            return _plain_face(source, whole_numbers=True)._replace(masked="")
-        tells_rest = bool(self.numbers) and _TELLS_REST(masked) is not None
-        return Face(masked, shape, tuple(self.numbers[:_MOST_NUMBERS]), tells_rest)
-
-
 def _masked_faces(text: str, *, has_keys: bool) -> tuple[Face, Face]:
-    """Both faces of a text, in one pass over its words with a digit."""
+    """Both faces of a text. A second look is needed only where the first one has seen a duration."""
     glued = _WITHIN_ONE_THING.sub(_glued, text)
-    quiet, timed = _Parts(), _Parts()
+    quiet, durations = _masked_face(glued, text, durations=False, has_keys=has_keys)
+    return quiet, _masked_face(glued, text, durations=True, has_keys=has_keys)[0] if durations else quiet
+
+
+def _masked_face(glued: str, text: str, *, durations: bool, has_keys: bool) -> tuple[Face, bool]:
+    """The face of a text, its ``durations`` shown or masked; and whether it has any."""
+    masked: list[str] = []
     shape: list[str] = []
-    last, durations = 0, False
+    numbers: list[str] = []
+    last, any_duration = 0, False
     for start, end in _words_with_digits(glued):
         word, between = glued[start:end], glued[last:start]
-        shape.append(between)
         last = end
+        shape.append(between)
         found = None if word.isdigit() and len(word) < _LONG_NUMBER else _VOLATILE.search(word)
         if found is None:
-            quiet.add(between, word, word)
-            timed.add(between, word, word)
+            masked += (between, word)
+            numbers += _NUMBER.findall(word)
             continue
-        rest = _VOLATILE.sub("", word) if found.span() != (0, len(word)) else ""
-        quiet.add(between, _MASK + rest, rest)
-        kept = _VOLATILE.sub(_unless_duration, word)
-        durations = durations or kept != rest
-        timed.add(between, kept if kept != rest else _MASK + rest, kept)
-    for parts in (quiet, timed):
-        parts.text.append(glued[last:])
+        if found.end() - found.start() == end - start:
+            rest, kept = "", word if found.lastgroup else ""
+        else:
+            rest, kept = _VOLATILE.sub("", word), _VOLATILE.sub(_unless_duration, word)
+        any_duration = any_duration or kept != rest
+        if durations and kept != rest:
+            masked += (between, kept)
+            numbers += _NUMBER.findall(kept)
+        else:
+            masked += (between, _MASK, rest)
+            numbers += _NUMBER.findall(rest) if rest else ()
+    masked.append(glued[last:])
     shape.append(glued[last:])
-    outline = "\0".join(shape)
-    first = quiet.face(outline, text, has_keys=has_keys)
-    return first, timed.face(outline, text, has_keys=has_keys) if durations else first
+    shown = "".join(masked)
+    if not _LEFT(_KEY.sub("", shown) if has_keys else shown):  # the id is the answer: nothing is masked
+        return _plain_face(text, whole_numbers=True)._replace(masked=""), any_duration
+    values = tuple(map(float, numbers[:_MOST_NUMBERS]))
+    return Face(shown, _MASK.join(shape), values, bool(numbers) and _TELLS_REST(shown) is not None), any_duration
 
 
 def _plain_face(text: str, *, whole_numbers: bool) -> Face:
@@ -224,7 +217,7 @@ def _plain_face(text: str, *, whole_numbers: bool) -> Face:
         shape.append(text[last:start])
         last = end
     shape.append(text[last:])
-    return Face(text, "\0".join(shape), tuple(numbers[:_MOST_NUMBERS]))
+    return Face(text, _MASK.join(shape), tuple(numbers[:_MOST_NUMBERS]))
 
 
 def _words_with_digits(text: str) -> Iterator[tuple[int, int]]:
