@@ -1,0 +1,42 @@
+"""What of a result says nothing."""
+
+import pytest
+
+from otel_loopguard.core.volatile import faces
+
+
+def faces_of(text):
+    return faces(text.encode(), volatile_keys=(), mask=True)
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["request_id", "requestId", "request-id", "X-Request-ID", "request id", "req_id", "trace_id", "spanId", "etag"],
+)
+@pytest.mark.parametrize("write", ["{key}: {value}, all is well", '{{"{key}": "{value}", "state": "well"}}'])
+def test_values_under_keys_that_name_the_answer_are_masked(key, write):
+    """Whatever such a value looks like, and however the key is written, two answers that differ in it are the same."""
+    one, other = (faces_of(write.format(key=key, value=value)) for value in ("abc", "quite another"))
+    assert one.quiet.masked == other.quiet.masked
+
+
+@pytest.mark.parametrize("key", ["request", "span", "trace", "identity"])
+def test_values_under_other_keys_are_not(key):
+    """A key that only begins like one of an id holds something that counts."""
+    one, other = (faces_of(f"{key}: {value}, all is well") for value in ("abc", "xyz"))
+    assert one.quiet.masked != other.quiet.masked
+
+
+def test_durations_have_a_face_of_their_own():
+    """Durations are masked while nothing changed, and shown after a change; without any, both faces are one."""
+    timed = faces_of("built in 3.2s, 4 warnings")
+    assert "3.2" not in timed.quiet.masked and "3.2" in timed.changed.masked
+    assert timed.quiet.numbers == (4.0,) and timed.changed.numbers == (3.2, 4.0)
+    plain = faces_of("built, 4 warnings")
+    assert plain.quiet is plain.changed
+
+
+def test_a_letter_that_is_two_in_lower_case_moves_no_mask():
+    """Places found in the lower-case text are used in the text itself only where both are as long."""
+    text = "İİİİİİ request_id: 5 İ keep this"
+    assert faces_of(text).quiet.masked.endswith("İ keep this")
