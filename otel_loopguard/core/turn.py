@@ -6,11 +6,10 @@ before it is taken, ``on_trip`` and one's own detectors are asked outside of it.
 
 from __future__ import annotations
 
-import inspect
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.core import ladder, wording
+from otel_loopguard.core import foreign, ladder, wording
 from otel_loopguard.core.model import Action, Decision, Kind, Record, ToolCall, Trip, nothing_seen
 from otel_loopguard.core.outcomes import fingerprinted
 from otel_loopguard.core.waiting import Kept, Pending
@@ -85,20 +84,17 @@ class Turn:
         """What is to be done with a call that is about to be made; ``decision.runs`` says whether it runs."""
         record, trip, decision = self._judged(call)
         if decision is None:
-            decision = self._settled(call, record, self._asked(trip))
+            trip = foreign.asked(self._guard, self._rules.policy.on_trip, trip)
+            decision = self._settled(call, record, trip)
         return decision
 
     async def abegin(self, call: ToolCall) -> Decision:
         """The same as ``begin``, for async code: an async ``on_trip`` is awaited."""
         record, trip, decision = self._judged(call)
-        if decision is not None:
-            return decision
-        try:
-            answer = self._rules.policy.on_trip(trip)  # type: ignore[misc]
-            trip = _answered(trip, await answer if inspect.isawaitable(answer) else answer)
-        except Exception as error:  # noqa: BLE001 - foreign code: its fault lets the call run
-            trip = self._unanswered(trip, error)
-        return self._settled(call, record, trip)
+        if decision is None:
+            trip = await foreign.awaited(self._guard, self._rules.policy.on_trip, trip)
+            decision = self._settled(call, record, trip)
+        return decision
 
     def _judged(self, call: ToolCall) -> tuple[Record, Any, Decision | None]:
         """The decision, taken and recorded in one step; none if ``on_trip`` is to be asked about the trip first."""
@@ -107,7 +103,11 @@ class Turn:
         arguments = rules.fingerprinter.arguments(understood.arguments, loose=understood.kind is not _WRITE)
         registered = None if call.known_tools is None else _registered(call, understood)
         now = self.last_used = self._clock()
-        own = self._own_trips(understood, arguments, registered=registered, now=now) if rules.own_detectors else ()
+        own: tuple[Trip, ...] = ()
+        if rules.own_detectors:
+            with self._lock:
+                record = self._history.opened(understood, arguments, registered=registered, now=now)
+            own = foreign.own_trips(self._guard, rules, self._history, record)
         with self._lock:
             record = self._history.opened(understood, arguments, registered=registered, now=now)
             trip = ladder.before(self._history, record, rules, self._ceiling, own) if rules.judges else None
@@ -117,21 +117,6 @@ class Turn:
         if self._parent is not None:
             self._tell_parent(self._parent[0], decision)
         return record, trip, decision
-
-    def _asked(self, trip: Trip) -> Trip:
-        """The trip as ``on_trip`` has it."""
-        try:
-            answer = self._rules.policy.on_trip(trip)  # type: ignore[misc]  # asked only where there is one
-            if not inspect.isawaitable(answer):
-                return _answered(trip, answer)
-            self._guard.close_unheard(answer)
-        except Exception as error:  # noqa: BLE001 - foreign code: its fault lets the call run
-            return self._unanswered(trip, error)
-        return trip
-
-    def _unanswered(self, trip: Trip, error: Exception) -> Trip:
-        self._guard.fault("on_trip", error)
-        return trip._replace(action=Action.OBSERVE)
 
     def _settled(self, call: ToolCall, record: Record, trip: Trip) -> Decision:
         with self._lock:
@@ -184,23 +169,6 @@ class Turn:
             return Decision(_ABORT, trip, words, record=record)
         return Decision(Action.BLOCK, None, words, record=record)
 
-    def _own_trips(
-        self, understood: Understood, arguments: int, *, registered: bool | None, now: float
-    ) -> tuple[Trip, ...]:
-        """What the policy's own detectors say. They are foreign code: they run outside the lock."""
-        with self._lock:
-            record = self._history.opened(understood, arguments, registered=registered, now=now)
-        trips = []
-        for detector in self._rules.own_detectors:
-            try:
-                trip = detector(self._history, record, self._rules.policy.rule(getattr(detector, "__name__", "own")))
-            except Exception as error:  # noqa: BLE001 - foreign code: its fault must not decide about the call
-                self._guard.fault("detector", error)
-                continue
-            if trip is not None:
-                trips.append(trip)
-        return tuple(trips)
-
     # --- after a call --------------------------------------------------------------------------------------------
 
     def end(self, call: ToolCall, outcome: Outcome) -> Decision:
@@ -221,8 +189,9 @@ class Turn:
             trip = record.trip
             if trip is None and rules.judges:
                 trip = ladder.after(history, record, rules, self._ceiling)
-            if record.call.tool.contract.reuse:
-                self._keep(record, outcome, len(seen.data))
+            if record.call.tool.contract.reuse and not record.error:
+                self._kept = self._kept or Kept()
+                self._kept.put(record.key, outcome.result, len(seen.data))
             words = self._said.taken() if self._said is not None else None
         if record.news and self._parent is not None:
             self._parent[1].child_news = True
@@ -236,7 +205,7 @@ class Turn:
         fresh = trip is not None and trip is not record.trip
         policy = self._rules.policy
         if fresh and trip is not None and policy.on_trip is not None:
-            trip = self._asked(trip)
+            trip = foreign.asked(self._guard, policy.on_trip, trip)
         action = None if trip is None else trip.action
         if fresh and trip is not None:
             record.trip = trip
@@ -255,12 +224,6 @@ class Turn:
         arguments = rules.fingerprinter.arguments(understood.arguments, loose=understood.kind is not _WRITE)
         with self._lock:
             return self._pending.take_equal(call, lambda record: bool(record.arguments == arguments))
-
-    def _keep(self, record: Record, outcome: Outcome, size: int) -> None:
-        """The contract allows that the result is given again."""
-        if not record.error:
-            self._kept = self._kept or Kept()
-            self._kept.put(record.key, outcome.result, size)
 
     # --- the turn ------------------------------------------------------------------------------------------------
 
@@ -293,10 +256,3 @@ class Turn:
 def _registered(call: ToolCall, understood: Understood) -> bool | None:
     """Whether the tool exists. What stands behind a gateway is registered there, which cannot be seen from here."""
     return call.registered if understood.tool.name == call.tool else None
-
-
-def _answered(trip: Trip, answer: Any) -> Trip:
-    """The trip under the action that ``on_trip`` chose, if it chose one."""
-    if answer is None:
-        return trip
-    return trip._replace(action=Action[answer.upper()] if isinstance(answer, str) else Action(answer))
