@@ -19,10 +19,28 @@ _HARMLESS_REDIRECTIONS = re.compile(r"(?:[0-9]|&)?>{1,2}\s*(?:/dev/null|NUL\b)|[
 _RUNS_OR_WRITES = re.compile(r"[<>`]|\$\(|(?<!&)&(?!&)")
 _QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\$`]|\\.)*\"")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
-_WRITES_IN_AWK = re.compile(r">|\||\bsystem\b")
+_WRITES_IN_SCRIPT = {
+    "awk": re.compile(r">|\||\bsystem\b"),
+    "sed": re.compile(r"(?:^|[;{}\s\d$/,!])[wW]\s+\S|[/|#,][gpiIm0-9]*[we](?:\s|;|$)|(?:^|[;{}\d$/!])e(?:\s|$)"),
+    "less": re.compile(r"^\+"),
+    "more": re.compile(r"^\+"),
+}
+"""What in the arguments of a program with a language of its own writes or runs something."""
+_SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
+_SHELL_COMMAND = ("-c", "-lc")
 _SLEEPS = frozenset({"sleep", "timeout", "wait"})
 _FIRST_WORD = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/|\()*([A-Za-z]+)", re.DOTALL)
-_WRITES_WITHIN = re.compile(r"\b(?:insert\s+into|update\s+\w+\s+set|delete\s+from|into\s+outfile)\b", re.IGNORECASE)
+_WRITING_SQL = (
+    r"(?:insert\s+into|update\s+[\w.\"`\[\]]+\s+set|delete\s+from|merge\s+into"
+    r"|(?:drop|alter|create|truncate)\s+(?:table|index|view|schema|database))\b"
+)
+_WRITES_ALL_THE_SAME = (
+    r"^\s*(?:select\b[^;]*?\binto\s+(?:outfile|dumpfile|[\w.#\"`]+(?:\s+from|\s*;))|pragma\s+[\w.]+\s*="
+    rf"|select\s+\*\s+into\s|explain\s+analy[sz]e\s+{_WRITING_SQL})"
+)
+_WRITES_WITHIN = re.compile(rf"\b{_WRITING_SQL}|{_WRITES_ALL_THE_SAME}", re.IGNORECASE)
+_WRITES_NEXT = re.compile(rf"[;)]\s*{_WRITING_SQL}|{_WRITES_ALL_THE_SAME}", re.IGNORECASE)
+"""The same for a tool that searches: its query may be a question about SQL, so it must be a statement of its own."""
 
 
 @cache
@@ -42,7 +60,7 @@ def command_kind(command: Any) -> Kind | None:
     if isinstance(command, (list, tuple)):
         if not all(isinstance(word, str) for word in command):
             return None
-        if len(command) > 2 and command[1] in ("-c", "-lc"):
+        if len(command) > 2 and command[1] in _SHELL_COMMAND:
             return command_kind(command[2])
         return _kind_of_parts([list(command)])
     if not isinstance(command, str) or len(command) > _LONGEST_COMMAND:
@@ -90,18 +108,50 @@ def _kind_of_parts(parts: list[list[str]]) -> Kind | None:
 
 
 def _only_reads(words: list[str]) -> bool:
+    words = _behind_runners(words)
+    if not words:
+        return True
     program, rest = words[0].rsplit("/", 1)[-1], words[1:]
     lists = _lists()["commands"]
-    subcommands = lists["reading_subcommands"].get(program)
-    if subcommands is not None:
-        named = [word for word in rest if not word.startswith("-")]
-        return bool(named) and named[0] in subcommands
+    if _has_writing_flag(program, rest, lists["writing_flags"]):
+        return False
+    if program in lists["reading_subcommands"]:
+        return _reads_by_subcommand(program, rest, lists)
+    if program in _SHELLS:
+        return len(rest) > 1 and rest[0] in _SHELL_COMMAND and command_kind(rest[1]) is Kind.READ
     if program not in lists["read"]:
         return False
-    if program == "awk" and any(_WRITES_IN_AWK.search(word) for word in rest):
+    writes = _WRITES_IN_SCRIPT.get(program)
+    if writes is not None and any(writes.search(word) for word in rest):
         return False
-    flags = lists["writing_flags"].get(program, ())
-    return not any(word == flag or _means(word, flag) for word in rest for flag in flags)
+    operands = sum(not word.startswith(("-", "+")) for word in rest)
+    return bool(operands <= lists["most_operands"].get(program, operands))
+
+
+def _behind_runners(words: list[str]) -> list[str]:
+    """What is run in the end: ``env`` and its like pass on what follows their flags and assignments."""
+    runners = _lists()["commands"]["runners"]
+    while words and words[0] in runners:
+        with_value, words = runners[words[0]], words[1:]
+        while words and (words[0].startswith("-") or _ASSIGNMENT.match(words[0])):
+            words = words[2:] if words[0] in with_value else words[1:]
+    return words
+
+
+def _has_writing_flag(program: str, rest: list[str], writing: Mapping[str, Any]) -> bool:
+    return any(word == flag or _means(word, flag) for word in rest for flag in writing.get(program, ()))
+
+
+def _reads_by_subcommand(program: str, rest: list[str], lists: Mapping[str, Any]) -> bool:
+    with_value = lists["flags_with_value"].get(program, ())
+    while rest and rest[0].startswith("-"):
+        rest = rest[2:] if rest[0] in with_value else rest[1:]
+    if not rest:
+        return False
+    reading = lists["reading_subcommands"][program]
+    if rest[0] in reading or " ".join(rest[:2]) in reading:
+        return True
+    return rest[0] in lists["reading_alone"].get(program, ()) and all(word.startswith("-") for word in rest[1:])
 
 
 def _means(word: str, flag: str) -> bool:
@@ -123,8 +173,9 @@ def sql_kind(statement: str, named: Kind) -> Kind | None:
         first = _FIRST_WORD.match(statement[:_LONGEST_COMMAND])
         word = first.group(1).lower() if first else ""
     lists = _lists()["sql"]
-    if word in lists["read"] and named is not Kind.READ:
-        return Kind.WRITE if _WRITES_WITHIN.search(statement) else Kind.READ
+    if word in lists["read"]:
+        writes = _WRITES_NEXT if named is Kind.READ else _WRITES_WITHIN
+        return Kind.WRITE if writes.search(statement[:_LONGEST_COMMAND]) else Kind.READ
     if word in lists["write"] and _looks_like_sql(word, statement):
         return Kind.WRITE
     return None

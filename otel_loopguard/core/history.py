@@ -93,7 +93,7 @@ class History(Memory):
             unseen = self._is_unseen(record.key, masked ^ _MASKED_SALT, 0) and unseen
         record.news = self._is_news(record, outcome, unseen=unseen)
         wrote, waited = record.kind in WRITING, record.kind in POLLING or record.pending
-        proof = record.sameness is _DIFFERENT  # the same call, another result: something did change
+        proof = record.sameness not in _NOT_NEW  # the same call, another result: something did change
         changed = record.news and (proof or (not record.error and wrote))
         weigh(self, record, known)
         if record.sameness is not _SAME:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _PREFIX_ENDS = re.compile(r"__|::|[./:]")
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_ONE_WORD = re.compile(r"[A-Za-z_][\w-]*")
 _DECISIVE = ("poll", "wait")
 _ACTION_PARAMETERS = ("action", "operation", "method")
 _COMMAND_PARAMETERS = ("command", "cmd", "script", "commands")
@@ -132,6 +133,8 @@ def kind_of_call(named: Kind, arguments: Any, words: Words) -> Kind:
         for parameter in _COMMAND_PARAMETERS:
             if parameter in arguments:
                 return command_kind(arguments[parameter]) or named
+    elif named in _MAY_RUN_COMMANDS and "command" in arguments:
+        return command_kind(arguments["command"]) or _SHELL
     if named in _MAY_BE_SQL:
         for parameter in _SQL_PARAMETERS:
             if parameter in arguments and isinstance(arguments[parameter], str):
@@ -140,10 +143,12 @@ def kind_of_call(named: Kind, arguments: Any, words: Words) -> Kind:
 
 
 def _kind_of_action(named: Kind, arguments: Mapping[str, Any], words: Words) -> Kind | None:
-    """What an ``action`` says; an editor's ``command`` is its action, a shell's is what it runs."""
-    for parameter in _ACTION_PARAMETERS if named is Kind.SHELL else (*_ACTION_PARAMETERS, "command"):
+    """What an ``action`` says; an editor's ``command`` is its action, which is one word; a shell's is what it runs."""
+    for parameter in _ACTION_PARAMETERS if named is _SHELL else (*_ACTION_PARAMETERS, "command"):
         action = arguments.get(parameter)
-        if isinstance(action, str) and len(action) <= _LONGEST_ACTION:
+        if not isinstance(action, str) or len(action) > _LONGEST_ACTION:
+            continue
+        if parameter != "command" or _ONE_WORD.fullmatch(action):
             told = words.kind_of_name(action)
             if told not in (Kind.UNKNOWN, Kind.FINAL, Kind.HANDOFF):
                 return told
@@ -152,4 +157,5 @@ def _kind_of_action(named: Kind, arguments: Mapping[str, Any], words: Words) -> 
 
 _ACTIONS = frozenset((*_ACTION_PARAMETERS, "command"))
 _SHELL = Kind.SHELL
+_MAY_RUN_COMMANDS = frozenset({Kind.READ, Kind.UNKNOWN})
 _MAY_BE_SQL = frozenset({Kind.SHELL, Kind.READ, Kind.UNKNOWN})

@@ -11,7 +11,8 @@ Where the page leaves something open, the reading was chosen that keeps its prom
  3. What came between is the time from the start of the call's last run to the end of this one, or to now. News and
     changes come when a run ends; a call that may write "ran" if it began or ended in that time, whatever it
     returned. May write: write, shell, agent, step, unknown. (poll, wait, think, read, final, handoff may not.)
- 4. A call made before that ends in another, new error proves a change too. A change within that time forgets the
+ 4. A call made before that ends in another, new error proves a change too, and so does one that makes progress:
+    new numbers are something new that a change has brought. A change within that time forgets the
     evidence whatever this run's result was.
  5. An error is a result too: same, alike, different. First and later successes and errors never equal each other.
  6. A result is "seen before" if an earlier run of the same call had equal bytes or, once the dearer fingerprints of
@@ -335,7 +336,7 @@ class NaiveTurn:
             seen = any(self._equal(run, r) for r in before)
             run.news = not seen and run.sameness not in (SAME, ALIKE)
         if run.news:
-            run.change = run.sameness == DIFFERENT or (run.kind in MAY_WRITE and not run.failed)
+            run.change = run.sameness in (DIFFERENT, PROGRESS) or (run.kind in MAY_WRITE and not run.failed)
 
     def _bytes_equal(self, run: Run, other: Run) -> bool:
         if run.failed != other.failed:
