@@ -7,6 +7,7 @@ import inspect
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from otel_loopguard.core.model import Outcome, ToolCall
@@ -122,9 +123,14 @@ def call(
     def run() -> Any:
         return _call_with(function, arguments)
 
-    if inspect.iscoroutinefunction(function):
-        return _run_async(step, run)
-    return _run(step, run)
+    return _run_async(step, run) if _is_async(function) else _run(step, run)
+
+
+def _is_async(function: Any) -> bool:
+    """As ``inspect`` has it; a plain function that nobody marked is known at a glance."""
+    if type(function) is FunctionType and not function.__dict__:
+        return bool(function.__code__.co_flags & inspect.CO_COROUTINE)
+    return inspect.iscoroutinefunction(function)
 
 
 def _no_such_tool(known: Collection[str] | None) -> str:

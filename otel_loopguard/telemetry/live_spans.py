@@ -57,7 +57,7 @@ class LiveSpans:
 
     def above(self, span: ReadableSpan) -> Span | None:
         """The span right around this one, if it is open and known."""
-        parent = span.parent
+        parent: Any = span._parent  # noqa: SLF001 - as below
         return None if parent is None else self._spans.get(parent.span_id)
 
     def ancestors(self, span: ReadableSpan) -> Iterator[Span]:

@@ -101,8 +101,8 @@ class PendingCall:
         """Judge the call and write what is known of it on its span, once."""
         if not self.announced:
             self.announced = True
-            self.decide()
+            decision = self.decide()
             try:
-                self.reporter.describe(span, self)
+                self.reporter.describe(span, self, decision)
             except Exception as error:  # noqa: BLE001 - see Shield.take
                 self.reporter.shield.take("span.start", error)

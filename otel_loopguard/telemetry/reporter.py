@@ -90,9 +90,8 @@ class Reporter:
                 attributes[semconv.CONVERSATION_ID] = raw if shown == "raw" else self._fingerprint(raw)
         return attributes
 
-    def describe(self, span: Span, pending: PendingCall) -> None:
+    def describe(self, span: Span, pending: PendingCall, decision: Decision) -> None:
         """Write what the guard knows of the call on its span, and the event if it saw a loop."""
-        decision = pending.decide()
         record: Record | None = decision.record
         if record is not None and span.is_recording():
             span.set_attributes(self._known_when_judged(pending, record))
