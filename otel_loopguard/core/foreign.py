@@ -1,5 +1,5 @@
 """Functions of the policy: ``on_trip`` and one's own detectors. Foreign code, so it runs outside of every lock, and
-where it raises the call runs.
+where it raises, or answers with what is no answer, the call runs.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.core.model import Action, Trip
+from otel_loopguard.core.model import Action, Kind, Trip
 
 if TYPE_CHECKING:
     from otel_loopguard.core.guard import Guard
@@ -42,7 +42,7 @@ def own_trips(guard: Guard, rules: Rules, history: History, record: Record) -> t
     trips = []
     for detector in rules.own_detectors:
         try:
-            trip = detector(history, record, rules.policy.rule(getattr(detector, "__name__", "own")))
+            trip = _trip(detector(history, record, rules.policy.rule(getattr(detector, "__name__", "own"))))
         except Exception as error:  # noqa: BLE001 - foreign code: its fault must not decide about the call
             guard.fault("detector", error)
             continue
@@ -51,11 +51,36 @@ def own_trips(guard: Guard, rules: Rules, history: History, record: Record) -> t
     return tuple(trips)
 
 
+class NotATripError(TypeError):
+    """What a detector answered with is neither a Trip nor None."""
+
+
+_TYPES = (str, str, int, int, Action, Action, Kind, int, int, bool, str)
+"""Those of a trip's fields."""
+
+
+def _trip(answer: Any) -> Trip | None:
+    """The answer as a trip that nothing further on stumbles over; the verdict may be an action's name."""
+    if answer is None:
+        return None
+    if isinstance(answer, Trip):
+        trip = answer._replace(verdict=_action(answer.verdict)) if isinstance(answer.verdict, str) else answer
+        if all(map(isinstance, trip, _TYPES)):
+            return trip
+    elif inspect.iscoroutine(answer):  # nobody awaits a detector
+        answer.close()
+    raise NotATripError
+
+
 def _answered(trip: Trip, answer: Any) -> Trip:
     """The trip under the action that was chosen, if one was."""
     if answer is None:
         return trip
-    return trip._replace(action=Action[answer.upper()] if isinstance(answer, str) else Action(answer))
+    return trip._replace(action=_action(answer) if isinstance(answer, str) else Action(answer))
+
+
+def _action(name: str) -> Action:
+    return Action[name.upper()]
 
 
 def _unanswered(guard: Guard, trip: Trip, error: Exception) -> Trip:

@@ -29,6 +29,8 @@ def before(history: History, record: Record, rules: Rules, highest: Action, own:
             trip = trip._replace(verdict=Action.REUSE)
         best = _stronger(best, _capped(trip, tool.ceiling(trip.mode, policy), highest))
     for trip in own:
+        if trip.insistable and record.key in history.insistable:
+            continue
         best = _stronger(best, _capped(trip, tool.ceiling(trip.mode, policy), highest))
     if best is None:
         return None

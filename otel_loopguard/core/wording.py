@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import orjson
@@ -86,7 +87,10 @@ def refusal(
         said |= {"tool": trip.tool, "count": trip.count, "limit": trip.limit, "message": message}
     if words:
         said["user"] = "\n".join(words)
-    return orjson.dumps(said).decode()
+    try:
+        return orjson.dumps(said).decode()
+    except TypeError:  # half a surrogate in a name or a sentence, a number beyond 64 bits
+        return json.dumps(said)
 
 
 def nudge(trip: Trip, policy: Policy, known_tools: Collection[str] | None = None) -> str:

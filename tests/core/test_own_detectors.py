@@ -1,0 +1,83 @@
+"""Detectors of one's own: what they answer goes the way of all trips, and what is no answer decides nothing."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from otel_loopguard.core.guard import Guard
+from otel_loopguard.core.model import Action, Outcome, ToolCall, Trip
+from otel_loopguard.core.policy import Policy
+
+
+def guard_with(answer, **settings):
+    """A guard with a detector that always answers so, and the faults that it has noted."""
+    guard, faults = Guard(Policy(detectors=[lambda *_: answer], **settings)), []
+    guard.on_fault = lambda site, error: faults.append((site, type(error).__name__))
+    return guard, faults
+
+
+async def a_coroutine(*_):
+    """A detector that is async by mistake."""
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "block",
+        4,
+        ("own", "x", 1, 0, Action.BLOCK),
+        Trip("own", "x", 1, 0, "blok"),
+        Trip("own", "x", 1, 0, 4),
+        Trip("own", "x", 1, 0, None),
+        Trip(None, "x", 1, 0, Action.BLOCK),
+        Trip("own", None, 1, 0, Action.BLOCK),
+        Trip("own", "x", 1.5, 0, Action.BLOCK),
+        Trip("own", "x", 1, None, Action.BLOCK),
+        Trip("own", "x", 1, 0, Action.BLOCK, reason=["x"]),
+        Trip("own", "x", 1, 0, Action.BLOCK, kind="write"),
+    ],
+)
+def test_an_answer_that_is_no_trip_is_a_fault_and_the_call_runs(answer):
+    """It is told like an exception of the detector, and neither begin nor end raises."""
+    guard, faults = guard_with(answer)
+    turn, call = guard.turn(), ToolCall("x", {})
+    assert turn.begin(call).runs
+    assert turn.end(call, Outcome("fine")).action is None
+    assert faults == [("detector", "NotATripError" if "blok" not in repr(answer) else "KeyError")]
+
+
+def test_an_async_detector_is_a_fault():
+    """Nobody awaits its answer, and no warning of Python's own is left behind."""
+    guard, faults = guard_with(None)
+    guard.use(Policy(detectors=[a_coroutine]))
+    assert guard.turn().begin(ToolCall("x")).runs
+    assert faults == [("detector", "NotATripError")]
+
+
+def test_a_verdict_may_be_the_name_of_an_action():
+    """As everywhere else in a policy."""
+    guard, faults = guard_with(Trip("own", "x", 1, 0, "block"))
+    decision = guard.turn().begin(ToolCall("x", {}))
+    assert (decision.action, decision.trip.verdict, faults) == (Action.BLOCK, Action.BLOCK, [])
+
+
+def test_the_other_detectors_are_still_asked():
+    """One that answers wrongly takes no other one's word."""
+    policy = Policy(detectors=[lambda *_: "block", lambda _h, call, _r: Trip("own", call.tool, 1, 0, Action.BLOCK)])
+    assert Guard(policy).turn().begin(ToolCall("x")).action is Action.BLOCK
+
+
+def test_a_trip_that_can_be_insisted_on_runs_when_it_is_insisted_on():
+    """The refusal says that the same call will run, and it does."""
+    guard, _ = guard_with(Trip("own", "x", 1, 0, Action.BLOCK, insistable=True))
+    turn = guard.turn()
+    assert [turn.begin(ToolCall("x", {})).runs for _ in range(2)] == [False, True]
+
+
+def test_what_no_json_takes_is_still_a_refusal():
+    """Half a surrogate in a name, and a number beyond 64 bits."""
+    guard, _ = guard_with(Trip("own", "\ud800", 2**80, 0, Action.BLOCK))
+    refusal = json.loads(guard.turn().begin(ToolCall("\ud800", {})).message)
+    assert (refusal["tool"], refusal["count"]) == ("\ud800", 2**80)
