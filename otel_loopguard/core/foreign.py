@@ -64,7 +64,8 @@ def _trip(answer: Any) -> Trip | None:
     if answer is None:
         return None
     if isinstance(answer, Trip):
-        trip = answer._replace(verdict=_action(answer.verdict)) if isinstance(answer.verdict, str) else answer
+        verdict: Any = answer.verdict
+        trip = answer._replace(verdict=_action(verdict)) if isinstance(verdict, str) else answer
         if all(map(isinstance, trip, _TYPES)):
             return trip
     elif inspect.iscoroutine(answer):  # nobody awaits a detector

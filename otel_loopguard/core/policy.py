@@ -95,7 +95,7 @@ class ToolContract:
     cap: int | None = None
     """How many calls of this tool a turn may make."""
     once: bool | None = None
-    """Its effect must not happen twice with the same arguments in a turn."""
+    """Its effect must not happen twice with the same arguments in a turn. False: it may, whatever its server hints."""
     reuse: bool | None = None
     """Instead of a refusal the model gets the earlier result again."""
     route: Mapping[str, str] | None = None

@@ -163,6 +163,27 @@ def test_a_destructive_hint_nudges_early_and_refuses_late():
     assert seen == [None, Action.NUDGE, None, Action.NUDGE, Action.BLOCK]
 
 
+@pytest.mark.parametrize(
+    ("contract", "counts"),
+    [
+        (ToolContract(once=False), False),
+        (ToolContract(kind="read"), False),
+        (ToolContract(kind="write"), True),
+        (ToolContract(cap=99), True),
+    ],
+)
+def test_a_destructive_hint_counts_only_where_the_contract_leaves_it_open(contract, counts):
+    """Declared beats hinted: once=False and a kind that does not write answer it, other settings do not."""
+    quiet = {mode: Rule(action=Action.OFF) for mode in Mode if mode is not Mode.REPEATED_EFFECT}
+    turn = Guard(Policy(modes=quiet, tools={"drop_*": contract})).turn()
+    seen = set()
+    for _ in range(6):
+        call = ToolCall("drop_row", {"id": 1}, hints=Hints(destructive=True, idempotent=False))
+        decision = turn.begin(call)
+        seen.add((turn.end(call, Outcome("dropped")) if decision.runs else decision).action)
+    assert seen == ({None, Action.NUDGE, Action.BLOCK} if counts else {None})
+
+
 def test_a_cap_holds_in_parallel():
     """Calls that have started count, so parallel ones cannot outrun the cap; three quarters of it are told."""
     turn = Guard(Policy(tools={"search": ToolContract(cap=4)})).turn()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from otel_loopguard.core.contracts import WRITING
 from otel_loopguard.core.detectors.base import EXEMPT, Detector, trip, unchanged
 from otel_loopguard.core.model import Action, Mode, Record, Trip
 
@@ -38,8 +39,15 @@ def after(_history: History, record: Record, rule: Rule) -> Trip | None:
 
 
 def _hinted(record: Record) -> bool:
-    hints = record.call.tool.hints
-    return hints is not None and hints.destructive is True and hints.idempotent is False
+    """Whether only the tool's server calls it destructive: where the contract answers that, the server is not asked.
+
+    ``once=False`` answers it, and so does a kind that does not write; a kind that writes leaves it open.
+    """
+    tool = record.call.tool
+    hints = tool.hints
+    if hints is None or hints.destructive is not True or hints.idempotent is not False:
+        return False
+    return tool.contract.once is None and (not tool.declared or record.kind in WRITING)
 
 
 DETECTOR = Detector(Mode.REPEATED_EFFECT, before, after)
