@@ -80,12 +80,11 @@ class Step:
         except Exception as error:  # noqa: BLE001 - see Shield.take
             self._runtime.shield.take("span.start", error)
         # Also where the processor did this already, or there is none, or the span was sampled out.
-        pending.announce(self._span)
-        decision = pending.decide()
+        decision = pending.announce(self._span)
         if decision.action is not None and not decision.runs:
             self._refuse(decision)
         if not self.answered:
-            self._run_inside()
+            self.resume()
         return self
 
     def _refuse(self, decision: Decision) -> None:
@@ -110,7 +109,8 @@ class Step:
             answer = answer if noted is None else noted
         return answer
 
-    def _run_inside(self) -> None:
+    def resume(self) -> None:
+        """The tool, or the rest of a generator tool, runs inside of this call from now on."""
         self._before = bind(self._scope.within(self._reading.call))
         pending = self._pending
         if pending.context is not None and not pending.borrowed:
@@ -119,19 +119,12 @@ class Step:
             except Exception as error:  # noqa: BLE001 - see Shield.take
                 self._runtime.shield.take("span.attach", error)
 
-    def _leave(self) -> None:
+    def suspend(self) -> None:
+        """It is over, or is about to yield: nothing of ours may stay current in the code that consumes it."""
         if self._token is not None:
             otel_context.detach(self._token)
             self._token = None
         bind(self._before)
-
-    def suspend(self) -> None:
-        """A generator tool is about to yield: nothing of ours may stay current in the code that consumes it."""
-        self._leave()
-
-    def resume(self) -> None:
-        """The generator goes on."""
-        self._run_inside()
 
     def result(self, value: Any) -> Any:
         """The tool's result, with a sentence for the model added where one is due."""
@@ -178,7 +171,7 @@ class Step:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if not self.answered:
-            self._leave()
+            self.suspend()
         if self._closed:
             return
         if self.answered:

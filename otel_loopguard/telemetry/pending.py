@@ -97,12 +97,13 @@ class PendingCall:
             decision = await self.scope.turn.abegin(self.call)
         return self._decided(decision)
 
-    def announce(self, span: Span) -> None:
+    def announce(self, span: Span) -> Decision:
         """Judge the call and write what is known of it on its span, once."""
+        decision = self.decide()
         if not self.announced:
             self.announced = True
-            decision = self.decide()
             try:
                 self.reporter.describe(span, self, decision)
             except Exception as error:  # noqa: BLE001 - see Shield.take
                 self.reporter.shield.take("span.start", error)
+        return decision

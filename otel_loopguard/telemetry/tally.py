@@ -28,8 +28,7 @@ class Tally:
     def count(self, key: tuple[str, str], context: Context) -> None:
         """One more of these."""
         with self._lock:
-            before = self._sums.get(key)
-            self._sums[key] = (1 if before is None else before[0] + 1, context)
+            self._sums[key] = (self._sums[key][0] + 1 if key in self._sums else 1, context)
             self._kept += 1
             full = self._kept >= MOST_KEPT
         if full:
