@@ -15,15 +15,18 @@ NO_EVIDENCE = frozenset({Kind.FINAL, Kind.STEP, Kind.HANDOFF})
 """Kinds whose equal results say nothing; they neither end nor lengthen a run of calls without news."""
 
 
-def weight(history: History, known: Known, rule: Rule) -> float:
-    """What one more *same* of this call would add to its evidence: nothing after a change."""
+def limit_now(history: History, known: Known, rule: Rule) -> int:
+    """The run that is refused if things stay as they are: by what came since the last one; 0 after a change."""
     if not rule.block or history.changes != known.changes:
-        return 0.0
+        return 0
     busy = history.news != known.news or history.writes != known.writes
-    limit = rule.reading if busy else rule.block
-    if known.transient and rule.transient:
-        limit = max(limit or 0, rule.transient)
-    return 1 / (limit - 1) if limit and limit > 1 else float(limit == 1)
+    limit = (rule.reading if busy else rule.block) or 0
+    return max(limit, rule.transient) if known.transient and rule.transient else limit
+
+
+def weight(limit: int) -> float:
+    """What one *same* under this limit adds to its call's evidence."""
+    return 1 / (limit - 1) if limit > 1 else float(limit == 1)
 
 
 def weigh(history: History, record: Record, known: Known) -> None:
@@ -50,7 +53,7 @@ def weigh(history: History, record: Record, known: Known) -> None:
 
 def _own_weight(history: History, record: Record, known: Known) -> float:
     rule: Rule = record.call.tool.rules[Mode.GENERIC_REPEAT]
-    most = weight(history, known, rule)
+    most = weight(limit_now(history, known, rule))
     return min(most, 1 / max(1, rule.transient - 1)) if record.transient and rule.transient else most
 
 

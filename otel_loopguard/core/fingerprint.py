@@ -12,13 +12,15 @@ from hashlib import blake2b
 from typing import Any
 
 from otel_loopguard.core.canonical import canonical, plain_bytes
+from otel_loopguard.core.volatile import IDS
 
 _LONGEST_KEY = 64
 _QUOTED = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'|`[^`\n]*`")
 _DIGITS = re.compile(r"\d+")
 _LONGEST_ERROR = 4_096
 _MOST_MASKED_ARGUMENTS = 32
-_SHORTEST_MASKED_ARGUMENT = 3
+_SHORTEST_TOLD_ANYWHERE = 3
+"""A shorter argument is told only where it stands as a word of its own."""
 
 
 class Fingerprinter:
@@ -70,17 +72,20 @@ def error_shape(text: str, arguments: Any) -> str:
     """The text with all that varies from call to call taken out."""
     text = text[:_LONGEST_ERROR]
     for value in sorted(_leaves(arguments), key=len, reverse=True)[:_MOST_MASKED_ARGUMENTS]:
-        text = text.replace(value, "")
-    return _DIGITS.sub("", _QUOTED.sub("", text))
+        if len(value) >= _SHORTEST_TOLD_ANYWHERE:
+            text = text.replace(value, "")
+        elif value in text:
+            text = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", "", text)
+    return _DIGITS.sub("", IDS.sub("", _QUOTED.sub("", text)))
 
 
 def _leaves(arguments: Any) -> set[str]:
-    """The strings within arguments that are long enough to be recognised in a text."""
+    """The strings within arguments that an error may quote."""
     found: set[str] = set()
     pending = [arguments]
     while pending and len(found) < _MOST_MASKED_ARGUMENTS:
         item = pending.pop()
-        if isinstance(item, str) and _SHORTEST_MASKED_ARGUMENT <= len(item) <= _LONGEST_ERROR:
+        if isinstance(item, str) and item.strip() and len(item) <= _LONGEST_ERROR:
             found.add(item)
         elif isinstance(item, dict):
             pending.extend(list(item.values())[:_MOST_MASKED_ARGUMENTS])

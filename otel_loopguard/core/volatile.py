@@ -26,19 +26,22 @@ _GLUE = "\x1f"
 _EDGE, _END = r"(?<![0-9A-Za-z])", r"(?![0-9A-Za-z])"
 _UNITS = r"(?:ns|us|ms|s|secs?|seconds?|mins?|minutes?|hrs?|hours?|milliseconds?|microseconds?)"
 _CLOCK = r"\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:\x1f?(?:Z|UTC|GMT|[+-]\d\d:?\d\d))?"
-_TIMESTAMP = rf"\d{{4}}-\d\d-\d\d[T\x1f]{_CLOCK}"
-_HTTP_DATE = rf"\d{{1,2}}[\x1f-][A-Z][a-z]{{2}}[\x1f-]\d{{4}}\x1f{_CLOCK}"
+_TIMESTAMP = rf"(?:\d{{4}}-\d\d-\d\d[T\x1f]{_CLOCK}|\d{{8}}T\d{{4,6}}(?:[.,]\d+)?Z?)"
+_HTTP_DATE = rf"\d{{1,2}}[\x1f-][A-Z][a-z]{{2}}[\x1f-](?:\d\d){{1,2}}\x1f{_CLOCK}"
 _UUID = r"[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}"
-_HEX = r"(?=[A-Fa-f]*[0-9])(?=[0-9]*[A-Fa-f])[0-9A-Fa-f]{7,}"
+_HEX = r"(?:0x)?(?=[A-Fa-f]*[0-9])(?=[0-9]*[A-Fa-f])[0-9A-Fa-f]{7,}"
+IDS = re.compile(rf"0x[0-9A-Fa-f]+|{_EDGE}(?:{_UUID}|{_HEX}){_END}", re.ASCII)
 _VOLATILE = re.compile(
     rf"{_EDGE}(?:{_TIMESTAMP}|{_HTTP_DATE}|{_UUID}|(?P<duration>\d+(?:\.\d+)?\x1f?{_UNITS})|{_HEX}|\d{{10,}}(?:\.\d+)?){_END}",
     re.ASCII,
 )
 _WITHIN_ONE_THING = re.compile(
-    rf"\d(?: (?=(?:{_UNITS}|Z|UTC|GMT)\b|[+-]\d{{4}}\b)|-\d\d (?=\d\d:\d\d)"
+    rf"\d(?: (?=(?:{_UNITS}|Z|UTC|GMT)\b|[+-]\d{{4}}\b)|-(?:[A-Z][a-z]{{2}}-(?:\d\d)?)?\d\d (?=\d\d:\d\d)"
     r"| [A-Z][a-z]{2} \d{4} \d\d:\d\d(?::\d\d)?(?: (?=GMT|UTC|[+-]\d{4}))?)",
     re.ASCII,
 )
+_COLOUR = re.compile(r"(?:\x1b|\\u001b)\[([0-9;]*)m")
+_DIGITS_AS_LETTERS = str.maketrans("0123456789;", "abcdefghij_")
 _FROM_A_DIGIT = re.compile(r"[0-9](?:[0-9A-Za-z_.:+\x1f-]*[0-9A-Za-z_])?")
 _LETTERS_BEFORE = re.compile(r"[A-Za-z_]*\Z")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
@@ -91,6 +94,8 @@ def faces(data: bytes, *, volatile_keys: tuple[str, ...], mask: bool) -> Faces:
         if volatile_keys:
             found = _without(found, frozenset(volatile_keys))
         text = orjson.dumps(found, option=orjson.OPT_SORT_KEYS).decode().replace('\\"', "'")
+    if "\x1b" in text or "\\u001b" in text:  # a colour is no number, and its code's last letter no part of a word
+        text = _COLOUR.sub(_colour, text)
     if not mask:
         return Faces(*_faces(text, text, mask=False, has_keys=found is not None), middle)
     text = _without_keys(text, _ID_WORDS, _ID)
@@ -234,6 +239,10 @@ def _words_with_digits(text: str) -> Iterator[tuple[int, int]]:
 
 def _glued(match: re.Match[str]) -> str:
     return match.group().replace(" ", _GLUE)
+
+
+def _colour(match: re.Match[str]) -> str:
+    return f"{_MASK}{match.group(1).translate(_DIGITS_AS_LETTERS)}{_MASK}"
 
 
 def _unless_duration(match: re.Match[str]) -> str:

@@ -48,6 +48,27 @@ def test_the_third_equal_call_is_refused_in_words_the_model_can_read():
     assert "earlier result still stands" in refusal["message"]
 
 
+def test_after_transient_errors_the_limit_told_is_theirs():
+    """The sixth timeout is one too many of six, not of three."""
+    turn = Guard().turn()
+    for _ in range(5):
+        call = ToolCall("read_file", {"path": "a"})
+        assert turn.begin(call).runs
+        turn.end(call, Outcome(error="HTTP 503 service unavailable"))
+    refusal = json.loads(turn.begin(ToolCall("read_file", {"path": "a"})).message)
+    assert (refusal["count"], refusal["limit"]) == (6, 6)
+
+
+def test_with_reading_between_the_limit_told_is_that_of_busy_turns():
+    """The fifth equal read is refused, and the limit says five."""
+    turn = Guard().turn()
+    for number in range(4):
+        assert make(turn, path="a").runs
+        make(turn, path=f"other {number}", result=f"news {number}")
+    decision = make(turn, path="a")
+    assert (decision.trip.count, decision.trip.limit) == (5, 5)
+
+
 def test_from_the_third_refusal_on_the_model_is_told_to_answer():
     """First it is told to do something else, then to stop calling tools."""
     turn = Guard().turn()

@@ -53,3 +53,25 @@ def test_a_letter_that_is_two_in_lower_case_moves_no_mask():
     """Places found in the lower-case text are used in the text itself only where both are as long."""
     text = "İİİİİİ request_id: 5 İ keep this"
     assert faces_of(text).quiet.masked.endswith("İ keep this")
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        "2026-05-01T10:00:{:02}Z", "2026-05-01 10:00:{:02}.123+02:00", "20260501T1000{:02}Z",
+        "Fri, 01 May 2026 10:00:{:02} GMT", "Friday, 01-May-26 10:00:{:02} GMT",
+        "\x1b[32m2026-05-01T10:00:{:02}Z\x1b[0m", "<Job object at 0x7f3a{:02}bc44e0>", "3f9ac{:02}e",
+        "\\u001b[1;31m3f9ac{:02}e",
+    ],
+)  # fmt: skip
+def test_times_and_ids_are_masked_however_they_are_written(write):
+    """ISO and HTTP dates, hashes and addresses, in colour or not, say nothing."""
+    one, other = (faces_of(f"{write.format(second)} all is well") for second in (7, 42))
+    assert one.quiet.masked == other.quiet.masked
+
+
+def test_a_colour_tells_texts_apart():
+    """The same word in red and in green is not the same, and a colour is no number that moves."""
+    red, green = faces_of("\x1b[31mtests\x1b[0m"), faces_of("\x1b[32mtests\x1b[0m")
+    assert red.quiet.masked != green.quiet.masked
+    assert red.quiet.shape != green.quiet.shape

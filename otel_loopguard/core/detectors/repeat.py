@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_loopguard.core.detectors.base import Detector, judged, trip
-from otel_loopguard.core.evidence import weight
+from otel_loopguard.core.evidence import limit_now, weight
 from otel_loopguard.core.model import Action, Mode, Record, Sameness, Trip
 
 if TYPE_CHECKING:
@@ -20,10 +20,11 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
     known = record.known
     if known is None or not rule.block or known.equal < rule.block - 1 or not judged(record):
         return None
-    more = weight(history, known, rule)
-    if not more or known.evidence + more < _ENOUGH:
+    limit = limit_now(history, known, rule)
+    if not limit or known.evidence + weight(limit) < _ENOUGH:
         return None
-    return trip(record, Mode.GENERIC_REPEAT, known.equal + 1, rule.block, Action.BLOCK)
+    count = known.equal + 1  # earlier runs may have weighed more than those of this limit
+    return trip(record, Mode.GENERIC_REPEAT, count, min(limit, count), Action.BLOCK)
 
 
 def after(_history: History, record: Record, rule: Rule) -> Trip | None:

@@ -198,12 +198,13 @@ def leaves(value: Any) -> list[str]:
 
 
 def error_shape(text: str, arguments: Any) -> str:
-    """An error with digits, quoted text and the call's own arguments masked."""
+    """An error with digits, ids, quoted text and the call's own arguments masked."""
     for leaf in sorted(set(leaves(arguments)), key=len, reverse=True):
         if leaf.strip():
             text = re.sub(rf"(?<!\w){re.escape(leaf.strip())}(?!\w)", HOLE, text)
     text = re.sub(r"'[^'\n]*'|\"[^\"\n]*\"|`[^`\n]*`", HOLE, text)
-    return re.sub(r"\d+", HOLE, text)
+    text = re.sub(r"0x[0-9A-Fa-f]+", HOLE, text)
+    return re.sub(r"\d+", HOLE, re.sub(f"{_UUID}|{_HEX}", HOLE, text))
 
 
 TRANSIENT = re.compile(

@@ -206,9 +206,10 @@ def trace(name: str, naming: str, seed: int) -> Trace:
 
 def kinds(*, stuck: bool, canonical: bool | None = None) -> list[str]:
     """The names of the kinds of one sort."""
-    from tests.core.judges import traces_canonical, traces_further, traces_own
+    from tests.core.judges import traces_canonical, traces_further, traces_numbers, traces_own
 
     assert traces_canonical
     assert traces_further
+    assert traces_numbers
     assert traces_own
     return [k.name for k in KINDS.values() if k.stuck == stuck and canonical in (None, k.canonical)]
