@@ -38,6 +38,13 @@ def test_the_exception_says_exactly_this():
     assert (raised.value.tool_name, raised.value.repeats, raised.value.mode) == ("X", 4, "generic_repeat")
 
 
+def test_the_decision_says_the_same():
+    """Who asks the guard himself reads the preset's own sentence, too."""
+    driven = Driven("repeat_abort")
+    decision = [driven("X", {"a": 1}) for _ in range(4)][-1]
+    assert decision.message == 'Tool "X" was called 4 times with identical arguments - aborting to prevent a loop'
+
+
 def test_other_arguments_run():
     """Only identical arguments count."""
     driven = Driven("repeat_abort")
