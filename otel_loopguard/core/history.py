@@ -122,7 +122,7 @@ class History(Memory):
         masked = (now.changed if record.between else now.quiet).masked
         if last is None:
             return _DIFFERENT, masked
-        return compare(last, now, record.kind, changed=record.between, moves=record.call.tool.moves), masked
+        return compare(last, now, record.call.tool, record.kind, changed=record.between), masked
 
     def _is_news(self, record: Record, outcome: Fingerprinted, *, unseen: bool) -> bool:
         if record.child_news:

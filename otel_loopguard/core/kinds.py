@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _PREFIX_ENDS = re.compile(r"__|::|[./:]")
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _ONE_WORD = re.compile(r"[A-Za-z_][\w-]*")
-_DECISIVE = ("poll", "wait")
+_DECISIVE = frozenset({Kind.POLL, Kind.WAIT})
 _ACTION_PARAMETERS = ("action", "operation", "method")
 _COMMAND_PARAMETERS = ("command", "cmd", "script", "commands")
 _SQL_PARAMETERS = ("sql", "query", "statement", "sql_query")
@@ -52,6 +52,8 @@ class Words:
         self.dangerous = frozenset(lists["dangerous"])
         self._moving = frozenset((*lists["cursor"], *lists["take"], "move"))
         self.take = frozenset((*lists["take"], *more.get("take", ())))
+        self._take_nouns = frozenset(lists["take_nouns"])
+        self._poll_nouns = frozenset(lists["poll_nouns"])
         self._final = frozenset((*lists["final"], *more.get("final", ())))
         self._handoff = (*lists["handoff"], *more.get("handoff", ()))
 
@@ -65,7 +67,8 @@ class Words:
 
     def takes_the_next(self, name: str) -> bool:
         """Whether the tool takes the next thing, so that every result is another one."""
-        return any(word in self.take for part in name_parts(name)[:1] for word in part)
+        words = frozenset(word for part in name_parts(name)[:1] for word in part)
+        return not words.isdisjoint(self.take) and words.isdisjoint(self._take_nouns)
 
     def moves(self, name: str) -> bool:
         """Whether the tool moves a cursor: numbers that go on in one direction tell where it is."""
@@ -81,8 +84,9 @@ class Words:
             if phrase in f" {whole} ":
                 return meant
         kinds = [kind for word in words if (kind := self._verbs.get(word))]
-        for kind in kinds:
-            if kind.value in _DECISIVE:
+        for word in words:
+            kind = self._verbs.get(word)
+            if kind in _DECISIVE and not (word in self._poll_nouns and kinds[0] is Kind.WRITE):
                 return kind
         if kinds and not _JOINING.isdisjoint(words) and Kind.WRITE in kinds:
             return Kind.WRITE  # find_and_replace, get_or_create

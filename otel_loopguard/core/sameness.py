@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from otel_loopguard.core.fingerprint import Fingerprinter
     from otel_loopguard.core.volatile import Face
 
-# A command that counts (`export.sh`: "1200 of 5000") progresses, too; one that gives out numbers does not.
 _MAY_PROGRESS = frozenset({Kind.READ, Kind.POLL, Kind.UNKNOWN})
+_MAY_TELL_REST = frozenset({Kind.SHELL, Kind.WRITE})
+"""What works and counts (`upload_chunk`: "1200 of 5000") progresses, too; what only gives out numbers does not."""
 
 
 class Likeness:
@@ -57,15 +58,15 @@ def _hashed(face: Face, middle: bytes, fingerprinter: Fingerprinter) -> Fingerpr
     )
 
 
-def compare(last: Likeness, now: Likeness, kind: Kind, *, changed: bool, moves: bool = False) -> Sameness:
+def compare(last: Likeness, now: Likeness, tool: Tool, kind: Kind, *, changed: bool) -> Sameness:
     """How ``now`` compares with ``last``, whose bytes differ; what is learnt of directions is kept in ``now``."""
     before, after = (last.changed, now.changed) if changed else (last.quiet, now.quiet)
     if before.masked is not None and before.masked == after.masked:
         now.directions = last.directions
         return Sameness.SAME
-    if before.shape != after.shape:
+    if before.shape != after.shape or tool.takes_next:  # the next thing is another one, if only by its number
         return Sameness.DIFFERENT
-    may_progress = moves or kind in _MAY_PROGRESS or (kind is Kind.SHELL and after.tells_rest)
+    may_progress = tool.moves or kind in _MAY_PROGRESS or (kind in _MAY_TELL_REST and after.tells_rest)
     if may_progress and _goes_on(last, now, before.numbers, after.numbers):
         return Sameness.PROGRESS
     return Sameness.ALIKE

@@ -22,7 +22,9 @@ Where the page leaves something open, the reading was chosen that keeps its prom
     text inside MCP's ``content`` is the result; JSON text inside JSON is read as JSON.
  8. *progress* looks at the masked text. If no number moves, or their count differs, it is *alike*. The directions
     are those of the moves since the last run that was first, different or *alike* (a reversal starts anew there).
- 9. Tools that take the next thing: nothing is masked, but step 4 of sameness (alike, progress) holds for them too.
+    A call that writes or runs something and tells how much there is in all, or is left, progresses too.
+ 9. Tools that take the next thing: nothing is masked, and step 4 of sameness is none of theirs: the next thing is
+    another one, if only by its number.
 10. Numbers of ten digits are masked within JSON numbers and with their decimals; fractions (0.1234567890) are not.
     "elapsed: 377" in plain text is the value of an elapsed key too.
 11. A poll: kind poll; or the last run succeeded and its result says pending (``n %`` below 100 %); or since the
@@ -81,6 +83,8 @@ if TYPE_CHECKING:
 FIRST, SAME, PROGRESS, ALIKE, DIFFERENT = "first", "same", "progress", "alike", "different"
 MAY_WRITE = {"write", "shell", "agent", "step", "unknown"}
 MOVING_KINDS = {"read", "poll", "unknown"}
+WORKING_KINDS = ("shell", "write")
+TELLS_REST = re.compile(r"\d\s?(?:of|/)\s?\d|\btotal|remain|\bleft\b|\d ?%")
 OUT_OF_COUNTS = {"wait", "final", "handoff", "step"}
 HIDDEN_ERROR = re.compile(r'isError"?\s*[=:]\s*[Tt]rue|\A\s*Error\b')
 LAPS, LAPS_TRANSIENT = 2, 5
@@ -355,6 +359,8 @@ class NaiveTurn:
             return DIFFERENT
         if self._masked_equal(run, last):
             return SAME
+        if kinds.takes_the_next(run.tool):
+            return DIFFERENT
         durations = not self._changed(run)
         mine, its = self._view(run, durations=durations), self._view(last, durations=durations)
         if plain.shape(mine.text) != plain.shape(its.text) or mine.outside != its.outside:
@@ -389,7 +395,8 @@ class NaiveTurn:
 
     def _moves(self, run: Run, before: list[Run], *, durations: bool) -> str:
         """Progress, if every number that moves keeps its own direction; else alike."""
-        if run.kind not in MOVING_KINDS:
+        counts = run.kind in WORKING_KINDS and TELLS_REST.search(run.text)
+        if run.kind not in MOVING_KINDS and not counts:
             return ALIKE
         chain: list[Run] = []
         for earlier in reversed(before):

@@ -52,6 +52,23 @@ def edits_by_command(m: Maker) -> Iterator[Step]:
         yield Step(m.call(tool, command="./app --show"), m.text("still broken"))
 
 
+@legitimate
+def queue_without_arguments(m: Maker) -> Iterator[Step]:
+    """The next of a queue under its own number, and "done" to it; neither call has arguments."""
+    for number in range(30):
+        yield Step(m.call(m.tool("pop", "claim_next", "dequeue_job", "receive_message")), m.fields(job=4_700 + number))
+        yield Step(m.call(m.tool("ack", "mark_done", "complete_job")), m.text("ok"))
+
+
+@legitimate
+def uploaded_in_chunks(m: Maker) -> Iterator[Step]:
+    """The same call until all is there; the answer counts."""
+    for number in range(40):
+        yield Step(
+            m.call(m.tool("upload_chunk", "push_batch", "write_export"), file="a"), m.text(f"{number} of 40 sent")
+        )
+
+
 # -- loops
 
 
