@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 EXEMPT = frozenset({Kind.FINAL, Kind.HANDOFF, Kind.STEP})
 """Kinds whose repetition is no loop: terminal tools, hand-offs (but for laps), and steps declared as such."""
 
+NO_LAP = frozenset({Kind.FINAL, Kind.STEP})
+"""Kinds that make no lap. Hand-offs do: two agents that hand over to each other are a loop."""
+
 POLLING = frozenset({Kind.POLL, Kind.WAIT})
 
 
@@ -52,6 +55,13 @@ def judged(record: Record) -> bool:
 def unchanged(history: History, record: Record) -> bool:
     """The promise: the call has run, and since then nothing changed that could make its answer another one."""
     return record.known is not None and not history.changed_since(record.known)
+
+
+def declared_exempt(record: Record, exempt: frozenset[Kind]) -> bool:
+    """Whether the contract exempts this call. Where calls are counted a name does not: the systems that do so have
+    never heard of kinds, and count ``submit`` like any other tool.
+    """
+    return record.kind in exempt and record.call.tool.declared
 
 
 def counted(history: History, record: Record) -> Tally:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_loopguard.core.detectors.base import Detector, trip, unchanged
-from otel_loopguard.core.model import Action, Kind, Mode, Record, Trip
+from otel_loopguard.core.detectors.base import NO_LAP, Detector, trip, unchanged
+from otel_loopguard.core.model import Action, Mode, Record, Trip
 
 if TYPE_CHECKING:
     from otel_loopguard.core.history import History
@@ -17,7 +17,7 @@ _MOST_LAPS = 32
 
 def before(history: History, record: Record, rule: Rule) -> Trip | None:
     """The call that would begin, or go on with, the third equal lap."""
-    if record.polled or not unchanged(history, record) or record.kind in _EXEMPT:
+    if record.polled or not unchanged(history, record) or record.kind in NO_LAP:
         return None
     period = _period(history, rule, following=record.key)
     rule = _of(record, period, rule)
@@ -29,7 +29,7 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
 
 def after(history: History, record: Record, rule: Rule) -> Trip | None:
     """The call that ended the second equal lap."""
-    if record.polled or record.kind in _EXEMPT:
+    if record.polled or record.kind in NO_LAP:
         return None
     period = _period(history, rule, following=None)
     rule = _of(record, period, rule)
@@ -37,9 +37,6 @@ def after(history: History, record: Record, rule: Rule) -> Trip | None:
         return None
     laps, limit = _laps(history, period), _patient(rule.nudge, history, period, rule, 0)
     return trip(record, _mode(period), laps, limit, Action.NUDGE, period=period) if laps >= limit else None
-
-
-_EXEMPT = frozenset({Kind.FINAL, Kind.STEP})
 
 
 def _mode(period: int) -> Mode:

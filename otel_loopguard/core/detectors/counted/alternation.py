@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_loopguard.core.detectors.base import Detector, counted, trip
+from otel_loopguard.core.detectors.base import NO_LAP, Detector, counted, declared_exempt, trip
 from otel_loopguard.core.model import Action, Mode, Record, Trip
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def before(history: History, record: Record, rule: Rule) -> Trip | None:
     """The call that would end one lap too many."""
-    if not rule.block:
+    if not rule.block or declared_exempt(record, NO_LAP):
         return None
     laps = alternating([record.key, *counted(history, record).latest()]) // 2
     return trip(record, Mode.PING_PONG, laps, rule.block, Action.BLOCK, period=2) if laps >= rule.block else None
@@ -24,7 +24,7 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
 
 def after(history: History, record: Record, rule: Rule) -> Trip | None:
     """The call that ended a lap and whose result comes with a sentence."""
-    if not rule.nudge:
+    if not rule.nudge or declared_exempt(record, NO_LAP):
         return None
     laps = alternating(counted(history, record).latest()) // 2
     return trip(record, Mode.PING_PONG, laps, rule.nudge, Action.NUDGE, period=2) if laps >= rule.nudge else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_loopguard.core.detectors.base import EXEMPT, POLLING, Detector, counted, trip
+from otel_loopguard.core.detectors.base import EXEMPT, POLLING, Detector, counted, declared_exempt, trip
 from otel_loopguard.core.model import Action, Mode, Record, Trip
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def after(history: History, record: Record, rule: Rule) -> Trip | None:
 
 def _not_judged(history: History, record: Record) -> bool:
     """Polls have a mode of their own, if the policy asks it."""
-    return record.kind in EXEMPT or (record.kind in POLLING and history.polls_apart)
+    return declared_exempt(record, EXEMPT) or (record.kind in POLLING and history.polls_apart)
 
 
 DETECTOR = Detector(Mode.GENERIC_REPEAT, before, after, untried=True, judges_news=True)
