@@ -9,11 +9,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from otel_loopguard.core import ladder
-from otel_loopguard.core.model import Action, Mode, Record, Sameness
+from otel_loopguard.core.model import Action, Record, Sameness
 from otel_loopguard.core.rules import Rules
 
+from .limits import Tools
+
 if TYPE_CHECKING:
-    from otel_loopguard.core.contracts import Tool, Understood
+    from otel_loopguard.core.contracts import Understood
+    from otel_loopguard.core.fingerprint import Fingerprinter
     from otel_loopguard.core.model import Trip
     from otel_loopguard.core.outcomes import Fingerprinted
     from otel_loopguard.core.policy import Policy
@@ -40,42 +43,26 @@ class Judge:
             policy = replace(policy, action=Action.BLOCK)
         self.off = policy.action is Action.OFF
         self.rules = Rules(policy)
-        self.needs_a_repeat = policy.counting == "results" and not policy.max_calls and not policy.detectors
-        """Whether a turn in which nothing is repeated, and hardly anything fails, can make no trip."""
-        self._patience: dict[Tool, tuple[int, int]] = {}
-        self.simple: dict[str, Tool] = {}
-        """Tools that are what their calls say: no gateway, and no target to look for."""
+        self.forgets = policy.counting == "calls" and policy.window > 0
+        """Whether it counts within a window of time: when one looks decides then what it has forgotten."""
+        self.tools = Tools(policy)
 
-    def remember(self, name: str, tool: Tool) -> None:
-        """A tool that was looked up; simple ones are kept."""
-        if tool.name == name and tool.route is None and tool.contract.target is None:
-            if len(self.simple) > _MOST_TOOLS:
-                self.simple.clear()
-            self.simple[name] = tool
-
-    def patience(self, tool: Tool) -> tuple[int, int]:
-        """How many errors, and how many equal results, of calls that differ make the first trip; 0 = judge at once."""
-        known = self._patience.get(tool)
-        if known is None:
-            if len(self._patience) > _MOST_TOOLS:
-                self._patience.clear()
-            known = self._patience[tool] = _patience(tool)
-        return known
-
-    def turn(self) -> TurnJudge:
-        """A turn that begins."""
-        return TurnJudge(self.rules, off=self.off)
+    def turn(self, fingerprinter: Fingerprinter | None = None) -> TurnJudge:
+        """A turn that begins; all its fingerprints are of one maker."""
+        return TurnJudge(self.rules, fingerprinter or self.rules.fingerprinter, off=self.off)
 
 
 class TurnJudge:
     """One turn: ``begin`` and ``end`` for each of its calls."""
 
-    __slots__ = ("_history", "_off", "_reusable", "_rules")
+    __slots__ = ("_fingerprinter", "_history", "_reusable", "_rules", "asks")
 
-    def __init__(self, rules: Rules, *, off: bool) -> None:
+    def __init__(self, rules: Rules, fingerprinter: Fingerprinter, *, off: bool) -> None:
         self._rules = rules
+        self._fingerprinter = fingerprinter
         self._history = rules.history()
-        self._off = off
+        self.asks = not off
+        """Whether the modes are asked; calls that none has anything to say about are only remembered."""
         self._reusable: set[int] | None = None
 
     def begin(self, understood: Understood, arguments: int, *, registered: bool | None, now: float) -> Record:
@@ -96,7 +83,7 @@ class TurnJudge:
     def _judged(self, understood: Understood, arguments: int, *, registered: bool | None, now: float) -> Record:
         history = self._history
         record = history.opened(understood, arguments, registered=registered, now=now)
-        if self._off:
+        if not self.asks:
             return record
         trip = ladder.before(history, record, self._rules, Action.ABORT)
         if trip is not None:
@@ -116,28 +103,13 @@ class TurnJudge:
     def end(self, record: Record, seen: Fingerprinted) -> Trip | None:
         """The call has run; a nudge, if its result would have come with one."""
         history, rules = self._history, self._rules
-        history.ended(record, seen, rules.fingerprinter)
+        history.ended(record, seen, self._fingerprinter)
         if record.call.tool.contract.reuse and not record.error:
             self._reusable = self._reusable or set()
             self._reusable.add(record.key)
-        if self._off or record.trip is not None:
+        if not self.asks or record.trip is not None:
             return None
         return ladder.after(history, record, rules, Action.ABORT)
-
-
-def _patience(tool: Tool) -> tuple[int, int]:
-    if tool.contract.cap is not None or tool.contract.query is not None:
-        return 0, 0
-    errors, novelty = tool.rules[Mode.ERROR_REPEAT], tool.rules[Mode.NO_NOVELTY]
-    breaker = tool.rules[Mode.GLOBAL_CIRCUIT_BREAKER]
-    nudges = (errors.nudge, novelty.nudge, breaker.nudge, breaker.barren_nudge)
-    blocks = (errors.block, novelty.block, breaker.block, breaker.barren_block)
-    limits = [limit for limit in nudges if limit] + [limit - 1 for limit in blocks if limit]
-    return min(limits, default=_NO_LIMIT), errors.same_result or _NO_LIMIT
-
-
-_MOST_TOOLS = 4_096
-_NO_LIMIT = 1 << 30
 
 
 def brought_something_new(record: Record) -> bool:

@@ -1,0 +1,233 @@
+"""What is left out because it is plain would have made no trip: held against a judge that leaves nothing out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from unittest import mock
+
+import orjson
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from otel_loopguard.cli.replay import corpus, plain
+from otel_loopguard.cli.replay.judge import Judge
+from otel_loopguard.core.canonical import canonical
+from otel_loopguard.core.model import Kind
+from otel_loopguard.core.policy import Policy, Rule, ToolContract
+
+from . import made
+
+if TYPE_CHECKING:
+    import random
+
+THOROUGH = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+
+TOOLS = (
+    "read_file", "search", "write_file", "get_status", "wait", "think", "run_shell", "finish", "transfer_to_sales",
+    "call_tool", "thing",
+)  # fmt: skip
+ARGUMENTS = (
+    None, "", " \t", {}, "a", " a ", "{'q': 1}", '{"q": 1.0}', {"q": 1}, {"q": 1.0}, {"q": -0.0}, {"q": 0}, {"q": "1"},
+    {"q": "a b"}, {"q": " a \t b"}, {"q": "a\nb"}, {"query": "a\nb"}, {"query": "a b"}, {"q": "[1]"}, {"q": [1]},
+    {"q": [1.0]}, {"q": " (1, )"}, {"q": 'say "[1]"'}, {"q": "\x7f"}, {"q": '\x7f","search",{"q": 1}],["\x7f'},
+    {"a": 1, "q": 2}, {"q": 2, "a": 1}, {"action": "think"}, {"action": "poll"}, {"command": "ls"},
+    {"command": "sleep 5"}, {"query": "select 1"}, {"name": "search", "arguments": {"q": 1}},
+)  # fmt: skip
+RESULTS = (
+    "ok", "ok", "nothing", "queued", "Error: no", "Error: no 2", "Error 503: unavailable", '{"isError": true}',
+    '{"isError": false}', "took 3.2s", "took 4.1s", "x" * 2_000, None, {"isError": True}, ["ok"], 3,
+)  # fmt: skip
+HASHES = (None, None, None, "ab" * 8, "AB" * 8, "0xab", "ab", "ab" * 8 + "cd", "sha 1", "ok")
+
+
+MODES = (
+    "unknown_tool_repeat", "poll_no_progress", "ping_pong", "cycle", "generic_repeat", "similar_query", "error_repeat",
+    "volatile_repeat", "repeated_effect", "no_novelty", "retry_limit", "global_circuit_breaker",
+)  # fmt: skip
+SILENT = Rule(nudge=0, block=0, same_result=0, any_result=0, barren_nudge=0, barren_block=0, abort=0, share=0.0)
+
+
+def run(rng: random.Random) -> dict:
+    """A run of arguments that are hard to tell apart, or that all differ, and of results that seldom differ."""
+    number, turns = 0, []
+    for _ in range(rng.randint(1, 2)):
+        tools, results = rng.sample(TOOLS, rng.choice((1, 2, 4))), rng.sample(RESULTS, rng.choice((1, 2, 3, 8)))
+        hashes, repeats, timed = rng.choice(((None,), HASHES)), rng.choice((0, 0, 0.1, 1)), rng.random() < 0.3
+        calls = []
+        for index in range(rng.randint(1, 12)):
+            number += 1
+            arguments = rng.choice(ARGUMENTS) if rng.random() < repeats else {"q": number}
+            arguments = (
+                {"action": rng.choice(("think", "poll", "read")), "q": number} if rng.random() < 0.1 else arguments
+            )
+            call = made.call(rng.choice(tools), arguments, "", result_hash=rng.choice(hashes))
+            call |= {"result": rng.choice(results), "is_error": rng.choice((False, False, False, None, True))}
+            call |= {"step": index // 2} if rng.random() < 0.3 else {}
+            call |= {"at": rng.randint(0, 200)} if timed else {}
+            calls.append(call)
+        turns.append(calls)
+    return made.run("drawn", *turns, tools=rng.choice(((), TOOLS, TOOLS[:-1])))
+
+
+def rule(rng: random.Random) -> Rule:
+    """A rule with low limits, some of them off, some left as they are."""
+    names = ("nudge", "block", "same_result", "barren_nudge", "barren_block", "abort", "any_result")
+    limits = {name: rng.choice((None, 0, 1, 2, 3)) for name in names}
+    return Rule(**limits, share=rng.choice((None, 0.0, 0.5, 1.0)))
+
+
+def policy(rng: random.Random) -> Policy:
+    """The default, or a policy with limits that runs come near to; mostly all modes but one are silent."""
+    if rng.random() < 0.2:
+        return Policy()
+    modes = dict.fromkeys(MODES, SILENT) if rng.random() < 0.8 else {}
+    contract = ToolContract(
+        cap=rng.choice((None, 1, 3)), query=rng.choice((None, "auto")), kind=rng.choice((None, None, "think", "poll")),
+        reuse=rng.choice((None, True)), once=rng.choice((None, True)), modes={rng.choice(MODES): rule(rng)},
+    )  # fmt: skip
+    return Policy(
+        modes={**modes, rng.choice(MODES): rule(rng)},
+        tools={rng.choice(("*", *TOOLS)): contract} if rng.random() < 0.4 else {},
+        counting=rng.choice(("results", "results", "calls")), max_calls=rng.choice((0, 0, 5)),
+        order=rng.choice(((), (), ("generic_repeat", "error_repeat"), ("no_novelty", "global_circuit_breaker"))),
+        window=rng.choice((0.0, 60.0)), records=rng.choice(("ran", "all")),
+    )  # fmt: skip
+
+
+@settings(THOROUGH, max_examples=3_000)
+@given(st.randoms(use_true_random=True))
+def test_leaving_plain_calls_out_changes_nothing(rng):
+    """Not asking the modes about the calls that are plain makes the very same trips as asking them about each call."""
+    drawn, chosen = run(rng), policy(rng)
+    found = corpus.replay(corpus.read(drawn), Judge(chosen))
+    with mock.patch.multiple(plain, calls_each_once=_no, until=_from_the_first):
+        assert found == corpus.replay(corpus.read(drawn), Judge(chosen)), f"{drawn} under {chosen}"
+
+
+def _no(*_):
+    return False
+
+
+def _from_the_first(*_):
+    return 0
+
+
+json_values = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(-20, 20),
+        st.sampled_from((0.0, -0.0, 1.0, 10.0, 0.1, 1e15, 1e16, 1e300)),
+        st.text(alphabet=" \t\n\r\\\"'tnr10.-,[]{}()ab\x7f\xe9", max_size=6),
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.sampled_from(("a", "query", "n ")), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@settings(THOROUGH, max_examples=2_000)
+@given(st.lists(st.tuples(json_values, st.sampled_from((Kind.READ, Kind.WRITE))), min_size=2, max_size=3))
+def test_calls_that_are_sure_to_differ_do(calls):
+    """Arguments that are told apart without their canonical form have different ones."""
+    limits = Judge(Policy()).tools.limits("search", Judge(Policy()).rules.contracts.tool("search", None))
+    read = [(limits, kind, orjson.loads(orjson.dumps(arguments))) for arguments, kind in calls]
+    if plain.sure_to_differ(read):
+        assert len(set(plain.canonical_arguments(read))) == len(read)
+
+
+@pytest.mark.parametrize("one", ARGUMENTS)
+def test_equal_arguments_are_never_sure_to_differ(one):
+    """Whatever has the same canonical form, in whatever notation, is looked at closely."""
+    limits = Judge(Policy()).tools.limits("search", Judge(Policy()).rules.contracts.tool("search", None))
+    for loose in (True, False):
+        same = [other for other in ARGUMENTS if canonical(other, loose=loose) == canonical(one, loose=loose)]
+        for other in same:
+            assert not plain.sure_to_differ([(limits, Kind.READ, one), (limits, Kind.READ, other)])
+
+
+def test_what_is_nested_too_deeply_is_looked_at_closely():
+    """Arguments that orjson can read and not write are no fault."""
+    deep = '{"turns": [{"calls": [' + ", ".join(
+        f'{{"tool": "search", "args": {{"q": {"[" * 300}{n}{"]" * 300}}}, "result": "ok"}}' for n in (1, 1, 2)
+    )
+    found = corpus.replay(corpus.read(orjson.loads(deep + "]}]}")), Judge(Policy()))
+    assert [trip.call for trip in found] == [1]
+
+
+def judged(calls, policy):
+    """The calls about which the modes are asked, in one turn."""
+    asked = []
+    judge = Judge(policy)
+    turn = judge.turn
+
+    class Watched:
+        def __init__(self, *given):
+            self.turn = turn(*given)
+
+        def __setattr__(self, name, value):
+            object.__setattr__(self, name, value)
+            if name == "asks":
+                self.turn.asks = value
+
+        asks = True
+
+        def begin(self, *given, **named):
+            asked.append(self.asks)
+            return self.turn.begin(*given, **named)
+
+        def end(self, *given):
+            return self.turn.end(*given)
+
+    judge.turn = Watched
+    corpus.replay(corpus.read(made.run("watched", calls)), judge)
+    return [index for index, was in enumerate(asked) if was]
+
+
+def test_modes_are_asked_from_the_first_repeat_on():
+    """The calls before it are remembered, and no mode is asked about them."""
+    calls = [made.call("read_file", {"path": str(n)}, f"text {n}", n) for n in range(5)]
+    assert judged(calls, Policy()) == []
+    assert judged([*calls, {**calls[0], "step": 5}, *calls[:2]], Policy()) == [5, 6, 7]
+
+
+def test_modes_are_asked_from_the_third_error_of_a_tool_on():
+    """Errors of several tools, with successes between, are no streak."""
+    failing = [made.call("read_file", {"path": str(n)}, "Error: no", n) for n in range(3)]
+    fine = made.call("read_file", {"path": "there"}, "text", 3)
+    assert judged(failing, Policy()) == [2]
+    assert judged([*failing[:2], fine, failing[2]], Policy()) == []
+
+
+def test_a_policy_that_counts_is_asked_from_its_limits_on():
+    """A cap is looked at when it is reached; a window, whose memory depends on when one looks, from the beginning."""
+    calls = [made.call("read_file", {"path": str(n)}, f"text {n}", n) for n in range(5)]
+    capped = Policy(counting="calls", tools={"read_file": ToolContract(cap=3)}, modes={"retry_limit": Rule(share=0.0)})
+    assert judged(calls, capped) == [3, 4]
+    assert judged(calls, Policy(counting="calls", window=60.0)) == []
+    assert judged([*calls, calls[0]], Policy(counting="calls", window=60.0)) == [0, 1, 2, 3, 4, 5]
+
+
+def test_polls_between_do_not_end_a_streak():
+    """Errors in a row stay so, and equal results too, where only polls came between."""
+    failing = [made.call(f"thing_{n}", {"q": n}, "Error: no") for n in range(5)]
+    asked = [call for n, one in enumerate(failing) for call in (made.call("get_status", {"q": n}, "done"), one)]
+    (found,) = corpus.replay(corpus.read(made.run("errors", asked)), Judge(Policy()))
+    assert (found.call, found.mode) == (9, "global_circuit_breaker")
+    results = [
+        made.call("read_file", {"q": n, "action": action}, text)
+        for n in range(5)
+        for action, text in (("read", "same"), ("poll", "done"))
+    ]
+    (found,) = corpus.replay(corpus.read(made.run("results", results)), Judge(Policy()))
+    assert (found.call, found.mode) == (8, "error_repeat")
+
+
+def test_hashes_are_equal_in_any_notation():
+    """A hash is a number: in capitals, and with more digits than are compared, it is the same one."""
+    hashes = ("ab" * 8, "AB" * 8, "ab" * 12, "ab" * 8, "AB" * 16)
+    calls = [made.call("read_file", {"q": n}, f"text {n}", result_hash=one) for n, one in enumerate(hashes)]
+    (found,) = corpus.replay(corpus.read(made.run("hashes", calls)), Judge(Policy()))
+    assert (found.call, found.mode) == (4, "error_repeat")
