@@ -5,6 +5,7 @@ A context manager and not ``try``/``except Exception``: a cancelled call must be
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import context as otel_context
@@ -13,9 +14,10 @@ from opentelemetry.trace import INVALID_SPAN
 from otel_loopguard.core.model import Action, Decision, Outcome
 from otel_loopguard.telemetry.pending import PendingCall
 from otel_loopguard.turns.conversations import Deferred
-from otel_loopguard.turns.scope import bind, current
+from otel_loopguard.turns.scope import bind
 
 from .aborts import abort_error
+from .points import no_place
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -65,6 +67,16 @@ class Step:
         self.answer: Any = None
 
     @property
+    def runtime(self) -> Runtime:
+        """Whose call this is."""
+        return self._runtime
+
+    @property
+    def tool(self) -> str:
+        """The tool's name."""
+        return self._reading.call.tool
+
+    @property
     def asks(self) -> bool:
         """Whether the call's verdict may have to be awaited."""
         return self._runtime.asks
@@ -74,6 +86,10 @@ class Step:
         await self._pending.adecide()
 
     def __enter__(self) -> Self:
+        if self._closed:  # lent: it was judged when the function was called
+            self._closed = False
+            self.resume()
+            return self
         pending = self._pending
         try:
             self._span = pending.reporter.start(pending)
@@ -125,6 +141,22 @@ class Step:
             otel_context.detach(self._token)
             self._token = None
         bind(self._before)
+
+    def lend(self) -> None:
+        """The work begins later: ``with`` leaves the call open, and is entered again when it does."""
+        self.suspend()
+        self._closed = True
+
+    def drop(self) -> None:
+        """The work that the call was lent to was never begun."""
+        self._failed(None)
+
+    def streamed(self, value: Callable[[], Any]) -> None:
+        """A generator is exhausted: its items are out, so that a sentence for the model comes with the next text."""
+        self._dialect, result = replace(self._dialect, annotate=no_place), None
+        with self._runtime.shield("generator.items"):
+            result = value()
+        self.result(result)
 
     def result(self, value: Any) -> Any:
         """The tool's result, with a sentence for the model added where one is due."""
@@ -202,32 +234,6 @@ class Step:
                     self._span.end()
         except Exception as error:  # noqa: BLE001 - see Shield.take
             self._runtime.shield.take("span.end", error)
-
-
-def open_step(runtime: Runtime, dialect: Dialect, instance: Any, args: Any, kwargs: Any, *, span: str) -> Step | None:
-    """The step of this call; None where it is a layer of another one, none at all, or a fault of ours hides it."""
-    inner = current()
-    if inner is not None and inner.inside is not None and not dialect.by_run:
-        return None
-    try:
-        reading = dialect.read(instance, args, kwargs)
-        scope = None if reading is None else _scope(runtime, reading, inner)
-        if reading is not None and scope is not None:
-            return Step(runtime, dialect, reading, scope, span=reading.span or span)
-    except Exception as error:  # noqa: BLE001 - see Shield.take
-        runtime.shield.take("adapter.read", error)
-    return None
-
-
-def _scope(runtime: Runtime, reading: Reading, inner: Scope | None) -> Scope | None:
-    """Where the call belongs; None for a layer of the call that is under way."""
-    scope = None if reading.run_id is None else runtime.runs.known(reading.run_id)
-    if inner is None or inner.inside is None:
-        if scope is None:
-            return runtime.sources.find(reading.conversation_id, reading.agent_name, reading.run_id)
-    elif scope is None or scope.turn is inner.turn:
-        return None
-    return scope.named(reading.agent_name)
 
 
 def drive(step: Step, run: Callable[[], Any]) -> Any:

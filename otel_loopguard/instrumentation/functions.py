@@ -7,14 +7,15 @@ import inspect
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from otel_loopguard.core.model import Outcome, ToolCall
 from otel_loopguard.core.policy import ToolContract
 
-from .dispatch import drive, drive_async, open_step
-from .generators import drive_async_generator, drive_generator
+from .dispatch import drive_async
+from .generators import async_driver, drive_generator
+from .later import drive_plain, is_async
+from .opening import open_step
 from .points import Dialect, Reading
 from .runtime import current as current_runtime
 from .texts import appended
@@ -57,35 +58,44 @@ def tool(function: Any = None, /, *, name: str | None = None, **contract: Any) -
     """
 
     def decorate(inner: Any) -> Any:
-        called = name or inner.__name__
+        if isinstance(inner, (staticmethod, classmethod)):  # above them, where it would hide what they are
+            return type(inner)(decorate(inner.__func__))
+        called = name or name_of(inner)
         if contract:
             current_runtime.declare(called, ToolContract(**contract))
-        return _guarded(inner, called)
+        guarded = _guarded(inner, called)
+        if not hasattr(inner, "__name__"):  # a partial, or an object: a function that stands for it has one
+            guarded.__name__ = guarded.__qualname__ = called
+        return guarded
 
     return decorate if function is None else decorate(function)
 
 
+def name_of(function: Any) -> str:
+    """What to call a tool that was given no name: a partial is its function, an object is one of its class."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    found = getattr(function, "__name__", None)
+    return found if isinstance(found, str) else type(function).__name__
+
+
 def _guarded(function: Any, name: str) -> Any:
-    signature = inspect.signature(function)
+    signature = _signature(function)
 
     def step(args: Any, kwargs: Any) -> Step | None:
         return _step(name, _arguments(signature, args, kwargs), known=(name,))
 
     wrapper: Any
     if inspect.isasyncgenfunction(function):
-
-        @functools.wraps(function)
-        async def wrapper(*args: Any, **kwargs: Any) -> Any:
-            async for item in drive_async_generator(step(args, kwargs), function(*args, **kwargs)):
-                yield item
+        wrapper = functools.wraps(function)(async_driver(step, function))
 
     elif inspect.isgeneratorfunction(function):
 
         @functools.wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            yield from drive_generator(step(args, kwargs), function(*args, **kwargs))
+            return (yield from drive_generator(step(args, kwargs), function(*args, **kwargs)))
 
-    elif inspect.iscoroutinefunction(function):
+    elif is_async(function):
 
         @functools.wraps(function)
         async def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -95,9 +105,17 @@ def _guarded(function: Any, name: str) -> Any:
 
         @functools.wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            return _run(step(args, kwargs), functools.partial(function, *args, **kwargs))
+            return _run(step(args, kwargs), functools.partial(function, *args, **kwargs), function)
 
     return wrapper
+
+
+def _signature(function: Any) -> inspect.Signature | None:
+    """None for what does not say, as many a builtin does not."""
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
 
 
 def call(
@@ -118,19 +136,12 @@ def call(
     dialect = MISSING if function is None else FUNCTION
     step = _step(name, arguments, known=known, call_id=call_id, dialect=dialect)
     if function is None:
-        return _run(step, functools.partial(_no_such_tool, known))
+        return _run(step, functools.partial(_no_such_tool, known), None)
 
     def run() -> Any:
         return _call_with(function, arguments)
 
-    return _run_async(step, run) if _is_async(function) else _run(step, run)
-
-
-def _is_async(function: Any) -> bool:
-    """As ``inspect`` has it; a plain function that nobody marked is known at a glance."""
-    if type(function) is FunctionType and not function.__dict__:
-        return bool(function.__code__.co_flags & inspect.CO_COROUTINE)
-    return inspect.iscoroutinefunction(function)
+    return _run_async(step, run) if is_async(function) else _run(step, run, function)
 
 
 def _no_such_tool(known: Collection[str] | None) -> str:
@@ -155,23 +166,28 @@ def _step(
     dialect: Dialect = FUNCTION,
 ) -> Step | None:
     runtime = current_runtime.get()
+    if runtime.unbegun:
+        runtime.close_unbegun()
     return open_step(runtime, dialect, Reading(ToolCall(name, arguments, call_id, known)), (), {}, span="none")
 
 
-def _run(step: Step | None, run: Callable[[], Any]) -> Any:
-    return run() if step is None else drive(step, run)
+def _run(step: Step | None, run: Callable[[], Any], function: Any) -> Any:
+    return run() if step is None else drive_plain(step, run, function)
 
 
 async def _run_async(step: Step | None, run: Callable[[], Any]) -> Any:
     return await run() if step is None else await drive_async(step, run)
 
 
-def _arguments(signature: inspect.Signature, args: Any, kwargs: Any) -> Any:
+def _arguments(signature: inspect.Signature | None, args: Any, kwargs: Any) -> Any:
     """The call's arguments by name, without ``self``: two agents' calls of one method are the same call."""
+    as_given = {"args": list(args), **kwargs}
+    if signature is None:
+        return as_given
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError:
-        return {"args": list(args), **kwargs}  # the function will say what is wrong with them
+        return as_given  # the function will say what is wrong with them
     given = dict(bound.arguments)
     first = next(iter(signature.parameters), None)
     if first in ("self", "cls"):

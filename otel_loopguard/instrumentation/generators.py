@@ -1,4 +1,8 @@
-"""Tools that are generators. Between two items nothing of ours is current in the code that consumes them."""
+"""Tools that are generators. Between two items nothing of ours is current in the code that consumes them.
+
+The drivers can be talked to like the generators themselves: what is sent or thrown in, closing, and the value that is
+returned all pass through.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,10 @@ from typing import TYPE_CHECKING, Any
 from otel_loopguard.core.canonical import plain_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncGenerator, Callable, Generator
+    from types import TracebackType
+
+    from typing_extensions import Self
 
     from .dispatch import Step
 
@@ -29,7 +36,7 @@ class _Seen:
         self._rest: Any = None
 
     def add(self, item: Any) -> None:
-        if isinstance(item, str):
+        if type(item) is str:
             self._text.append(item[: max(0, MOST_TEXT - self._length)])
             over = item[max(0, MOST_TEXT - self._length) :]
             self._length += len(item)
@@ -56,54 +63,110 @@ class _Seen:
 _LETTERS = str.maketrans("0123456789abcdef", "ghijklmnopqrstuv")
 
 
-def drive_generator(step: Step | None, source: Iterator[Any]) -> Iterator[Any]:
-    """A generator function."""
-    if step is None:
-        yield from source
-        return
-    seen = _Seen()
-    with step:
-        if step.answered:
-            yield step.answer
-            return
-        try:
-            for item in source:
-                seen.add(item)
-                step.suspend()
-                try:
-                    yield item
-                finally:
-                    step.resume()
-        finally:
-            close = getattr(source, "close", None)
-            if close is not None:
-                close()
-        step.result(seen.value())
+class _Flow:
+    """The call around a generator, item by item; without a step it does nothing."""
+
+    def __init__(self, step: Step | None) -> None:
+        self._step = step
+        self._seen = _Seen()
+        self.answered = False
+        self.answer: Any = None
+
+    def __enter__(self) -> Self:
+        step = self._step
+        if step is not None:
+            step.__enter__()
+            self.answered, self.answer = step.answered, step.answer
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._step is not None:
+            self._step.__exit__(kind, error, traceback)
+
+    def gave(self, item: Any) -> None:
+        """An item goes out: from here to ``goes_on`` it is the consumer's code that runs."""
+        if self._step is not None:
+            self._see(item)
+            self._step.suspend()
+
+    def goes_on(self) -> None:
+        """The consumer wants more, or no more."""
+        if self._step is not None:
+            self._step.resume()
+
+    def ended(self, returned: Any = None) -> None:
+        """The generator is exhausted; what it returned is part of the result."""
+        if self._step is not None:
+            if returned is not None:
+                self._see(returned)
+            self._step.streamed(self._seen.value)
+
+    def _see(self, item: Any) -> None:
+        if self._step is not None:
+            with self._step.runtime.shield("generator.item"):
+                self._seen.add(item)
 
 
-async def drive_async_generator(step: Step | None, source: AsyncIterator[Any]) -> AsyncIterator[Any]:
-    """An async generator function."""
-    if step is None:
-        async for item in source:
-            yield item
-        return
-    if step.asks:
-        await step.ask()
-    seen = _Seen()
-    with step:
-        if step.answered:
-            yield step.answer
-            return
-        try:
-            async for item in source:
-                seen.add(item)
-                step.suspend()
+def drive_generator(step: Step | None, source: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    """A generator. Written out, because ``yield from`` leaves no room between two items."""
+    with _Flow(step) as flow:
+        if flow.answered:
+            yield flow.answer
+            return None
+        failure: BaseException | None = None
+        sent: Any = None
+        while True:
+            try:
+                item = source.send(sent) if failure is None else source.throw(failure)
+            except StopIteration as stop:
+                flow.ended(stop.value)
+                return stop.value
+            failure = sent = None
+            flow.gave(item)
+            try:
+                sent = yield item
+            except GeneratorExit:
+                flow.goes_on()
+                return source.close()
+            except BaseException as error:  # noqa: BLE001 - the generator's to handle, whatever it is
+                failure = error
+            flow.goes_on()
+
+
+def async_driver(
+    open_step: Callable[[Any, Any], Step | None], function: Callable[..., AsyncGenerator[Any, Any]]
+) -> Callable[..., AsyncGenerator[Any, Any]]:
+    """An async generator function: itself one, and not a function that returns one, because frameworks ask."""
+
+    async def driver(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+        step = open_step(args, kwargs)
+        source = function(*args, **kwargs)
+        if step is not None and step.asks:
+            await step.ask()
+        with _Flow(step) as flow:
+            if flow.answered:
+                yield flow.answer
+                return
+            failure: BaseException | None = None
+            sent: Any = None
+            while True:
                 try:
-                    yield item
-                finally:
-                    step.resume()
-        finally:
-            close = getattr(source, "aclose", None)
-            if close is not None:
-                await close()
-        step.result(seen.value())
+                    item = await (source.asend(sent) if failure is None else source.athrow(failure))
+                except StopAsyncIteration:
+                    flow.ended()
+                    return
+                failure = sent = None
+                flow.gave(item)
+                try:
+                    sent = yield item
+                except GeneratorExit:
+                    flow.goes_on()
+                    await source.aclose()
+                    raise
+                except BaseException as error:  # noqa: BLE001 - the generator's to handle, whatever it is
+                    failure = error
+                flow.goes_on()
+
+    return driver

@@ -6,7 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .boundary import Boundary, RunContext, run_async, run_async_generator, run_background, run_generator, run_plain
-from .dispatch import drive, drive_async, open_step
+from .dispatch import drive, drive_async
+from .opening import open_step
 from .points import CallPoint, RunPoint, ToolPoint
 from .runtime import current as current_runtime
 

@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 import weakref
+from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
     from otel_loopguard.core.policy import Policy, ToolContract
+
+    from .dispatch import Step
 
 logger = logging.getLogger("otel_loopguard")
 
@@ -96,6 +99,10 @@ class Runtime:
             patched=lambda maker: current.instrumented is self and patched(maker),
         )
         self._processors: list[Any] = []
+        self.shapes: dict[str, str] = {}
+        """What sort of result each function gave last: refused, it has to give such a one."""
+        self.unbegun: deque[Step] = deque()
+        """Calls that were lent to work which was thrown away before it began."""
         _forks.watch(self)
 
     def hash(self, text: str) -> str:
@@ -115,6 +122,12 @@ class Runtime:
     def _use(self, policy: Policy) -> None:
         self.guard.use(policy)
         self.declare(current.declared)
+
+    def close_unbegun(self) -> None:
+        """End the calls that nothing came of."""
+        while self.unbegun:
+            with self.shield("function.unbegun"):
+                self.unbegun.popleft().drop()
 
     def _count_error(self, site: str) -> None:
         self.providers.current().meters.error(site)

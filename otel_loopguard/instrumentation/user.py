@@ -66,6 +66,7 @@ class turn:  # noqa: N801 - reads as a word: ``with loopguard.turn():``
         bind(self._before)
         if self._run is not None:
             runtime = current_runtime.get()
+            runtime.close_unbegun()
             with runtime.shield("run.close"):
                 self.undelivered = runtime.runs.close(self._run)
         loop_error = grouped(error)

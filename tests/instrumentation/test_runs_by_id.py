@@ -11,7 +11,8 @@ import pytest
 import otel_loopguard as loopguard
 from otel_loopguard.core.model import ToolCall
 from otel_loopguard.instrumentation.boundary import Boundary, RunContext
-from otel_loopguard.instrumentation.dispatch import drive, open_step
+from otel_loopguard.instrumentation.dispatch import drive
+from otel_loopguard.instrumentation.opening import open_step
 from otel_loopguard.instrumentation.points import Dialect, Reading, RunPoint
 from otel_loopguard.telemetry import semconv
 from otel_loopguard.testing import assert_no_trip, guarded

@@ -1,0 +1,41 @@
+"""Which calls are calls of their own, and to which turn each belongs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from otel_loopguard.turns.scope import current
+
+from .dispatch import Step
+
+if TYPE_CHECKING:
+    from otel_loopguard.turns.scope import Scope
+
+    from .points import Dialect, Reading
+    from .runtime import Runtime
+
+
+def open_step(runtime: Runtime, dialect: Dialect, instance: Any, args: Any, kwargs: Any, *, span: str) -> Step | None:
+    """The step of this call; None where it is a layer of another one, none at all, or a fault of ours hides it."""
+    inner = current()
+    if inner is not None and inner.inside is not None and not dialect.by_run:
+        return None
+    try:
+        reading = dialect.read(instance, args, kwargs)
+        scope = None if reading is None else _scope(runtime, reading, inner)
+        if reading is not None and scope is not None:
+            return Step(runtime, dialect, reading, scope, span=reading.span or span)
+    except Exception as error:  # noqa: BLE001 - see Shield.take
+        runtime.shield.take("adapter.read", error)
+    return None
+
+
+def _scope(runtime: Runtime, reading: Reading, inner: Scope | None) -> Scope | None:
+    """Where the call belongs; None for a layer of the call that is under way."""
+    scope = None if reading.run_id is None else runtime.runs.known(reading.run_id)
+    if inner is None or inner.inside is None:
+        if scope is None:
+            return runtime.sources.find(reading.conversation_id, reading.agent_name, reading.run_id)
+    elif scope is None or scope.turn is inner.turn:
+        return None
+    return scope.named(reading.agent_name)

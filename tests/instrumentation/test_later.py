@@ -1,0 +1,394 @@
+"""Functions of which only the result tells that the work comes later; and generators that are talked to."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import gc
+import inspect
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import otel_loopguard as loopguard
+from otel_loopguard.telemetry import semconv
+from otel_loopguard.testing import guarded
+from otel_loopguard.turns.scope import current
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+
+PAGES = ["alpha", "beta", "gamma", "delta", "epsilon"]
+
+
+async def same(q: str) -> str:
+    """An async client that says the same each time."""
+    await asyncio.sleep(0)
+    return f"text of {q}"
+
+
+def iter_of(text: str) -> Iterator[str]:
+    """A generator."""
+    yield text
+
+
+class Client:
+    """An object that is called."""
+
+    def __init__(self) -> None:
+        self._pages = iter(PAGES)
+
+    async def __call__(self, q: str) -> str:
+        """Another page each time."""
+        await asyncio.sleep(0)
+        return next(self._pages)
+
+
+def traced(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A plain decorator, as programs have them."""
+
+    @functools.wraps(function)
+    def inner(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return inner
+
+
+class Promise:
+    """Can be awaited, and nothing else."""
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def __await__(self) -> Iterator[Any]:
+        yield from asyncio.sleep(0).__await__()
+        return self._value
+
+
+FORMS: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
+    "lambda": lambda client: lambda **kw: client(**kw),  # noqa: PLW0108
+    "object": lambda client: client,
+    "decorated": traced,
+    "partial": lambda client: functools.partial(lambda c, **kw: c(**kw), client),
+    "task": lambda client: lambda **kw: asyncio.ensure_future(client(**kw)),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_new_results_of_an_awaitable_are_never_withheld(form: str) -> None:
+    """The result is what is awaited, and not the object that brings it."""
+    client = FORMS[form](Client())
+    with guarded() as recording, loopguard.turn():
+        read = [await loopguard.call("search", {"q": "x"}, client) for _ in range(5)]
+    assert read == PAGES
+    assert recording.outcomes == ["executed"] * 5
+
+
+async def test_a_promise_that_is_no_coroutine_is_awaited_like_one() -> None:
+    """Whatever has ``__await__`` brings its result there."""
+    pages = iter(PAGES)
+    with guarded() as recording, loopguard.turn():
+        assert [await loopguard.call("search", {}, lambda: Promise(next(pages))) for _ in range(5)] == PAGES
+    assert recording.outcomes == ["executed"] * 5
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_the_same_awaited_result_is_still_a_loop(form: str) -> None:
+    """A refusal is awaited like a result."""
+    client = FORMS[form](same)
+    with guarded() as recording, loopguard.turn():
+        read = [await loopguard.call("search", {"q": "x"}, client) for _ in range(3)]
+        assert read[0] == "text of x"
+        assert "tool_loop_detected" in read[2]
+        assert recording.outcomes == ["executed", "nudged", "blocked"]
+
+
+async def test_a_decorated_lambda_is_judged_by_what_it_brings() -> None:
+    """``@tool`` does as ``call`` does."""
+    pages = iter(PAGES)
+
+    @loopguard.tool
+    @traced
+    async def search(q: str) -> str:
+        """Another page each time."""
+        return next(pages)
+
+    with guarded() as recording, loopguard.turn():
+        assert [await search("x") for _ in range(5)] == PAGES
+        assert recording.outcomes == ["executed"] * 5
+
+
+async def test_the_span_lasts_until_the_work_is_done_and_holds_what_is_called_in_it() -> None:
+    """Between call and ``await`` nothing of ours is current; inside of it the call is."""
+    seen: list[Any] = []
+
+    async def work() -> str:
+        seen.append(current())
+        await asyncio.sleep(0.02)
+        return "done"
+
+    with guarded() as recording, loopguard.turn():
+        outside = current()
+        waiting = loopguard.call("work", {}, lambda: work())  # noqa: PLW0108 - the lambda is what is tested
+        assert current() is outside
+        assert recording.spans == []
+        assert inspect.iscoroutine(waiting)
+        assert await waiting == "done"
+        assert current() is outside
+        assert seen[0].inside.tool == "work"
+        (span,) = recording.spans
+        assert (span.end_time or 0) - (span.start_time or 0) > 15e6
+
+
+async def test_work_that_is_never_awaited_is_cancelled_and_leaves_nothing() -> None:
+    """Python says that it was never awaited, once; the call is closed when the turn is."""
+    with guarded() as recording:
+        with loopguard.turn() as turn, warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            loopguard.call("search", {"q": "x"}, lambda q: same(q))  # noqa: PLW0108
+            loopguard.call("search", {"q": "x"}, lambda q: iter_of(q))  # noqa: PLW0108
+            assert [str(one.message) for one in caught] == ["coroutine 'same' was never awaited"]
+            caught.clear()  # a warning holds what it is about
+            gc.collect()
+            assert turn._run is not None
+            scope = turn._run.scope
+        assert recording.outcomes == ["cancelled"] * 2
+        assert scope.turn._pending._calls == {}
+        assert recording.counted(semconv.METRIC_TOOL_CALLS, loopguard__outcome="cancelled") == 2
+
+
+async def test_work_that_fails_or_is_cancelled_is_told_so() -> None:
+    """The exception is its own; a cancelled task ends its span."""
+
+    async def fail() -> str:
+        raise ValueError("no")
+
+    async def wait() -> None:
+        await asyncio.sleep(9)
+
+    with guarded() as recording, loopguard.turn():
+        with pytest.raises(ValueError, match="no"):
+            await loopguard.call("fail", {}, lambda: fail())  # noqa: PLW0108
+        task = asyncio.ensure_future(loopguard.call("wait", {}, lambda: wait()))  # noqa: PLW0108
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert recording.outcomes == ["failed", "cancelled"]
+
+
+async def test_a_refusal_before_anything_ran_can_be_read_and_awaited() -> None:
+    """The user says stop before the first call of a function of which nobody knows whether it is awaited."""
+    with guarded(), loopguard.turn() as turn:
+        turn.say("stop it", stop=True)
+        read = loopguard.call("search", {"q": "x"}, lambda q: same(q))  # noqa: PLW0108
+        assert "stop it" in read
+        assert "stop it" in await read
+
+
+def test_a_generator_that_comes_out_of_a_lambda_is_driven() -> None:
+    """New items are never withheld, and the same ones are a loop."""
+    pages = iter(PAGES)
+
+    def stream(q: str) -> Iterator[str]:
+        yield next(pages)
+
+    with guarded() as recording, loopguard.turn():
+        assert ["".join(loopguard.call("search", {"q": "x"}, stream)) for _ in range(5)] == PAGES
+        assert recording.outcomes == ["executed"] * 5
+        read = ["".join(loopguard.call("again", {"q": "x"}, lambda q: iter_of(q))) for _ in range(3)]  # noqa: PLW0108
+        assert "tool_loop_detected" in read[2]
+
+
+async def test_an_async_generator_that_comes_out_of_a_lambda_is_driven() -> None:
+    """The same for an async one."""
+    pages = iter(PAGES)
+
+    async def stream(q: str) -> AsyncIterator[str]:
+        yield next(pages)
+
+    with guarded() as recording, loopguard.turn():
+        for page in PAGES:
+            assert [item async for item in loopguard.call("search", {"q": "x"}, lambda q: stream(q))] == [page]  # noqa: PLW0108
+        assert recording.outcomes == ["executed"] * 5
+
+
+# --- generators that are talked to -----------------------------------------------------------------------------------
+
+
+def talk(log: list[Any]) -> Iterator[Any]:
+    """Says what it hears."""
+    heard: Any = "begun"
+    try:
+        while heard != "enough":
+            try:
+                heard = yield f"heard {heard}"
+            except KeyError as error:  # noqa: PERF203
+                heard = f"error {error}"
+        return "the end"
+    finally:
+        log.append("closed")
+
+
+async def async_talk(log: list[Any]) -> AsyncIterator[Any]:
+    """Says what it hears."""
+    heard: Any = "begun"
+    try:
+        while heard != "enough":
+            try:
+                heard = yield f"heard {heard}"
+            except KeyError as error:  # noqa: PERF203
+                heard = f"error {error}"
+    finally:
+        await asyncio.sleep(0)
+        log.append("closed")
+
+
+def conversation(talking: Any) -> list[Any]:
+    """All that can be done with a generator."""
+    said = [next(talking), talking.send("this"), talking.throw(KeyError(1)), next(talking)]
+    try:
+        talking.send("enough")
+    except StopIteration as stop:
+        said.append(stop.value)
+    return said
+
+
+async def async_conversation(talking: Any) -> list[Any]:
+    """All that can be done with an async generator."""
+    said = [await talking.__anext__(), await talking.asend("this"), await talking.athrow(KeyError(1))]
+    with pytest.raises(StopAsyncIteration):
+        await talking.asend("enough")
+    return said
+
+
+@pytest.mark.parametrize("where", ["in a turn", "without a guard"])
+def test_a_generator_can_be_talked_to(where: str) -> None:
+    """What is sent, thrown and returned passes through as without us, guarded or not."""
+    tool, log = loopguard.tool(talk), []
+    want = conversation(talk(log))
+    if where == "without a guard":
+        assert conversation(tool(log)) == want
+        return
+    with guarded() as recording, loopguard.turn():
+        outside = current()
+        assert conversation(tool(log)) == want
+        assert current() is outside
+        assert recording.outcomes == ["executed"]
+    assert log == ["closed"] * 2
+
+
+def test_a_generator_that_is_closed_is_closed() -> None:
+    """``close`` reaches the generator at once, and the call is cancelled."""
+    log: list[Any] = []
+    with guarded() as recording, loopguard.turn():
+        talking = loopguard.tool(talk)(log)
+        next(talking)
+        talking.close()
+        assert log == ["closed"]
+        assert recording.outcomes == ["cancelled"]
+
+
+def test_what_a_generator_returns_is_part_of_its_result() -> None:
+    """Two runs that differ there differ."""
+    numbers = iter(range(5))
+
+    @loopguard.tool
+    def count(q: str) -> Iterator[str]:
+        """The same item, and another result."""
+        yield "counting"
+        return f"page {PAGES[next(numbers)]}"
+
+    with guarded() as recording, loopguard.turn():
+        for _ in PAGES:
+            list(count("x"))
+        assert "blocked" not in recording.outcomes
+
+
+@pytest.mark.parametrize("where", ["in a turn", "without a guard"])
+async def test_an_async_generator_can_be_talked_to(where: str) -> None:
+    """The same for ``asend``, ``athrow`` and ``aclose``."""
+    tool, log = loopguard.tool(async_talk), []
+    assert inspect.isasyncgenfunction(tool)
+    want = await async_conversation(async_talk(log))
+    if where == "without a guard":
+        assert await async_conversation(tool(log)) == want
+        return
+    with guarded() as recording, loopguard.turn():
+        assert await async_conversation(tool(log)) == want
+        talking = tool(log)
+        await talking.__anext__()
+        await talking.aclose()
+        assert log == ["closed"] * 3
+        assert recording.outcomes == ["executed", "cancelled"]
+
+
+def test_a_sentence_for_the_model_is_not_lost_in_a_stream() -> None:
+    """A stream's items are out when it ends: what the user said comes with the next text."""
+    with guarded(), loopguard.turn() as turn:
+        stream = loopguard.call("search", {}, lambda: iter_of("a"))
+        turn.say("use the other file")
+        list(stream)
+        assert "use the other file" in loopguard.call("look", {}, lambda: "text")
+
+
+# --- callables of every sort -----------------------------------------------------------------------------------------
+
+
+class Desk:
+    """Has tools of every sort for methods."""
+
+    @loopguard.tool
+    @staticmethod
+    def fixed(path: str) -> str:
+        """A static method."""
+        return f"text of {path}"
+
+    @loopguard.tool
+    @classmethod
+    def named(cls, path: str) -> str:
+        """A class method."""
+        return f"{cls.__name__} {path}"
+
+
+def test_static_and_class_methods_stay_what_they_are() -> None:
+    """Called on the class or on an object, guarded all the same."""
+    with guarded() as recording, loopguard.turn():
+        assert [Desk.fixed("a"), Desk().fixed("b"), Desk.named("a"), Desk().named("b")] == [
+            "text of a",
+            "text of b",
+            "Desk a",
+            "Desk b",
+        ]
+        assert [span.name for span in recording.spans] == ["execute_tool fixed"] * 2 + ["execute_tool named"] * 2
+
+
+@pytest.mark.parametrize(
+    ("function", "name", "arguments", "result"),
+    [
+        (functools.partial(Desk.fixed.__wrapped__, "a"), "fixed", (), "text of a"),
+        (functools.partial(functools.partial(max, 1)), "max", (2,), 2),
+        (max, "max", (1, 2), 2),
+        (dict, "dict", ([("a", 1)],), {"a": 1}),
+        (functools.lru_cache(lambda path: path), "<lambda>", ("a",), "a"),
+    ],
+)
+def test_whatever_can_be_called_can_be_a_tool(
+    function: Callable[..., Any], name: str, arguments: tuple[Any, ...], result: Any
+) -> None:
+    """A partial is called as its function, and a builtin needs no signature."""
+    tool = loopguard.tool(function)
+    assert tool.__name__ == name
+    with guarded() as recording, loopguard.turn():
+        assert tool(*arguments) == result
+        assert recording.outcomes == ["executed"]
+
+
+async def test_an_object_that_is_called_is_named_after_its_class() -> None:
+    """Also an async one."""
+    tool = loopguard.tool(Client())
+    assert tool.__name__ == "Client"
+    with guarded() as recording, loopguard.turn():
+        assert await tool("x") == "alpha"
+        assert [span.name for span in recording.spans] == ["execute_tool Client"]
