@@ -29,5 +29,17 @@ def appended(content: Any, text: str) -> Any:
 
 
 def _is_structured(content: str) -> bool:
-    ends = content.strip()[:1] + content.strip()[-1:]
-    return ends in ("{}", "[]", "<>")
+    """Whether it is JSON or markup: what looks like an object is taken for one, a single value is tried."""
+    text = content.strip()
+    if text[:1] + text[-1:] in ("{}", "[]", "<>"):
+        return True
+    if not text.startswith(_VALUES_BEGIN):
+        return False
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+_VALUES_BEGIN = (*'-"0123456789', "null", "true", "false", "NaN", "Infinity")
