@@ -47,8 +47,9 @@ class Boundary:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self._run is not None and self._info is not None:
-            failed = error is not None and self._info.survives
-            unfinished = self._unfinished or self._info.resumable or failed
+            ending = self._run.scope.boundary
+            waits = self._unfinished or (ending is not None and ending.waits)
+            unfinished = waits or (error is not None and self._info.survives)
             with self._runtime.shield("run.close"):
                 self._runtime.runs.close(self._run, unfinished=unfinished)
 

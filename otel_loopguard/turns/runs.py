@@ -27,8 +27,6 @@ class RunInfo(NamedTuple):
     agent_name: str | None = None
     resumes: bool = False
     """The run goes on with what an earlier one left unfinished: no new message of the user."""
-    resumable: bool = False
-    """Nobody can tell, when this run ends, whether it waits for somebody."""
     survives: bool = True
     """A run that failed may be gone on with, as from a checkpoint."""
     run_id: str | None = None

@@ -13,9 +13,22 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from otel_loopguard.core.guard import Turn
     from otel_loopguard.core.model import ToolCall
+    from otel_loopguard.errors import ToolLoopError
 
 
 _new = object.__new__
+
+
+class Ending:
+    """How a run is to end, learned while it goes on. All scopes of the run share it."""
+
+    __slots__ = ("error", "waits")
+
+    def __init__(self) -> None:
+        self.error: ToolLoopError | None = None
+        """With this it ends, whatever its code makes of the exception that says so."""
+        self.waits = False
+        """It can be gone on with: an interrupt is to be answered, or there is a checkpoint to go on from."""
 
 
 class Scope:
@@ -36,8 +49,8 @@ class Scope:
         self.turn = turn
         self.conversation_id = conversation_id
         self.agent_name = agent_name
-        self.boundary = boundary
-        """Whether a run boundary of ours is further up, which turns an abort into a ``ToolLoopError``."""
+        self.boundary = Ending() if boundary else None
+        """There where a run boundary of ours is further up, which turns an abort into a ``ToolLoopError``."""
         self.inside = inside
         """The tool call that is being run. Executors below it are layers of that call, not calls of their own."""
         self.strong = strong
@@ -61,7 +74,7 @@ class Scope:
         """The scope of a run that belongs to the same turn."""
         scope = self._copy()
         scope.agent_name = agent_name or self.agent_name
-        scope.boundary = True
+        scope.boundary = self.boundary or Ending()
         scope.inside = None
         return scope
 

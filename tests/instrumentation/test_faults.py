@@ -58,10 +58,10 @@ PLACES: list[tuple[Any, str]] = [
     (meters.Meters, "tool_call"),
     (meters.Meters, "turn"),
     (meters.Meters, "announce"),
-    (langchain.NODE, "read"),
-    (langchain.NODE, "answer"),
-    (langchain.NODE, "outcome"),
-    (langchain.NODE, "annotate"),
+    (langchain.tools.NODE, "read"),
+    (langchain.tools.NODE, "answer"),
+    (langchain.tools.NODE, "outcome"),
+    (langchain.tools.NODE, "annotate"),
 ]
 STEPS = [[Ask("read_file", {"path": "a.txt"})]] * 3 + [[Ask("list_folder", {"path": "b"})]]
 
@@ -71,7 +71,7 @@ def broken(request: pytest.FixtureRequest) -> Iterator[None]:
     """One place raises, whatever it is called with."""
     owner, name = request.param
     before = getattr(owner, name)
-    put = object.__setattr__ if not isinstance(owner, type) and owner is langchain.NODE else setattr
+    put = object.__setattr__ if not isinstance(owner, type) and owner is langchain.tools.NODE else setattr
     put(owner, name, boom)
     yield
     put(owner, name, before)

@@ -1,4 +1,4 @@
-"""LangChain and LangGraph: ``ToolNode``, tools that are called bare, and the graph's run as the turn."""
+"""LangChain's tools: those that a ``ToolNode`` runs, and those that are called bare."""
 
 from __future__ import annotations
 
@@ -6,25 +6,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard.core.model import Outcome, ToolCall
 from otel_loopguard.instrumentation.hints import hints_of
-from otel_loopguard.instrumentation.points import Dialect, Reading, RunPoint, ToolPoint
+from otel_loopguard.instrumentation.points import Dialect, Reading, ToolPoint
 from otel_loopguard.instrumentation.texts import appended
-from otel_loopguard.turns.runs import RunInfo
+
+from .runs import conversation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from otel_loopguard.core.model import Hints
-
-
-def _conversation(config: Any) -> str | None:
-    """The thread id, wherever this version keeps it."""
-    if not isinstance(config, dict):
-        return None
-    for section in ("configurable", "metadata"):
-        thread = (config.get(section) or {}).get("thread_id")
-        if thread is not None:
-            return str(thread)
-    return None
 
 
 class _Bound(NamedTuple):
@@ -51,7 +41,7 @@ def _read_node(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
     tool = instance.tools_by_name.get(call["name"])
     return Reading(
         ToolCall(call["name"], call.get("args"), call.get("id"), known, _hints(tool)),
-        conversation_id=_conversation(config),
+        conversation_id=conversation(config),
         note=_Bound(direct=getattr(tool, "return_direct", False)),
     )
 
@@ -71,7 +61,7 @@ def _read_tool(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
         arguments = None
     return Reading(
         ToolCall(name, arguments, kwargs.get("tool_call_id"), known, _hints(instance)),
-        conversation_id=_conversation(kwargs.get("config")),
+        conversation_id=conversation(kwargs.get("config")),
         # AgentExecutor, and nobody else, says how verbose a tool is to be; it gives plain results to its model.
         note=_Bound(instance.return_direct, text="verbose" in kwargs, missing=name != instance.name),
     )
@@ -147,58 +137,9 @@ NODE = Dialect(read=_read_node, answer=_answer, outcome=_outcome, annotate=_anno
 TOOL = Dialect(read=_read_tool, answer=_answer, outcome=_outcome, annotate=_annotate, signals=_signals)
 
 
-# --- a run of a graph --------------------------------------------------------------------------------------------
-
-
-def _read_run(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> RunInfo:
-    given = args[0] if args else kwargs.get("input")
-    config = args[1] if len(args) > 1 else kwargs.get("config")
-    name = getattr(instance, "name", None)
-    return RunInfo(
-        conversation_id=_conversation(config),
-        agent_name=None if name == "LangGraph" else name,
-        resumes=given is None or getattr(given, "resume", None) is not None,
-        resumable=getattr(instance, "checkpointer", None) is not None and not _tells_interrupts(instance, args, kwargs),
-    )
-
-
-def _read_executor(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> RunInfo | None:
-    if not any(kind.__name__ == "AgentExecutor" for kind in type(instance).__mro__):
-        return None  # any other chain
-    return RunInfo(_conversation(kwargs.get("config") or (args[1] if len(args) > 1 else None)))
-
-
-def _tells_interrupts(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-    """Whether an interrupt will be seen in this stream; ``invoke`` of older versions asks for values only."""
-    modes = kwargs.get("stream_mode") or (args[2] if len(args) > 2 else None) or getattr(instance, "stream_mode", None)
-    return "updates" in (modes or ())
-
-
-def _interrupted(chunk: Any) -> bool:
-    """Whether a piece of a graph's stream says that it waits for somebody."""
-    if isinstance(chunk, tuple) and chunk:
-        chunk = chunk[-1]
-    return isinstance(chunk, dict) and ("__interrupt__" in chunk or bool(chunk.get("interrupts")))
-
-
-TARGETS = (
+TOOLS = (
     ToolPoint("langgraph.prebuilt.tool_node", "ToolNode._run_one", NODE),
     ToolPoint("langgraph.prebuilt.tool_node", "ToolNode._arun_one", NODE, flavour="async"),
     ToolPoint("langchain_core.tools.base", "BaseTool.run", TOOL),
     ToolPoint("langchain_core.tools.base", "BaseTool.arun", TOOL, flavour="async"),
-    RunPoint("langgraph.pregel.main", "Pregel.stream", _read_run, "generator", _interrupted),
-    RunPoint("langgraph.pregel.main", "Pregel.astream", _read_run, "async_generator", _interrupted),
-    # Until langgraph 0.5 the class was defined here; later this is the same, patched already.
-    RunPoint("langgraph.pregel", "Pregel.stream", _read_run, "generator", _interrupted),
-    RunPoint("langgraph.pregel", "Pregel.astream", _read_run, "async_generator", _interrupted),
-    *(
-        RunPoint(f"{package}.{path}", f"{owner}.{method}", _read_executor, flavour)
-        for package in ("langchain_classic", "langchain")
-        for path, owner, method, flavour in (
-            ("chains.base", "Chain", "invoke", "sync"),
-            ("chains.base", "Chain", "ainvoke", "async"),
-            ("agents.agent", "AgentExecutor", "stream", "generator"),
-            ("agents.agent", "AgentExecutor", "astream", "async_generator"),
-        )
-    ),
 )

@@ -1,0 +1,8 @@
+"""LangChain and LangGraph: tools of every sort, and the graph's run as the turn."""
+
+from __future__ import annotations
+
+from .runs import RUNS
+from .tools import TOOLS
+
+TARGETS = (*TOOLS, *RUNS)

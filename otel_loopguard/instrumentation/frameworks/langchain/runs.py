@@ -1,0 +1,84 @@
+"""Runs of a graph, and of LangChain's older executor: where they begin, and what is left when they end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from otel_loopguard.instrumentation.points import CallPoint, RunPoint
+from otel_loopguard.instrumentation.runtime import current as current_runtime
+from otel_loopguard.turns.runs import RunInfo
+from otel_loopguard.turns.scope import current
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+def conversation(*configs: Any) -> str | None:
+    """The thread id: of the first configuration that has one, wherever this version keeps it."""
+    for config in configs:
+        if isinstance(config, dict):
+            for section in ("configurable", "metadata"):
+                thread = (config.get(section) or {}).get("thread_id")
+                if thread is not None:
+                    return str(thread)
+    return None
+
+
+def _read_graph(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> RunInfo:
+    given = args[0] if args else kwargs.get("input")
+    config = args[1] if len(args) > 1 else kwargs.get("config")
+    name = getattr(instance, "name", None)
+    return RunInfo(
+        conversation_id=conversation(config, getattr(instance, "config", None)),
+        agent_name=None if name == "LangGraph" else name,
+        resumes=given is None or getattr(given, "resume", None) is not None,
+        survives=False,  # unless its loop says so
+    )
+
+
+def _read_executor(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> RunInfo | None:
+    if not any(kind.__name__ == "AgentExecutor" for kind in type(instance).__mro__):
+        return None  # any other chain
+    config = kwargs.get("config") or (args[1] if len(args) > 1 else None)
+    return RunInfo(conversation(config), survives=False)
+
+
+def _leave(wrapped: Callable[..., Any], loop: Any, args: Any, kwargs: Any) -> Any:
+    """A graph's loop ends: in every mode of streaming the one place that knows whether the run can be gone on with."""
+    runtime, scope = current_runtime.instrumented, current()
+    if runtime is not None and scope is not None and scope.boundary is not None:
+        with runtime.shield("adapter.leave"):
+            if _can_go_on(loop, args[1]):
+                scope.boundary.waits = True
+    return wrapped(*args, **kwargs)
+
+
+def _can_go_on(loop: Any, error: BaseException | None) -> bool:
+    """Whether it did not come to its end (interrupts are exceptions here), and there is a checkpoint of it."""
+    if loop.is_nested or loop.checkpointer is None:
+        return False
+    return error is not None or loop.status == "out_of_steps"
+
+
+RUNS = (
+    RunPoint("langgraph.pregel.main", "Pregel.stream", _read_graph, "generator"),
+    RunPoint("langgraph.pregel.main", "Pregel.astream", _read_graph, "async_generator"),
+    # Until langgraph 0.5 the class was defined here; later this is the same, patched already.
+    RunPoint("langgraph.pregel", "Pregel.stream", _read_graph, "generator"),
+    RunPoint("langgraph.pregel", "Pregel.astream", _read_graph, "async_generator"),
+    *(
+        CallPoint(f"langgraph.pregel.{module}", path, _leave)
+        for module in ("_loop", "loop")
+        for path in ("SyncPregelLoop.__exit__", "AsyncPregelLoop.__aexit__")
+    ),
+    *(
+        RunPoint(f"{package}.{path}", f"{owner}.{method}", _read_executor, flavour)
+        for package in ("langchain_classic", "langchain")
+        for path, owner, method, flavour in (
+            ("chains.base", "Chain", "invoke", "sync"),
+            ("chains.base", "Chain", "ainvoke", "async"),
+            ("agents.agent", "AgentExecutor", "stream", "generator"),
+            ("agents.agent", "AgentExecutor", "astream", "async_generator"),
+        )
+    ),
+)
