@@ -15,6 +15,7 @@ from otel_loopguard.cli.replay.judge import Judge
 from otel_loopguard.core.canonical import canonical
 from otel_loopguard.core.model import Kind
 from otel_loopguard.core.policy import Policy, Rule, ToolContract
+from otel_loopguard.core.settings import MODES, OF_MODES
 
 from . import made
 
@@ -41,13 +42,6 @@ RESULTS = (
 HASHES = (None, None, None, "ab" * 8, "AB" * 8, "0xab", "ab", "ab" * 8 + "cd", "sha 1", "ok")
 
 
-MODES = (
-    "unknown_tool_repeat", "poll_no_progress", "ping_pong", "cycle", "generic_repeat", "similar_query", "error_repeat",
-    "volatile_repeat", "repeated_effect", "no_novelty", "retry_limit", "global_circuit_breaker",
-)  # fmt: skip
-SILENT = Rule(nudge=0, block=0, same_result=0, any_result=0, barren_nudge=0, barren_block=0, abort=0, share=0.0)
-
-
 def run(rng: random.Random) -> dict:
     """A run of arguments that are hard to tell apart, or that all differ, and of results that seldom differ."""
     number, turns = 0, []
@@ -70,24 +64,38 @@ def run(rng: random.Random) -> dict:
     return made.run("drawn", *turns, tools=rng.choice(((), TOOLS, TOOLS[:-1])))
 
 
-def rule(rng: random.Random) -> Rule:
+def rule(mode: str, **limits: float | None) -> Rule:
+    """What of these limits this mode has."""
+    return Rule(**{name: limit for name, limit in limits.items() if mode in OF_MODES.get(name, (mode,))})
+
+
+def low(rng: random.Random, mode: str) -> Rule:
     """A rule with low limits, some of them off, some left as they are."""
     names = ("nudge", "block", "same_result", "barren_nudge", "barren_block", "abort", "any_result")
-    limits = {name: rng.choice((None, 0, 1, 2, 3)) for name in names}
-    return Rule(**limits, share=rng.choice((None, 0.0, 0.5, 1.0)))
+    return rule(
+        mode, **{name: rng.choice((None, 0, 1, 2, 3)) for name in names}, share=rng.choice((None, 0.0, 0.5, 1.0))
+    )
+
+
+SILENT = {
+    mode: rule(
+        mode, nudge=0, block=0, same_result=0, any_result=0, barren_nudge=0, barren_block=0, abort=0, share=0.0
+    )
+    for mode in MODES
+}  # fmt: skip
 
 
 def policy(rng: random.Random) -> Policy:
     """The default, or a policy with limits that runs come near to; mostly all modes but one are silent."""
     if rng.random() < 0.2:
         return Policy()
-    modes = dict.fromkeys(MODES, SILENT) if rng.random() < 0.8 else {}
+    modes, mode, own = SILENT if rng.random() < 0.8 else {}, rng.choice(MODES), rng.choice(MODES)
     contract = ToolContract(
         cap=rng.choice((None, 1, 3)), query=rng.choice((None, "auto")), kind=rng.choice((None, None, "think", "poll")),
-        reuse=rng.choice((None, True)), once=rng.choice((None, True)), modes={rng.choice(MODES): rule(rng)},
+        reuse=rng.choice((None, True)), once=rng.choice((None, True)), modes={own: low(rng, own)},
     )  # fmt: skip
     return Policy(
-        modes={**modes, rng.choice(MODES): rule(rng)},
+        modes={**modes, mode: low(rng, mode)},
         tools={rng.choice(("*", *TOOLS)): contract} if rng.random() < 0.4 else {},
         counting=rng.choice(("results", "results", "calls")), max_calls=rng.choice((0, 0, 5)),
         order=rng.choice(((), (), ("generic_repeat", "error_repeat"), ("no_novelty", "global_circuit_breaker"))),

@@ -16,8 +16,6 @@ from .recorded import Hasher, seen_of
 from .undecided import NO_TIME, NO_TOOLS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from otel_loopguard.core.model import Record, Trip
 
     from .judge import Judge, TurnJudge
@@ -72,15 +70,13 @@ def replay(run: Run, judge: Judge) -> list[Tripped]:
     return trips
 
 
-def undecided(run: Run) -> Iterator[str]:
+def undecided(run: Run) -> tuple[str, ...]:
     """What is missing from this run that some mode asks for."""
-    if run.tools is None:
-        yield NO_TOOLS
+    tools = () if run.tools is not None else (NO_TOOLS,)
     for turn in run.turns:
         if turn["calls"]:
-            if "at" not in turn["calls"][0]:
-                yield NO_TIME
-            return
+            return tools if "at" in turn["calls"][0] else (*tools, NO_TIME)
+    return tools
 
 
 def _understood(calls: list[dict[str, Any]], judge: Judge) -> list[Read]:

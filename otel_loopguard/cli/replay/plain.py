@@ -118,7 +118,7 @@ def _may_go_beyond(calls: Sequence[Call], read: Sequence[Read], end: int, tools:
         result = call.get("result")
         if type(result) is not str:
             return True
-        if call.get("is_error") or "rror" in result:
+        if call.get("is_error") or "rror" in result:  # as every text has that tells of an error
             failures += 1
     if failures >= min(tools.errors, tools.row):
         return True

@@ -24,8 +24,10 @@ class Progress:
 
     def step(self, calls: int, runs: int) -> None:
         """Show how far it is, a few times a second."""
+        if not self.shown:
+            return
         now = monotonic()
-        if not self.shown or now - self._last < _EVERY:
+        if now - self._last < _EVERY:
             return
         self._last = now
         done = sum(reader.position for reader in self._readers)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from otel_loopguard.core.canonical import plain_bytes
 from otel_loopguard.core.fingerprint import Fingerprinter
 from otel_loopguard.core.model import Outcome
-from otel_loopguard.core.outcomes import ERROR_SALT, fingerprinted, hides_error
+from otel_loopguard.core.outcomes import ERROR_SALT, fingerprinted, hides_error, may_hide_error
 
 if TYPE_CHECKING:
     from otel_loopguard.core.outcomes import Fingerprinted
@@ -30,7 +30,7 @@ class Hasher(Fingerprinter):
 def failed(call: dict[str, Any]) -> bool:
     """Whether a call, whose result is a text, is recorded as an error, or its text is one."""
     said, text = call.get("is_error"), call["result"]
-    return bool(said) or ("rror" in text and hides_error(plain_bytes(text), said))
+    return bool(said) or (may_hide_error(text) and hides_error(plain_bytes(text), said))
 
 
 def told_apart(call: dict[str, Any]) -> int | str:
