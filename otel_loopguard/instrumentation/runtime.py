@@ -9,13 +9,14 @@ import threading
 import weakref
 from collections import deque
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from otel_loopguard.core.guard import Guard
 from otel_loopguard.core.model import hash_text
 from otel_loopguard.core.policy_sources import PREFIX, load_policy
 from otel_loopguard.core.reload import Watch
 from otel_loopguard.core.store import MemoryStore
+from otel_loopguard.telemetry.attached import Attached, Target
 from otel_loopguard.telemetry.foreign import ForeignCalls
 from otel_loopguard.telemetry.live_spans import LiveSpans
 from otel_loopguard.telemetry.providers import Providers
@@ -75,9 +76,8 @@ class Runtime:
         self.providers = Providers(
             self.settings,
             self.shield,
-            live=lambda: self.guard.live,
+            current.attached,
             combinations=combinations(self.guard.policy),
-            make_processor=self._make_processor,
             tracer_provider=tracer_provider,
             meter_provider=meter_provider,
             logger_provider=logger_provider,
@@ -98,7 +98,7 @@ class Runtime:
             over=self.reporter.turn_over,
             patched=lambda maker: current.instrumented is self and patched(maker),
         )
-        self._processors: list[Any] = []
+        self.target = Target(self.shield, self.live_spans, self.foreign, lambda: self.guard.live)
         self.shapes: dict[str, str] = {}
         """What sort of result each function gave last: refused, it has to give such a one."""
         self.unbegun: deque[Step] = deque()
@@ -132,13 +132,6 @@ class Runtime:
     def _count_error(self, site: str) -> None:
         self.providers.current().meters.error(site)
 
-    def _make_processor(self) -> Any:
-        from otel_loopguard.telemetry.processor import LoopGuardSpanProcessor  # noqa: PLC0415 - imports the SDK
-
-        processor = LoopGuardSpanProcessor(self.shield, self.live_spans, self.foreign)
-        self._processors.append(processor)
-        return processor
-
     def announce(self) -> None:
         """Say at start what will happen, and how to have less of it; add the processor, name the time series."""
         with self.shield("runtime.start"):
@@ -149,18 +142,6 @@ class Runtime:
                 self.guard.policy.action,
                 self._policy_name,
             )
-
-    def retire(self) -> None:
-        """Stop judging. A processor cannot be taken from its provider; it stays there and does nothing."""
-        self._enable(on=False)
-
-    def revive(self) -> None:
-        """Judge again."""
-        self._enable(on=True)
-
-    def _enable(self, *, on: bool) -> None:
-        for processor in self._processors:
-            processor.enabled = on
 
     def after_fork(self) -> None:
         """In the child: no lock, turn or span of the parent lives on."""
@@ -200,6 +181,7 @@ class _Current:
         self._lock = threading.Lock()
         self.instrumented: Runtime | None = None
         self._own: Runtime | None = None
+        self.attached = Attached()
         self.declared: dict[str, ToolContract] = {}
         """What the program said of its tools in code, also before there was a runtime."""
 
@@ -210,6 +192,7 @@ class _Current:
         with self._lock:
             if self._own is None:
                 self._own = Runtime()
+                self.attached.target = self._own.target
             return self._own
 
     def declare(self, name: str, contract: ToolContract) -> None:
@@ -223,12 +206,8 @@ class _Current:
     def put(self, runtime: Runtime | None) -> None:
         """Make this the runtime of the process; None: the frameworks are on their own again."""
         with self._lock:
-            before, self.instrumented = self.instrumented, runtime
-            self._own = None
-        if before is not None:
-            before.retire()
-        if runtime is not None:
-            runtime.revive()
+            self.instrumented, self._own = runtime, None
+            self.attached.target = None if runtime is None else runtime.target
 
 
 class _Forks:
@@ -241,6 +220,8 @@ class _Forks:
         self._runtimes.add(runtime)
 
     def _forked(self) -> None:
+        with Shield()("runtime.fork"):
+            current.attached.after_fork()
         for runtime in list(self._runtimes):
             runtime.after_fork()
 

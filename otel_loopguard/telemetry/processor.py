@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.sdk.trace import ReadableSpan, Span
 
-    from .foreign import ForeignCalls
-    from .live_spans import LiveSpans
-    from .shield import Shield
+    from .attached import Attached
 
 
 class LoopGuardSpanProcessor(SpanProcessor):
@@ -33,15 +31,13 @@ class LoopGuardSpanProcessor(SpanProcessor):
     Tool spans of other instrumentations are judged when they end, because most of them say only then what they are.
     """
 
-    def __init__(self, shield: Shield, live: LiveSpans, foreign: ForeignCalls) -> None:
-        self._shield = shield
-        self._opened, self._closed = live.started, live.ended
-        self._foreign = foreign
-        self.enabled = True
+    def __init__(self, attached: Attached) -> None:
+        self._attached = attached
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """A span has started: if it is a tool call of ours, now it is judged."""
-        if not self.enabled:
+        target = self._attached.target
+        if target is None:
             return
         try:
             context = otel_context.get_current() if parent_context is None else parent_context
@@ -49,23 +45,26 @@ class LoopGuardSpanProcessor(SpanProcessor):
             if pending is None:
                 scope = current()
                 if scope is not None and scope.inside is not None:
-                    self._foreign.layer(span)
+                    target.foreign.layer(span)
             elif isinstance(pending, PendingCall):
                 pending.announce(span)
-                self._foreign.guarded(span, pending.call.tool)
-            self._opened(span)
+                target.foreign.guarded(span, pending.call.tool)
+            target.opened(span)
         except Exception as error:  # noqa: BLE001 - the shield, without the cost of its ``with``
-            self._shield.take("processor.on_start", error)
+            target.shield.take("processor.on_start", error)
 
     def on_end(self, span: ReadableSpan) -> None:
         """A span has ended: if it is somebody else's tool call, now it is looked at."""
+        target = self._attached.target
+        if target is None:
+            return
         try:
-            if self._closed(span) and not SIGNS.isdisjoint(attributes_of(span)) and self.enabled:
-                self._foreign.ended(span)
-            if self._foreign.marks:
-                self._foreign.over(span)
+            if target.closed(span) and not SIGNS.isdisjoint(attributes_of(span)):
+                target.foreign.ended(span)
+            if target.foreign.marks:
+                target.foreign.over(span)
         except Exception as error:  # noqa: BLE001 - as above
-            self._shield.take("processor.on_end", error)
+            target.shield.take("processor.on_end", error)
 
     def shutdown(self) -> None:
         """The provider is shut down; calls go on being judged without spans."""

@@ -7,7 +7,6 @@ tracer asks here each time. The question is two reads and two comparisons.
 from __future__ import annotations
 
 import logging
-import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opentelemetry import metrics, trace
@@ -16,17 +15,17 @@ from opentelemetry._logs import get_logger_provider
 from otel_loopguard.version import __version__
 
 from . import semconv
-from .forks import forget_counts
-from .meters import Meters
 from .trips import Events
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from opentelemetry._logs import LoggerProvider
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import Tracer, TracerProvider
 
+    from .attached import Attached
+    from .meters import Meters
     from .settings import Settings
     from .shield import Shield
 
@@ -44,27 +43,24 @@ class Outlets(NamedTuple):
 
 
 class Providers:
-    """Finds the providers, and adds our processor to each tracer provider once."""
+    """Finds the providers, and has our processor added to each tracer provider."""
 
     def __init__(
         self,
         settings: Settings,
         shield: Shield,
+        attached: Attached,
         *,
-        live: Callable[[], int],
         combinations: Iterable[tuple[str, str, str]] = (),
-        make_processor: Callable[[], Any] | None = None,
         tracer_provider: TracerProvider | None = None,
         meter_provider: MeterProvider | None = None,
         logger_provider: LoggerProvider | None = None,
     ) -> None:
         self.settings = settings
         self._shield = shield
-        self._live = live
+        self._attached = attached
         self._combinations = tuple(combinations)
-        self._make_processor = make_processor
         self._given = (tracer_provider, meter_provider, logger_provider)
-        self._attached: weakref.WeakSet[Any] = weakref.WeakSet()
         self._outlets: Outlets | None = None
         self._said = False
 
@@ -83,10 +79,7 @@ class Providers:
 
     def _renew(self, tracer_provider: TracerProvider, meter_provider: MeterProvider, old: Outlets | None) -> Outlets:
         self.attach(tracer_provider)
-        if old is not None and old.meter_provider is meter_provider:
-            meters = old.meters
-        else:
-            meters = Meters(meter_provider.get_meter(semconv.SCOPE, __version__, semconv.SCHEMA_URL), self._live)
+        meters = self._attached.meters(meter_provider)
         otel_logger = (self._given[2] or get_logger_provider()).get_logger(
             semconv.SCOPE, __version__, semconv.SCHEMA_URL
         )
@@ -100,23 +93,13 @@ class Providers:
         return outlets
 
     def attach(self, provider: Any) -> bool:
-        """Add our span processor to this provider, once; whether it has one now."""
-        add = getattr(provider, "add_span_processor", None)
-        if add is None or self._make_processor is None:
-            return False
-        if provider not in self._attached:
-            self._attached.add(provider)
-            with self._shield("provider.attach"):
-                add(self._make_processor())
-        return True
+        """Have this provider's spans seen by our processor; whether that can be."""
+        return self._attached.add_processor(provider, self._shield)
 
     def after_fork(self) -> None:
-        """In the child: the parent exports its own counts."""
-        outlets = self._outlets
-        if outlets is not None:
-            forget_counts(outlets.meter_provider)
-            outlets.meters.after_fork()
-            outlets.meters.announce(self._combinations)
+        """In the child, which begins to count at nothing."""
+        if self._outlets is not None:
+            self._outlets.meters.announce(self._combinations)
 
     def remind(self) -> None:
         """Say once, when the first call is judged, that nothing will be exported."""

@@ -13,6 +13,7 @@ import pytest
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
 import otel_loopguard as loopguard
+from otel_loopguard.instrumentation.runtime import current
 from otel_loopguard.telemetry import semconv
 from otel_loopguard.testing import Recording, guarded
 
@@ -289,11 +290,11 @@ def test_after_uninstrument_nothing_is_looked_at() -> None:
     with watching() as recording:
         agent = Agent(recording, "langfuse")
         assert recording.runtime is not None
-        recording.runtime.retire()
+        current.attached.target = None
         for _ in range(3):
             agent.look("a.txt")
         assert calls(recording) == 0
-        recording.runtime.revive()
+        current.attached.target = recording.runtime.target
         agent.look("a.txt")
         assert calls(recording) == 1
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.instrumentation.runtime import Runtime
+from otel_loopguard.instrumentation.runtime import Runtime, current
 from otel_loopguard.telemetry import semconv
 from otel_loopguard.testing import Recording
 
@@ -25,11 +25,12 @@ def watching(**settings: Any) -> Iterator[Recording]:
         logger_provider=recording.logger_provider,
         **settings,
     )
+    before, current.attached.target = current.attached.target, recording.runtime.target
     recording.runtime.announce()
     try:
         yield recording
     finally:
-        recording.runtime.retire()
+        current.attached.target = before
     assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0, "a fault of otel_loopguard itself"
 
 

@@ -1,0 +1,119 @@
+"""On and off and on again with the same providers: nothing can be taken from a provider, so nothing is added twice."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from opentelemetry import metrics, trace
+from opentelemetry.sdk.trace import TracerProvider
+
+import otel_loopguard as loopguard
+from otel_loopguard.instrumentation.runtime import current
+from otel_loopguard.telemetry import semconv
+from otel_loopguard.telemetry.processor import LoopGuardSpanProcessor
+from otel_loopguard.testing import Recording, ScriptedAgent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def program(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recording]:
+    """A program with global providers, and the guard off before and after."""
+    loopguard.uninstrument()
+    recording = Recording()
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: recording.tracer_provider)
+    monkeypatch.setattr(metrics, "get_meter_provider", lambda: recording.meter_provider)
+    yield recording
+    loopguard.uninstrument()
+
+
+def calls(number: int) -> None:
+    """So many different calls in a turn of their own."""
+    ScriptedAgent({"look": lambda path: f"text of {path}"}, [("look", {"path": str(n)}) for n in range(number)]).run()
+
+
+def live(program: Recording) -> float:
+    """What the gauge says."""
+    return sum(point.value for point in program.points(semconv.METRIC_TURNS_LIVE))
+
+
+def processors(provider: TracerProvider) -> list[Any]:
+    """Ours on this provider."""
+    found: Any = provider._active_span_processor._span_processors
+    return [one for one in found if isinstance(one, LoopGuardSpanProcessor)]
+
+
+@pytest.mark.parametrize("off_between", [True, False], ids=["off and on", "on again"])
+def test_calls_are_counted_after_the_guard_was_put_on_again(program: Recording, off_between: bool) -> None:
+    """What is kept back for the exporter is handed on, and turns are those of the guard that is on."""
+    for number in range(1, 4):
+        loopguard.instrument()
+        calls(2)
+        with loopguard.turn():
+            assert live(program) == 1
+        assert live(program) == 0
+        assert program.counted(semconv.METRIC_TOOL_CALLS) == 2 * number
+        if off_between:
+            loopguard.uninstrument()
+
+
+def test_calls_are_counted_where_code_puts_the_guard_on_after_the_entry_point(program: Recording) -> None:
+    """As a program does under ``opentelemetry-instrument``."""
+    from otel_loopguard.instrumentation.instrumentor import LoopGuardInstrumentor
+
+    LoopGuardInstrumentor().instrument()
+    loopguard.instrument(loopguard.Policy(action="observe"))  # type: ignore[arg-type]
+    calls(3)
+    assert program.counted(semconv.METRIC_TOOL_CALLS) == 3
+    assert len(program.outcomes) == 3
+
+
+def test_no_turns_are_live_while_the_guard_is_off(program: Recording) -> None:
+    """The gauge outlives the guard, which it does not keep."""
+    loopguard.instrument()
+    with loopguard.turn():
+        loopguard.uninstrument()
+        assert live(program) == 0
+
+
+def test_a_provider_has_one_processor_however_often_the_guard_is_put_on(program: Recording) -> None:
+    """Fifty rounds, and each runtime that is past is gone."""
+    past = []
+    for _ in range(50):
+        loopguard.instrument()
+        past.append(weakref.ref(current.instrumented))
+        calls(1)
+        loopguard.uninstrument()
+    gc.collect()
+    assert len(processors(program.tracer_provider)) == 1
+    assert not any(one() for one in past)
+    assert len(program.outcomes) == 50
+
+
+def test_a_foreign_loop_is_told_once_where_the_provider_was_attached_first(program: Recording) -> None:
+    """``attach`` makes a runtime of its own, and ``instrument`` another: they share the processor."""
+    own = TracerProvider()
+    assert loopguard.attach(own)
+    assert loopguard.attach(program.tracer_provider)
+    loopguard.instrument()
+    tracer = program.tracer_provider.get_tracer("app")
+    for _ in range(3):
+        with tracer.start_as_current_span("execute_tool look") as span:
+            said = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "look"}
+            span.set_attributes({**said, "gen_ai.tool.call.arguments": "{}", "gen_ai.tool.call.result": "text"})
+    assert [len(processors(provider)) for provider in (own, program.tracer_provider)] == [1, 1]
+    assert program.counted(semconv.METRIC_TOOL_CALLS) == 3
+
+
+def test_the_processor_does_nothing_while_the_guard_is_off(program: Recording) -> None:
+    """Not even remember which spans are open."""
+    loopguard.instrument()
+    runtime = current.instrumented
+    assert runtime is not None
+    loopguard.uninstrument()
+    with program.tracer_provider.get_tracer("app").start_as_current_span("a"):
+        assert len(runtime.live_spans) == 0
