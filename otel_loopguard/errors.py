@@ -24,7 +24,7 @@ class ToolLoopError(LoopGuardError):
         self.turn_id = turn_id
 
 
-class PolicyError(LoopGuardError):
+class PolicyError(LoopGuardError, ValueError):
     """A policy has mistakes; ``problems`` names each with its place, value and remedy."""
 
     def __init__(self, problems: list[str], *, source: str = "policy") -> None:

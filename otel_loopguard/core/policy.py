@@ -1,15 +1,27 @@
 """What a user may say: the frozen Policy, its Rules (one a mode) and ToolContracts (one a glob of tool names).
 
-A rule's field that is None means "as the default has it", so that a policy only says what differs.
+A rule's field that is None means "as the default has it", so that a policy only says what differs. What is made in
+code is held to the same as a policy file: mistakes are one ``PolicyError`` that names them all.
+
+>>> from otel_loopguard.core.policy import Policy
+>>> try:
+...     Policy(action="blok", modes={"generic_repet": {"block": 3}})
+... except Exception as error:
+...     print(error)
+Policy: 2 problems
+  - action = 'blok': must be one of off, observe, nudge, reuse, block, abort; did you mean block?
+  - modes.generic_repet: no such mode; did you mean generic_repeat?
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from otel_loopguard.core import settings
 from otel_loopguard.core.model import Action, Kind, Mode
+from otel_loopguard.core.policy_check import Checker, said
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -57,10 +69,15 @@ class Rule:
     once: bool | None = None
     """The model is nudged once a turn by this mode, and not again at 2x and 4x."""
 
+    def __post_init__(self) -> None:
+        # The rest is checked where it is known of which mode it is the rule: in a policy or a contract.
+        action = settings.ACTION.accept(self.action)
+        if action is not None:
+            object.__setattr__(self, "action", action)
+
     def over(self, base: Rule) -> Rule:
         """This rule, with what it leaves open taken from ``base``."""
-        said = {one.name: value for one in fields(self) if (value := getattr(self, one.name)) is not None}
-        return replace(base, **said)
+        return replace(base, **said(self))
 
 
 DEFAULT_RULES: Mapping[str, Rule] = MappingProxyType(
@@ -107,23 +124,21 @@ class ToolContract:
     action: Action | None = None
     """This tool's own ceiling; never above the policy's."""
     modes: Mapping[str, Rule] = field(default_factory=dict)
+    """This tool's own limits, by mode."""
 
     def __post_init__(self) -> None:
-        if self.kind is not None:
-            object.__setattr__(self, "kind", Kind(self.kind))
-        object.__setattr__(self, "action", _as_action(self.action))
-        object.__setattr__(self, "volatile", tuple(self.volatile))
+        table = said(self)
+        if table:
+            checker = Checker()
+            checker.contract((), table)
+            _settle(self, checker.tables("ToolContract"))
 
     def over(self, base: ToolContract) -> ToolContract:
         """This contract, with what it leaves open taken from ``base``."""
-        said: dict[str, Any] = {}
-        for one in fields(self):
-            value = getattr(self, one.name)
-            if value is not None and value not in _EMPTY:
-                said[one.name] = value
+        own = said(self)
         if base.modes and self.modes:
-            said["modes"] = {**base.modes, **self.modes}
-        return replace(base, **said)
+            own["modes"] = {**base.modes, **self.modes}
+        return replace(base, **own)
 
 
 @dataclass(frozen=True)
@@ -168,8 +183,14 @@ class Policy:
     """The key of the fingerprints; None = a random one for this process."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "action", _as_action(self.action))
-        object.__setattr__(self, "order", tuple(map(str, self.order)))
+        table = said(self)
+        if table:
+            checker = Checker()
+            checker.policy(table)
+            settled = checker.tables("Policy")
+            tools = settled.get("tools", {})
+            settled["tools"] = {glob: ToolContract(**{**own, "modes": _rules(own)}) for glob, own in tools.items()}
+            _settle(self, settled)
 
     def rule(self, mode: str) -> Rule:
         """The rule of a mode, defaults filled in."""
@@ -179,8 +200,13 @@ class Policy:
 
 
 _NO_RULE = Rule()
-_EMPTY: tuple[Any, ...] = ((), {})
 
 
-def _as_action(action: Action | str | None) -> Action | None:
-    return Action[action.upper()] if isinstance(action, str) else action
+def _settle(one: Policy | ToolContract, settled: dict[str, Any]) -> None:
+    """What was said, as it is understood: text has become an action, a table a rule."""
+    for name, value in {**settled, "modes": _rules(settled)}.items():
+        object.__setattr__(one, name, value)
+
+
+def _rules(settled: Mapping[str, Any]) -> dict[str, Rule]:
+    return {mode: Rule(**rule) for mode, rule in settled.get("modes", {}).items()}

@@ -1,14 +1,20 @@
-"""A policy as tables of TOML becomes a flat list of settings; every mistake on the way is written down, none raised."""
+"""A policy as tables becomes a flat list of settings; every mistake on the way is written down.
+
+The tables are those of a TOML text, or those that a ``Policy`` made in code amounts to: both are held to the same.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core import settings
 from otel_loopguard.core.problems import HIDDEN, Problem, meant, nearest
+from otel_loopguard.errors import PolicyError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from otel_loopguard.core.settings import Setting
     from otel_loopguard.core.toml_lines import Path
@@ -23,22 +29,38 @@ _NOT_HERE = {
 }
 
 
-class Checker:
-    """Walks the tables of one source."""
+def said(one: Any) -> dict[str, Any]:
+    """What a ``Policy``, ``Rule`` or ``ToolContract`` says: all that is not left at its default."""
+    given = ((field, getattr(one, field.name)) for field in fields(one))
+    return {field.name: value for field, value in given if value is not field.default and value != {}}
 
-    def __init__(self, place: Place, presets: tuple[str, ...] = ()) -> None:
+
+class Checker:
+    """Walks the tables of one source; without a place they are those of code."""
+
+    def __init__(self, place: Place | None = None, presets: tuple[str, ...] = ()) -> None:
         self.values: dict[Path, Any] = {}
         """Every setting that is right, by its path."""
         self.problems: list[Problem] = []
-        self._place = place
+        self._place = place or (lambda _path: "")
         self._presets = presets
+        self._settings = settings.POLICY if place else {**settings.POLICY, **settings.CODE}
+        self._in_code = place is None
+        self._own_modes = False
+
+    def tables(self, source: str) -> dict[str, Any]:
+        """The settings as tables again, each understood; if there were mistakes, an error that names them all."""
+        if self.problems:
+            raise PolicyError([str(problem) for problem in self.problems], source=source)
+        return nested(self.values)
 
     def policy(self, table: Mapping[str, Any]) -> None:
-        """The whole of it."""
+        """The whole of it. Detectors of one's own have modes of their own, whatever these are called."""
+        self._own_modes = self._in_code and bool(table.get("detectors"))
         for name, value in table.items():
             path = (name,)
-            if name in settings.POLICY:
-                self._set(path, settings.POLICY[name], value)
+            if name in self._settings:
+                self._set(path, self._settings[name], value)
             elif name in _TABLES:
                 self._table(path, value)
             elif name == "preset":
@@ -53,15 +75,13 @@ class Checker:
                 self._wrong(path, value, f"no such setting; {nearest(name, known)}")
 
     def _table(self, path: Path, value: Any) -> None:
-        if not isinstance(value, dict):
-            self._wrong(path, value, f"must be a table: [{path[0]}]")
-            return
-        for name, item in value.items():
+        items = self._items(path, value, "a mapping", path[0])
+        for name, item in items.items():
             inner = (*path, name)
             if path[0] == "modes":
                 self._rule(inner, item)
             elif path[0] == "tools":
-                self._contract(inner, item)
+                self._tool(inner, item)
             elif path[0] == "words":
                 self._words(inner, item)
             else:
@@ -69,14 +89,13 @@ class Checker:
 
     def _rule(self, path: Path, value: Any) -> None:
         mode = path[-1]
-        if mode not in settings.MODES:
+        if not self._is_mode(mode):
             self._wrong(path, HIDDEN, f"no such mode; {nearest(mode, settings.MODES)}")
             return
-        if not isinstance(value, dict):
-            self._wrong(path, value, f"must be a table: [{'.'.join(path)}]")
-            return
-        own = [name for name in settings.RULE if mode in settings.OF_MODES.get(name, (mode,))]
-        for name, item in value.items():
+        own = list(settings.RULE)
+        if mode in settings.MODES and isinstance(value, Mapping):  # a Rule may be that of several modes
+            own = [name for name in own if mode in settings.OF_MODES.get(name, (mode,))]
+        for name, item in self._items(path, value, "a Rule", ".".join(path)).items():
             if name in own:
                 self._set((*path, name), settings.RULE[name], item)
             elif name in settings.RULE:
@@ -85,24 +104,23 @@ class Checker:
             else:
                 self._wrong((*path, name), item, f"no such setting of a mode; {nearest(name, own)}")
 
-    def _contract(self, path: Path, value: Any) -> None:
+    def _tool(self, path: Path, value: Any) -> None:
         glob = path[-1]
         if not glob or glob.count("[") > glob.count("]"):
             self._wrong(path, HIDDEN, 'must be a glob of tool names, such as "read_*"; a [ needs its ].')
-        if not isinstance(value, dict):
-            self._wrong(path, value, f'must be a table: [tools."{glob}"]')
-            return
-        for name, item in value.items():
+        self.contract(path, self._items(path, value, "a ToolContract", f'tools."{glob}"'))
+
+    def contract(self, path: Path, table: Mapping[str, Any]) -> None:
+        """What is said of one tool; without a path it is not yet said of which."""
+        for name, value in table.items():
             inner = (*path, name)
             if name in settings.CONTRACT:
-                self._set(inner, settings.CONTRACT[name], item)
+                self._set(inner, settings.CONTRACT[name], value)
             elif name != "modes":
-                self._wrong(inner, item, f"no such setting of a tool; {nearest(name, (*settings.CONTRACT, 'modes'))}")
-            elif isinstance(item, dict):
-                for mode, rule in item.items():
-                    self._rule((*inner, mode), rule)
+                self._wrong(inner, value, f"no such setting of a tool; {nearest(name, (*settings.CONTRACT, 'modes'))}")
             else:
-                self._wrong(inner, item, f'must be a table: [tools."{glob}".modes.MODE]')
+                for mode, rule in self._items(inner, value, "a mapping", f"{dotted(inner)}.MODE").items():
+                    self._rule((*inner, mode), rule)
 
     def _words(self, path: Path, value: Any) -> None:
         if path[-1] not in settings.WORDS:
@@ -111,8 +129,8 @@ class Checker:
             self._set(path, settings.TEXTS, value)
 
     def _sentence(self, path: Path, value: Any) -> None:
-        if isinstance(value, dict):  # [sentences.generic_repeat] nudge = "..."
-            for step, sentence in value.items():
+        if isinstance(value, Mapping):  # [sentences.generic_repeat] nudge = "..."
+            for step, sentence in self._items(path, value, "a mapping", ".".join(path)).items():
                 name = path[-1] if step == "refusal" else f"{path[-1]}.{step}"
                 self._one_sentence((*path, step), name, sentence)
         else:
@@ -120,18 +138,31 @@ class Checker:
 
     def _one_sentence(self, path: Path, name: str, value: Any) -> None:
         mode, _, step = name.partition(".")
-        if mode not in settings.MODES:
+        if not self._is_mode(mode):
             self._wrong(path, value, f"no such mode; {nearest(mode, settings.MODES)}")
-        elif step and step not in settings.SENTENCES:
+        elif step and mode in settings.MODES and step not in settings.SENTENCES:
             self._wrong(path, value, f"no such sentence; {nearest(step, settings.SENTENCES)}")
         elif settings.SENTENCE.accept(value) is None:
             self._wrong(path, value, f"must be {settings.SENTENCE.what}.")
         else:
             self.values["sentences", mode if step == "refusal" else name] = value
 
+    def _is_mode(self, name: str) -> bool:
+        return self._own_modes or name in settings.MODES
+
+    def _items(self, path: Path, value: Any, what: str, table: str) -> Mapping[str, Any]:
+        """What stands in a table; a ``Rule`` or a ``ToolContract`` is the table of what it says."""
+        if isinstance(value, Mapping):
+            return {str(name): item for name, item in value.items()}
+        if is_dataclass(value) and not isinstance(value, type):
+            return said(value)
+        self._wrong(path, value, f"must be {what}." if self._in_code else f"must be a table: [{table}]")
+        return {}
+
     def _set(self, path: Path, setting: Setting, value: Any) -> None:
         understood = setting.accept(value)
         if understood is None:
+            value = HIDDEN if path == ("hash_key",) else value
             self._wrong(path, value, f"must be {setting.what}{_meant(value, setting)}")
         else:
             self.values[path] = understood
@@ -142,9 +173,20 @@ class Checker:
 
 def _meant(value: Any, setting: Setting) -> str:
     """The end of the sentence: the nearest of the words that a setting takes, if one is near."""
-    words = [word for word in (value if isinstance(value, list) else [value]) if isinstance(word, str)]
+    words = [word for word in (value if isinstance(value, (list, tuple)) else [value]) if isinstance(word, str)]
     found = next((near for word in words if word not in setting.words and (near := meant(word, setting.words))), "")
     return f"; {found}" if found else "."
+
+
+def nested(values: Mapping[Path, Any]) -> dict[str, Any]:
+    """A flat list of settings as the tables in which they stand."""
+    top: dict[str, Any] = {}
+    for path, value in values.items():
+        table = top
+        for part in path[:-1]:
+            table = table.setdefault(part, {})
+        table[path[-1]] = value
+    return top
 
 
 def dotted(path: Path) -> str:

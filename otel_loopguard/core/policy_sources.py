@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard.core import presets, settings
 from otel_loopguard.core.policy import Policy
-from otel_loopguard.core.policy_build import build
-from otel_loopguard.core.policy_check import Checker
+from otel_loopguard.core.policy_check import Checker, nested
 from otel_loopguard.core.problems import HIDDEN, Problem, meant, nearest
 from otel_loopguard.core.toml_lines import line_of, lines_of
 from otel_loopguard.errors import PolicyError
@@ -38,6 +37,11 @@ VARIABLES = (
     "ACTION", "PRESET", "CONFIG", "EVENTS", "CONVERSATION_ID", "ENFORCE_WITHOUT_TURN", "HASH_KEY",
     "HASH_KEY_FILE",
 )  # fmt: skip
+
+
+def _policy(values: Mapping[Path, Any]) -> Policy:
+    """The policy that these settings make."""
+    return Policy(**nested(values))
 
 
 class Loaded(NamedTuple):
@@ -129,13 +133,13 @@ def load_policy(environ: Mapping[str, str]) -> Loaded:
     layers.below(preset)
     _from_variables(layers, given)
     if not layers.problems:
-        return Loaded(build(layers.values), layers.origins, (), file, _unread(environ))
+        return Loaded(_policy(layers.values), layers.origins, (), file, _unread(environ))
     kept: dict[Path, Any] = {}
     for name in ("action", "hash_key"):
         if layers.origins.get((name,), "").startswith(PREFIX) and (name,) in layers.values:
             kept[name,] = layers.values[name,]
     return Loaded(
-        build(kept), {path: layers.origins[path] for path in kept}, tuple(layers.problems), file, _unread(environ)
+        _policy(kept), {path: layers.origins[path] for path in kept}, tuple(layers.problems), file, _unread(environ)
     )
 
 
@@ -187,7 +191,7 @@ def load_file(path: str, preset: str | None = None) -> Loaded:
     layers.below(preset)
     if layers.problems:
         return Loaded(Policy(), {}, tuple(layers.problems), path)
-    return Loaded(build(layers.values), layers.origins, (), path)
+    return Loaded(_policy(layers.values), layers.origins, (), path)
 
 
 def load_text(text: str, source: str = "policy") -> Loaded:
@@ -197,7 +201,7 @@ def load_text(text: str, source: str = "policy") -> Loaded:
     layers.below(None)
     if layers.problems:
         return Loaded(Policy(), {}, tuple(layers.problems))
-    return Loaded(build(layers.values), layers.origins, ())
+    return Loaded(_policy(layers.values), layers.origins, ())
 
 
 def load_preset(name: str) -> Loaded:
@@ -206,4 +210,4 @@ def load_preset(name: str) -> Loaded:
         raise PolicyError([f"no such preset: {name}; {nearest(name, presets.names())}"], source="preset")
     layers = _Layers()
     layers.preset(name)
-    return Loaded(build(layers.values), layers.origins, ())
+    return Loaded(_policy(layers.values), layers.origins, ())

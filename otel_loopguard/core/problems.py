@@ -19,7 +19,7 @@ class Problem(NamedTuple):
     name: str
     """The setting, dotted, as it would be written in TOML."""
     place: str
-    """The file and line, or the variable."""
+    """The file and line, or the variable; nothing where a traceback tells the place."""
     value: Any
     """What stands there; ``HIDDEN`` for what must not be shown."""
     remedy: str
@@ -27,7 +27,8 @@ class Problem(NamedTuple):
 
     def __str__(self) -> str:
         value = "" if self.value is HIDDEN else f" = {shown(self.value)}"
-        return f"{self.place}: {self.name}{value}: {self.remedy}"
+        place = f"{self.place}: " if self.place else ""
+        return f"{place}{self.name}{value}: {self.remedy}"
 
 
 class _Hidden:

@@ -1,14 +1,19 @@
-"""Every setting that a policy file may hold: what it accepts, said in words, and how its value is understood."""
+"""Every setting that a policy may hold: what it accepts, said in words, and how its value is understood.
+
+A file and code are held to the same; what only code can say (an ``Action``, a tuple) is accepted beside its text.
+"""
 
 from __future__ import annotations
 
 import string
+import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard.core.model import Action, Kind, Mode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
 
 class Setting(NamedTuple):
@@ -21,12 +26,13 @@ class Setting(NamedTuple):
 
 
 def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_number and 0 <= value <= sys.maxsize else None
 
 
 def _number(value: Any) -> float | None:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return float(value) if is_number and 0 <= value < float("inf") else None
+    return float(value) if is_number and 0 <= value <= sys.float_info.max else None
 
 
 def _share(value: Any) -> float | None:
@@ -42,18 +48,28 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
+def _action(value: Any) -> Action | None:
+    if isinstance(value, Action):
+        return value
+    return Action[value.upper()] if isinstance(value, str) and value.lower() in ACTIONS else None
+
+
 def _texts(value: Any) -> tuple[str, ...] | None:
-    good = isinstance(value, list) and all(isinstance(item, str) and item for item in value)
+    good = isinstance(value, (list, tuple, set, frozenset)) and all(isinstance(item, str) and item for item in value)
     return tuple(value) if good else None
 
 
 def _modes(value: Any) -> tuple[str, ...] | None:
     texts = _texts(value)
-    return texts if texts is not None and set(texts) <= set(MODES) else None
+    return tuple(map(str, texts)) if texts is not None and set(texts) <= set(MODES) else None
+
+
+def _functions(value: Any) -> tuple[Any, ...] | None:
+    return tuple(value) if isinstance(value, (list, tuple)) and all(map(callable, value)) else None
 
 
 def _route(value: Any) -> dict[str, Any] | None:
-    if not isinstance(value, dict) or not set(value) <= {"tool", "args"} or "tool" not in value:
+    if not isinstance(value, Mapping) or not set(value) <= {"tool", "args"} or "tool" not in value:
         return None
     route = {key: (item,) if isinstance(item, str) else _texts(item) for key, item in value.items()}
     return None if None in route.values() else route
@@ -68,9 +84,12 @@ def _sentence(value: Any) -> str | None:
         return None
     try:
         names = {name for _, name, _, _ in string.Formatter().parse(value) if name is not None}
-    except ValueError:  # a brace without its other half
-        return None
-    return value if names <= set(PLACEHOLDERS) else None
+        if names <= set(PLACEHOLDERS):
+            value.format_map({name: "" if name == "tool" else 0 for name in PLACEHOLDERS})
+            return value
+    except (ValueError, LookupError):  # a brace without its other half; {tool:d}
+        pass
+    return None
 
 
 MODES = tuple(str(mode) for mode in Mode)
@@ -84,9 +103,7 @@ SHARE = Setting("a number from 0 to 1", _share)
 FLAG = Setting("true or false", _flag)
 TEXT = Setting("a text that is not empty", _text)
 TEXTS = Setting("a list of texts", _texts)
-ACTION = Setting(
-    f"one of {', '.join(ACTIONS)}", lambda value: Action[value.upper()] if value in ACTIONS else None, ACTIONS
-)
+ACTION = Setting(f"one of {', '.join(ACTIONS)}", _action, ACTIONS)
 SENTENCE = Setting(f"a text; {{...}} may hold {', '.join(PLACEHOLDERS)}, and braces of its own are doubled", _sentence)
 
 POLICY: Mapping[str, Setting] = {
@@ -102,6 +119,12 @@ POLICY: Mapping[str, Setting] = {
     "mark": TEXT,
     "dangerous": TEXTS,
 }
+CODE: Mapping[str, Setting] = {
+    "detectors": Setting("a list of functions (history, call, rule) -> Trip | None", _functions),
+    "on_trip": Setting("a function (trip) -> Action | None", lambda value: value if callable(value) else None),
+    "hash_key": Setting("bytes", lambda value: value if isinstance(value, bytes) else None),
+}
+"""What only code can say."""
 RULE: Mapping[str, Setting] = {
     "nudge": COUNT,
     "block": COUNT,
