@@ -20,12 +20,18 @@ class LoopAbort(BaseException):
         self.error = error
 
 
-def abort_error(trip: Trip, shown_name: str, scope: Scope, kind: type[ToolLoopError] | None = None) -> BaseException:
+def abort_error(
+    trip: Trip | None, shown_name: str, scope: Scope, kind: type[ToolLoopError] | None = None
+) -> BaseException | None:
     """What to raise to end the run.
 
     An error of this kind, which the framework lets out; else the carrier where a boundary of ours is further up, else
-    the error itself.
+    the error itself. The boundary is told, too: code between may keep the carrier as a result, as ``asyncio.gather``
+    does. Without a trip: the same again, where this run was to end already.
     """
+    ending = scope.boundary
+    if trip is None:
+        return None if ending is None or ending.error is None else LoopAbort(ending.error)
     error = (kind or ToolLoopError)(
         wording.abort(trip, scope.turn.policy, shown_name),
         tool_name=trip.tool,
@@ -34,7 +40,10 @@ def abort_error(trip: Trip, shown_name: str, scope: Scope, kind: type[ToolLoopEr
         limit=trip.limit,
         turn_id=scope.turn.id,
     )
-    return LoopAbort(error) if scope.boundary and kind is None else error
+    if ending is None or kind is not None:
+        return error
+    ending.error = error
+    return LoopAbort(error)
 
 
 def carried(error: BaseException) -> ToolLoopError | None:

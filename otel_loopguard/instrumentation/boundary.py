@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.turns.scope import Scope, bind, current
 
-from .aborts import carried
+from .aborts import LoopAbort, carried
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from otel_loopguard.turns.runs import OpenRun, RunInfo
+    from otel_loopguard.turns.scope import Ending
 
     from .points import RunPoint
     from .runtime import Runtime
@@ -53,9 +54,11 @@ class Boundary:
             with self._runtime.shield("run.close"):
                 self._runtime.runs.close(self._run, unfinished=unfinished)
 
-    def bound(self) -> _Bound:
-        """While the run's own code is running."""
-        return _Bound(self._run.scope if self._run is not None else current(), outermost=self._outermost)
+    def bound(self, *, closing: bool = False) -> _Bound:
+        """While the run's own code is running. ``closing``: nobody waits for a result of it any more."""
+        scope = self._run.scope if self._run is not None else current()
+        ending = None if self._run is None or closing else self._run.scope.boundary
+        return _Bound(scope, ending, outermost=self._outermost)
 
     def goes_on(self, result: Any, end: Callable[[], None]) -> None:
         """The run goes on in the background; have it ended when it is over."""
@@ -80,12 +83,16 @@ class Boundary:
 
 
 class _Bound:
-    """The run's scope is bound in the block, and an abort that leaves the outermost run becomes its error."""
+    """The run's scope is bound in the block, and an abort that leaves the outermost run becomes its error.
 
-    __slots__ = ("_before", "_outermost", "_scope")
+    So does an abort that left a tool and never came here: something between kept it, and went on.
+    """
 
-    def __init__(self, scope: Scope | None, *, outermost: bool) -> None:
+    __slots__ = ("_before", "_ending", "_outermost", "_scope")
+
+    def __init__(self, scope: Scope | None, ending: Ending | None, *, outermost: bool) -> None:
         self._scope = scope
+        self._ending = ending
         self._before: Scope | None = None
         self._outermost = outermost
 
@@ -96,10 +103,13 @@ class _Bound:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         bind(self._before)
-        if error is not None and self._outermost:
-            loop_error = carried(error)
-            if loop_error is not None:
-                raise loop_error from None
+        loop_error = None if error is None else carried(error)
+        if loop_error is not None and not self._outermost:
+            return
+        if loop_error is None and self._ending is not None and (error is None or isinstance(error, Exception)):
+            loop_error = self._ending.error
+        if loop_error is not None:
+            raise loop_error if self._outermost else LoopAbort(loop_error) from None
 
 
 def run_plain(boundary: Boundary, run: Callable[[], Any]) -> Any:
@@ -174,7 +184,7 @@ def run_generator(open_boundary: Callable[[], Boundary], run: Callable[[], Itera
         finally:
             close = getattr(source, "close", None)
             if close is not None:
-                with boundary.bound():
+                with boundary.bound(closing=True):
                     close()
 
 
@@ -197,5 +207,5 @@ async def run_async_generator(
         finally:
             close = getattr(source, "aclose", None)
             if close is not None:
-                with boundary.bound():
+                with boundary.bound(closing=True):
                     await close()

@@ -104,9 +104,11 @@ class Step:
         return self
 
     def _refuse(self, decision: Decision) -> None:
-        if decision.action is Action.ABORT and decision.trip is not None:
-            self._close("aborted", None, _NOTHING)
-            raise abort_error(decision.trip, self._pending.name, self._scope, self._error_kind())
+        if decision.action is Action.ABORT:
+            abort = abort_error(decision.trip, self._pending.name, self._scope, self._error_kind())
+            if abort is not None:
+                self._close("aborted", None, _NOTHING)
+                raise abort
         with self._runtime.shield("adapter.answer"):
             self.answer = self._refusal(decision)
             self.answered = True
@@ -182,22 +184,22 @@ class Step:
         return record is not None and bool(record.error)
 
     def _with_note(self, value: Any, ended: Decision) -> Any:
-        noted, message = None, ended.message or ""
+        noted = None
         with self._runtime.shield("adapter.annotate"):
-            noted = self._dialect.annotate(self._reading, value, message)
-        if noted is not None:
-            return noted
-        with self._runtime.shield("turn.say"):
-            self._defer(message, nudged=ended.action is Action.NUDGE)
-        return value
+            noted = self._dialect.annotate(self._reading, value, ended.message or "")
+        if noted is None:
+            self._defer(ended)
+        return value if noted is None else noted
 
-    def _defer(self, message: str, *, nudged: bool) -> None:
+    def _defer(self, ended: Decision) -> None:
         """Have it said with the next text: the user's words as they are, then our sentence, which is the last line."""
+        message, nudged = ended.message or "", ended.action is Action.NUDGE
         words, _, sentence = message.rpartition("\n") if nudged else (message, "", "")
-        if words:
-            self._scope.turn.say(words)
-        if sentence:
-            self._scope.turn.say(Deferred(f"About the earlier call of {self._pending.name}: {sentence}"))
+        with self._runtime.shield("turn.say"):
+            if words:
+                self._scope.turn.say(words)
+            if sentence:
+                self._scope.turn.say(Deferred(f"About the earlier call of {self._pending.name}: {sentence}"))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -207,8 +209,7 @@ class Step:
         if self._closed:
             return
         if self.answered:
-            decision = self._pending.decide()
-            self._close("reused" if decision.action is Action.REUSE else "blocked", None, _NOTHING)
+            self._close("reused" if self._pending.decide().action is Action.REUSE else "blocked", None, _NOTHING)
         else:
             self._failed(error)
 
@@ -219,8 +220,7 @@ class Step:
         with self._runtime.shield("guard.end"):
             ended = self._scope.turn.end(self._reading.call, outcome)
         if ended.message:
-            with self._runtime.shield("turn.say"):
-                self._defer(ended.message, nudged=ended.action is Action.NUDGE)
+            self._defer(ended)
         self._close("cancelled" if cancelled else "failed", outcome, ended)
 
     def _close(self, word: str, outcome: Outcome | None, ended: Decision) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from opentelemetry.context import create_key
 
-from otel_loopguard.core.model import Decision, ToolCall
+from otel_loopguard.core.model import Action, Decision, ToolCall
 
 from .names import shown_name
 
@@ -23,6 +23,7 @@ PENDING: Final = create_key("loopguard-pending-call")
 """Where the span processor finds the call in the context that the span was started with."""
 
 _RUN_IT = Decision()
+_OVER = Decision(Action.ABORT)
 
 
 class PendingCall:
@@ -61,7 +62,9 @@ class PendingCall:
         """Whether the framework's own span is this call's."""
         self.context: Context | None = None
         """The context that holds the call's span, once there is one."""
-        self.decision: Decision | None = None
+        ending = scope.boundary
+        self.decision: Decision | None = None if ending is None or ending.error is None else _OVER
+        """Of a run that was to end already, no call is judged any more."""
         self.announced = False
         self.seconds = 0.0
         self.trip = False
