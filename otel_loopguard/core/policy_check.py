@@ -6,7 +6,7 @@ The tables are those of a TOML text, or those that a ``Policy`` made in code amo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core import settings
@@ -32,7 +32,11 @@ _NOT_HERE = {
 def said(one: Any) -> dict[str, Any]:
     """What a ``Policy``, ``Rule`` or ``ToolContract`` says: all that is not left at its default."""
     given = ((field, getattr(one, field.name)) for field in fields(one))
-    return {field.name: value for field, value in given if value is not field.default and value != {}}
+    return {
+        field.name: value
+        for field, value in given
+        if (value is not field.default if field.default_factory is MISSING else value != {})
+    }
 
 
 class Checker:

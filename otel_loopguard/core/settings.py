@@ -83,13 +83,11 @@ def _sentence(value: Any) -> str | None:
     if not isinstance(value, str):
         return None
     try:
-        names = {name for _, name, _, _ in string.Formatter().parse(value) if name is not None}
-        if names <= set(PLACEHOLDERS):
-            value.format_map({name: "" if name == "tool" else 0 for name in PLACEHOLDERS})
-            return value
-    except (ValueError, LookupError):  # a brace without its other half; {tool:d}
-        pass
-    return None
+        held = [found for found in string.Formatter().parse(value) if found[1] is not None]
+    except ValueError:  # a brace without its other half
+        return None
+    # Plain names only: what {tool:d} or {count:>{limit}} comes to depends on the values.
+    return value if all(name in PLACEHOLDERS and not (spec or how) for _, name, spec, how in held) else None
 
 
 MODES = tuple(str(mode) for mode in Mode)
@@ -104,7 +102,9 @@ FLAG = Setting("true or false", _flag)
 TEXT = Setting("a text that is not empty", _text)
 TEXTS = Setting("a list of texts", _texts)
 ACTION = Setting(f"one of {', '.join(ACTIONS)}", _action, ACTIONS)
-SENTENCE = Setting(f"a text; {{...}} may hold {', '.join(PLACEHOLDERS)}, and braces of its own are doubled", _sentence)
+SENTENCE = Setting(
+    f"a text; {{...}} may hold {', '.join(PLACEHOLDERS)} alone, and braces of its own are doubled", _sentence
+)
 
 POLICY: Mapping[str, Setting] = {
     "action": ACTION,

@@ -47,8 +47,8 @@ def test_every_mistake_is_in_one_error():
         "tools.\"read_[ab\".kindd = 'read': no such setting of a tool; did you mean kind?",
         "counting = 'foo': must be one of results, calls.",
         f"order = ['cicle']: must be a list of modes ({', '.join(map(str, Mode))}); did you mean cycle?",
-        "sentences.generic_repeat = '{foo}': must be a text; {...} may hold tool, count, limit, period, before, laps, "
-        "and braces of its own are doubled.",
+        "sentences.generic_repeat = '{foo}': must be a text; {...} may hold tool, count, limit, period, before, laps "
+        "alone, and braces of its own are doubled.",
     ]
     assert str(raised.value).startswith("Policy: 11 problems\n  - action = 'blok': ")
 
@@ -59,6 +59,8 @@ def test_every_mistake_is_in_one_error():
         ({"max_calls": True}, "a whole number"),
         ({"max_calls": 10**30}, "a whole number"),
         ({"abort_after": None}, "a whole number"),
+        ({"abort_after": {}}, "a whole number"),
+        ({"tools": []}, "must be a mapping"),
         ({"window": 10**400}, "a number of seconds"),
         ({"order": "cycle"}, "a list of modes"),
         ({"modes": Rule}, "must be a mapping"),
@@ -75,6 +77,8 @@ def test_every_mistake_is_in_one_error():
         ({"sentences": {"cycle.nudg": "x"}}, "did you mean nudge?"),
         ({"sentences": {"cycle": "{tool:d}"}}, "a text; {...} may hold"),
         ({"sentences": {"cycle": "{count.real.x}"}}, "a text; {...} may hold"),
+        ({"sentences": {"cycle": "{count:>{limit}}"}}, "a text; {...} may hold"),
+        ({"sentences": {"cycle": "{tool!r}"}}, "a text; {...} may hold"),
         ({"sentences": {"cycle": "{}"}}, "a text; {...} may hold"),
         ({"sentences": {"cycle": "a { b"}}, "a text; {...} may hold"),
         ({"detectors": len}, "a list of functions"),
