@@ -31,6 +31,7 @@ from otel_loopguard.core.turn import Turn as Turn  # noqa: PLC0414 - said to be 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from otel_loopguard.core.kin import Kin
     from otel_loopguard.core.reload import Watch
     from otel_loopguard.core.store import TurnStore
 
@@ -92,7 +93,7 @@ class Guard:
             self.watch.look(now)
         return self._store.get_or_create(turn_id, lambda: Turn(self, turn_id, source, enforced=enforced), now)
 
-    def forget(self, turn: Turn) -> None:
+    def forget(self, turn: Kin) -> None:
         """The turn is over."""
         self._store.discard(turn.id)
 

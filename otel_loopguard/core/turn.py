@@ -6,23 +6,21 @@ before it is taken, ``on_trip`` and one's own detectors are asked outside of it.
 
 from __future__ import annotations
 
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core import foreign, ladder, wording
+from otel_loopguard.core.kin import Kin
 from otel_loopguard.core.model import Action, Decision, Kind, Record, ToolCall, Trip, nothing_seen
 from otel_loopguard.core.outcomes import fingerprinted
-from otel_loopguard.core.waiting import Kept, Pending
-from otel_loopguard.core.words_said import WordsSaid
+from otel_loopguard.core.waiting import Kept
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from otel_loopguard.core.contracts import Understood
+    from otel_loopguard.core.family import Nest
     from otel_loopguard.core.guard import Guard
     from otel_loopguard.core.model import Outcome
     from otel_loopguard.core.policy import Policy
-    from otel_loopguard.core.rules import Rules
+    from otel_loopguard.core.words_said import WordsSaid
 
 USER_STOP = "user_stop"
 """The mode of the trip that ends a run whose user said stop, and was not heard."""
@@ -31,39 +29,17 @@ _MOST_OPEN_TRIPS = 32
 _WRITE, _NUDGE, _ABORT, _OBSERVE = Kind.WRITE, Action.NUDGE, Action.ABORT, Action.OBSERVE
 
 
-class Turn:
+class Turn(Kin):
     """One user message and all that the agent does until it answers. Made by ``Guard.turn``; thread-safe."""
 
-    __slots__ = (
-        "__weakref__", "_ceiling", "_children", "_clock", "_guard", "_history", "_kept", "_lock", "_parent", "_pending",
-        "_rules", "_said", "enforced", "id", "last_used", "source",
-    )  # fmt: skip
+    __slots__ = ("_ceiling", "_clock", "_kept", "last_used")
 
-    def __init__(
-        self, guard: Guard, turn_id: str, source: str, *, enforced: bool, parent: tuple[Turn, Record] | None = None
-    ) -> None:
-        self.id = turn_id
-        self.source = source
-        self.enforced = enforced
-        """Whether more may be done than to observe."""
+    def __init__(self, guard: Guard, turn_id: str, source: str, *, enforced: bool, nest: Nest | None = None) -> None:
+        super().__init__(guard, turn_id, source, enforced=enforced, nest=nest)
         self._ceiling = _ABORT if enforced else _OBSERVE
         self._clock = guard.clock
         self.last_used = guard.clock()
-        self._guard = guard
-        self._rules: Rules = guard.rules
-        self._history = guard.rules.history()
-        self._lock = Lock()
-        self._pending = Pending()
-        self._parent = parent
-        self._children = 0
-        self._said: WordsSaid | None = None
         self._kept: Kept | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"Turn(id={self.id!r}, source={self.source!r}, calls={self.calls})"
@@ -114,15 +90,15 @@ class Turn:
             if trip is not None and rules.policy.on_trip is not None:
                 return record, trip, None
             decision = self._settle(call, record, trip)
-        if self._parent is not None:
-            self._tell_parent(self._parent[0], decision)
+        if self._nest is not None and decision.runs:
+            self._nest.has_run()
         return record, trip, decision
 
     def _settled(self, call: ToolCall, record: Record, trip: Trip) -> Decision:
         with self._lock:
             decision = self._settle(call, record, trip)
-        if self._parent is not None:
-            self._tell_parent(self._parent[0], decision)
+        if self._nest is not None and decision.runs:
+            self._nest.has_run()
         return decision
 
     def _settle(self, call: ToolCall, record: Record, trip: Trip | None) -> Decision:
@@ -193,8 +169,9 @@ class Turn:
                 self._kept = self._kept or Kept()
                 self._kept.put(record.key, outcome.result, len(seen.data))
             words = self._said.taken() if self._said is not None else None
-        if record.news and self._parent is not None:
-            self._parent[1].child_news = True
+        nest = self._nest
+        if nest is not None and record.news and nest.family.is_news(record, seen, rules.fingerprinter):
+            nest.has_news()
         if trip is None and not words and not recovered:
             return nothing_seen(record)
         return self._after(call, record, trip, words or [], recovered)
@@ -224,33 +201,6 @@ class Turn:
         arguments = rules.fingerprinter.arguments(understood.arguments, loose=understood.kind is not _WRITE)
         with self._lock:
             return self._pending.take_equal(call, lambda record: bool(record.arguments == arguments))
-
-    # --- the turn ------------------------------------------------------------------------------------------------
-
-    def child(self, call: ToolCall) -> Turn:
-        """The turn of a run that is nested inside a pending call: its own history; its news is news of that call."""
-        record = self._pending.get(call)
-        self._children += 1
-        parent = (self, record) if record is not None else None
-        return Turn(self._guard, f"{self.id}/{self._children}", self.source, enforced=self.enforced, parent=parent)
-
-    def _tell_parent(self, parent: Turn, decision: Decision) -> None:
-        if decision.runs:
-            with parent._lock:
-                parent._history.calls += 1
-
-    def say(self, text: str, *, stop: bool = False) -> None:
-        """The user's word: the model reads it with the next result; with ``stop`` further calls are refused with it."""
-        with self._lock:
-            self._said = self._said or WordsSaid()
-            self._said.add(text, stop=stop)
-
-    def close(self) -> list[str]:
-        """The turn is over. Gives back the words that were not delivered."""
-        self._guard.forget(self)
-        with self._lock:
-            self._pending.clear()
-            return [] if self._said is None else self._said.undelivered()
 
 
 def _registered(call: ToolCall, understood: Understood) -> bool | None:

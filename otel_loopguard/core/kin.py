@@ -1,0 +1,66 @@
+"""A turn among others: nested in one, or with others in it; and what its user says meanwhile."""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from otel_loopguard.core.family import Family, Nest
+from otel_loopguard.core.waiting import Pending
+from otel_loopguard.core.words_said import WordsSaid
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from otel_loopguard.core.guard import Guard
+    from otel_loopguard.core.model import ToolCall
+    from otel_loopguard.core.rules import Rules
+
+
+class Kin:
+    """What a turn is beside a judge of calls: something that is opened, nested, spoken to and closed."""
+
+    __slots__ = (
+        "__weakref__", "_family", "_guard", "_history", "_lock", "_nest", "_pending", "_rules", "_said", "enforced",
+        "id", "source",
+    )  # fmt: skip
+
+    def __init__(self, guard: Guard, turn_id: str, source: str, *, enforced: bool, nest: Nest | None) -> None:
+        self.id = turn_id
+        self.source = source
+        self.enforced = enforced
+        """Whether more may be done than to observe."""
+        self._guard = guard
+        self._rules: Rules = guard.rules
+        self._history = guard.rules.history()
+        self._lock = Lock()
+        self._pending = Pending()
+        self._said: WordsSaid | None = None
+        self._nest = nest
+        self._family: Family | None = None if nest is None else nest.family
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def child(self, call: ToolCall) -> Self:
+        """The turn of a run that is nested inside a pending call: its own history; its news is news of that call."""
+        with self._lock:
+            family = self._family = self._family or Family()
+        nest = Nest(family, self._history, self._lock, self._pending.get(call), self._nest)
+        return type(self)(self._guard, f"{self.id}/{family.number()}", self.source, enforced=self.enforced, nest=nest)
+
+    def say(self, text: str, *, stop: bool = False) -> None:
+        """The user's word: the model reads it with the next result; with ``stop`` further calls are refused with it."""
+        with self._lock:
+            self._said = self._said or WordsSaid()
+            self._said.add(text, stop=stop)
+
+    def close(self) -> list[str]:
+        """The turn is over. Gives back the words that were not delivered."""
+        self._guard.forget(self)
+        with self._lock:
+            self._pending.clear()
+            return [] if self._said is None else self._said.undelivered()
