@@ -12,8 +12,10 @@ from typing import Any
 
 import orjson
 
+from otel_loopguard.core import bare
+from otel_loopguard.core.scalars import LARGEST_WHOLE_FLOAT
 from otel_loopguard.core.texts import loosened, parsed, utf8
-from otel_loopguard.core.writer import LARGEST_WHOLE_FLOAT, written
+from otel_loopguard.core.writer import written
 
 _OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_SUBCLASS | orjson.OPT_PASSTHROUGH_DATETIME
 _OPTIONS |= orjson.OPT_PASSTHROUGH_DATACLASS
@@ -29,8 +31,10 @@ def canonical(value: Any, *, loose: bool = True) -> bytes:
     ``loose`` folds blanks in single-line strings and reads JSON or Python-literal text as its object; off for
     tools that write, where blanks are content. The arguments' own text is read as its object all the same.
     """
-    if isinstance(value, str):
-        value = parsed(value)
+    if type(value) is not dict:
+        value = bare.plain(value)
+        if type(value) is str:
+            value = parsed(value)
     if value is None:
         return b"{}"
     try:
@@ -38,7 +42,7 @@ def canonical(value: Any, *, loose: bool = True) -> bytes:
         if len(plain) > _LONGEST_SEARCHED or not _is_suspicious(plain.decode()):
             return plain
         return orjson.dumps(_normalised(value, "", loose=loose), option=_OPTIONS)
-    except (TypeError, ValueError, RecursionError):
+    except Exception:  # noqa: BLE001 - JSON it is not, for whatever reason
         return written(value, loose=loose)
 
 
@@ -71,12 +75,17 @@ def _normalised(value: Any, name: str, *, loose: bool) -> Any:
 
 
 def plain_bytes(value: Any) -> bytes:
-    """The bytes of a result: text as it is, anything else canonical but not normalised."""
-    if isinstance(value, str):
+    """The bytes of a result: text as it is, anything else canonical but not normalised; what cannot be read is new."""
+    if type(value) not in bare.BUILTINS:
+        value = bare.plain(value)
+    if type(value) is str:
         return utf8(value)
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        return bytes(value)
     try:
+        if type(value) in _BLOCKS:
+            return bytes(value)
         return orjson.dumps(value, option=_OPTIONS)
-    except (TypeError, ValueError, RecursionError):
-        return written(value, loose=False)
+    except Exception:  # noqa: BLE001 - as above
+        return written(value, loose=False, unread=True)
+
+
+_BLOCKS = frozenset({bytes, bytearray, memoryview})

@@ -9,6 +9,7 @@ import re
 from fnmatch import translate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from otel_loopguard.core import bare
 from otel_loopguard.core.kinds import Words, kind_of_call, word_lists
 from otel_loopguard.core.model import Action, Kind, Mode
 from otel_loopguard.core.policy import DEFAULT_RULES, Rule, ToolContract
@@ -87,13 +88,20 @@ class Contracts:
     def understand(self, call: ToolCall) -> Understood:
         """The tool that a call is to, its arguments and its kind."""
         tool, arguments = self.tool(call.tool, call.hints), call.arguments
+        if type(arguments) is not dict:
+            arguments = bare.plain(arguments)
         if tool.route is not None:
             inner = _inner(arguments, tool.route)
             if inner is not None:
                 tool, arguments = self.tool(inner[0], None), inner[1]
-        kind = tool.kind if tool.declared else kind_of_call(tool.kind, arguments, self._words)
+        kind = tool.kind
+        if not tool.declared:
+            try:
+                kind = kind_of_call(kind, arguments, self._words)
+            except Exception:  # noqa: BLE001 - arguments that resist being looked at say no more than the tool's name
+                kind = tool.kind
         target = tool.contract.target
-        if target is not None and isinstance(arguments, dict) and target in arguments:
+        if target is not None and type(arguments) is dict and target in arguments:
             arguments = {target: arguments[target]}
         return tuple.__new__(Understood, (tool, arguments, kind))
 
@@ -103,6 +111,8 @@ class Contracts:
 
     def tool(self, name: str, hints: Hints | None) -> Tool:
         """What is known of a name; kept, within a bound, because models make names up."""
+        if type(name) is not str:
+            name = bare.name_text(name)
         key = name if hints is None else (name, hints)
         tool = self._known.get(key)
         if tool is None:
@@ -153,11 +163,11 @@ def _route(name: str, contract: ToolContract) -> Mapping[str, Any] | None:
 
 def _inner(arguments: Any, route: Mapping[str, Any]) -> tuple[str, Any] | None:
     """Name and arguments of the tool behind a gateway; None where the arguments do not look like a gateway's."""
-    if not isinstance(arguments, dict):
+    if type(arguments) is not dict:
         return None
     for parameter in route["tool"]:
-        name = arguments.get(parameter)
-        if isinstance(name, str) and name:
+        name = bare.plain(arguments.get(parameter))
+        if type(name) is str and name:
             for candidate in route.get("args", ()):
                 if candidate in arguments:
                     return name, _with_the_rest(arguments, parameter, candidate)

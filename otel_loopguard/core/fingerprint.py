@@ -11,6 +11,7 @@ import re
 from hashlib import blake2b
 from typing import Any
 
+from otel_loopguard.core import bare
 from otel_loopguard.core.canonical import canonical, plain_bytes
 from otel_loopguard.core.volatile import IDS
 
@@ -59,8 +60,10 @@ class Fingerprinter:
 
 def error_text(error: BaseException | str) -> str:
     """Type and text of an error; an exception that cannot be printed is its type."""
-    if isinstance(error, str):
+    if type(error) is str:
         return error
+    if not bare.is_a(error, BaseException):
+        return str.__str__(error) if bare.is_a(error, str) else bare.type_name(type(error))
     try:
         text = str(error)
     except Exception:  # noqa: BLE001 - the text of a foreign exception is foreign code; its type still tells
@@ -84,11 +87,11 @@ def _leaves(arguments: Any) -> set[str]:
     found: set[str] = set()
     pending = [arguments]
     while pending and len(found) < _MOST_MASKED_ARGUMENTS:
-        item = pending.pop()
-        if isinstance(item, str) and item.strip() and len(item) <= _LONGEST_ERROR:
+        item = bare.plain(pending.pop())
+        if type(item) is str and item.strip() and len(item) <= _LONGEST_ERROR:
             found.add(item)
-        elif isinstance(item, dict):
+        elif type(item) is dict:
             pending.extend(list(item.values())[:_MOST_MASKED_ARGUMENTS])
-        elif isinstance(item, (list, tuple)):
+        elif type(item) in (list, tuple):
             pending.extend(item[:_MOST_MASKED_ARGUMENTS])
     return found

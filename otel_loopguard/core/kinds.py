@@ -8,6 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from otel_loopguard.core import bare
 from otel_loopguard.core.commands import command_kind, sql_kind
 from otel_loopguard.core.model import Kind
 
@@ -125,9 +126,9 @@ def name_parts(name: str) -> list[list[str]]:
 
 def kind_of_call(named: Kind, arguments: Any, words: Words) -> Kind:
     """The kind of one call: its arguments may say more than the tool's name."""
-    if isinstance(arguments, str):
+    if type(arguments) is str:
         return command_kind(arguments) or named if named is Kind.SHELL else named
-    if not isinstance(arguments, dict) or _TELLING.isdisjoint(arguments):
+    if type(arguments) is not dict or _TELLING.isdisjoint(arguments):
         return named
     if not _ACTIONS.isdisjoint(arguments):
         told = _kind_of_action(named, arguments, words)
@@ -136,21 +137,31 @@ def kind_of_call(named: Kind, arguments: Any, words: Words) -> Kind:
     if named is _SHELL:
         for parameter in _COMMAND_PARAMETERS:
             if parameter in arguments:
-                return command_kind(arguments[parameter]) or named
+                return command_kind(_said(arguments[parameter])) or named
     elif named in _MAY_RUN_COMMANDS and "command" in arguments:
-        return command_kind(arguments["command"]) or _SHELL
+        return command_kind(_said(arguments["command"])) or _SHELL
     if named in _MAY_BE_SQL:
         for parameter in _SQL_PARAMETERS:
-            if parameter in arguments and isinstance(arguments[parameter], str):
-                return sql_kind(arguments[parameter], named) or named
+            if parameter in arguments and type(said := _said(arguments[parameter])) is str:
+                return sql_kind(said, named) or named
     return named
+
+
+def _said(value: Any) -> Any:
+    """A text, or a list of words; None of whatever else: a foreign object is not asked what it says."""
+    if type(value) is str:
+        return value
+    value = bare.plain(value)
+    if type(value) in (list, tuple):
+        return [bare.plain(word) if bare.is_a(word, str) else None for word in value]
+    return value if type(value) is str else None
 
 
 def _kind_of_action(named: Kind, arguments: Mapping[str, Any], words: Words) -> Kind | None:
     """What an ``action`` says; an editor's ``command`` is its action, which is one word; a shell's is what it runs."""
     for parameter in _ACTION_PARAMETERS if named is _SHELL else (*_ACTION_PARAMETERS, "command"):
-        action = arguments.get(parameter)
-        if not isinstance(action, str) or len(action) > _LONGEST_ACTION:
+        action = _said(arguments.get(parameter))
+        if type(action) is not str or len(action) > _LONGEST_ACTION:
             continue
         if parameter != "command" or _ONE_WORD.fullmatch(action):
             told = words.kind_of_name(action)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core import foreign, ladder, wording
+from otel_loopguard.core.bare import name_text
 from otel_loopguard.core.kin import Kin
 from otel_loopguard.core.model import Action, Decision, Kind, Record, ToolCall, Trip, nothing_seen
 from otel_loopguard.core.outcomes import fingerprinted
@@ -205,4 +206,5 @@ class Turn(Kin):
 
 def _registered(call: ToolCall, understood: Understood) -> bool | None:
     """Whether the tool exists. What stands behind a gateway is registered there, which cannot be seen from here."""
-    return call.registered if understood.tool.name == call.tool else None
+    name, known = understood.tool.name, call.known_tools
+    return None if known is None or name != name_text(call.tool) else name in known

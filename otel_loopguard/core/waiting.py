@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from otel_loopguard.core import bare
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias
@@ -49,8 +51,13 @@ class Pending:
 
     def take_equal(self, call: ToolCall, says_the_same: Callable[[Record], bool]) -> Record | None:
         """The record of a call that the caller has made anew: the same tool, id and arguments."""
+        name = bare.name_text(call.tool)
         for waiting in self._calls.values():
-            if waiting[0][:3:2] == call[:3:2] and says_the_same(waiting[1]):
+            if (
+                bare.name_text(waiting[0].tool) == name
+                and waiting[0].call_id == call.call_id
+                and says_the_same(waiting[1])
+            ):
                 return self.take(waiting[0])
         return None
 

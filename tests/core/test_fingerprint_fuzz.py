@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import subprocess
 import sys
+import threading
 import time
+from collections import deque
+from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import Enum
+from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from otel_loopguard.core.fingerprint import Fingerprinter
+from otel_loopguard.core.guard import Guard
+from otel_loopguard.core.model import Outcome, ToolCall
 
 QUICK = settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 KEY = b"0123456789abcdef"
@@ -46,6 +54,62 @@ class Lying(dict):
 
 class Colour(Enum):
     RED = 1
+
+
+class LyingClass:
+    """As the lazy proxies of Flask and Django do where nothing is behind them."""
+
+    @property
+    def __class__(self):
+        raise RuntimeError("no class")
+
+
+class LyingFields:
+    @property
+    def __dict__(self):
+        raise RuntimeError("no fields")
+
+
+class Closed:
+    def __init__(self):
+        object.__setattr__(self, "x", 1)
+
+    def __getattribute__(self, name):
+        raise RuntimeError("no attributes")
+
+
+def raising(base):
+    """A class of that sort, nothing of which can be used."""
+
+    def refuse(self, *args):
+        raise RuntimeError("no use")
+
+    names = ("__iter__", "__contains__", "__len__", "__eq__", "__hash__", "__getitem__", "__str__", "__repr__")
+    more = ("items", "keys", "encode", "strip", "lower", "__index__", "__int__", "__float__", "isoformat")
+    return type(f"Raising{base.__name__}", (base,), dict.fromkeys((*names, *more), refuse))
+
+
+def hostile_objects():
+    """One of each sort."""
+    filled = {set: [{1}], frozenset: [{1}], list: [[1, "a"]], tuple: [[1, "a"]], dict: [{"a": 1}], str: ["a b"]}
+    filled |= {int: [7], float: [7.5], bytes: [b"a"], datetime: [2020, 1, 2], Decimal: ["1.5"], deque: [[1]]}
+    made = [raising(base)(*given) for base, given in filled.items()]
+    return [LyingClass(), LyingFields(), Closed(), Raising(), Lying(a=1), MagicMock(), *made]
+
+
+PLACES = {
+    "arguments": lambda value: (ToolCall("look", value), Outcome("text")),
+    "within arguments": lambda value: (ToolCall("look", {"a": [value]}), Outcome("text")),
+    "a command": lambda value: (ToolCall("run_shell", {"command": value, "action": value}), Outcome("text")),
+    "words of a command": lambda value: (ToolCall("run_shell", {"command": [value, "ls"]}), Outcome("text")),
+    "a query": lambda value: (ToolCall("run_sql", {"query": value}), Outcome("text")),
+    "a gateway's tool": lambda value: (ToolCall("call_tool", {"name": value, "arguments": value}), Outcome("text")),
+    "a result": lambda value: (ToolCall("look", {}), Outcome(value)),
+    "within a result": lambda value: (ToolCall("look", {}), Outcome({"a": [value]})),
+    "an error": lambda value: (ToolCall("look", {"a": value}), Outcome(error=value)),
+    "an error's arguments": lambda value: (ToolCall("look", {"a": [value]}), Outcome(error="no a b there")),
+    "a name": lambda value: (ToolCall(value, {}, known_tools=["look"]), Outcome("text")),
+}
 
 
 @dataclasses.dataclass
@@ -118,6 +182,119 @@ def test_hostile_values_have_a_fingerprint(name):
     assert time.perf_counter() - started < BOUND
     assert all(isinstance(found, int) and 0 <= found < 2**64 for found in prints)
     assert prints[0] == PRINTS.arguments(value)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("number", range(len(hostile_objects())), ids=[type(one).__name__ for one in hostile_objects()])
+def test_no_object_stops_the_guard(number, place):
+    """Wherever it stands: every call begins and ends, also one that is made anew for the end."""
+    turn, value = Guard().turn(), hostile_objects()[number]
+    for _ in range(4):
+        call, outcome = PLACES[place](value)
+        if turn.begin(call).runs:
+            turn.end(PLACES[place](value)[0], outcome)
+
+
+AROUND = {
+    "list": list,
+    "tuple": tuple,
+    "dict": lambda items: {f"k{number}": item for number, item in enumerate(items)},
+    "command": lambda items: {"command": items},
+    "point": lambda items: Point(1, items),
+    "raising list": raising(list),
+    "raising tuple": raising(tuple),
+    "raising dict": lambda items: raising(dict)({"command": items}),
+}
+recipes = st.recursive(
+    st.integers(0, len(hostile_objects()) - 1),
+    lambda inner: st.tuples(st.sampled_from(sorted(AROUND)), st.lists(inner, max_size=3)),
+    max_leaves=8,
+)
+"""Not the objects themselves: Hypothesis looks at what it makes."""
+
+
+def built(recipe):
+    """What a recipe describes."""
+    if isinstance(recipe, int):
+        return hostile_objects()[recipe]
+    name, parts = recipe
+    return AROUND[name]([built(part) for part in parts])
+
+
+@QUICK
+@given(recipes)
+def test_nested_hostile_objects_have_a_fingerprint(recipe):
+    """As arguments, as a result, and as what the guard is given."""
+    value = built(recipe)
+    assert PRINTS.arguments(value) == PRINTS.arguments(value)
+    assert PRINTS.arguments(value, loose=False) == PRINTS.arguments(value, loose=False)
+    PRINTS.result(value)
+    turn = Guard().turn()
+    for _ in range(2):
+        call = ToolCall("run_shell", value)
+        if turn.begin(call).runs:
+            turn.end(call, Outcome(value))
+
+
+def test_no_lazy_proxy_is_woken():
+    """What stands for another object is not asked what it is: it would go to work."""
+    woken = []
+
+    class Proxy:
+        @property
+        def __class__(self):
+            woken.append(self)
+            return dict
+
+        def __getattr__(self, name):
+            woken.append(name)
+
+    for place in PLACES.values():
+        call, outcome = place(Proxy())
+        turn = Guard().turn()
+        turn.begin(call)
+        turn.end(call, outcome)
+    assert woken == []
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: (n for n in range(3)), lambda: map(str, [1]), lambda: io.StringIO("a"), LyingClass, LyingFields,
+        MagicMock, lambda: {"rows": iter([1])}, lambda: Point(1, {}.items()),
+        type("Page", (io.BytesIO,), {"__init__": lambda self: setattr(self, "status", 200)}),
+    ],
+)  # fmt: skip
+def test_a_result_that_cannot_be_read_is_never_the_same(make):
+    """Nobody can know that it brought nothing new; as an argument it is its type."""
+    value = make()
+    assert PRINTS.result(value) != PRINTS.result(value)
+    assert PRINTS.arguments(value) == PRINTS.arguments(value)
+
+
+class Slotted:
+    __slots__ = ("_x", "y")
+
+    def __init__(self, x):
+        self._x = x
+
+
+class Stamp(datetime):
+    """As data frame libraries have it."""
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda n: Point(n, {"f": hostile_objects, "m": json, "l": threading.Lock()}), Slotted, ValueError,
+        lambda n: SimpleNamespace(n=n), lambda n: Stamp(2020, 1, 1) + timedelta(n), lambda n: {n}, lambda n: deque([n]),
+        lambda n: type("Own", (), {"__init__": lambda self: setattr(self, "n", n)})(), lambda n: raising(list)([n]),
+    ],
+)  # fmt: skip
+def test_a_result_that_can_be_read_is_what_it_says(make):
+    """Made anew it is the same; with another value in it, it differs."""
+    assert PRINTS.result(make(1)) == PRINTS.result(make(1))
+    assert PRINTS.result(make(1)) != PRINTS.result(make(2))
 
 
 def test_a_hundred_megabytes_are_bounded():
