@@ -136,12 +136,21 @@ class Runtime:
         """Say at start what will happen, and how to have less of it; add the processor, name the time series."""
         with self.shield("runtime.start"):
             self.providers.current()
+            if not self._greet():
+                # Under opentelemetry-instrument this is before the program's first line, where it sets up its logging.
+                self.providers.greet = self._greet
+
+    def _greet(self) -> bool:
+        """Say what will happen, if somebody listens; a program that sets up no logging has nothing on its terminal."""
+        heard = logger.isEnabledFor(logging.INFO) and logger.hasHandlers()
+        if heard:
             logger.info(
                 "otel_loopguard is on: action %s, policy %s. To only watch and refuse nothing, set "
                 "OTEL_PYTHON_LOOPGUARD_ACTION=observe.",
                 self.guard.policy.action,
                 self._policy_name,
             )
+        return heard
 
     def after_fork(self) -> None:
         """In the child: no lock, turn or span of the parent lives on."""

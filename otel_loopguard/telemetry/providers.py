@@ -18,7 +18,7 @@ from . import semconv
 from .trips import Events
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from opentelemetry._logs import LoggerProvider
     from opentelemetry.metrics import MeterProvider
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from .shield import Shield
 
 logger = logging.getLogger("otel_loopguard")
+
+
+def _nothing() -> None:
+    """There is nothing to say."""
 
 
 class Outlets(NamedTuple):
@@ -63,6 +67,8 @@ class Providers:
         self._given = (tracer_provider, meter_provider, logger_provider)
         self._outlets: Outlets | None = None
         self._said = False
+        self.greet: Callable[[], object] = _nothing
+        """Called once, when the first call is judged."""
 
     def current(self) -> Outlets:
         """The tracer, the instruments and the events of now."""
@@ -102,10 +108,11 @@ class Providers:
             self._outlets.meters.announce(self._combinations)
 
     def remind(self) -> None:
-        """Say once, when the first call is judged, that nothing will be exported."""
+        """Say once, when the first call is judged, what was not heard before, and if nothing will be exported."""
         if self._said:
             return
         self._said = True
+        self.greet()
         if type(self.current().tracer_provider).__name__ == "ProxyTracerProvider":
             logger.warning(
                 "No OpenTelemetry SDK is set up: loops are stopped, but nothing is exported. "

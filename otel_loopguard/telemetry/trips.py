@@ -76,20 +76,25 @@ class Events:
             self._otel_logger.emit(record)
 
     def warn(self, trip: Trip, tool: str, record: Record | None) -> None:
-        """A refused or aborted call is worth a line in the program's log; the arguments are named by fingerprint."""
+        """A refused or aborted call is worth a line in the program's log; the arguments are named by fingerprint.
+
+        The first one also says how to have none: to who has not set up logging, it is the first they hear of us.
+        """
+        advice = (
+            "" if self._advised else ". To only watch and refuse nothing, set OTEL_PYTHON_LOOPGUARD_ACTION=observe."
+        )
+        self._advised = True
         fingerprint = record.arguments_hash[:19] if record is not None else "unknown"
         logger.warning(
-            "%s %s (arguments %s), attempt %d, limit %d: %s",
+            "%s %s (arguments %s), attempt %d, limit %d: %s%s",
             "Aborted the run at" if trip.action is Action.ABORT else "Refused",
             tool,
             fingerprint,
             trip.count if record is None else max(trip.count, record.attempt),
             trip.limit,
             trip.mode,
+            advice,
         )
-        if not self._advised:
-            self._advised = True
-            logger.info("To only watch and refuse nothing, set OTEL_PYTHON_LOOPGUARD_ACTION=observe.")
 
     def only_watched(self, trip: Trip, tool: str) -> None:
         """The first loop of calls that belong to no known run: say how to have such loops stopped."""

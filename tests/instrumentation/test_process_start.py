@@ -157,3 +157,31 @@ def test_instrumenting_imports_no_framework() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert ended.stdout.strip() == "[]"
+
+
+CALLS = """
+import otel_loopguard as loopguard
+with loopguard.turn():
+    for number in range(3):
+        loopguard.call("look", {"number": number}, lambda number: f"text of {number}")
+print("done")
+"""
+
+
+@pytest.mark.parametrize(
+    ("set_up", "times"),
+    [
+        ("import logging; logging.basicConfig(level=logging.INFO)", 1),
+        ("import logging; logging.basicConfig()", 0),
+        ("", 0),
+    ],
+    ids=["logs at INFO", "logs at WARNING", "sets up no logging"],
+)
+def test_the_line_at_start_is_heard_once_where_somebody_listens(tmp_path: Path, set_up: str, times: int) -> None:
+    """We start before the program sets up its logging: the line comes with the first call."""
+    app = tmp_path / "app.py"
+    app.write_text(set_up + CALLS)
+    ended = start(app)
+    assert "done" in ended.stdout, ended.stderr
+    assert ended.stderr.count("otel_loopguard is on: action block, policy default.") == times, ended.stderr
+    assert times or ended.stderr == ""

@@ -107,7 +107,7 @@ def test_each_refusal_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     assert "Refused look (arguments blake2b-64:" in warning.getMessage()
     assert "attempt 3" in warning.getMessage()
     assert "generic_repeat" in warning.getMessage()
-    assert caplog.text.count("OTEL_PYTHON_LOOPGUARD_ACTION=observe") == 2  # at start, and with the first refusal
+    assert caplog.text.count("OTEL_PYTHON_LOOPGUARD_ACTION=observe") == 2  # at start, and in the first refusal
 
 
 def test_one_line_at_start_says_what_will_happen(caplog: pytest.LogCaptureFixture) -> None:
