@@ -78,8 +78,13 @@ class Memory:
         self.counts_refused = self.polls_apart = False
         """What else those detectors are told: refused calls count, too; polls have a mode of their own."""
 
-    def opened(self, understood: Understood, arguments: int, *, registered: bool | None, now: float) -> Record:
-        """A record for a call that is about to be judged; it counts only once it is ``started``."""
+    def opened(
+        self, understood: Understood, arguments: int, *, registered: bool | None, now: float, written: int | None = None
+    ) -> Record:
+        """A record for a call that is about to be judged; it counts only once it is ``started``.
+
+        ``written``: the time at which the model made it. A run that ended since then is none to judge it by.
+        """
         record = Record()
         record.call = understood
         tool, _, record.kind = understood
@@ -88,7 +93,10 @@ class Memory:
         record.arguments = arguments
         record.key = key = (arguments ^ hash(tool.name)) & _64_BITS
         record.polled = record.kind in POLLING
-        record.known = known = self.find(key)
+        known = self.find(key)
+        if known is not None and written is not None and known.last_end > written:
+            known = None
+        record.known = known
         if known is None:
             record.since = (self.news, self.changes, self.writes, self.waits)
         else:
@@ -103,7 +111,7 @@ class Memory:
         record.at = now
         record.result = record.sameness = record.trip = None
         record.error = record.pending = record.transient = record.news = False
-        record.concurrent = record.between = record.child_news = False
+        record.concurrent = record.between = record.child_news = record.again = False
         return record
 
     def find(self, key: int) -> Known | None:
@@ -130,11 +138,13 @@ class Memory:
         """The call runs: it counts towards caps from now on, so that parallel calls cannot outrun them."""
         self.tick += 1
         record.tick = self.tick
-        self.calls += 1
         if record.kind in WRITING:  # from now on it may write
             self.writes += 1
             if record.known is not None:
                 record.known.writes += 1
+        if record.again:
+            return
+        self.calls += 1
         if self.tally is not None:
             self.tally.add(record)
         if record.call.tool.contract.cap is not None:

@@ -90,7 +90,8 @@ class ToolCall(NamedTuple):
     """One call as the model made it.
 
     ``known_tools`` are the names the framework has registered; None where it cannot be known, and then no
-    call counts as one to an unknown tool.
+    call counts as one to an unknown tool. ``written`` is the turn's ``tick`` when the model made the call, where that
+    is known: of what ended since then it has read nothing.
     """
 
     tool: str
@@ -98,6 +99,7 @@ class ToolCall(NamedTuple):
     call_id: str | None = None
     known_tools: Collection[str] | None = None
     hints: Hints | None = None
+    written: int | None = None
 
     @property
     def registered(self) -> bool | None:
@@ -139,10 +141,13 @@ class Record:
     """One call, fingerprinted; never its values. Made at ``begin``, completed at ``end``."""
 
     __slots__ = (
-        "arguments", "at", "between", "call", "child_news", "concurrent", "error", "index", "key", "kind", "known",
-        "news", "pending", "polled", "registered", "result", "sameness", "since", "tick", "tool", "transient", "trip",
+        "again", "arguments", "at", "between", "call", "child_news", "concurrent", "error", "index", "key", "kind",
+        "known", "news", "pending", "polled", "registered", "result", "sameness", "since", "tick", "tool", "transient",
+        "trip",
     )  # fmt: skip
 
+    again: bool
+    """It was started before, an interrupt cut it short, and it counts already."""
     arguments: int
     at: float
     between: bool

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from otel_loopguard.core import foreign, ladder, wording
 from otel_loopguard.core.bare import name_text
 from otel_loopguard.core.kin import Kin
+from otel_loopguard.core.messages import Message
 from otel_loopguard.core.model import Action, Decision, Kind, Record, ToolCall, Trip, nothing_seen
 from otel_loopguard.core.outcomes import fingerprinted
 from otel_loopguard.core.waiting import Kept
@@ -33,7 +34,7 @@ _WRITE, _NUDGE, _ABORT, _OBSERVE = Kind.WRITE, Action.NUDGE, Action.ABORT, Actio
 class Turn(Kin):
     """One user message and all that the agent does until it answers. Made by ``Guard.turn``; thread-safe."""
 
-    __slots__ = ("_ceiling", "_clock", "_kept", "last_used")
+    __slots__ = ("_ceiling", "_clock", "_kept", "_message", "last_used")
 
     def __init__(self, guard: Guard, turn_id: str, source: str, *, enforced: bool, nest: Nest | None = None) -> None:
         super().__init__(guard, turn_id, source, enforced=enforced, nest=nest)
@@ -41,6 +42,7 @@ class Turn(Kin):
         self._clock = guard.clock
         self.last_used = guard.clock()
         self._kept: Kept | None = None
+        self._message: Message | None = None
 
     def __repr__(self) -> str:
         return f"Turn(id={self.id!r}, source={self.source!r}, calls={self.calls})"
@@ -49,6 +51,11 @@ class Turn(Kin):
     def calls(self) -> int:
         """How many calls have been started, those of child turns included."""
         return self._history.calls
+
+    @property
+    def tick(self) -> int:
+        """The turn's own time: it goes on with each start and end of a call."""
+        return self._history.tick
 
     @property
     def policy(self) -> Policy:
@@ -80,20 +87,32 @@ class Turn(Kin):
         arguments = rules.fingerprinter.arguments(understood.arguments, loose=understood.kind is not _WRITE)
         registered = None if call.known_tools is None else _registered(call, understood)
         now = self.last_used = self._clock()
+        message = None if call.written is None else self._message_of(call, call.written)
+        written = None if message is None else message.written
         own: tuple[Trip, ...] = ()
         if rules.own_detectors:
             with self._lock:
-                record = self._history.opened(understood, arguments, registered=registered, now=now)
+                record = self._history.opened(understood, arguments, registered=registered, now=now, written=written)
             own = foreign.own_trips(self._guard, rules, self._history, record)
         with self._lock:
-            record = self._history.opened(understood, arguments, registered=registered, now=now)
-            trip = ladder.before(self._history, record, rules, self._ceiling, own) if rules.judges else None
+            record = self._history.opened(understood, arguments, registered=registered, now=now, written=written)
+            index, trip = None if message is None else message.index(call), None
+            if index is not None:  # it was judged when it was started, and is that very call
+                record.index, record.again = index, True
+            elif rules.judges:
+                trip = ladder.before(self._history, record, rules, self._ceiling, own)
             if trip is not None and rules.policy.on_trip is not None:
                 return record, trip, None
             decision = self._settle(call, record, trip)
-        if self._nest is not None and decision.runs:
+        if self._nest is not None and decision.runs and not record.again:
             self._nest.has_run()
         return record, trip, decision
+
+    def _message_of(self, call: ToolCall, written: int) -> Message:
+        """The message that the call is from."""
+        with self._lock:
+            self._message = message = Message(written) if self._message is None else self._message.of(call, written)
+            return message
 
     def _settled(self, call: ToolCall, record: Record, trip: Trip) -> Decision:
         with self._lock:
@@ -115,6 +134,8 @@ class Turn(Kin):
             record.trip = trip
         history.started(record)
         self._pending.put(call, record)
+        if self._message is not None:
+            self._message.started(call, record.index)
         return nothing_seen(record) if trip is None else Decision(trip.action, trip, record=record)
 
     def _possible(self, record: Record, trip: Trip) -> Trip:
@@ -152,6 +173,8 @@ class Turn(Kin):
         """What came back of a call that ran; a nudge in the answer is for the model, beside the result."""
         with self._lock:
             record = self._pending.take(call)
+            if outcome.cancelled and self._message is not None:
+                self._message.cut(call)
         if record is None or outcome.cancelled:
             record = record or self._equal(call)
             if record is None or outcome.cancelled:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from otel_loopguard.turns.runs import OpenRun, RunInfo
-    from otel_loopguard.turns.scope import Ending
+    from otel_loopguard.turns.scope import Course
 
     from .points import RunPoint
     from .runtime import Runtime
@@ -90,7 +90,7 @@ class _Bound:
 
     __slots__ = ("_before", "_ending", "_outermost", "_scope")
 
-    def __init__(self, scope: Scope | None, ending: Ending | None, *, outermost: bool) -> None:
+    def __init__(self, scope: Scope | None, ending: Course | None, *, outermost: bool) -> None:
         self._scope = scope
         self._ending = ending
         self._before: Scope | None = None

@@ -113,6 +113,7 @@ class Runs:
     def _begin(self, conversation_id: str, turn: Turn) -> None:
         over = self._conversations.started(conversation_id, turn)
         if over is not None:
+            self._over(over.calls)
             over.close()
 
     def close(self, run: OpenRun, *, unfinished: bool = False) -> list[str]:
@@ -124,12 +125,12 @@ class Runs:
             self._known.pop(run.run_id, None)
         if not run.owned:
             return []
-        self._over(run.calls)
         conversation_id, turn = run.scope.conversation_id, run.scope.turn
         if conversation_id is not None:
             self._conversations.ended(conversation_id, turn)
             if unfinished:
                 return []
+        self._over(turn.calls)
         words = self._conversations.forget(conversation_id, turn) if conversation_id is not None else []
         left = [text for text in turn.close() if not isinstance(text, Deferred)]
         _give_back(words, left)

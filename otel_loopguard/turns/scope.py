@@ -8,7 +8,7 @@ in, and a token refuses that.
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from otel_loopguard.core.guard import Turn
@@ -19,22 +19,24 @@ if TYPE_CHECKING:
 _new = object.__new__
 
 
-class Ending:
-    """How a run is to end, learned while it goes on. All scopes of the run share it."""
+class Course:
+    """What is learned of a run while it goes on. All scopes of the run share it."""
 
-    __slots__ = ("error", "waits")
+    __slots__ = ("error", "steps", "waits")
 
     def __init__(self) -> None:
         self.error: ToolLoopError | None = None
         """With this it ends, whatever its code makes of the exception that says so."""
         self.waits = False
         """It can be gone on with: an interrupt is to be answered, or there is a checkpoint to go on from."""
+        self.steps: dict[Any, Any] = {}
+        """Whatever the framework's functions remember of its steps."""
 
 
 class Scope:
     """Where the running code stands. Never changed once made: other threads may hold it."""
 
-    __slots__ = ("agent_name", "boundary", "conversation_id", "inside", "strong", "turn")
+    __slots__ = ("agent_name", "boundary", "conversation_id", "inside", "strong", "turn", "written")
 
     def __init__(
         self,
@@ -49,12 +51,14 @@ class Scope:
         self.turn = turn
         self.conversation_id = conversation_id
         self.agent_name = agent_name
-        self.boundary = Ending() if boundary else None
+        self.boundary = Course() if boundary else None
         """There where a run boundary of ours is further up, which turns an abort into a ``ToolLoopError``."""
         self.inside = inside
         """The tool call that is being run. Executors below it are layers of that call, not calls of their own."""
         self.strong = strong
         """Whether the turn is one message of a user for certain, and not only what a trace or a task suggests."""
+        self.written: int | None = None
+        """The turn's ``tick`` when the model wrote the message whose calls are made here, where that is known."""
 
     def within(self, call: ToolCall) -> Scope:
         """The scope of the code that runs this call."""
@@ -74,8 +78,15 @@ class Scope:
         """The scope of a run that belongs to the same turn."""
         scope = self._copy()
         scope.agent_name = agent_name or self.agent_name
-        scope.boundary = self.boundary or Ending()
+        scope.boundary = self.boundary or Course()
+        scope.written = None
         scope.inside = None
+        return scope
+
+    def of_message(self, written: int) -> Scope:
+        """The scope of the code that makes the calls of one message."""
+        scope = self._copy()
+        scope.written = written
         return scope
 
     def _copy(self) -> Scope:
@@ -87,6 +98,7 @@ class Scope:
         scope.boundary = self.boundary
         scope.inside = self.inside
         scope.strong = self.strong
+        scope.written = self.written
         return scope
 
     def __repr__(self) -> str:

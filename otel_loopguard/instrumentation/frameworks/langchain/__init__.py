@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from .messages import MESSAGES
 from .runs import RUNS
 from .tools import TOOLS
 
-TARGETS = (*TOOLS, *RUNS)
+TARGETS = (*TOOLS, *MESSAGES, *RUNS)

@@ -8,6 +8,7 @@ from otel_loopguard.core.model import Outcome, ToolCall
 from otel_loopguard.instrumentation.hints import hints_of
 from otel_loopguard.instrumentation.points import Dialect, Reading, ToolPoint
 from otel_loopguard.instrumentation.texts import appended
+from otel_loopguard.turns.scope import current
 
 from .runs import conversation
 
@@ -40,10 +41,18 @@ def _read_node(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
     known = None if open_ended else instance.tools_by_name
     tool = instance.tools_by_name.get(call["name"])
     return Reading(
-        ToolCall(call["name"], call.get("args"), call.get("id"), known, _hints(tool)),
+        ToolCall(call["name"], call.get("args"), call.get("id"), known, _hints(tool), _written()),
         conversation_id=conversation(config),
         note=_Bound(direct=getattr(tool, "return_direct", False)),
     )
+
+
+def _written() -> int | None:
+    """Within a run each call is of one message; a bare one of a message of its own."""
+    scope = current()
+    if scope is None or scope.boundary is None:
+        return None
+    return scope.turn.tick if scope.written is None else scope.written
 
 
 def _hints(tool: Any) -> Hints | None:
@@ -60,7 +69,7 @@ def _read_tool(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
         name, known = str(arguments["requested_tool_name"]), tuple(arguments.get("available_tool_names") or ())
         arguments = None
     return Reading(
-        ToolCall(name, arguments, kwargs.get("tool_call_id"), known, _hints(instance)),
+        ToolCall(name, arguments, kwargs.get("tool_call_id"), known, _hints(instance), _written()),
         conversation_id=conversation(kwargs.get("config")),
         # AgentExecutor, and nobody else, says how verbose a tool is to be; it gives plain results to its model.
         note=_Bound(instance.return_direct, text="verbose" in kwargs, missing=name != instance.name),

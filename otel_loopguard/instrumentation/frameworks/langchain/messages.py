@@ -1,0 +1,77 @@
+"""The calls of one message: a ``ToolNode`` makes them in threads, or a graph has a task for each. They begin as one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from otel_loopguard.instrumentation.points import CallPoint
+from otel_loopguard.instrumentation.runtime import current as current_runtime
+from otel_loopguard.turns.scope import Scope, bound, current
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_MOST_STEPS = 64
+
+
+class _Step:
+    """A step of a graph: what one of its tasks brings is known to no other task of it."""
+
+    __slots__ = ("began", "tasks")
+
+    def __init__(self, began: int) -> None:
+        self.began = began
+        self.tasks: set[str] = set()
+
+
+def _node(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) -> Any:  # noqa: ARG001
+    scope = _of_message(args, kwargs)
+    if scope is None:
+        return wrapped(*args, **kwargs)
+    with bound(scope):
+        return wrapped(*args, **kwargs)
+
+
+async def _anode(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) -> Any:  # noqa: ARG001
+    scope = _of_message(args, kwargs)
+    if scope is None:
+        return await wrapped(*args, **kwargs)
+    with bound(scope):
+        return await wrapped(*args, **kwargs)
+
+
+def _of_message(args: Any, kwargs: Mapping[str, Any]) -> Scope | None:
+    """The scope that the node's calls are made in; None where no run of ours, or another call, is around it."""
+    runtime, scope = current_runtime.instrumented, current()
+    if runtime is None or scope is None or scope.inside is not None:
+        return None
+    with runtime.shield("adapter.message"):
+        return scope.of_message(_written(scope, args[1] if len(args) > 1 else kwargs["config"]))
+    return None
+
+
+def _written(scope: Scope, config: Any) -> int:
+    """When the message was written: before the graph's step, each of whose tasks may make one of the calls.
+
+    A task that comes again holds a loop of its own, whose model has read what came before.
+    """
+    now, details = scope.turn.tick, config.get("metadata") or {}
+    step, task = details.get("langgraph_step"), (config.get("configurable") or {}).get("__pregel_task_id")
+    if scope.boundary is None or step is None or task is None:
+        return now
+    place = str(details.get("langgraph_checkpoint_ns") or "").rpartition("|")[0]
+    steps = scope.boundary.steps
+    # Whichever task comes first makes it, before any call of the step has ended.
+    this: _Step = steps.setdefault((place, step), _Step(now))
+    if task in this.tasks:
+        return now
+    this.tasks.add(task)
+    if len(steps) > _MOST_STEPS:
+        steps.pop(list(steps)[0], None)  # noqa: RUF015 - the list is made at once, and other threads may write
+    return this.began
+
+
+MESSAGES = (
+    CallPoint("langgraph.prebuilt.tool_node", "ToolNode._func", _node),
+    CallPoint("langgraph.prebuilt.tool_node", "ToolNode._afunc", _anode),
+)

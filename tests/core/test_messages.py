@@ -1,0 +1,60 @@
+"""Calls of one message, by the turn's own time at which the model wrote them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_loopguard.core.guard import Guard
+from otel_loopguard.core.model import Outcome, ToolCall
+from otel_loopguard.core.policy import Policy, ToolContract
+
+if TYPE_CHECKING:
+    from otel_loopguard.core.model import Decision
+    from otel_loopguard.core.turn import Turn
+
+
+def make(turn: Turn, written: int, call_id: str = "c", *, cancelled: bool = False, tool: str = "read") -> Decision:
+    """A call that this message of the model holds, run at once where it may run."""
+    call = ToolCall(tool, {"path": "a"}, call_id, written=written)
+    decision = turn.begin(call)
+    return turn.end(call, Outcome("text", cancelled=cancelled)) if decision.runs else decision
+
+
+def test_what_ended_after_the_message_was_written_is_no_run_to_judge_by() -> None:
+    """Six equal calls of one message, one after the other, are as six at the same time."""
+    turn = Guard().turn()
+    written = turn.tick
+    assert [make(turn, written, f"c{number}").action for number in range(6)] == [None] * 6
+    assert turn.calls == 6
+
+
+def test_a_message_adds_to_the_evidence_once() -> None:
+    """The first of its equal calls is compared with what was before; what is refused is refused to all of them."""
+    turn = Guard().turn()
+    seen = []
+    for message in range(3):
+        written = turn.tick
+        seen.append([str(make(turn, written, f"c{message}-{number}").action) for number in range(2)])
+    assert seen == [["None", "None"], ["nudge", "None"], ["block", "block"]]
+
+
+def test_a_call_that_is_made_anew_after_an_interrupt_is_counted_once() -> None:
+    """Neither the turn nor the tool's cap counts it again; the next call is one more."""
+    turn = Guard(Policy(tools={"read": ToolContract(cap=2)})).turn()
+    make(turn, turn.tick, "c1", cancelled=True)
+    again = make(turn, turn.tick, "c1")
+    assert (again.action, again.record.index, turn.calls) == (None, 0, 1)
+    assert [str(make(turn, turn.tick, name).action) for name in ("c2", "c3")] == ["nudge", "block"]
+
+
+def test_an_id_is_the_same_call_once_after_an_interrupt() -> None:
+    """A model that gives all of its calls one id is judged as any other."""
+    turn = Guard().turn()
+    make(turn, turn.tick, cancelled=True)
+    assert [str(make(turn, turn.tick).action) for _ in range(4)] == ["None", "nudge", "block", "block"]
+
+
+def test_an_id_without_an_interrupt_says_nothing() -> None:
+    """Equal calls with one id are repeats."""
+    turn = Guard().turn()
+    assert [str(make(turn, turn.tick).action) for _ in range(3)] == ["None", "nudge", "block"]

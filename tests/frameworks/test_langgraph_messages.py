@@ -1,0 +1,217 @@
+"""Calls of one message, and calls that an interrupt cuts short: what counts as one call, and what as a repeat."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+pytest.importorskip("langgraph")
+
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import MemorySaver
+from langgraph.graph import START, StateGraph
+from langgraph.prebuilt import ToolNode
+from langgraph.types import Command, interrupt
+
+import otel_loopguard as loopguard
+from otel_loopguard import Policy, ToolContract
+from otel_loopguard.telemetry import semconv
+from otel_loopguard.testing import Ask, assert_no_trip, guarded
+
+from .scripted_langchain import QUESTION, ScriptedModel, State, own_graph, prebuilt_agent
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+CONFIG: Any = {"configurable": {"thread_id": "t"}}
+BUILDS = pytest.mark.parametrize("build", [own_graph, prebuilt_agent])
+
+
+@tool
+def look(path: str) -> str:
+    """Look at something."""
+    return f"there is {path}"
+
+
+@tool
+async def alook(path: str) -> str:
+    """Look at something."""
+    return f"there is {path}"
+
+
+@tool
+def pay(path: str) -> str:
+    """Ask somebody first."""
+    return f"paid {path}, {interrupt('may I?')}"
+
+
+def messages(*steps: list[tuple[str, str]]) -> ScriptedModel:
+    return ScriptedModel(steps=[[Ask(name, {"path": path}) for name, path in step] for step in steps], seen=[])
+
+
+def with_checkpoints(build: Any, model: ScriptedModel, tools: list[Any]) -> Any:
+    graph = build(model, tools)
+    graph.checkpointer = MemorySaver()
+    return graph
+
+
+def resumed(graph: Any, times: int) -> None:
+    """Run the graph, and answer as many times as it asks."""
+    graph.invoke(QUESTION, CONFIG)
+    for _ in range(times):
+        graph.invoke(Command(resume="yes"), CONFIG)
+
+
+def told(recording: Any, name: str) -> list[Any]:
+    return [span.attributes[name] for span in recording.spans]
+
+
+# --- one message -------------------------------------------------------------------------------------------------
+
+
+@BUILDS
+def test_equal_calls_of_one_message_are_no_repeats(build: Any) -> None:
+    """However quick the tool is: the model has read no result yet when it makes them all."""
+    with guarded() as recording:
+        build(messages([("look", "a")] * 8), [look]).invoke(QUESTION)
+        assert recording.outcomes == ["executed"] * 8
+        assert_no_trip(recording)
+
+
+@BUILDS
+async def test_equal_async_calls_of_one_message_are_no_repeats(build: Any) -> None:
+    """The same with tools that never wait."""
+    with guarded() as recording:
+        await build(messages([("alook", "a")] * 8), [alook]).ainvoke(QUESTION)
+        assert recording.outcomes == ["executed"] * 8
+        assert_no_trip(recording)
+
+
+@BUILDS
+def test_message_after_message_is_a_loop(build: Any) -> None:
+    """What was read and is asked again is a repeat, whether one call of a message asks or three."""
+    with guarded() as recording:
+        build(messages(*[[("look", "a")] * 3] * 4), [look]).invoke(QUESTION)
+        by_message = [recording.outcomes[start : start + 3] for start in range(0, 12, 3)]
+        assert by_message[0] == ["executed"] * 3
+        assert sorted(by_message[1]) == ["executed", "executed", "nudged"]
+        assert by_message[2:] == [["blocked"] * 3] * 2
+
+
+def test_a_node_that_loops_itself_is_stopped() -> None:
+    """Not all calls of a step are of one message: a node may hold a whole agent."""
+    node = ToolNode([look])
+
+    def loop(state: State) -> dict[str, Any]:
+        for number in range(5):
+            call = {"name": "look", "args": {"path": "a"}, "id": f"c{number}", "type": "tool_call"}
+            node.invoke({"messages": [AIMessage("", tool_calls=[call])]})
+        return {"messages": [HumanMessage("done")]}
+
+    graph = StateGraph(State)
+    graph.add_node("loop", loop)
+    graph.add_edge(START, "loop")
+    try:
+        with guarded() as recording:
+            graph.compile().invoke(QUESTION)
+            assert recording.outcomes == ["executed", "nudged", "blocked", "blocked", "blocked"]
+    except (KeyError, ValueError):
+        pytest.skip("this version has no ToolNode outside of a graph")
+
+
+@BUILDS
+def test_runs_of_one_turn_are_not_of_one_message(build: Any) -> None:
+    """A program that asks its agent the same again and again within a turn of its own is stopped."""
+    with guarded() as recording, loopguard.turn():
+        for _ in range(3):
+            build(messages([("look", "a")]), [look]).invoke(QUESTION)
+        assert recording.outcomes == ["executed", "nudged", "blocked"]
+
+
+# --- an interrupt, and what is run again after it ----------------------------------------------------------------
+
+
+@BUILDS
+def test_a_call_that_is_resumed_counts_once(build: Any) -> None:
+    """In its index, its tool's cap, and the number of the turn's calls, which is told once a turn."""
+    policy = Policy(tools={"pay": ToolContract(cap=2)})
+    with guarded(policy) as recording:
+        graph = with_checkpoints(build, messages([("pay", "a")], [("pay", "b")], [("look", "c")]), [pay, look])
+        resumed(graph, 2)
+        assert told(recording, semconv.CALL_INDEX) == [0, 0, 1, 1, 2]
+        assert told(recording, semconv.OUTCOME) == ["cancelled", "executed", "cancelled", "nudged", "executed"]
+        (point,) = recording.points("loopguard.turn.tool_calls")
+        assert (point.count, point.sum) == (1, 3)
+
+
+@BUILDS
+def test_a_call_may_be_interrupted_many_times(build: Any) -> None:
+    """A tool that asks eight questions is one call."""
+
+    @tool
+    def ask(path: str) -> str:
+        """Ask eight questions."""
+        return " ".join(str(interrupt(f"question {number}")) for number in range(8))
+
+    with guarded() as recording:
+        resumed(with_checkpoints(build, messages([("ask", "a")]), [ask]), 8)
+        assert told(recording, semconv.CALL_INDEX) == [0] * 9
+        assert_no_trip(recording)
+
+
+@BUILDS
+def test_calls_beside_an_interrupted_one_are_run_again_as_one_call(build: Any) -> None:
+    """Where the whole node runs anew after each of many interrupts, what had an answer already is no repeat."""
+
+    @tool
+    def ask(path: str) -> str:
+        """Ask four questions."""
+        return " ".join(str(interrupt(f"question {number}")) for number in range(4))
+
+    with guarded() as recording:
+        resumed(with_checkpoints(build, messages([("look", "a"), ("ask", "b")], [("look", "c")]), [look, ask]), 4)
+        assert set(told(recording, semconv.CALL_INDEX)) == {0, 1, 2}
+        assert told(recording, semconv.CALL_INDEX)[-1] == 2
+        assert_no_trip(recording)
+
+
+@BUILDS
+def test_payments_that_somebody_allows_each_time_are_a_loop(build: Any) -> None:
+    """Resumed calls are one each, and three equal ones are still three."""
+    with guarded() as recording:
+        resumed(with_checkpoints(build, messages(*[[("pay", "a")]] * 4), [pay]), 2)
+        assert recording.outcomes == ["cancelled", "executed", "cancelled", "nudged", "blocked", "blocked"]
+
+
+def test_ids_that_a_model_uses_again_hide_no_loop() -> None:
+    """After an interrupt the same id is the same call once; in the next message it is another one."""
+
+    class Constant(ScriptedModel):
+        def _answer(self, step: int) -> AIMessage:
+            answer = super()._answer(step)
+            for call in answer.tool_calls:
+                call["id"] = "call_0"
+            return answer
+
+    steps = [[Ask("pay", {"path": "a"})], *[[Ask("look", {"path": "a"})]] * 4]
+    with guarded() as recording:
+        resumed(with_checkpoints(own_graph, Constant(steps=steps, seen=[]), [pay, look]), 1)
+        assert recording.outcomes == ["cancelled", "executed", "executed", "nudged", "blocked", "blocked"]
+
+
+async def test_a_bare_call_in_a_node_that_is_resumed_counts_once() -> None:
+    """Where a node calls its tools itself, the id of the call tells."""
+
+    def work(state: State) -> dict[str, Any]:
+        call = {"name": "pay", "args": {"path": "a"}, "id": "c1", "type": "tool_call"}
+        return {"messages": [ToolMessage(pay.invoke(call).content, tool_call_id="c1")]}
+
+    graph = StateGraph(State)
+    graph.add_node("work", work)
+    graph.add_edge(START, "work")
+    with guarded() as recording:
+        compiled = graph.compile(checkpointer=MemorySaver())
+        await asyncio.to_thread(resumed, compiled, 1)
+        assert told(recording, semconv.CALL_INDEX) == [0, 0]
