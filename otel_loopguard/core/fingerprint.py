@@ -79,7 +79,14 @@ def error_shape(text: str, arguments: Any) -> str:
             text = text.replace(value, "")
         elif value in text:
             text = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", "", text)
-    return _DIGITS.sub("", IDS.sub("", _QUOTED.sub("", text)))
+    if '"' in text or "'" in text or "`" in text:
+        text = _QUOTED.sub("", text)
+    bare_text = _without_digits(text)
+    return bare_text if len(bare_text) == len(text) else _without_digits(IDS.sub("", text))  # an id has a digit
+
+
+def _without_digits(text: str) -> str:
+    return text.encode().translate(None, b"0123456789").decode() if text.isascii() else _DIGITS.sub("", text)
 
 
 def _leaves(arguments: Any) -> set[str]:

@@ -20,15 +20,19 @@ _PENDING_WORDS = (
 )
 """The same, by word: a pattern that begins with plain letters is found by a search for them."""
 
-_TRANSIENT = re.compile(
+_STATUS = (
     r"(?:\bHTTP(?:/[\d.]+)?|\bstatus(?:[ _-]?code)?|\bcode|\berror|\bresponse)[\"']?[\s:=(\[]{1,3}[\"']?(?:429|5\d\d)\b"
     r"|\b(?:429|5\d\d):? (?:too many|internal server|bad gateway|service unavailable|gateway|server error)"
-    r"|\btime(?:d)?[ -]?out|connection (?:was |has been )?(?:refused|reset)|\beconn(?:refused|reset)\b|\betimedout\b"
-    r"|\boverloaded|\brate[ -]?limit|\btoo many requests|\bservice (?:is )?(?:temporarily )?unavailable"
-    r"|Timeout(?:Error|Exception)?\b",
-    re.IGNORECASE,
 )
-_STATUS = re.compile(r"5\d\d")
+_TIMEOUT = r"\btime(?:d)?[ -]?out|\betimedout\b|Timeout(?:Error|Exception)?\b"
+_UNREACHED = r"connection (?:was |has been )?(?:refused|reset)|\beconn(?:refused|reset)\b"
+_BUSY = r"\boverloaded|\brate[ -]?limit|\btoo many requests|\bservice (?:is )?(?:temporarily )?unavailable"
+_TRANSIENT = re.compile("|".join((_STATUS, _TIMEOUT, _UNREACHED, _BUSY)), re.IGNORECASE)
+_BY_SIGN = {name: re.compile(said, re.IGNORECASE) for name, said in
+            (("status", _STATUS), ("timeout", _TIMEOUT), ("unreached", _UNREACHED), ("busy", _BUSY))}  # fmt: skip
+"""The same, by what is looked for: of a text that may say one thing only that is asked."""
+_NUMBER = re.compile(r"429|5\d\d")
+_AROUND = 40
 _LONGEST_LOOK = 4_096
 
 
@@ -47,15 +51,28 @@ def is_transient(text: str) -> bool:
     """Whether an error says that trying again later may help."""
     text = text[:_LONGEST_LOOK]
     lower = text.lower()
-    likely = (
-        "429" in text
-        or ("5" in text and _STATUS.search(text) is not None)
-        or ("time" in lower and "out" in lower)
-        or ("rate" in lower and "limit" in lower)
-        or "refused" in lower
-        or "reset" in lower
-        or "overloaded" in lower
-        or "too many requests" in lower
-        or "unavailable" in lower
+    return (
+        _says_status(text)
+        or ("time" in lower and "out" in lower and _BY_SIGN["timeout"].search(text) is not None)
+        or (("refused" in lower or "reset" in lower) and _BY_SIGN["unreached"].search(text) is not None)
+        or (_may_be_busy(lower) and _BY_SIGN["busy"].search(text) is not None)
     )
-    return likely and _TRANSIENT.search(text) is not None
+
+
+def _says_status(text: str) -> bool:
+    """A status stands beside a word that says so; a number of three digits may stand anywhere."""
+    if "5" not in text and "429" not in text:
+        return False
+    return any(
+        _BY_SIGN["status"].search(text, max(0, found.start() - _AROUND), found.end() + _AROUND)
+        for found in _NUMBER.finditer(text)
+    )
+
+
+def _may_be_busy(lower: str) -> bool:
+    return (
+        ("rate" in lower and "limit" in lower)
+        or "overloaded" in lower
+        or "unavailable" in lower
+        or "too many requests" in lower
+    )
