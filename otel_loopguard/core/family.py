@@ -11,18 +11,20 @@ if TYPE_CHECKING:
     from otel_loopguard.core.fingerprint import Fingerprinter
     from otel_loopguard.core.model import Record
     from otel_loopguard.core.outcomes import Fingerprinted
+    from otel_loopguard.core.words_said import WordsSaid
 
 
 class Family:
-    """What all the runs nested in a turn have brought so far.
+    """The words of the user, which any of the turns may deliver; and what the nested ones have brought so far.
 
     A nested run begins with a history of its own, so everything is news to it. News of the call that it runs in is only
     what no such run has brought before: else a supervisor that has the same work done again and again would never end.
     """
 
-    __slots__ = ("_history", "_lock", "_runs")
+    __slots__ = ("_history", "_lock", "_runs", "said")
 
-    def __init__(self) -> None:
+    def __init__(self, said: WordsSaid) -> None:
+        self.said = said
         self._lock = Lock()
         self._history = History()
         self._runs = 0

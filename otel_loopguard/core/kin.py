@@ -6,6 +6,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from otel_loopguard.core.family import Family, Nest
+from otel_loopguard.core.model import Action
 from otel_loopguard.core.waiting import Pending
 from otel_loopguard.core.words_said import WordsSaid
 
@@ -13,8 +14,9 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from otel_loopguard.core.guard import Guard
-    from otel_loopguard.core.model import ToolCall
+    from otel_loopguard.core.model import Decision, ToolCall
     from otel_loopguard.core.rules import Rules
+    from otel_loopguard.core.words_said import Word
 
 
 class Kin:
@@ -35,9 +37,9 @@ class Kin:
         self._history = guard.rules.history()
         self._lock = Lock()
         self._pending = Pending()
-        self._said: WordsSaid | None = None
         self._nest = nest
         self._family: Family | None = None if nest is None else nest.family
+        self._said: WordsSaid | None = None if nest is None else nest.family.said
 
     def __enter__(self) -> Self:
         return self
@@ -48,19 +50,35 @@ class Kin:
     def child(self, call: ToolCall) -> Self:
         """The turn of a run that is nested inside a pending call: its own history; its news is news of that call."""
         with self._lock:
-            family = self._family = self._family or Family()
+            self._said = self._said or WordsSaid()
+            family = self._family = self._family or Family(self._said)
         nest = Nest(family, self._history, self._lock, self._pending.get(call), self._nest)
         return type(self)(self._guard, f"{self.id}/{family.number()}", self.source, enforced=self.enforced, nest=nest)
 
-    def say(self, text: str, *, stop: bool = False) -> None:
-        """The user's word: the model reads it with the next result; with ``stop`` further calls are refused with it."""
+    def say(self, text: str, *, stop: bool = False) -> Word:
+        """The user's word: the model reads it with the next result; with ``stop`` further calls are refused with it.
+
+        Nested turns hear it, too. It is not taken where the turn is over.
+        """
+        return self._words().add(text, stop=stop)
+
+    def take_back(self, decision: Decision) -> None:
+        """There was no place for what a decision says: it comes with the next text, the user's words each by itself."""
+        sentences = decision.said
+        if decision.action is Action.NUDGE and sentences and isinstance(sentences[-1], str):
+            about = f"About the earlier call of {decision.record.tool}: {sentences[-1]}"
+            sentences = (*sentences[:-1], about)
+        if sentences:
+            self._words().put_back(sentences)
+
+    def _words(self) -> WordsSaid:
         with self._lock:
             self._said = self._said or WordsSaid()
-            self._said.add(text, stop=stop)
+            return self._said
 
     def close(self) -> list[str]:
-        """The turn is over. Gives back the words that were not delivered."""
+        """The turn is over. Gives back the words that were not delivered; those of a nested one wait on."""
         self._guard.forget(self)
         with self._lock:
             self._pending.clear()
-            return [] if self._said is None else self._said.undelivered()
+        return [] if self._nest is not None else self._words().close()

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from otel_loopguard.core.words_said import Sentences
+
 
 class Action(enum.IntEnum):
     """The ladder, from doing nothing at all to ending the run."""
@@ -219,6 +221,8 @@ class Decision(NamedTuple):
     """Earlier trips after which this call brought news again."""
     mark: str | None = None
     """The policy's mark, where this is a refusal and the policy has one."""
+    said: Sentences = ()
+    """What of ``message`` can be said later, too: the user's words, and the nudge. See ``Turn.take_back``."""
 
     @property
     def runs(self) -> bool:
@@ -228,4 +232,4 @@ class Decision(NamedTuple):
 
 def nothing_seen(record: Record | None) -> Decision:
     """The decision about nearly every call. Made without a look at names and defaults: that is half its cost."""
-    return tuple.__new__(Decision, (None, None, None, None, record, (), None))
+    return tuple.__new__(Decision, (None, None, None, None, record, (), None, ()))

@@ -15,6 +15,7 @@ from otel_loopguard.core.messages import Message
 from otel_loopguard.core.model import Action, Decision, Kind, Record, ToolCall, Trip, nothing_seen
 from otel_loopguard.core.outcomes import fingerprinted
 from otel_loopguard.core.waiting import Kept
+from otel_loopguard.core.words_said import texts
 
 if TYPE_CHECKING:
     from otel_loopguard.core.contracts import Understood
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
     from otel_loopguard.core.guard import Guard
     from otel_loopguard.core.model import Outcome
     from otel_loopguard.core.policy import Policy
-    from otel_loopguard.core.words_said import WordsSaid
+    from otel_loopguard.core.words_said import Sentences, WordsSaid
 
 USER_STOP = "user_stop"
-"""The mode of the trip that ends a run whose user said stop, and was not heard."""
+"""The mode of the trips of a run whose user said stop. ``on_trip`` is not asked: the user has decided."""
 
 _MOST_OPEN_TRIPS = 32
 _WRITE, _NUDGE, _ABORT, _OBSERVE = Kind.WRITE, Action.NUDGE, Action.ABORT, Action.OBSERVE
@@ -123,7 +124,7 @@ class Turn(Kin):
 
     def _settle(self, call: ToolCall, record: Record, trip: Trip | None) -> Decision:
         """The decision takes effect: the call is pending from now on, or it is refused."""
-        if self._said is not None and self._said.stop is not None:
+        if self._said is not None and self._said.stops:
             return self._stopped(record, self._said)
         history = self._history
         if trip is not None:
@@ -146,31 +147,47 @@ class Turn(Kin):
         return trip._replace(action=Action.BLOCK if ceiling >= Action.BLOCK else Action.NUDGE)
 
     def _refused(self, call: ToolCall, record: Record, trip: Trip) -> Decision:
-        history = self._history
+        history, said, policy = self._history, self._said, self._rules.policy
         record.trip = trip
         history.refused(record, insistable=trip.insistable)
+        words = () if said is None or trip.action is _ABORT else said.take()  # the error that aborts has no place
         if trip.action is Action.REUSE:
             kept = self._kept.get(record.key) if self._kept is not None else None
-            return Decision(trip.action, trip, wording.reused(trip), kept, record)
-        policy, words = self._rules.policy, self._said.taken() if self._said is not None else ()
-        message = wording.refusal(trip, policy, history.refusals, call.known_tools, words)
-        return Decision(trip.action, trip, message, record=record, mark=policy.mark)
+            message = "\n".join([*texts(words), wording.reused(trip)])
+            return Decision(trip.action, trip, message, kept, record, said=words)
+        message = wording.refusal(trip, policy, history.refusals, call.known_tools, texts(words))
+        return Decision(trip.action, trip, message, record=record, mark=policy.mark, said=words)
 
     def _stopped(self, record: Record, said: WordsSaid) -> Decision:
         """The user said stop: the words again, until the run itself is ended."""
         history, limit = self._history, self._rules.policy.abort_after
         history.refusals += 1
-        words = said.stopped()
-        if 0 < limit < history.refusals:
-            trip = Trip(USER_STOP, record.tool, history.refusals, limit, _ABORT, _ABORT, kind=record.kind)
-            record.trip = trip
-            return Decision(_ABORT, trip, words, record=record)
-        return Decision(Action.BLOCK, None, words, record=record)
+        action = _ABORT if 0 < limit < history.refusals and said.stop_is_heard else Action.BLOCK
+        record.trip = trip = Trip(USER_STOP, record.tool, history.refusals, limit, action, action, kind=record.kind)
+        new = () if action is _ABORT else said.take()
+        again = [word for word in said.stops if word not in new]
+        return Decision(action, trip, "\n".join(texts([*again, *new])), record=record, said=new)
 
     # --- after a call --------------------------------------------------------------------------------------------
 
     def end(self, call: ToolCall, outcome: Outcome) -> Decision:
         """What came back of a call that ran; a nudge in the answer is for the model, beside the result."""
+        record, trip, recovered, decision = self._ended(call, outcome)
+        if decision is None:
+            trip = foreign.asked(self._guard, self._rules.policy.on_trip, trip)
+            decision = self._told(call, record, trip, recovered, fresh=True)
+        return decision
+
+    async def aend(self, call: ToolCall, outcome: Outcome) -> Decision:
+        """The same as ``end``, for async code: an async ``on_trip`` is awaited."""
+        record, trip, recovered, decision = self._ended(call, outcome)
+        if decision is None:
+            trip = await foreign.awaited(self._guard, self._rules.policy.on_trip, trip)
+            decision = self._told(call, record, trip, recovered, fresh=True)
+        return decision
+
+    def _ended(self, call: ToolCall, outcome: Outcome) -> tuple[Any, Any, tuple[Trip, ...], Decision | None]:
+        """What follows from the outcome; no decision yet if ``on_trip`` is to be asked about the trip first."""
         with self._lock:
             record = self._pending.take(call)
             if outcome.cancelled and self._message is not None:
@@ -178,7 +195,7 @@ class Turn(Kin):
         if record is None or outcome.cancelled:
             record = record or self._equal(call)
             if record is None or outcome.cancelled:
-                return nothing_seen(record)
+                return record, None, (), nothing_seen(record)
         rules, history = self._rules, self._history
         seen = fingerprinted(outcome, record.call.arguments, rules.fingerprinter)
         recovered: tuple[Trip, ...] = ()
@@ -192,31 +209,30 @@ class Turn(Kin):
             if record.call.tool.contract.reuse and not record.error:
                 self._kept = self._kept or Kept()
                 self._kept.put(record.key, outcome.result, len(seen.data))
-            words = self._said.taken() if self._said is not None else None
         nest = self._nest
         if nest is not None and record.news and nest.family.is_news(record, seen, rules.fingerprinter):
             nest.has_news()
-        if trip is None and not words and not recovered:
-            return nothing_seen(record)
-        return self._after(call, record, trip, words or [], recovered)
-
-    def _after(
-        self, call: ToolCall, record: Record, trip: Trip | None, words: list[str], recovered: tuple[Trip, ...]
-    ) -> Decision:
+        if trip is None and self._said is None and not recovered:
+            return record, None, (), nothing_seen(record)
         fresh = trip is not None and trip is not record.trip
-        policy = self._rules.policy
-        if fresh and trip is not None and policy.on_trip is not None:
-            trip = foreign.asked(self._guard, policy.on_trip, trip)
+        if fresh and rules.policy.on_trip is not None:
+            return record, trip, recovered, None
+        return record, trip, recovered, self._told(call, record, trip, recovered, fresh=fresh)
+
+    def _told(
+        self, call: ToolCall, record: Record, trip: Trip | None, recovered: tuple[Trip, ...], *, fresh: bool
+    ) -> Decision:
+        """What the model shall read beside the result. The user's words are taken now, when nothing is awaited more."""
         action = None if trip is None else trip.action
         if fresh and trip is not None:
             record.trip = trip
             with self._lock:
                 self._history.open_trips = (*self._history.open_trips[-_MOST_OPEN_TRIPS:], trip)
-        sentences = list(words)
-        if trip is not None and trip.action is Action.NUDGE:
-            sentences.append(wording.nudge(trip, policy, call.known_tools))
-        message = "\n".join(sentences) or None
-        return Decision(action, trip if fresh else None, message, record=record, recovered=recovered)
+        said: Sentences = () if self._said is None else self._said.take()
+        if trip is not None and action is _NUDGE:
+            said = (*said, wording.nudge(trip, self._rules.policy, call.known_tools))
+        message = "\n".join(texts(said)) or None
+        return Decision(action, trip if fresh else None, message, record=record, recovered=recovered, said=said)
 
     def _equal(self, call: ToolCall) -> Record | None:
         """The record of a call that the caller has made anew."""

@@ -2,38 +2,104 @@
 
 from __future__ import annotations
 
+import weakref
+from threading import Lock
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Word:
+    """Something a user said into a running turn. True if there was a turn that took it."""
+
+    __slots__ = ("_said", "delivered", "stop", "text")
+
+    def __init__(self, text: str, said: WordsSaid | None = None, *, stop: bool = False) -> None:
+        self.text = text
+        self.stop = stop
+        """Whether no further tool of the turn is to run."""
+        self.delivered = False
+        """Whether the model has it, beside a result or in a refusal."""
+        self._said = None if said is None else weakref.ref(said)
+
+    @property
+    def taken(self) -> bool:
+        """Whether there was a turn that took it."""
+        return self._said is not None
+
+    @property
+    def returned(self) -> bool:
+        """Whether no tool call will deliver it any more: its turn is over, or forgotten, or there was none."""
+        said = None if self._said is None else self._said()
+        return not self.delivered and (said is None or said.closed)
+
+    def __bool__(self) -> bool:
+        return self.taken
+
+    def __repr__(self) -> str:
+        return f"Word(taken={self.taken}, returned={self.returned})"
+
+
+Sentences: TypeAlias = "tuple[Word | str, ...]"
+"""What the model shall read beside a result: the user's words, and sentences of ours."""
+
 
 class WordsSaid:
-    """The words that wait for the model. The turn holds its lock around every method."""
+    """The words that wait for the model. Any turn of a family may deliver them; the outermost one closes it."""
 
-    __slots__ = ("_stop_heard", "_waiting", "stop")
+    __slots__ = ("__weakref__", "_lock", "_waiting", "closed", "stops")
 
     def __init__(self) -> None:
-        self._waiting: list[str] = []
-        self.stop: str | None = None
-        """With this every further call is refused."""
-        self._stop_heard = False
+        self._lock = Lock()
+        """Taken last: nothing that takes another one runs under it."""
+        self._waiting: list[Word | str] = []
+        self.stops: list[Word] = []
+        """If there are any, every further call is refused with them."""
+        self.closed = False
 
-    def add(self, text: str, *, stop: bool) -> None:
-        """The user said something."""
-        if stop:
-            self.stop = text
-        else:
-            self._waiting.append(text)
+    def add(self, text: str, *, stop: bool) -> Word:
+        """The user said something. It is not taken where the turn is over."""
+        with self._lock:
+            word = Word(text, None if self.closed else self, stop=stop)
+            if word.taken:
+                self._waiting.append(word)
+                self.stops += [word] if stop else []
+        return word
 
-    def taken(self) -> list[str]:
-        """What has waited; it is delivered now."""
-        taken, self._waiting = self._waiting, []
+    @property
+    def stop_is_heard(self) -> bool:
+        """Whether the model has every word to stop."""
+        return all(word.delivered for word in self.stops)
+
+    def take(self) -> Sentences:
+        """What has waited; it counts as delivered unless it is put back."""
+        with self._lock:
+            taken, self._waiting = tuple(self._waiting), []
+            _mark(taken, delivered=True)
         return taken
 
-    def stopped(self) -> str | None:
-        """The word to stop; it is delivered now."""
-        self._stop_heard = True
-        return self.stop
+    def put_back(self, sentences: Sentences) -> None:
+        """There was no place for them: they come first the next time."""
+        with self._lock:
+            _mark(sentences, delivered=False)
+            if not self.closed:
+                self._waiting[:0] = sentences
 
-    def undelivered(self) -> list[str]:
-        """What the model never read."""
-        left = self.taken()
-        if self.stop is not None and not self._stop_heard:
-            left.append(self.stop)
-        return left
+    def close(self) -> list[str]:
+        """The turn is over; gives back what the model never read."""
+        with self._lock:
+            self.closed = True
+            left, self._waiting = self._waiting, []
+        return [word.text for word in left if isinstance(word, Word)]
+
+
+def texts(sentences: Iterable[Word | str]) -> list[str]:
+    """What there is to read."""
+    return [one.text if isinstance(one, Word) else one for one in sentences]
+
+
+def _mark(sentences: Sentences, *, delivered: bool) -> None:
+    for one in sentences:
+        if isinstance(one, Word):
+            one.delivered = delivered

@@ -5,19 +5,16 @@ A context manager and not ``try``/``except Exception``: a cancelled call must be
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import context as otel_context
 from opentelemetry.trace import INVALID_SPAN
 
 from otel_loopguard.core.model import Action, Decision, Outcome
-from otel_loopguard.telemetry.pending import PendingCall
-from otel_loopguard.turns.conversations import Deferred
 from otel_loopguard.turns.scope import bind
 
 from .aborts import abort_error
-from .points import no_place
+from .dialogue import Dialogue
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -26,39 +23,21 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
     from typing_extensions import Self
 
-    from otel_loopguard.errors import ToolLoopError
     from otel_loopguard.turns.scope import Scope
 
     from .points import Dialect, Reading
     from .runtime import Runtime
 
 _NOTHING = Decision()
-_UNKNOWN = Outcome()
 
 
-class Step:
+class Step(Dialogue):
     """A tool call. ``answered`` says whether the tool has not to be run, because ``answer`` is its result."""
 
-    __slots__ = (
-        "_before",
-        "_closed",
-        "_dialect",
-        "_pending",
-        "_reading",
-        "_runtime",
-        "_scope",
-        "_span",
-        "_token",
-        "answer",
-        "answered",
-    )
+    __slots__ = ("_before", "_closed", "_span", "_token", "answer", "answered")
 
     def __init__(self, runtime: Runtime, dialect: Dialect, reading: Reading, scope: Scope, *, span: str) -> None:
-        self._runtime = runtime
-        self._dialect = dialect
-        self._reading = reading
-        self._scope = scope
-        self._pending = PendingCall(runtime.reporter, reading.call, scope, span=span)
+        super().__init__(runtime, dialect, reading, scope, span=span)
         self._span: Span = INVALID_SPAN
         self._before: Scope | None = None
         self._token: Any = None
@@ -66,24 +45,10 @@ class Step:
         self.answered = False
         self.answer: Any = None
 
-    @property
-    def runtime(self) -> Runtime:
-        """Whose call this is."""
-        return self._runtime
-
-    @property
-    def tool(self) -> str:
-        """The tool's name."""
-        return self._reading.call.tool
-
-    @property
-    def asks(self) -> bool:
-        """Whether the call's verdict may have to be awaited."""
-        return self._runtime.asks
-
-    async def ask(self) -> None:
-        """Have the call judged where that means waiting for ``Policy.on_trip``."""
-        await self._pending.adecide()
+    async def __aenter__(self) -> Self:
+        if self._asks:
+            await self._pending.adecide()
+        return self.__enter__()
 
     def __enter__(self) -> Self:
         if self._closed:  # lent: it was judged when the function was called
@@ -112,20 +77,8 @@ class Step:
         with self._runtime.shield("adapter.answer"):
             self.answer = self._refusal(decision)
             self.answered = True
-
-    def _error_kind(self) -> type[ToolLoopError] | None:
-        with self._runtime.shield("adapter.error"):
-            return None if self._dialect.error is None else self._dialect.error()
-        return None
-
-    def _refusal(self, decision: Decision) -> Any:
-        if decision.action is not Action.REUSE:
-            return self._dialect.answer(self._reading, decision.message, True)  # noqa: FBT003
-        answer = self._dialect.answer(self._reading, decision.result, False)  # noqa: FBT003
-        if decision.message:
-            noted = self._dialect.annotate(self._reading, answer, decision.message)
-            answer = answer if noted is None else noted
-        return answer
+        if not self.answered:
+            self._take_back(decision)
 
     def resume(self) -> None:
         """The tool, or the rest of a generator tool, runs inside of this call from now on."""
@@ -153,24 +106,28 @@ class Step:
         """The work that the call was lent to was never begun."""
         self._failed(None)
 
-    def streamed(self, value: Callable[[], Any]) -> None:
-        """A generator is exhausted: its items are out, so that a sentence for the model comes with the next text."""
-        self._dialect, result = replace(self._dialect, annotate=no_place), None
-        with self._runtime.shield("generator.items"):
-            result = value()
-        self.result(result)
-
     def result(self, value: Any) -> Any:
         """The tool's result, with a sentence for the model added where one is due."""
-        outcome, ended = _UNKNOWN, _NOTHING
-        try:
-            outcome = self._dialect.outcome(self._reading, value)
-        except Exception as error:  # noqa: BLE001 - see Shield.take
-            self._runtime.shield.take("adapter.outcome", error)
+        outcome, ended = self._outcome(value), _NOTHING
         try:
             ended = self._scope.turn.end(self._reading.call, outcome)
         except Exception as error:  # noqa: BLE001 - see Shield.take
             self._runtime.shield.take("guard.end", error)
+        return self._told(value, outcome, ended)
+
+    async def aresult(self, value: Any) -> Any:
+        """The same, where the verdict may have to be awaited."""
+        if not self._asks:
+            return self.result(value)
+        outcome, ended = self._outcome(value), _NOTHING
+        try:
+            with self._runtime.shield("guard.end"):
+                ended = await self._scope.turn.aend(self._reading.call, outcome)
+        finally:  # also where it is cancelled while it waits
+            value = self._told(value, outcome, ended)
+        return value
+
+    def _told(self, value: Any, outcome: Outcome, ended: Decision) -> Any:
         word = "cancelled" if outcome.cancelled else "failed" if self._is_error() else "executed"
         if ended.message:
             word = "nudged" if ended.action is Action.NUDGE else word
@@ -178,50 +135,44 @@ class Step:
         self._close(word, outcome, ended)
         return value
 
-    def _is_error(self) -> bool:
-        """Errors hide in results, too: the guard looks for them when it takes the fingerprint."""
-        record = self._pending.decide().record
-        return record is not None and bool(record.error)
-
-    def _with_note(self, value: Any, ended: Decision) -> Any:
-        noted = None
-        with self._runtime.shield("adapter.annotate"):
-            noted = self._dialect.annotate(self._reading, value, ended.message or "")
-        if noted is None:
-            self._defer(ended)
-        return value if noted is None else noted
-
-    def _defer(self, ended: Decision) -> None:
-        """Have it said with the next text: the user's words as they are, then our sentence, which is the last line."""
-        message, nudged = ended.message or "", ended.action is Action.NUDGE
-        words, _, sentence = message.rpartition("\n") if nudged else (message, "", "")
-        with self._runtime.shield("turn.say"):
-            if words:
-                self._scope.turn.say(words)
-            if sentence:
-                self._scope.turn.say(Deferred(f"About the earlier call of {self._pending.name}: {sentence}"))
-
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if not self.answered:
-            self.suspend()
-        if self._closed:
-            return
-        if self.answered:
-            self._close("reused" if self._pending.decide().action is Action.REUSE else "blocked", None, _NOTHING)
-        else:
+        if self._raised():
             self._failed(error)
 
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if not self._raised():
+            return
+        outcome, ended = self._failure(error), _NOTHING
+        try:
+            with self._runtime.shield("guard.end"):
+                ended = await self._scope.turn.aend(self._reading.call, outcome)
+        finally:
+            self._told_of_failure(outcome, ended)
+
+    def _raised(self) -> bool:
+        """The block is left: whether that is because the tool raised, which is yet to be told."""
+        if not self.answered:
+            self.suspend()
+        elif not self._closed:
+            reused = self._pending.decide().action is Action.REUSE
+            self._close("reused" if reused else "blocked", None, _NOTHING)
+        return not self._closed
+
     def _failed(self, error: BaseException | None) -> None:
-        cancelled = not isinstance(error, Exception) or self._dialect.signals(error)
-        outcome = Outcome(error=error, cancelled=cancelled)
-        ended = _NOTHING
+        outcome, ended = self._failure(error), _NOTHING
         with self._runtime.shield("guard.end"):
             ended = self._scope.turn.end(self._reading.call, outcome)
+        self._told_of_failure(outcome, ended)
+
+    def _told_of_failure(self, outcome: Outcome, ended: Decision) -> None:
+        """An exception has no place for a sentence."""
         if ended.message:
-            self._defer(ended)
-        self._close("cancelled" if cancelled else "failed", outcome, ended)
+            self._take_back(ended)
+        self._close("cancelled" if outcome.cancelled else "failed", outcome, ended)
 
     def _close(self, word: str, outcome: Outcome | None, ended: Decision) -> None:
         self._closed = True
@@ -244,7 +195,5 @@ def drive(step: Step, run: Callable[[], Any]) -> Any:
 
 async def drive_async(step: Step, run: Callable[[], Awaitable[Any]]) -> Any:
     """A coroutine function."""
-    if step.asks:
-        await step.ask()
-    with step:
-        return step.answer if step.answered else step.result(await run())
+    async with step:
+        return step.answer if step.answered else await step.aresult(await run())

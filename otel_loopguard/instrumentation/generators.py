@@ -85,6 +85,19 @@ class _Flow:
         if self._step is not None:
             self._step.__exit__(kind, error, traceback)
 
+    async def __aenter__(self) -> Self:
+        step = self._step
+        if step is not None:
+            await step.__aenter__()
+            self.answered, self.answer = step.answered, step.answer
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._step is not None:
+            await self._step.__aexit__(kind, error, traceback)
+
     def gave(self, item: Any) -> None:
         """An item goes out: from here to ``goes_on`` it is the consumer's code that runs."""
         if self._step is not None:
@@ -101,7 +114,12 @@ class _Flow:
         if self._step is not None:
             if returned is not None:
                 self._see(returned)
-            self._step.streamed(self._seen.value)
+            self._step.result(self._step.streamed(self._seen.value))
+
+    async def aended(self) -> None:
+        """An async generator is exhausted."""
+        if self._step is not None:
+            await self._step.aresult(self._step.streamed(self._seen.value))
 
     def _see(self, item: Any) -> None:
         if self._step is not None:
@@ -143,9 +161,7 @@ def async_driver(
     async def driver(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         step = open_step(args, kwargs)
         source = function(*args, **kwargs)
-        if step is not None and step.asks:
-            await step.ask()
-        with _Flow(step) as flow:
+        async with _Flow(step) as flow:
             if flow.answered:
                 yield flow.answer
                 return
@@ -155,7 +171,7 @@ def async_driver(
                 try:
                     item = await (source.asend(sent) if failure is None else source.athrow(failure))
                 except StopAsyncIteration:
-                    flow.ended()
+                    await flow.aended()
                     return
                 failure = sent = None
                 flow.gave(item)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 import os
 import threading
@@ -67,8 +66,6 @@ class Runtime:
         self.declare(current.declared)
         if self._store is not None and policy is None and os.environ.get(PREFIX + "CONFIG"):
             guard.watch = Watch(os.environ[PREFIX + "CONFIG"], lambda: load_policy(os.environ), self._use)
-        self.asks = inspect.iscoroutinefunction(self.guard.policy.on_trip)
-        """Whether a verdict has to be awaited, which ``on_start`` of a span processor cannot do."""
         self.shield = Shield(self._count_error)
         guard.on_fault = guard.on_fault or self.shield.report
         self.live_spans = LiveSpans()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_loopguard.turns.conversations import Word
+from otel_loopguard.core.words_said import Word
 from otel_loopguard.turns.runs import RunInfo
 from otel_loopguard.turns.scope import bind, current
 
@@ -24,7 +24,8 @@ class turn:  # noqa: N801 - reads as a word: ``with loopguard.turn():``
     """One message of a user and all that the agent does until it answers: ``with loopguard.turn() as t:``.
 
     The tool calls in the block are guarded together, whatever makes them. ``conversation_id`` says whose message it
-    is; it is shown on spans as the settings have it, and is where ``say`` finds the turn.
+    is; it is shown on spans as the settings have it, and is where ``say`` finds the turn. Inside of a tool call, and
+    without an id, it is the work of a sub-agent: news and calls in it are that call's, too.
     """
 
     def __init__(
@@ -47,11 +48,11 @@ class turn:  # noqa: N801 - reads as a word: ``with loopguard.turn():``
         """How many tool calls have run so far; refused ones did not."""
         return 0 if self._run is None else self._run.calls
 
-    def say(self, text: str, *, stop: bool = False) -> None:
+    def say(self, text: str, *, stop: bool = False) -> Word:
         """Have the model read this with the next tool result; with ``stop``, instead of any further one."""
         if self._run is None:
             raise RuntimeError("say() needs an open turn: use it inside the `with` block.")
-        self._run.scope.turn.say(text, stop=stop)
+        return self._run.scope.turn.say(text, stop=stop)
 
     def __enter__(self) -> Self:
         runtime = current_runtime.get()
@@ -88,10 +89,11 @@ class turn:  # noqa: N801 - reads as a word: ``with loopguard.turn():``
 def say(text: str, *, conversation_id: str, stop: bool = False) -> Word:
     """Say something into the turn that runs for this conversation, from any thread or task.
 
-    The model reads it with its next tool result. With ``stop=True`` no further tool of the turn runs, and the model
-    reads these words instead. Delivered once, in order; false if no turn runs.
+    The model reads it with its next tool result, or that of an agent inside one of its calls. With ``stop=True`` no
+    further tool of either runs, and the model reads these words instead. Delivered once, in order; false if no turn
+    runs. What is not delivered until the turn is over is ``returned``.
     """
     runtime = current_runtime.get()
     with runtime.shield("say"):
         return runtime.conversations.say(str(conversation_id), text, stop=stop)
-    return Word(text, taken=False)
+    return Word(text, stop=stop)

@@ -95,9 +95,11 @@ class PendingCall:
         """The same, where ``Policy.on_trip`` has to be awaited."""
         if self.decision is not None:
             return self.decision
+        started = perf_counter()
         decision = _RUN_IT
         with self.reporter.shield("guard.begin"):
             decision = await self.scope.turn.abegin(self.call)
+        self.seconds = perf_counter() - started
         return self._decided(decision)
 
     def announce(self, span: Span) -> Decision:

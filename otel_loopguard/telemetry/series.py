@@ -23,7 +23,7 @@ def combinations(policy: Policy) -> list[tuple[str, str, str]]:
         (mode, verdict, action) for mode in Mode for verdict in _VERDICTS for action in _actions(policy, mode, verdict)
     }
     words = sorted((str(mode), str(verdict), str(action)) for mode, verdict, action in found)
-    return [*words, (USER_STOP, str(Action.ABORT), str(Action.ABORT))]
+    return [*words, *((USER_STOP, str(action), str(action)) for action in (Action.BLOCK, Action.ABORT))]
 
 
 def _actions(policy: Policy, mode: Mode, verdict: Action) -> Iterator[Action]:

@@ -7,6 +7,8 @@ import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
+from otel_loopguard.core.words_said import Word
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -17,37 +19,12 @@ IDLE_SECONDS = 3600.0
 
 
 class _Entry:
-    __slots__ = ("running", "turn", "used", "words")
+    __slots__ = ("running", "turn", "used")
 
     def __init__(self, turn: Turn, used: float) -> None:
         self.turn = turn
         self.used = used
         self.running = 0
-        self.words: list[Word] = []
-
-
-class Word:
-    """Something a user said into a running turn. True if there was a turn that took it."""
-
-    __slots__ = ("returned", "taken", "text")
-
-    def __init__(self, text: str, *, taken: bool) -> None:
-        self.text = text
-        self.taken = taken
-        self.returned = not taken
-        """Whether the turn ended without a tool call that could have delivered it (known once the turn is over)."""
-
-    def __bool__(self) -> bool:
-        return self.taken
-
-    def __repr__(self) -> str:
-        return f"Word(taken={self.taken}, returned={self.returned})"
-
-
-class Deferred(str):
-    """A sentence of ours that found no place in a result, and waits for the next one; no word of the user's."""
-
-    __slots__ = ()
 
 
 class Conversations:
@@ -81,21 +58,21 @@ class Conversations:
                 return
             self._entries.popitem(last=False)
 
-    def ended(self, conversation_id: str, turn: Turn) -> None:
-        """A run of this turn is over; the turn stays known, because an interrupted run may be resumed."""
-        with self._lock:
-            entry = self._entries.get(conversation_id)
-            if entry is not None and entry.turn is turn:
-                entry.running = max(0, entry.running - 1)
-
-    def forget(self, conversation_id: str, turn: Turn) -> list[Word]:
-        """The turn will not go on; returns what was said into it."""
+    def ended(self, conversation_id: str, turn: Turn) -> bool:
+        """A run of this turn is over; whether the turn stays known, because an interrupted run may be resumed."""
         with self._lock:
             entry = self._entries.get(conversation_id)
             if entry is None or entry.turn is not turn:
-                return []
-            del self._entries[conversation_id]
-            return entry.words
+                return False
+            entry.running = max(0, entry.running - 1)
+            return True
+
+    def forget(self, conversation_id: str, turn: Turn) -> None:
+        """The turn will not go on."""
+        with self._lock:
+            entry = self._entries.get(conversation_id)
+            if entry is not None and entry.turn is turn:
+                del self._entries[conversation_id]
 
     def last(self, conversation_id: str) -> Turn | None:
         """The last turn of this conversation, unless it has been idle for an hour."""
@@ -112,16 +89,12 @@ class Conversations:
             return entry.turn
 
     def say(self, conversation_id: str, text: str, *, stop: bool) -> Word:
-        """Hand a user's word to the turn that runs for this conversation."""
+        """Hand a user's word to the turn that runs for this conversation; it is not taken if that has just ended."""
         with self._lock:
             entry = self._entries.get(conversation_id)
-            if entry is None or not entry.running:
-                return Word(text, taken=False)
-            word = Word(text, taken=True)
-            entry.words.append(word)
-            turn = entry.turn
-        turn.say(text, stop=stop)
-        return word
+        if entry is None or not entry.running:
+            return Word(text, stop=stop)
+        return entry.turn.say(text, stop=stop)
 
     def clear(self) -> None:
         """Forget all, with a new lock: after a fork nobody holds the old one any more who could release it."""

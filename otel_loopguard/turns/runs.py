@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
-from .conversations import Deferred
 from .scope import Scope, current
 
 if TYPE_CHECKING:
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
 
     from otel_loopguard.core.guard import Guard, Turn
 
-    from .conversations import Conversations, Word
+    from .conversations import Conversations
 
 logger = logging.getLogger("otel_loopguard")
 
@@ -55,7 +54,8 @@ class Runs:
     """Opens and closes runs.
 
     A run inside a tool call is a child turn: an agent used as a tool has a history of its own. Any other run inside
-    a run, such as a sub-graph, is the same turn. A resumed run goes on with its conversation's last turn.
+    a run, such as a sub-graph, is the same turn. A resumed run goes on with its conversation's last turn. What the
+    program opens itself is a turn of its own, but inside a tool call only if it says whose.
     """
 
     def __init__(self, guard: Guard, conversations: Conversations, over: Callable[[int], None]) -> None:
@@ -83,14 +83,16 @@ class Runs:
         conversation_id = info.conversation_id
         if conversation_id is None and outer is not None:
             conversation_id = outer.conversation_id
-        if outer is None or source == "explicit":
+        inside = None if outer is None else outer.inside
+        own = source == "explicit" and (inside is None or info.conversation_id is not None or turn_id is not None)
+        if outer is None or own:
             turn = self._turn(info, source, turn_id)
             if outer is not None and outer.turn is turn:
                 return OpenRun(outer, owned=False)
             if conversation_id is not None:
                 self._begin(conversation_id, turn)
-        elif outer.inside is not None:
-            turn = outer.turn.child(outer.inside)
+        elif inside is not None:
+            turn = outer.turn.child(inside)
         else:
             return OpenRun(outer.bounded(info.agent_name), owned=False)
         return OpenRun(
@@ -113,8 +115,7 @@ class Runs:
     def _begin(self, conversation_id: str, turn: Turn) -> None:
         over = self._conversations.started(conversation_id, turn)
         if over is not None:
-            self._over(over.calls)
-            over.close()
+            self._over_with(over)
 
     def close(self, run: OpenRun, *, unfinished: bool = False) -> list[str]:
         """The run is over; returns the words of the user that nothing could deliver.
@@ -127,21 +128,17 @@ class Runs:
             return []
         conversation_id, turn = run.scope.conversation_id, run.scope.turn
         if conversation_id is not None:
-            self._conversations.ended(conversation_id, turn)
-            if unfinished:
+            if self._conversations.ended(conversation_id, turn) and unfinished:
                 return []
+            self._conversations.forget(conversation_id, turn)
+        return self._over_with(turn)
+
+    def _over_with(self, turn: Turn) -> list[str]:
+        """The words that nothing delivered; who said them can see it, too."""
         self._over(turn.calls)
-        words = self._conversations.forget(conversation_id, turn) if conversation_id is not None else []
-        left = [text for text in turn.close() if not isinstance(text, Deferred)]
-        _give_back(words, left)
+        left = turn.close()
+        if left:
+            logger.info(
+                "A turn ended before %d word(s) of the user could be delivered; they were given back.", len(left)
+            )
         return left
-
-
-def _give_back(words: list[Word], left: list[str]) -> None:
-    remaining = list(left)
-    for word in reversed(words):
-        if word.text in remaining:
-            remaining.remove(word.text)
-            word.returned = True
-    if left:
-        logger.info("A turn ended before %d word(s) of the user could be delivered; they were given back.", len(left))

@@ -8,6 +8,8 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 import otel_loopguard as loopguard
 from otel_loopguard.telemetry import semconv
 from otel_loopguard.telemetry.settings import Settings
@@ -16,8 +18,6 @@ from otel_loopguard.turns import sources
 from otel_loopguard.turns.scope import current
 
 if TYPE_CHECKING:
-    import pytest
-
     from otel_loopguard.testing import Recording
 
 
@@ -231,3 +231,28 @@ def _turn_id() -> str:
     scope = current()
     assert scope is not None
     return scope.turn.id
+
+
+@pytest.mark.parametrize(
+    ("ids", "nested"), [({}, True), ({"conversation_id": "own"}, False), ({"turn_id": "t"}, False)]
+)
+def test_a_turn_that_is_opened_inside_a_call_is_a_child_unless_it_says_whose(ids: dict[str, str], nested: bool) -> None:
+    """A hand-written sub-agent: what it calls counts in the turn around it, too."""
+    with guarded() as recording, loopguard.turn("c") as outer:
+
+        def research() -> str:
+            with loopguard.turn(**ids) as inner:
+                loopguard.call("look", {"at": "a"}, lambda at: at)
+                assert str(inner.id).startswith(f"{outer.id}/") is nested
+            return "done"
+
+        loopguard.call("research", {}, research)
+        assert outer.calls == (2 if nested else 1)
+        assert recording.outcomes == ["executed", "executed"]
+
+
+def test_a_turn_that_is_opened_inside_a_turn_is_one_of_its_own() -> None:
+    """Outside of any call it is the next message, and no work of the one around it."""
+    with guarded(), loopguard.turn() as outer, loopguard.turn() as inner:
+        loopguard.call("look", {"at": "a"}, lambda at: at)
+        assert (outer.calls, inner.calls) == (0, 1)

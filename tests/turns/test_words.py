@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import threading
+from typing import TYPE_CHECKING
+
+import pytest
 
 import otel_loopguard as loopguard
-from otel_loopguard.testing import guarded
+from otel_loopguard.testing import assert_trips, guarded
+from otel_loopguard.turns.runs import RunInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @loopguard.tool
@@ -91,3 +99,119 @@ def test_the_turn_itself_can_be_spoken_to() -> None:
     with guarded(), loopguard.turn() as turn:
         turn.say("by the way")
         assert "by the way" in look("a")
+
+
+def test_words_that_a_result_cannot_take_come_back_each_by_itself() -> None:
+    """In order, to who opened the turn, and to who said them; a failed call takes none either."""
+
+    def fail() -> None:
+        raise LookupError("no")
+
+    with guarded():
+        with loopguard.turn("c") as turn:
+            words = [loopguard.say(text, conversation_id="c") for text in ("first", "second")]
+            table("a")
+            with pytest.raises(LookupError):
+                loopguard.call("fail", {}, fail)
+        assert turn.undelivered == ["first", "second"]
+        assert all(word.returned for word in words)
+
+
+def test_a_stream_takes_no_word() -> None:
+    """Its items are out when it ends: the word is read with the next text."""
+
+    @loopguard.tool
+    def pieces(path: str) -> Iterator[str]:
+        """A generator."""
+        yield path
+
+    with guarded(), loopguard.turn("c") as turn:
+        loopguard.say("please hurry", conversation_id="c")
+        assert list(pieces("a")) == ["a"]
+        assert "please hurry" in look("b")
+    assert turn.undelivered == []
+
+
+def test_a_turn_that_a_later_one_closes_gives_its_words_back() -> None:
+    """The conversation's next message ends the turn that waited to be gone on with."""
+    with guarded() as recording:
+        assert recording.runtime is not None
+        runs = recording.runtime.runs
+        waiting = runs.open(RunInfo("c"))
+        word = loopguard.say("anybody there?", conversation_id="c")
+        assert runs.close(waiting, unfinished=True) == []
+        assert not word.returned
+        with loopguard.turn("c"):
+            pass
+        assert word.returned
+
+
+def test_a_run_that_another_one_took_the_place_of_gives_its_words_back() -> None:
+    """It cannot be gone on with any more: its conversation has another turn."""
+    with guarded() as recording:
+        assert recording.runtime is not None
+        runs = recording.runtime.runs
+        first = runs.open(RunInfo("c"))
+        word = loopguard.say("anybody there?", conversation_id="c")
+        second = runs.open(RunInfo("c"))
+        assert runs.close(first, unfinished=True) == ["anybody there?"]
+        assert word.returned
+        runs.close(second)
+
+
+def test_a_word_said_as_the_run_ends_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the look for the turn and the word there may be the turn's end."""
+    with guarded() as recording:
+        assert recording.runtime is not None
+        with loopguard.turn("c"):
+            entry = recording.runtime.conversations._entries["c"]
+        monkeypatch.setitem(recording.runtime.conversations._entries, "c", entry)
+        entry.running = 1
+        word = loopguard.say("too late", conversation_id="c")
+        assert not word
+        assert word.returned
+
+
+def test_a_word_to_stop_stops_a_sub_agent() -> None:
+    """Said to the conversation while an agent runs inside one of its calls: none of its further tools runs."""
+    ran: list[str] = []
+
+    @loopguard.tool
+    def step(path: str) -> str:
+        """What the sub-agent does."""
+        ran.append(path)
+        if path == "1":
+            loopguard.say("stop", conversation_id="c", stop=True)
+        return f"text of {path}"
+
+    @loopguard.tool
+    def research(question: str) -> str:
+        """A sub-agent."""
+        with loopguard.turn():
+            return "\n".join(step(str(number)) for number in range(4))
+
+    with guarded(), loopguard.turn("c"):
+        assert research("why").count("stop") == 3
+    assert ran == ["0", "1"]
+
+
+def test_a_refusal_by_the_users_word_is_reported() -> None:
+    """With event, metric and outcome like any other refusal; its series begins at zero."""
+    with guarded() as recording, loopguard.turn("c"):
+        trips = {"mode": "user_stop", "verdict": "block", "action": "block"}
+        assert not recording.counted("loopguard.trips", **{f"loopguard__{key}": value for key, value in trips.items()})
+        loopguard.say("stop", conversation_id="c", stop=True)
+        look("a")
+        assert_trips(recording, "user_stop", action="block", tool="look")
+        assert recording.counted("loopguard.trips", **{f"loopguard__{key}": value for key, value in trips.items()}) == 1
+
+
+def test_a_refusal_by_the_users_word_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """With tool, abbreviated fingerprint, attempt and mode; never with the words."""
+    with guarded(), loopguard.turn("c"), caplog.at_level(logging.WARNING, "otel_loopguard"):
+        loopguard.say("a secret", conversation_id="c", stop=True)
+        look("a")
+    assert "Refused look (arguments blake2b-64:" in caplog.text
+    assert "attempt 1" in caplog.text
+    assert "user_stop" in caplog.text
+    assert "a secret" not in caplog.text

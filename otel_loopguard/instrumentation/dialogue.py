@@ -1,0 +1,99 @@
+"""What a tool call and the guard have to say to each other, in the framework's own types."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from otel_loopguard.core.model import Action, Outcome
+from otel_loopguard.telemetry.pending import PendingCall
+
+from .points import no_place
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from otel_loopguard.core.model import Decision
+    from otel_loopguard.errors import ToolLoopError
+    from otel_loopguard.turns.scope import Scope
+
+    from .points import Dialect, Reading
+    from .runtime import Runtime
+
+_UNKNOWN = Outcome()
+
+
+class Dialogue:
+    """How one call is read, refused and answered. All that is the framework's, or a user's, is under the shield."""
+
+    __slots__ = ("_dialect", "_pending", "_reading", "_runtime", "_scope")
+
+    def __init__(self, runtime: Runtime, dialect: Dialect, reading: Reading, scope: Scope, *, span: str) -> None:
+        self._runtime = runtime
+        self._dialect = dialect
+        self._reading = reading
+        self._scope = scope
+        self._pending = PendingCall(runtime.reporter, reading.call, scope, span=span)
+
+    @property
+    def runtime(self) -> Runtime:
+        """Whose call this is."""
+        return self._runtime
+
+    @property
+    def tool(self) -> str:
+        """The tool's name."""
+        return self._reading.call.tool
+
+    @property
+    def _asks(self) -> bool:
+        """Whether verdicts may have to be awaited: nobody can tell before ``Policy.on_trip`` has answered."""
+        return self._scope.turn.policy.on_trip is not None
+
+    def _error_kind(self) -> type[ToolLoopError] | None:
+        with self._runtime.shield("adapter.error"):
+            return None if self._dialect.error is None else self._dialect.error()
+        return None
+
+    def _refusal(self, decision: Decision) -> Any:
+        if decision.action is not Action.REUSE:
+            return self._dialect.answer(self._reading, decision.message, True)  # noqa: FBT003
+        answer = self._dialect.answer(self._reading, decision.result, False)  # noqa: FBT003
+        noted = self._dialect.annotate(self._reading, answer, decision.message or "")
+        if noted is None:
+            self._take_back(decision)
+        return answer if noted is None else noted
+
+    def streamed(self, value: Callable[[], Any]) -> Any:
+        """A generator is exhausted, and this is its result, yet to be told: a sentence comes with the next text."""
+        self._dialect = replace(self._dialect, annotate=no_place)
+        with self._runtime.shield("generator.items"):
+            return value()
+        return None
+
+    def _outcome(self, value: Any) -> Outcome:
+        try:
+            return self._dialect.outcome(self._reading, value)
+        except Exception as error:  # noqa: BLE001 - see Shield.take
+            self._runtime.shield.take("adapter.outcome", error)
+        return _UNKNOWN
+
+    def _is_error(self) -> bool:
+        """Errors hide in results, too: the guard looks for them when it takes the fingerprint."""
+        record = self._pending.decide().record
+        return record is not None and bool(record.error)
+
+    def _with_note(self, value: Any, ended: Decision) -> Any:
+        noted = None
+        with self._runtime.shield("adapter.annotate"):
+            noted = self._dialect.annotate(self._reading, value, ended.message or "")
+        if noted is None:
+            self._take_back(ended)
+        return value if noted is None else noted
+
+    def _take_back(self, decision: Decision) -> None:
+        with self._runtime.shield("turn.take_back"):
+            self._scope.turn.take_back(decision)
+
+    def _failure(self, error: BaseException | None) -> Outcome:
+        return Outcome(error=error, cancelled=not isinstance(error, Exception) or self._dialect.signals(error))

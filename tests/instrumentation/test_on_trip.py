@@ -1,0 +1,126 @@
+"""``Policy.on_trip`` asked from async code: whatever it gives is awaited, before a call and after it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+
+import otel_loopguard as loopguard
+from otel_loopguard import Action, Policy, Trip
+from otel_loopguard.testing import guarded
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+@loopguard.tool
+async def later(path: str) -> str:
+    """An async function."""
+    return f"text of {path}"
+
+
+@loopguard.tool
+async def failing(path: str) -> str:
+    """An async function that fails."""
+    raise LookupError("no such thing")
+
+
+@loopguard.tool
+async def pieces(path: str) -> AsyncIterator[str]:
+    """An async generator."""
+    yield path
+
+
+class Human:
+    """Answers in its own time."""
+
+    def __init__(self, answer: Action | None = None) -> None:
+        self.asked: list[Action] = []
+        self.answer = answer
+
+    async def __call__(self, trip: Trip) -> Action | None:
+        """The answer."""
+        await asyncio.sleep(0.001)
+        self.asked.append(trip.verdict)
+        return self.answer
+
+
+async def call_later() -> None:
+    """A call that succeeds."""
+    await later("a")
+
+
+async def call_failing() -> None:
+    """A call that fails."""
+    with pytest.raises(LookupError):
+        await failing("a")
+
+
+async def call_pieces() -> None:
+    """A call whose result is streamed."""
+    assert [item async for item in pieces("a")] == ["a"]
+
+
+@pytest.mark.parametrize("call", [call_later, call_failing, call_pieces])
+@pytest.mark.parametrize("function", ["method", "object"])
+async def test_it_is_awaited_for_a_nudge(call: object, function: str, caplog: pytest.LogCaptureFixture) -> None:
+    """A sentence beside a result waits for its answer too; nobody is told that it was asked from sync code."""
+    human = Human(Action.OBSERVE)
+    on_trip = human if function == "object" else human.__call__
+    with guarded(Policy(on_trip=on_trip)) as recording, loopguard.turn():
+        with caplog.at_level(logging.WARNING, "otel_loopguard"):
+            await call()  # type: ignore[operator]
+            await call()  # type: ignore[operator]
+        assert human.asked == [Action.NUDGE]
+        assert not caplog.records
+        assert recording.outcomes in (["executed"] * 2, ["failed"] * 2)
+
+
+async def test_an_object_with_an_async_call_is_awaited_for_a_refusal() -> None:
+    """What it gives says that it is to be awaited; what it is does not."""
+    human = Human(Action.OBSERVE)
+    with guarded(Policy(on_trip=human)) as recording, loopguard.turn():
+        for _ in range(3):
+            assert await later("a") == "text of a"
+        assert human.asked == [Action.NUDGE, Action.BLOCK]
+        assert recording.outcomes == ["executed"] * 3
+
+
+async def test_a_plain_function_is_asked_from_async_code_as_well() -> None:
+    """It need not be async because its callers are."""
+    with guarded(Policy(on_trip=lambda trip: Action.OBSERVE)) as recording, loopguard.turn():
+        for _ in range(3):
+            assert await later("a") == "text of a"
+        assert recording.outcomes == ["executed"] * 3
+
+
+async def test_a_call_that_is_cancelled_while_somebody_is_asked_loses_no_word() -> None:
+    """The tool has run, and its span is ended; the user's word is read with the next result."""
+
+    async def never(trip: Trip) -> None:
+        await asyncio.sleep(3600)
+
+    with guarded(Policy(on_trip=never)) as recording, loopguard.turn(conversation_id="c") as turn:
+        await later("a")
+        loopguard.say("look at b", conversation_id="c")
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(later("a"), 0.05)
+        assert recording.outcomes == ["executed", "executed"]
+        assert "look at b" in await later("b")
+    assert turn.undelivered == []
+
+
+async def test_a_fault_of_it_lets_the_call_run_and_is_counted() -> None:
+    """Also where it faults while it is awaited, after the call."""
+
+    async def broken(trip: Trip) -> None:
+        await asyncio.sleep(0)
+        raise ValueError("secret")
+
+    with guarded(Policy(on_trip=broken)) as recording, loopguard.turn():
+        for _ in range(4):
+            assert await later("a") == "text of a"
+        assert recording.counted("loopguard.internal_errors", loopguard__site="on_trip") >= 2
