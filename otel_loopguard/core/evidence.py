@@ -17,11 +17,18 @@ NO_EVIDENCE = frozenset({Kind.FINAL, Kind.STEP, Kind.HANDOFF})
 
 def limit_now(history: History, known: Known, rule: Rule) -> int:
     """The run that is refused if things stay as they are: by what came since the last one; 0 after a change."""
-    if not rule.block or history.changes != known.changes:
+    first = first_limit(rule)
+    if not first or history.changes != known.changes:
         return 0
     busy = history.news != known.news or history.writes != known.writes
-    limit = (rule.reading if busy else rule.block) or 0
+    limit = (rule.reading if busy else first) or 0
     return max(limit, rule.transient) if known.transient and rule.transient else limit
+
+
+def first_limit(rule: Rule) -> int:
+    """The first run that does not run any more: refused, or the end of the agent's run; 0 where there is none."""
+    block, abort = rule.block or 0, rule.abort or 0
+    return min(block, abort) if block and abort else block or abort
 
 
 def weight(limit: int) -> float:

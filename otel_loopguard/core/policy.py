@@ -65,7 +65,7 @@ class Rule:
     barren_block: int | None = None
     """global_circuit_breaker: calls without news in the turn, from which on repeats are refused."""
     abort: int | None = None
-    """generic_repeat, where calls are counted: the run that ends the agent's run, if the policy's action is abort."""
+    """generic_repeat: the run that ends the agent's run, if the policy's action is abort."""
     once: bool | None = None
     """The model is nudged once a turn by this mode, and not again at 2x and 4x."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_loopguard.core.detectors.base import Detector, judged, trip
-from otel_loopguard.core.evidence import limit_now, weight
+from otel_loopguard.core.evidence import first_limit, limit_now, weight
 from otel_loopguard.core.model import Action, Mode, Record, Sameness, Trip
 
 if TYPE_CHECKING:
@@ -16,13 +16,15 @@ _ENOUGH = 1 - 1e-9
 
 
 def before(history: History, record: Record, rule: Rule) -> Trip | None:
-    """The call whose next *same* would complete the evidence."""
+    """The call whose next *same* would complete the evidence; at the ``abort`` limit of attempts it ends the run."""
     known = record.known
-    if known is None or not rule.block or known.equal < rule.block - 1 or not judged(record):
+    if known is None or known.equal < first_limit(rule) - 1 or not judged(record):
         return None
     limit = limit_now(history, known, rule)
     if not limit or known.evidence + weight(limit) < _ENOUGH:
         return None
+    if rule.abort and known.equal + known.refused + 1 >= rule.abort:
+        return trip(record, Mode.GENERIC_REPEAT, known.equal + known.refused + 1, rule.abort, Action.ABORT)
     count = known.equal + 1  # earlier runs may have weighed more than those of this limit
     return trip(record, Mode.GENERIC_REPEAT, count, min(limit, count), Action.BLOCK)
 
