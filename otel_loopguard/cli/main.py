@@ -49,11 +49,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"otel-loopguard: {error}", file=sys.stderr)
         return _WRONG_USE
     except BrokenPipeError:  # `| head` has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _PIPE_BROKEN
+    except OSError as error:  # a full disk, most likely
+        print(f"otel-loopguard: {error}", file=sys.stderr)
+        return _WRONG_USE
     except KeyboardInterrupt:
         return 130
+    finally:
+        _flush()
     return status
+
+
+def _flush() -> None:
+    """What cannot be written any more is let go, else the interpreter complains of it at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parser(asked: str | None) -> argparse.ArgumentParser:

@@ -133,7 +133,7 @@ def _arguments(span: ReadableSpan, attributes: Mapping[str, Any]) -> Any:
         value = value.get("inputs") or value["input_str"]
     if isinstance(value, dict) and not any(value.values()) and value.keys() <= {"args", "kwargs"}:
         value = None
-    return _untold() if value in (None, {}, []) else value
+    return untold() if value in (None, {}, []) else value
 
 
 def _outcome(span: ReadableSpan, attributes: Mapping[str, Any], result: Any, message: Any) -> Outcome:
@@ -143,7 +143,7 @@ def _outcome(span: ReadableSpan, attributes: Mapping[str, Any], result: Any, mes
         # Words with digits in them are taken for ids when results are compared, and this one is the answer itself.
         return Outcome(result=str(given).translate(_NO_DIGITS))
     if result is None:
-        return Outcome(result=_untold())
+        return Outcome(result=untold())
     if message is not None:
         return Outcome(result=message["content"], is_error=True if message.get("status") == "error" else None)
     enveloped = isinstance(result, dict) and result.keys() == {"output", "kwargs"}
@@ -160,7 +160,7 @@ def _told_by_event(span: ReadableSpan, which: tuple[str, str]) -> Any:
     return _parsed(told[-1]) if told else None
 
 
-def _untold() -> str:
+def untold() -> str:
     """Equal to nothing, and, without digits, like nothing: what is not told must not make a loop."""
     return f"untold {str(next(_numbers)).translate(_NO_DIGITS)}"
 

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -173,6 +174,42 @@ def test_two_policies_side_by_side(file, capfdbinary):
     stuck = json.loads(out.splitlines()[0])
     assert [trip["call"] for trip in stuck["trips"]] == [1, 2, 3]
     assert [trip["call"] for trip in stuck["compared"]] == [3]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
+@pytest.mark.parametrize("how", [["--json"], []])
+def test_a_full_disk_is_no_fault_of_the_input(file, how):
+    """What cannot be written is said of standard output, not of the file that is read just then."""
+    command = [sys.executable, "-m", "otel_loopguard.cli.main", "replay", str(file), *how]
+    with Path("/dev/full").open("wb") as full:
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False, timeout=60)
+    assert ended.returncode == 2
+    assert b"No space left" in ended.stderr
+    assert str(file).encode() not in ended.stderr
+    assert b"Traceback" not in ended.stderr
+    assert b"Exception ignored" not in ended.stderr
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path, capfdbinary):
+    """Files written by some editors begin with one."""
+    path = tmp_path / "marked.jsonl"
+    path.write_bytes(b"\xef\xbb\xbf" + lines(made.stuck(), PLAIN))
+    assert main(["replay", "--json", str(path)]) == 0
+    assert len(capfdbinary.readouterr().out.splitlines()) == 2
+
+
+@pytest.mark.parametrize("at", ["2024-05-01T10:00:00Z", [None], True, {}])
+def test_a_time_of_the_wrong_kind_is_a_broken_line(tmp_path, capfdbinary, at):
+    """It is named with file and number, and the rest is read."""
+    run = made.stuck()
+    for call in run["turns"][0]["calls"]:
+        call["at"] = at
+    path = tmp_path / "times.jsonl"
+    path.write_bytes(lines(run, PLAIN))
+    assert main(["replay", "--json", str(path)]) == 3
+    said = capfdbinary.readouterr()
+    assert b"times.jsonl:1: `at` must be a number of seconds" in said.err
+    assert len(said.out.splitlines()) == 1
 
 
 def test_a_broken_pipe_is_no_traceback(tmp_path):

@@ -165,6 +165,30 @@ def test_unknown_arguments_are_never_equal(hidden):
     assert not any(mode == "generic_repeat" for _, mode, _ in found["t1"])
 
 
+@pytest.mark.parametrize("hidden", ["__REDACTED__", None])
+@pytest.mark.parametrize("differ", [False, True])
+def test_unknown_results_are_never_equal(hidden, differ):
+    """A result that was not recorded is no sign of a loop, whether the arguments are equal or not; it is said so."""
+    said = {"openinference.span.kind": "TOOL", "tool.name": "search"} | ({"output.value": hidden} if hidden else {})
+    asked = [{**said, "input.value": json.dumps({"q": at if differ else "x"})} for at in range(12)]
+    found = judged(lines_of(*(span(one, "search", at) for at, one in enumerate(asked))), Policy())
+    assert not any(action == "block" for _, _, action in found["t1"])
+    assert not any(mode in ("generic_repeat", "error_repeat") for _, mode, _ in found["t1"])
+
+
+def test_a_time_beyond_64_bits_is_a_broken_line(tmp_path, capfd):
+    """It is named, and the rest is read."""
+    path = tmp_path / "spans.jsonl"
+    far = {**openinference(0), "startTimeUnixNano": str(10**400)}
+    path.write_bytes(
+        b"".join(json.dumps(line).encode() + b"\n" for line in [*lines_of(far), *lines_of(openinference(1))])
+    )
+    assert main(["replay", "--json", str(path)]) == 3
+    said = capfd.readouterr()
+    assert "spans.jsonl:1: not of the right shape" in said.err
+    assert len(said.out.splitlines()) == 1
+
+
 def test_failed_spans_are_errors():
     """A span with the status error is a call that failed."""
     failing = [openinference(at, f"no such thing {at}", status={"code": 2}) for at in range(3)]

@@ -135,7 +135,7 @@ class _Course:
         if self._known is not None and tool.name == call["tool"]:
             registered = tool.name in self._known
         if at is not None:
-            self._now = at
+            self._now = _seconds(at)
         understood = Understood(tool, arguments, kind)
         return self._turn.begin(understood, _HASHER.of(data), registered=registered, now=self._now)
 
@@ -153,3 +153,9 @@ class _Course:
             lost = trip.action >= Action.REUSE and brought_something_new(record)
             found = Tripped(self._number, position, record.tool, str(trip.mode), trip.action, trip.count, lost)
             self._trips.append(found)
+
+
+def _seconds(at: Any) -> float:
+    if type(at) is float or type(at) is int:
+        return float(at)
+    raise NotARunError("`at` must be a number of seconds")

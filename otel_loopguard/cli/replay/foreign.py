@@ -12,6 +12,7 @@ import orjson
 
 from otel_loopguard.core.model import Kind, ToolCall
 from otel_loopguard.telemetry import semconv
+from otel_loopguard.telemetry.dialects import untold
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +24,7 @@ _OPENINFERENCE_KIND, _OPENLLMETRY_KIND = "openinference.span.kind", "traceloop.s
 _NAMES = (semconv.TOOL_NAME, "tool.name", "traceloop.entity.name")
 _ARGUMENTS = ("gen_ai.tool.call.arguments", "input.value", "traceloop.entity.input", "tool_arguments")
 _RESULTS = ("gen_ai.tool.call.result", "output.value", "traceloop.entity.output", "tool_response")
-_UNKNOWN = frozenset({"", "__REDACTED__", "None", "<not specified>"})
+_UNKNOWN = frozenset({"", "__REDACTED__", "[REDACTED]", "None", "<not specified>", "<not serializable>"})
 _LONGEST = 1 << 20
 _PREFIX = f"{semconv.SPAN_EXECUTE_TOOL} "
 
@@ -59,11 +60,19 @@ def arguments(attributes: Mapping[str, Any]) -> Any:
     return found
 
 
+def knows_result(attributes: Mapping[str, Any]) -> bool:
+    """Whether the span tells what came back."""
+    return _first(attributes, _RESULTS) is not None
+
+
 def result(attributes: Mapping[str, Any]) -> Any:
-    """The result, taken out of its envelope and of the message that it stands in, whose ids differ each time."""
+    """The result, taken out of its envelope and of the message that it stands in, whose ids differ each time.
+
+    One that is not told is equal to nothing.
+    """
     found = _first(attributes, _RESULTS)
     if found is None:
-        return None
+        return untold()
     parsed = _parsed(found)
     if isinstance(parsed, dict) and "output" in parsed:
         parsed = parsed["output"]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _REFUSED = frozenset({"blocked", "aborted", "reused"})
 _SECOND = 1e9
+_END_OF_TIME = 1 << 64
 
 
 class Span(NamedTuple):
@@ -62,6 +63,11 @@ class Span(NamedTuple):
         """Whether it tells what the tool was called with."""
         return self.own or foreign.knows_arguments(self.attributes)
 
+    @property
+    def knows_result(self) -> bool:
+        """Whether it tells what came back, if it did not fail."""
+        return self.own or self.failed or foreign.knows_result(self.attributes)
+
     def understood(self, rules: Rules) -> tuple[Understood, int]:
         """The call as it is judged, and the fingerprint of its arguments."""
         if not self.own:
@@ -74,8 +80,7 @@ class Span(NamedTuple):
     def seen(self, rules: Rules) -> Fingerprinted:
         """What came back."""
         if not self.own:
-            result = foreign.result(self.attributes)
-            outcome = Outcome(result, is_error=self.failed or None)
+            outcome = Outcome(foreign.result(self.attributes), is_error=self.failed or None)
             return fingerprinted(outcome, foreign.arguments(self.attributes), rules.fingerprinter)
         said = self.attributes
         error = said.get(semconv.ERROR_HASH)
@@ -125,7 +130,7 @@ def spans_of(found: Mapping[str, Any]) -> Iterator[Span]:
 def _span(span: Mapping[str, Any], *, own: bool) -> Span | None:
     attributes = {item["key"]: _value(item.get("value", {})) for item in span.get("attributes", ())}
     own = (own or semconv.TURN_ID in attributes) and semconv.ARGUMENTS_HASH in attributes
-    start, end = int(span.get("startTimeUnixNano", 0)), int(span.get("endTimeUnixNano", 0))
+    start, end = _time(span.get("startTimeUnixNano", 0)), _time(span.get("endTimeUnixNano", 0))
     trace, name = str(span.get("traceId", "")), str(span.get("name", ""))
     if own:
         turn, index = str(attributes.get(semconv.TURN_ID)), attributes.get(semconv.CALL_INDEX, 0)
@@ -141,6 +146,13 @@ def _span(span: Mapping[str, Any], *, own: bool) -> Span | None:
         trace, called, (0, start), start, end, False, trace, attributes, failed,  # noqa: FBT003
         str(span.get("spanId", "")), str(span.get("parentSpanId", "")),
     )  # fmt: skip
+
+
+def _time(nanoseconds: Any) -> int:
+    found = int(nanoseconds)
+    if not 0 <= found < _END_OF_TIME:
+        raise ValueError("a time of 64 bits is asked for")
+    return found
 
 
 def _value(value: Mapping[str, Any]) -> Any:

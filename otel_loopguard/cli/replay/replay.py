@@ -110,6 +110,7 @@ class Replay:
         for turn in turns:
             self._missing[undecided.OWN if turn.own else undecided.FOREIGN] += 1
             self._missing[undecided.NO_ARGUMENTS] += turn.unknown_arguments
+            self._missing[undecided.NO_RESULTS] += turn.unknown_results
             self._add(turn.run_id, None, turn.calls, turn.trips)
             if self._html is not None:
                 self._html.turn(turn)
@@ -123,7 +124,7 @@ class Replay:
             line: dict[str, Any] = {"run_id": run_id, "trips": _plain(trips[0])}
             if len(trips) > 1:
                 line["compared"] = _plain(trips[1])
-            sys.stdout.buffer.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+            _print_line(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
         self._progress.step(self.calls, self.runs)
 
     def _report(self, place: str, what: str) -> None:
@@ -145,6 +146,15 @@ class Replay:
             print("not decided, or only in part:", *(f"  - {note}" for note in found), sep="\n", file=out)
         if self.broken:
             print(f"{self.broken:,} broken lines were skipped", file=sys.stderr)
+
+
+def _print_line(line: bytes) -> None:
+    try:
+        sys.stdout.buffer.write(line)
+    except BrokenPipeError:
+        raise
+    except OSError as error:  # not the fault of the file that is read just now
+        raise sources.OutputError(error) from error
 
 
 def _plain(trips: list[Tripped]) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import sys
@@ -34,6 +35,13 @@ class Line(NamedTuple):
 
 class InputError(LoopGuardError):
     """A file cannot be read: said before any work is done."""
+
+
+class OutputError(LoopGuardError):
+    """What was found cannot be written."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(f"standard output: {error.strerror or error}")
 
 
 def check(names: list[str]) -> None:
@@ -79,6 +87,8 @@ class Reader:
             number = 0
             while data := unpacked.readline(LONGEST_LINE):
                 number += 1
+                if number == 1:
+                    data = data.removeprefix(codecs.BOM_UTF8)
                 whole = len(data) < LONGEST_LINE or data.endswith(b"\n")
                 if not whole:
                     while (rest := unpacked.readline(_BUFFER)) and not rest.endswith(b"\n"):

@@ -9,7 +9,8 @@ if TYPE_CHECKING:
 
     from otel_loopguard.core.policy import Policy
 
-NO_TIME, NO_TOOLS, OWN, FOREIGN, NO_ARGUMENTS, LATE = "time", "tools", "own", "foreign", "arguments", "late"
+NO_TIME, NO_TOOLS, OWN, FOREIGN, LATE = "time", "tools", "own", "foreign", "late"
+NO_ARGUMENTS, NO_RESULTS = "arguments", "results"
 
 _HINTS = "repeated_effect: what a tool's server says of it is not recorded; only tools declared `once` are judged."
 
@@ -32,5 +33,7 @@ def notes(missing: dict[str, int], policies: Sequence[Policy]) -> Iterator[str]:
         yield _HINTS
     if count := missing.get(NO_ARGUMENTS):
         yield f"every mode but the counting ones: {count:,} calls tell no arguments; each is taken to be another call."
+    if count := missing.get(NO_RESULTS):
+        yield f"every mode but the counting ones: {count:,} calls tell no result; each is taken to be another one."
     if count := missing.get(LATE):
         yield f"{count:,} spans came after the rest of their turn was judged: their order is not the recorded one."

@@ -37,6 +37,7 @@ class Judged(NamedTuple):
     """One list a judge."""
     own: bool
     unknown_arguments: int
+    unknown_results: int
     first: int
     """The position of its first call in the turn: not 0 where this is a later part."""
     spans: list[Span]
@@ -122,8 +123,9 @@ class Window:
         )
         begin = held.calls
         held.calls += len(ready)
-        unknown = sum(not span.knows_arguments for span in ready)
-        return Judged(name, len(ready), trips, own, unknown, begin, ready)
+        arguments = sum(not span.knows_arguments for span in ready)
+        results = sum(not span.knows_result for span in ready)
+        return Judged(name, len(ready), trips, own, arguments, results, begin, ready)
 
 
 class _Course:
