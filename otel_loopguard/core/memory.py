@@ -34,9 +34,9 @@ class Memory:
 
     __slots__ = (
         "barren", "barren_in_turn", "calls", "changes", "counts_refused", "errors_in_row", "gates", "insistable",
-        "keys", "known", "last_key", "most_calls", "news", "once", "open_trips", "pairs", "polls_apart", "refusals",
-        "results", "shapes", "started_by_tool", "streak", "tally", "tick", "tools", "transients", "unknown_answered",
-        "unknown_calls", "waits", "writes",
+        "keys", "known", "last_key", "most_calls", "news", "once", "open_ended", "open_trips", "pairs", "polls_apart",
+        "refusals", "results", "shapes", "started_by_tool", "streak", "tally", "tick", "tools", "transients",
+        "unknown_answered", "unknown_calls", "waits", "writes",
     )  # fmt: skip
 
     def __init__(self, most_calls: int = 0) -> None:
@@ -75,6 +75,8 @@ class Memory:
         self.open_trips: tuple[Trip, ...] = ()
         self.tally: Tally | None = None
         """For detectors that count calls; the others need none."""
+        self.open_ended = False
+        """There may be tools that are not registered."""
         self.counts_refused = self.polls_apart = False
         """What else those detectors are told: refused calls count, too; polls have a mode of their own."""
 

@@ -93,7 +93,7 @@ class ToolCall(NamedTuple):
 
     ``known_tools`` are the names the framework has registered; None where it cannot be known, and then no
     call counts as one to an unknown tool. ``written`` is the turn's ``tick`` when the model made the call, where that
-    is known: of what ended since then it has read nothing.
+    is known: of what ended since then it has read nothing. ``may_exist``: there may be tools that are not registered.
     """
 
     tool: str
@@ -102,6 +102,7 @@ class ToolCall(NamedTuple):
     known_tools: Collection[str] | None = None
     hints: Hints | None = None
     written: int | None = None
+    may_exist: bool = False
 
     @property
     def registered(self) -> bool | None:
@@ -119,6 +120,10 @@ class Outcome(NamedTuple):
     cancelled: bool = False
     digest: int | None = None
     """The result's fingerprint where it was hashed while it streamed past, or was recorded elsewhere."""
+    exists: bool = False
+    """The tool turned out to exist, though it is not registered."""
+    keep: Any = None
+    """What to give again in place of the result, where that has something beside it, such as an artifact."""
 
 
 class Trip(NamedTuple):

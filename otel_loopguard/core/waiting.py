@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core import bare
+from otel_loopguard.core.canonical import plain_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,6 +66,15 @@ class Pending:
     def clear(self) -> None:
         """The turn is over."""
         self._calls.clear()
+
+
+def size_of(value: Any) -> int:
+    """About how many bytes it takes to keep this. In canonical form blocks of memory are named, with their size."""
+    data = plain_bytes(value)
+    return len(data) + sum(map(int, _BLOCKS(data)))
+
+
+_BLOCKS = re.compile(rb"\\u0000bytes:(\d+):").findall
 
 
 class Kept:

@@ -38,6 +38,7 @@ _REFUSALS_COUNTED = {
 }
 """Where calls are counted results are not compared, so nothing is said of them."""
 _REFUSALS_FOR_REASON = {
+    "unregistered": "No tool named {tool} is registered; this is call {count} to one that is not.",
     "patience": "{tool} has been polled for too long and still reports the same.",
     "barren": "{before} calls of this turn brought nothing new, and this one has been made before.",
     "window": "{before} tool calls were made in too short a time.",
@@ -157,7 +158,8 @@ def _template(
 
 def _advice(trip: Trip, policy: Policy, refusals: int, known_tools: Collection[str] | None) -> list[str]:
     if trip.insistable:
-        return [_INSIST if refusals < _THIRD else f"{_INSIST} Otherwise: {_STOP.lower()}"]
+        near = [_nearest(trip, known_tools)] if trip.mode == Mode.UNKNOWN_TOOL_REPEAT else []
+        return [*near, _INSIST if refusals < _THIRD else f"{_INSIST} Otherwise: {_STOP.lower()}"]
     if trip.mode == Mode.UNKNOWN_TOOL_REPEAT:
         return [_nearest(trip, known_tools), *([_STOP] if refusals >= _THIRD else [])]
     unknown = policy.counting == "calls" or trip.mode in _NO_EARLIER_RESULT or trip.reason == "max_calls"

@@ -319,6 +319,36 @@ def test_an_earlier_result_can_be_given_again() -> None:
         assert_trips(recording, "generic_repeat", action="reuse")
 
 
+def fetching(artifact: Any, ran: list[str]) -> StructuredTool:
+    def fetch(path: str) -> tuple[str, Any]:
+        ran.append(path)
+        return f"rows of {path}", artifact
+
+    return StructuredTool.from_function(
+        fetch, name="fetch", description="Fetch.", response_format="content_and_artifact", args_schema=look.args_schema
+    )
+
+
+def test_an_earlier_artifact_is_given_again_with_its_result() -> None:
+    """What the program gets beside the text is there as it was."""
+    artifact, ran = {"rows": [1, 2]}, []
+    with guarded(Policy(tools={"fetch": ToolContract(reuse=True)})) as recording:
+        agent = prebuilt_agent(script("a", "a", "a", name="fetch"), [fetching(artifact, ran)])
+        last = results(agent.invoke(QUESTION))[2]
+        assert recording.outcomes == ["executed", "nudged", "reused"]
+        assert text_of(last).startswith("rows of a\n")
+        assert last.artifact == artifact
+        assert ran == ["a", "a"]
+
+
+@pytest.mark.parametrize("artifact", [b"x" * 300_000, ["x" * 300_000], {"deep": [b"x" * 300_000]}], ids=type)
+def test_an_artifact_that_is_too_large_is_not_kept(artifact: Any) -> None:
+    """Then there is nothing to give again, and the call is refused."""
+    with guarded(Policy(tools={"fetch": ToolContract(reuse=True)})) as recording:
+        prebuilt_agent(script("a", "a", "a", name="fetch"), [fetching(artifact, [])]).invoke(QUESTION)
+        assert recording.outcomes == ["executed", "nudged", "blocked"]
+
+
 def test_a_function_graph_is_a_run() -> None:
     """``@entrypoint`` and ``@task`` are graphs, too."""
     from langgraph.func import entrypoint, task

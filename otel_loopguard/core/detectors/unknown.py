@@ -16,8 +16,11 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
     """The third call to an unregistered tool since a registered one last succeeded."""
     if record.registered is not False or not rule.block or record.tool in history.unknown_answered:
         return None
-    count = history.unknown_calls + 1
-    return trip(record, Mode.UNKNOWN_TOOL_REPEAT, count, rule.block, Action.BLOCK) if count >= rule.block else None
+    count, may_exist = history.unknown_calls + 1, history.open_ended
+    if count < rule.block:
+        return None
+    reason = "unregistered" if may_exist else ""
+    return trip(record, Mode.UNKNOWN_TOOL_REPEAT, count, rule.block, Action.BLOCK, insistable=may_exist, reason=reason)
 
 
 def after(history: History, record: Record, rule: Rule) -> Trip | None:

@@ -27,6 +27,15 @@ class _Bound(NamedTuple):
     """To a model, though it is bare text and no message."""
     missing: bool = False
     """It stands for a tool that does not exist, and is an error whatever it says."""
+    supplied: set[str] | None = None
+    """For a name that is not registered, where a middleware may know it: the names that have answered."""
+
+
+class _Whole(NamedTuple):
+    """A result with what the program gets beside it."""
+
+    content: Any
+    artifact: Any
 
 
 # --- a call in a ToolNode ----------------------------------------------------------------------------------------
@@ -36,15 +45,31 @@ def _read_node(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
     call = args[0] if args else kwargs["call"]
     last = args[2] if len(args) > 2 else kwargs.get("tool_runtime", kwargs.get("config"))
     config = getattr(last, "config", last)  # before langgraph-prebuilt 1.0 it was the configuration itself
-    # A middleware may supply tools that the node does not know.
-    open_ended = getattr(instance, "_wrap_tool_call", None) or getattr(instance, "_awrap_tool_call", None)
-    known = None if open_ended else instance.tools_by_name
-    tool = instance.tools_by_name.get(call["name"])
+    known = instance.tools_by_name
+    tool = known.get(call["name"])
+    supplied = _supplied(instance) if tool is None else None
+    if supplied is not None:
+        known = {*known, *supplied}
     return Reading(
-        ToolCall(call["name"], call.get("args"), call.get("id"), known, _hints(tool), _written()),
+        ToolCall(call["name"], call.get("args"), call.get("id"), known, _hints(tool), _written(), supplied is not None),
         conversation_id=conversation(config),
-        note=_Bound(direct=getattr(tool, "return_direct", False)),
+        note=_Bound(direct=getattr(tool, "return_direct", False), supplied=supplied),
     )
+
+
+def _supplied(node: Any) -> set[str] | None:
+    """The names of tools that a middleware was seen to supply to this node; None where there is none that could."""
+    if not (getattr(node, "_wrap_tool_call", None) or getattr(node, "_awrap_tool_call", None)):
+        return None
+    if not hasattr(node, _SUPPLIED):
+        setattr(node, _SUPPLIED, set())
+    names: set[str] = getattr(node, _SUPPLIED)
+    return names
+
+
+_SUPPLIED = "_otel_loopguard_supplied"
+"""Where a node keeps them: they live and die with it."""
+_MOST_SUPPLIED = 256
 
 
 def _written() -> int | None:
@@ -78,6 +103,7 @@ def _read_tool(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
 
 def _answer(reading: Reading, content: Any, error: bool) -> Any:  # noqa: FBT001 - the signature of the table
     """A ToolMessage where the call has an id; else the bare content, which is what the caller waits for."""
+    content, artifact = content if isinstance(content, _Whole) else (content, None)
     if reading.call.call_id is None:
         return content
     from langchain_core.messages import ToolMessage  # noqa: PLC0415 - imported by the program already
@@ -86,13 +112,26 @@ def _answer(reading: Reading, content: Any, error: bool) -> Any:  # noqa: FBT001
         content=content,
         name=reading.call.tool,
         tool_call_id=reading.call.call_id,
+        artifact=artifact,
         status="error" if error else "success",
     )
 
 
 def _outcome(reading: Reading, result: Any) -> Outcome:
     failed = reading.note.missing or getattr(result, "status", None) == "error"
-    return Outcome(result=_content(result), is_error=failed)
+    content, artifact = _content(result), getattr(result, "artifact", None)
+    keep = None if artifact is None else _Whole(content, artifact)
+    return Outcome(result=content, is_error=failed, exists=_exists(reading, content, failed=failed), keep=keep)
+
+
+def _exists(reading: Reading, content: Any, *, failed: bool) -> bool:
+    """Whether a middleware supplied the tool: the node itself says so where none did. One that answers is known."""
+    name, supplied = reading.call.tool, reading.note.supplied
+    if supplied is None or (isinstance(content, str) and content.startswith(f"Error: {name} is not a valid tool")):
+        return False
+    if not failed and len(supplied) < _MOST_SUPPLIED:
+        supplied.add(name)
+    return True
 
 
 def _content(result: Any) -> Any:
