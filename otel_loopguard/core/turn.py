@@ -14,7 +14,7 @@ from otel_loopguard.core.kin import Kin
 from otel_loopguard.core.messages import Message
 from otel_loopguard.core.model import Action, Decision, Kind, Record, ToolCall, Trip, nothing_seen
 from otel_loopguard.core.outcomes import fingerprinted
-from otel_loopguard.core.waiting import Kept, size_of
+from otel_loopguard.core.waiting import Kept
 from otel_loopguard.core.words_said import texts
 
 if TYPE_CHECKING:
@@ -88,8 +88,7 @@ class Turn(Kin):
         arguments = rules.fingerprinter.arguments(understood.arguments, loose=understood.kind is not _WRITE)
         registered = None if call.known_tools is None else _registered(call, understood)
         now = self.last_used = self._clock()
-        if call.may_exist:
-            self._history.open_ended = True
+        self._history.open_ended |= call.may_exist
         message = None if call.written is None else self._message_of(call, call.written)
         written = None if message is None else message.written
         own: tuple[Trip, ...] = ()
@@ -201,18 +200,15 @@ class Turn(Kin):
         record.registered = outcome.exists or record.registered
         rules, history = self._rules, self._history
         seen = fingerprinted(outcome, record.call.arguments, rules.fingerprinter)
-        size = len(seen.data) if outcome.keep is None or not record.call.tool.contract.reuse else size_of(outcome.keep)
         recovered: tuple[Trip, ...] = ()
         with self._lock:
             history.ended(record, seen, rules.fingerprinter)
             if record.news and history.open_trips:
                 recovered, history.open_trips = history.open_trips, ()
-            trip = record.trip
-            if trip is None and rules.judges:
-                trip = ladder.after(history, record, rules, self._ceiling)
+            trip = record.trip or (ladder.after(history, record, rules, self._ceiling) if rules.judges else None)
             if record.call.tool.contract.reuse and not record.error:
                 self._kept = self._kept or Kept()
-                self._kept.put(record.key, outcome.result if outcome.keep is None else outcome.keep, size)
+                self._kept.put(record.key, outcome, len(seen.data))
         nest = self._nest
         if nest is not None and record.news and nest.family.is_news(record, seen, rules.fingerprinter):
             nest.has_news()

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias
 
-    from otel_loopguard.core.model import Record, ToolCall
+    from otel_loopguard.core.model import Outcome, Record, ToolCall
 
     _Waiting: TypeAlias = "tuple[ToolCall, Record, _Waiting | None]"
 
@@ -68,15 +68,6 @@ class Pending:
         self._calls.clear()
 
 
-def size_of(value: Any) -> int:
-    """About how many bytes it takes to keep this. In canonical form blocks of memory are named, with their size."""
-    data = plain_bytes(value)
-    return len(data) + sum(map(int, _BLOCKS(data)))
-
-
-_BLOCKS = re.compile(rb"\\u0000bytes:(\d+):").findall
-
-
 class Kept:
     """Results that may be given again, within a bound on their bytes; the oldest go first."""
 
@@ -94,10 +85,22 @@ class Kept:
         found = self._results.get(key)
         return None if found is None else found[0]
 
-    def put(self, key: int, result: Any, size: int) -> None:
-        """The result replaces an earlier one of the same call."""
+    def put(self, key: int, outcome: Outcome, size: int) -> None:
+        """The result, of so many bytes, replaces an earlier one of the same call."""
+        result = outcome.result
+        if outcome.keep is not None:
+            result, size = outcome.keep, _size_of(outcome.keep)
         self._bytes -= self._results.pop(key, (None, 0))[1]
         self._results[key] = (result, size)
         self._bytes += size
         while self._bytes > _MOST_KEPT_BYTES:
             self._bytes -= self._results.pop(next(iter(self._results)))[1]
+
+
+def _size_of(value: Any) -> int:
+    """About how many bytes it takes to keep this. In canonical form blocks of memory are named, with their size."""
+    data = plain_bytes(value)
+    return len(data) + sum(map(int, _BLOCKS(data)))
+
+
+_BLOCKS = re.compile(rb"\\u0000bytes:(\d+):").findall
