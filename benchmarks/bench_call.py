@@ -1,4 +1,4 @@
-"""What a guarded call costs beside a bare span, OpenInference and OpenLLMetry, in one run.
+"""What a guarded call costs beside a bare span, in one run.
 
     python -m benchmarks.bench_call            # all
     python -m benchmarks.bench_call --quick    # fewer rounds
@@ -28,7 +28,6 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON
 
 from otel_loopguard.core.model import Outcome, ToolCall
 from otel_loopguard.instrumentation.functions import call
-from otel_loopguard.instrumentation.instrumentor import LoopGuardInstrumentor
 from otel_loopguard.instrumentation.runtime import Runtime, current
 from otel_loopguard.instrumentation.user import turn
 from otel_loopguard.telemetry import semconv
@@ -181,66 +180,6 @@ def processor_cost(calls: int) -> float:
         return measure(lambda: (processor.on_start(span, None), processor.on_end(span)), calls)  # type: ignore[arg-type]
 
 
-LANGCHAIN = """
-import sys
-from benchmarks.bench_call import langchain_case
-print(langchain_case(sys.argv[1], int(sys.argv[2])))
-"""
-
-
-def langchain_case(name: str, calls: int) -> float:
-    """A LangChain ``tool.invoke`` in a process where only this instrumentation is on."""
-    from langchain_core.tools import tool
-
-    made = provider()
-    if name == "ours":
-        LoopGuardInstrumentor().instrument(tracer_provider=made, meter_provider=MeterProvider([InMemoryMetricReader()]))
-    elif name == "OpenInference":
-        from openinference.instrumentation.langchain import LangChainInstrumentor
-
-        LangChainInstrumentor().instrument(tracer_provider=made)
-    elif name == "OpenLLMetry":
-        from opentelemetry.instrumentation.langchain import LangchainInstrumentor
-
-        LangchainInstrumentor().instrument(tracer_provider=made)
-
-    @tool("read_file")
-    def read(path: str, start: int, end: int, pattern: str) -> str:  # noqa: ARG001
-        """Read a file."""
-        return read_file()
-
-    def run() -> None:
-        read.invoke({"name": "read_file", "args": arguments(), "id": f"call-{next(NUMBERS)}", "type": "tool_call"})
-
-    if name == "a bare span":
-        traced, tracer = run, made.get_tracer("bare")
-
-        def run() -> None:
-            in_a_span(tracer, traced)
-
-    for _ in range(200):
-        run()
-    with turn():
-        return measure(run, calls)
-
-
-def langchain(rounds: int, calls: int) -> dict[str, list[float]]:
-    """Each instrumentation in processes of its own, taking turns."""
-    figures: dict[str, list[float]] = {}
-    for _ in range(rounds):
-        for name in ("nothing", "a bare span", "ours", "OpenInference", "OpenLLMetry"):
-            ended = subprocess.run(
-                [sys.executable, "-W", "ignore", "-c", LANGCHAIN, name, str(calls)],
-                capture_output=True,
-                text=True,
-                timeout=300,
-                check=False,
-            )
-            if ended.returncode == 0:
-                figures.setdefault(name, []).append(float(ended.stdout.split()[-1]))
-    return figures
-
-
 def import_cost(rounds: int) -> float:
     """Milliseconds that ``import otel_loopguard`` takes over a bare Python."""
     code = "import time; t = time.perf_counter(); import otel_loopguard; print((time.perf_counter() - t) * 1e3)"
@@ -263,12 +202,6 @@ def main() -> None:
     for name, values in figures.items():
         ratio = statistics.median(value / base for value, base in zip(values, bare, strict=True))
         print(f"{name:44} {statistics.median(values):10.1f} {ratio:13.2f}")
-    added = langchain(2 if quick else 5, 1_000)
-    nothing = statistics.median(added["nothing"])
-    print(f"\nLangChain tool.invoke without anything: {nothing:.0f} us; added by")
-    for name in ("a bare span", "ours", "OpenInference", "OpenLLMetry"):
-        if name in added:
-            print(f"  {name:42} {statistics.median(added[name]) - nothing:10.0f}")
     print(f"\nimport otel_loopguard: {import_cost(5):.1f} ms")
 
 
