@@ -31,6 +31,8 @@ from otel_loopguard.instrumentation.functions import call
 from otel_loopguard.instrumentation.runtime import Runtime, current
 from otel_loopguard.instrumentation.user import turn
 from otel_loopguard.telemetry import semconv
+from otel_loopguard.telemetry.attached import Attached
+from otel_loopguard.telemetry.processor import LoopGuardSpanProcessor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -175,7 +177,9 @@ def side_by_side(rounds: int, calls: int) -> dict[str, list[float]]:
 def processor_cost(calls: int) -> float:
     """What our processor adds to a span that is no tool call: its two methods alone."""
     runtime = Runtime(tracer_provider=provider())
-    processor: SpanProcessor = runtime._make_processor()
+    attached = Attached()
+    attached.target = runtime.target
+    processor: SpanProcessor = LoopGuardSpanProcessor(attached)
     with provider().get_tracer("app").start_as_current_span("other", attributes={"http.method": "GET"}) as span:
         return measure(lambda: (processor.on_start(span, None), processor.on_end(span)), calls)  # type: ignore[arg-type]
 

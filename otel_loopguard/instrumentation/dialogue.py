@@ -67,9 +67,7 @@ class Dialogue:
     def streamed(self, value: Callable[[], Any]) -> Any:
         """A generator is exhausted, and this is its result, yet to be told: a sentence comes with the next text."""
         self._dialect = replace(self._dialect, annotate=no_place)
-        with self._runtime.shield("generator.items"):
-            return value()
-        return None
+        return value()
 
     def _outcome(self, value: Any) -> Outcome:
         try:
@@ -96,4 +94,8 @@ class Dialogue:
             self._scope.turn.take_back(decision)
 
     def _failure(self, error: BaseException | None) -> Outcome:
-        return Outcome(error=error, cancelled=not isinstance(error, Exception) or self._dialect.signals(error))
+        cancelled = not isinstance(error, Exception)
+        if error is not None and not cancelled:
+            with self._runtime.shield("adapter.signals"):
+                cancelled = self._dialect.signals(error)
+        return Outcome(error=error, cancelled=cancelled)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from .runtime import Runtime
 
 _NOTHING = Decision()
+_NOWHERE = object()
+"""In place of the scope that was before, where nothing of ours is bound."""
 
 
 class Step(Dialogue):
@@ -39,7 +41,7 @@ class Step(Dialogue):
     def __init__(self, runtime: Runtime, dialect: Dialect, reading: Reading, scope: Scope, *, span: str) -> None:
         super().__init__(runtime, dialect, reading, scope, span=span)
         self._span: Span = INVALID_SPAN
-        self._before: Scope | None = None
+        self._before: Any = _NOWHERE
         self._token: Any = None
         self._closed = False
         self.answered = False
@@ -53,24 +55,30 @@ class Step(Dialogue):
     def __enter__(self) -> Self:
         if self._closed:  # lent: it was judged when the function was called
             self._closed = False
-            self.resume()
+            with self._runtime.shield("span.attach"):
+                self.resume()
             return self
         pending = self._pending
         try:
             self._span = pending.reporter.start(pending)
         except Exception as error:  # noqa: BLE001 - see Shield.take
             self._runtime.shield.take("span.start", error)
-        # Also where the processor did this already, or there is none, or the span was sampled out.
-        decision = pending.announce(self._span)
-        if decision.action is not None and not decision.runs:
-            self._refuse(decision)
-        if not self.answered:
-            self.resume()
+        try:
+            # Also where the processor did this already, or there is none, or the span was sampled out.
+            decision = pending.announce(self._span)
+            if decision.action is not None and not decision.runs:
+                self._refuse(decision)
+            if not self.answered:
+                self.resume()
+        except Exception as error:  # noqa: BLE001 - see Shield.take, which lets ToolLoopError pass
+            self._runtime.shield.take("guard.begin", error)
         return self
 
     def _refuse(self, decision: Decision) -> None:
         if decision.action is Action.ABORT:
-            abort = abort_error(decision.trip, self._pending.name, self._scope, self._error_kind())
+            abort = None
+            with self._runtime.shield("guard.abort"):
+                abort = abort_error(decision.trip, self._pending.name, self._scope, self._error_kind())
             if abort is not None:
                 self._close("aborted", None, _NOTHING)
                 raise abort
@@ -82,20 +90,22 @@ class Step(Dialogue):
 
     def resume(self) -> None:
         """The tool, or the rest of a generator tool, runs inside of this call from now on."""
-        self._before = bind(self._scope.within(self._reading.call))
-        pending = self._pending
-        if pending.context is not None and not pending.borrowed:
-            try:
+        try:
+            self._before = bind(self._scope.within(self._reading.call))
+            pending = self._pending
+            if pending.context is not None and not pending.borrowed:
                 self._token = otel_context.attach(pending.context)
-            except Exception as error:  # noqa: BLE001 - see Shield.take
-                self._runtime.shield.take("span.attach", error)
+        except Exception as error:  # noqa: BLE001 - see Shield.take
+            self._runtime.shield.take("span.attach", error)
 
     def suspend(self) -> None:
         """It is over, or is about to yield: nothing of ours may stay current in the code that consumes it."""
         if self._token is not None:
             otel_context.detach(self._token)
             self._token = None
-        bind(self._before)
+        if self._before is not _NOWHERE:
+            bind(self._before)
+            self._before = _NOWHERE
 
     def lend(self) -> None:
         """The work begins later: ``with`` leaves the call open, and is entered again when it does."""
@@ -128,30 +138,37 @@ class Step(Dialogue):
         return value
 
     def _told(self, value: Any, outcome: Outcome, ended: Decision) -> Any:
-        word = "cancelled" if outcome.cancelled else "failed" if self._is_error() else "executed"
-        if ended.message:
-            word = "nudged" if ended.action is Action.NUDGE else word
-            value = self._with_note(value, ended)
-        self._close(word, outcome, ended)
+        try:
+            word = "cancelled" if outcome.cancelled else "failed" if self._is_error() else "executed"
+            if ended.message:
+                word = "nudged" if ended.action is Action.NUDGE else word
+                value = self._with_note(value, ended)
+            self._close(word, outcome, ended)
+        except Exception as error:  # noqa: BLE001 - see Shield.take
+            self._runtime.shield.take("guard.end", error)
         return value
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._raised():
-            self._failed(error)
+        try:
+            if self._raised():
+                self._failed(error)
+        except Exception as fault:  # noqa: BLE001 - see Shield.take
+            self._runtime.shield.take("guard.end", fault)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if not self._raised():
-            return
-        outcome, ended = self._failure(error), _NOTHING
-        try:
-            with self._runtime.shield("guard.end"):
-                ended = await self._scope.turn.aend(self._reading.call, outcome)
-        finally:
-            self._told_of_failure(outcome, ended)
+        with self._runtime.shield("guard.end"):
+            if not self._raised():
+                return
+            outcome, ended = self._failure(error), _NOTHING
+            try:
+                with self._runtime.shield("guard.end"):
+                    ended = await self._scope.turn.aend(self._reading.call, outcome)
+            finally:
+                self._told_of_failure(outcome, ended)
 
     def _raised(self) -> bool:
         """The block is left: whether that is because the tool raised, which is yet to be told."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from otel_loopguard.core.model import Outcome, ToolCall
 from otel_loopguard.core.policy import ToolContract
+from otel_loopguard.telemetry.shield import Shield
 
 from .dispatch import drive_async
 from .generators import async_driver, drive_generator
@@ -83,7 +84,12 @@ def _guarded(function: Any, name: str) -> Any:
     signature = _signature(function)
 
     def step(args: Any, kwargs: Any) -> Step | None:
-        return _step(name, _arguments(signature, args, kwargs), known=(name,))
+        arguments: Any = {"args": args, **kwargs}
+        try:
+            arguments = _arguments(signature, args, kwargs)
+        except Exception as error:  # noqa: BLE001 - see Shield.take
+            _shield().take("function.arguments", error)
+        return _step(name, arguments, known=(name,))
 
     wrapper: Any
     if inspect.isasyncgenfunction(function):
@@ -165,10 +171,23 @@ def _step(
     call_id: str | None = None,
     dialect: Dialect = FUNCTION,
 ) -> Step | None:
-    runtime = current_runtime.get()
-    if runtime.unbegun:
-        runtime.close_unbegun()
-    return open_step(runtime, dialect, Reading(ToolCall(name, arguments, call_id, known)), (), {}, span="none")
+    try:
+        runtime = current_runtime.get()
+        if runtime.unbegun:
+            runtime.close_unbegun()
+        return open_step(runtime, dialect, Reading(ToolCall(name, arguments, call_id, known)), (), {}, span="none")
+    except Exception as error:  # noqa: BLE001 - see Shield.take
+        _shield().take("function.step", error)
+    return None
+
+
+def _shield() -> Shield:
+    """Also where not even a runtime can be made."""
+    runtime = current_runtime.instrumented
+    return _UNCOUNTED if runtime is None else runtime.shield
+
+
+_UNCOUNTED = Shield()
 
 
 def _run(step: Step | None, run: Callable[[], Any], function: Any) -> Any:

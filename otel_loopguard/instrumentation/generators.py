@@ -101,30 +101,30 @@ class _Flow:
     def gave(self, item: Any) -> None:
         """An item goes out: from here to ``goes_on`` it is the consumer's code that runs."""
         if self._step is not None:
-            self._see(item)
-            self._step.suspend()
+            with self._step.runtime.shield("generator.item"):
+                self._seen.add(item)
+            with self._step.runtime.shield("generator.item"):
+                self._step.suspend()
 
     def goes_on(self) -> None:
         """The consumer wants more, or no more."""
         if self._step is not None:
-            self._step.resume()
+            with self._step.runtime.shield("generator.item"):
+                self._step.resume()
 
     def ended(self, returned: Any = None) -> None:
         """The generator is exhausted; what it returned is part of the result."""
         if self._step is not None:
-            if returned is not None:
-                self._see(returned)
-            self._step.result(self._step.streamed(self._seen.value))
+            with self._step.runtime.shield("generator.end"):
+                if returned is not None:
+                    self._seen.add(returned)
+                self._step.result(self._step.streamed(self._seen.value))
 
     async def aended(self) -> None:
         """An async generator is exhausted."""
         if self._step is not None:
-            await self._step.aresult(self._step.streamed(self._seen.value))
-
-    def _see(self, item: Any) -> None:
-        if self._step is not None:
-            with self._step.runtime.shield("generator.item"):
-                self._seen.add(item)
+            with self._step.runtime.shield("generator.end"):
+                await self._step.aresult(self._step.streamed(self._seen.value))
 
 
 def drive_generator(step: Step | None, source: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:

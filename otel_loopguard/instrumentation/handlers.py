@@ -103,7 +103,11 @@ def _step(point: ToolPoint, instance: Any, args: Any, kwargs: Any) -> Any:
     runtime = current_runtime.instrumented
     if runtime is None:
         return None
-    span = point.span if isinstance(point.span, str) else point.span()
+    span = "none"
+    try:
+        span = point.span if isinstance(point.span, str) else point.span()
+    except Exception as error:  # noqa: BLE001 - see Shield.take
+        runtime.shield.take("adapter.span", error)
     return open_step(runtime, point.dialect, instance, args, kwargs, span=span)
 
 

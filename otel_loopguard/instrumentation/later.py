@@ -91,7 +91,13 @@ def drive_plain(step: Step, run: Callable[[], Any], function: Any) -> Any:
             with step.runtime.shield("function.result"):
                 shape = shape_of(result)
         shapes[name] = shape
-        return step.result(result) if shape is PLAIN else lend(step, result, shape)
+        if shape is PLAIN:
+            return step.result(result)
+        try:
+            return lend(step, result, shape)
+        except Exception as error:  # noqa: BLE001 - see Shield.take
+            step.runtime.shield.take("function.lend", error)
+        return result
 
 
 def lend(step: Step, work: Any, shape: str) -> Any:

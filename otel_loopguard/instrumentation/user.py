@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_loopguard.core.words_said import Word
+from otel_loopguard.telemetry.shield import Shield
 from otel_loopguard.turns.runs import RunInfo
 from otel_loopguard.turns.scope import bind, current
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
     from otel_loopguard.turns.runs import OpenRun
     from otel_loopguard.turns.scope import Scope
+
+    from .runtime import Runtime
 
 
 class turn:  # noqa: N801 - reads as a word: ``with loopguard.turn():``
@@ -34,6 +37,7 @@ class turn:  # noqa: N801 - reads as a word: ``with loopguard.turn():``
         self._info = RunInfo(conversation_id, agent_name)
         self._turn_id = turn_id
         self._run: OpenRun | None = None
+        self._runtime: Runtime | None = None
         self._before: Scope | None = None
         self.undelivered: list[str] = []
         """After the block: what was said into the turn and no tool call could deliver."""
@@ -55,9 +59,10 @@ class turn:  # noqa: N801 - reads as a word: ``with loopguard.turn():``
         return self._run.scope.turn.say(text, stop=stop)
 
     def __enter__(self) -> Self:
-        runtime = current_runtime.get()
-        with runtime.shield("run.open"):
-            self._run = runtime.runs.open(self._info, source="explicit", turn_id=self._turn_id)
+        with Shield()("run.open"):  # there may be no runtime yet, and it may be that none can be made
+            self._runtime = runtime = current_runtime.get()
+            with runtime.shield("run.open"):
+                self._run = runtime.runs.open(self._info, source="explicit", turn_id=self._turn_id)
         self._before = bind(current() if self._run is None else self._run.scope)
         return self
 
@@ -65,12 +70,13 @@ class turn:  # noqa: N801 - reads as a word: ``with loopguard.turn():``
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         bind(self._before)
-        if self._run is not None:
-            runtime = current_runtime.get()
-            runtime.close_unbegun()
+        runtime, loop_error = self._runtime, None
+        if self._run is not None and runtime is not None:
             with runtime.shield("run.close"):
+                runtime.close_unbegun()
                 self.undelivered = runtime.runs.close(self._run)
-        loop_error = grouped(error)
+        with (Shield() if runtime is None else runtime.shield)("run.close"):
+            loop_error = grouped(error)
         if loop_error is not None:
             raise loop_error from None
 
@@ -93,7 +99,8 @@ def say(text: str, *, conversation_id: str, stop: bool = False) -> Word:
     further tool of either runs, and the model reads these words instead. Delivered once, in order; false if no turn
     runs. What is not delivered until the turn is over is ``returned``.
     """
-    runtime = current_runtime.get()
-    with runtime.shield("say"):
-        return runtime.conversations.say(str(conversation_id), text, stop=stop)
+    with Shield()("say"):
+        runtime = current_runtime.get()
+        with runtime.shield("say"):
+            return runtime.conversations.say(str(conversation_id), text, stop=stop)
     return Word(text, stop=stop)

@@ -75,32 +75,31 @@ class PendingCall:
         if self.decision is not None:
             return self.decision
         started = perf_counter()
-        decision = _RUN_IT
+        self.decision = _RUN_IT  # and so it stays after a fault
         try:
-            decision = self.scope.turn.begin(self.call)
+            self._decided(self.scope.turn.begin(self.call))
         except Exception as error:  # noqa: BLE001 - see Shield.take
             self.reporter.shield.take("guard.begin", error)
         self.seconds = perf_counter() - started
-        return self._decided(decision)
+        return self.decision
 
-    def _decided(self, decision: Decision) -> Decision:
+    def _decided(self, decision: Decision) -> None:
         self.decision = decision
         record = decision.record
         if record is not None and record.tool != self.call.tool:
             # A gateway: the call is judged, and labelled, as the one behind it, of which we know no registry.
             self.name = shown_name(ToolCall(record.tool))
-        return decision
 
     async def adecide(self) -> Decision:
         """The same, where ``Policy.on_trip`` has to be awaited."""
         if self.decision is not None:
             return self.decision
         started = perf_counter()
-        decision = _RUN_IT
+        self.decision = _RUN_IT
         with self.reporter.shield("guard.begin"):
-            decision = await self.scope.turn.abegin(self.call)
+            self._decided(await self.scope.turn.abegin(self.call))
         self.seconds = perf_counter() - started
-        return self._decided(decision)
+        return self.decision
 
     def announce(self, span: Span) -> Decision:
         """Judge the call and write what is known of it on its span, once."""

@@ -1,0 +1,253 @@
+"""Each function of ours that runs at a call raises, one after the other: the program has what it would have without."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pytest
+
+pytest.importorskip("langgraph")
+
+import otel_loopguard as loopguard
+from otel_loopguard.telemetry import semconv
+from otel_loopguard.testing import Ask, Toolbox, guarded
+from otel_loopguard.turns.scope import bind, current
+from tests.frameworks.scripted_langchain import DRIVERS
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from types import FunctionType
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+PACKAGE = "otel_loopguard"
+APART = tuple(f"{PACKAGE}.{room}" for room in ("testing", "cli", "report"))
+
+DRIVERS_OF_OURS = (
+    "instrumentation.boundary:Boundary.bound",
+    "instrumentation.boundary:Boundary.saw",
+    "instrumentation.boundary:run_async",
+    "instrumentation.boundary:run_async_generator",
+    "instrumentation.boundary:run_generator",
+    "instrumentation.boundary:run_plain",
+    "instrumentation.dialogue:Dialogue._outcome",
+    "instrumentation.dispatch:Step._told",
+    "instrumentation.dispatch:Step.aresult",
+    "instrumentation.dispatch:Step.result",
+    "instrumentation.dispatch:drive",
+    "instrumentation.dispatch:drive_async",
+    "instrumentation.frameworks.threads:_run_in",
+    "instrumentation.frameworks.threads:_submit",
+    "instrumentation.functions:_call_with",
+    "instrumentation.functions:_run",
+    "instrumentation.functions:_run_async",
+    "instrumentation.functions:_step",
+    "instrumentation.functions:call",
+    "instrumentation.generators:_Flow.aended",
+    "instrumentation.generators:_Flow.ended",
+    "instrumentation.generators:_Flow.gave",
+    "instrumentation.generators:_Flow.goes_on",
+    "instrumentation.generators:drive_generator",
+    "instrumentation.frameworks.langchain.messages:_anode",
+    "instrumentation.frameworks.langchain.messages:_node",
+    "instrumentation.frameworks.langchain.messages:_of_message",
+    "instrumentation.frameworks.langchain.runs:_leave",
+    "instrumentation.handlers:_call",
+    "instrumentation.handlers:_run",
+    "instrumentation.handlers:_run_generator",
+    "instrumentation.handlers:_step",
+    "instrumentation.handlers:_tool",
+    "instrumentation.handlers:_tool_async",
+    "instrumentation.later:_Lent.begin",
+    "instrumentation.later:_awaited",
+    "instrumentation.later:_generated",
+    "instrumentation.later:drive_plain",
+    "instrumentation.later:is_async",
+    "instrumentation.user:say",
+)
+"""They call the program's own code and hold the shields; what is left of them outside of those is a few words."""
+EXCUSED = {
+    **dict.fromkeys(DRIVERS_OF_OURS, "a driver"),
+    ":__getattr__": "the test's own way into the package",
+    "telemetry.shield:Shield.__call__": "the shield itself",
+    "turns.scope:bind": "sets one context variable; the test's own clean-up",
+}
+NOT_COUNTED = {
+    "core.canonical:_is_suspicious": "the writer takes over, and the value has a fingerprint all the same",
+    "core.kinds:kind_of_call": "as above: the call is of the kind that its tool's name tells",
+    "telemetry.providers:Providers.current": "finds the counter",
+    "telemetry.meters:Meters.error": "is the counter",
+}
+
+
+def boom(*_: Any, **__: Any) -> NoReturn:
+    """Has a value in its message, as faults do; and nothing but builtins in it, because only its code is used."""
+    raise ArithmeticError("SECRET")
+
+
+async def later(x: int) -> str:
+    """Async."""
+    await asyncio.sleep(0)
+    return f"later {x}"
+
+
+def pieces(x: int) -> Iterator[str]:
+    """A generator."""
+    yield "piece"
+    yield str(x)
+
+
+async def async_pieces(x: int) -> AsyncIterator[str]:
+    """An async generator."""
+    yield "piece"
+    yield str(x)
+
+
+def fail(x: int) -> str:
+    """A tool that fails."""
+    raise KeyError(x)
+
+
+plain_tool = loopguard.tool(lambda x: f"plain {x}")
+PLAIN = [loopguard.tool(later), loopguard.tool(pieces), loopguard.tool(async_pieces)]
+
+
+async def value_of(result: Any) -> Any:
+    """What a call brings, whatever its sort."""
+    if inspect.isasyncgen(result):
+        return [item async for item in result]
+    if inspect.isawaitable(result):
+        return await result
+    return list(result) if inspect.isgenerator(result) else result
+
+
+async def functions() -> list[Any]:
+    """Each sort of function once, as a tool and by hand; then a tool that fails."""
+    read: list[Any] = []
+    with loopguard.turn("conversation"):
+        read.extend(plain_tool(number) for number in range(2))
+        read += [await value_of(tool(1)) for tool in PLAIN]
+        for name, function in (("a", later), ("b", pieces), ("c", async_pieces)):
+            read.append(await value_of(loopguard.call(name, {"x": 1}, lambda x, f=function: f(x))))
+        with pytest.raises(KeyError):
+            loopguard.call("fail", '{"x": 1}', fail)
+        loopguard.say("hello", conversation_id="conversation")
+        assert loopguard.call("look", {"x": 1}, lambda x: "text").startswith("text")
+    return read
+
+
+async def loops() -> None:
+    """Nudged, refused and aborted; what is read there may be ours or the tool's, and nothing else."""
+    with loopguard.turn():
+        try:
+            for _ in range(9):
+                read = loopguard.call("stuck", {"x": 1}, lambda x: "text", known_tools=["stuck"])
+                assert read.startswith("text") or "tool_loop_detected" in read
+        except loopguard.ToolLoopError:
+            pass
+
+
+def agent() -> list[str]:
+    """A LangGraph agent that reads two files, and one of them again and again."""
+    toolbox = Toolbox()
+    steps = [[Ask("read_file", {"path": "a.txt"})]] * 3 + [[Ask("list_folder", {"path": "b"})]]
+    transcript = DRIVERS["agent-invoke"](toolbox.functions(), steps)
+    assert transcript.error is None
+    texts = ["the text of a.txt"] * 3 + ["one.txt and two.txt are in b"]
+    assert len(transcript.read) == len(texts)
+    return [
+        text if read.startswith(text) or "tool_loop_detected" in read else read
+        for read, text in zip(transcript.read, texts, strict=True)
+    ]
+
+
+def by_hand() -> list[Any]:
+    """All that needs no framework."""
+
+    async def both() -> list[Any]:
+        read = await functions()
+        await loops()
+        return read
+
+    return asyncio.run(both())
+
+
+def ours() -> dict[str, FunctionType]:
+    """Every function of the package, by module and name."""
+    found = {}
+    for module in [m for name, m in sys.modules.items() if name.startswith(PACKAGE) and not name.startswith(APART)]:
+        short = module.__name__[len(PACKAGE) + 1 :]
+        for name, value in list(vars(module).items()):
+            if getattr(value, "__module__", None) != module.__name__:
+                continue
+            if inspect.isfunction(value):
+                found[f"{short}:{name}"] = value
+            elif inspect.isclass(value) and not issubclass(value, BaseException):
+                for member, function in vars(value).items():
+                    if (
+                        inspect.isfunction(function)
+                        and not function.__code__.co_freevars
+                        and (member == "__call__" or not member.startswith("__"))
+                    ):
+                        found[f"{short}:{name}.{member}"] = function
+    return found
+
+
+def called(scenario: Callable[[], Any]) -> set[str]:
+    """Which of them a scenario calls."""
+    codes: set[Any] = set()
+    with guarded():
+        sys.setprofile(lambda frame, event, _: codes.add(frame.f_code) if event == "call" else None)
+        try:
+            scenario()
+        finally:
+            sys.setprofile(None)
+    return {name for name, function in ours().items() if function.__code__ in codes}
+
+
+@contextmanager
+def broken(function: FunctionType) -> Iterator[None]:
+    """The function raises, whoever holds it."""
+    code = function.__code__
+    function.__code__ = boom.__code__
+    try:
+        yield
+    finally:
+        function.__code__ = code
+
+
+def trial(label: str, scenario: Callable[[], Any], want: Any) -> str | None:
+    """What goes wrong where this function raises; None if nothing does."""
+    with guarded() as recording:
+        with broken(ours()[label]):
+            try:
+                read = scenario()
+            except BaseException as error:
+                read = f"{type(error).__name__}: {error}"
+        counted = recording.counted(semconv.METRIC_INTERNAL_ERRORS)
+    left = bind(None)
+    if read != want:
+        return f"{label}: {read!r:.200}"
+    if left is not None or current() is not None:
+        return f"{label}: left a scope behind"
+    return None if counted or label in NOT_COUNTED else f"{label}: nobody counted it"
+
+
+def test_a_fault_in_any_function_changes_nothing_for_the_program(caplog: pytest.LogCaptureFixture) -> None:
+    """Every result is there, the fault is counted, and no message tells a value."""
+    caplog.set_level(logging.DEBUG, PACKAGE)
+    failures, tried = [], set()
+    for scenario in (by_hand, agent):
+        with guarded():
+            want = scenario()
+        for label in sorted(called(scenario) - tried - set(EXCUSED)):
+            tried.add(label)
+            failures.append(trial(label, scenario, want))
+    assert len(tried) > 120
+    assert [one for one in failures if one] == []
+    assert "SECRET" not in caplog.text
