@@ -173,6 +173,8 @@ def _step(
 ) -> Step | None:
     try:
         runtime = current_runtime.get()
+        if runtime.off:
+            return None
         if runtime.unbegun:
             runtime.close_unbegun()
         return open_step(runtime, dialect, Reading(ToolCall(name, arguments, call_id, known)), (), {}, span="none")

@@ -96,6 +96,8 @@ class Runtime:
             patched=lambda maker: current.instrumented is self and patched(maker),
         )
         self.target = Target(self.shield, self.live_spans, self.foreign, lambda: self.guard.live)
+        self.off = False
+        """Whether calls are left alone, because the environment disables us and the program did not ask for us."""
         self.shapes: dict[str, str] = {}
         """What sort of result each function gave last: refused, it has to give such a one."""
         self.unbegun: deque[Step] = deque()
@@ -180,6 +182,12 @@ def _policy_name(*, given: bool) -> str:
     return next((name for name in names if name), "default")
 
 
+def _disabled() -> bool:
+    """Whether the environment says of us what ``opentelemetry-instrument`` would obey."""
+    names = os.environ.get("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", "").split(",")
+    return any(name.strip() in ("loopguard", "*") for name in names)
+
+
 class _Current:
     """The process's runtime: set by ``instrument()``, or made when something needs one."""
 
@@ -198,7 +206,8 @@ class _Current:
         with self._lock:
             if self._own is None:
                 self._own = Runtime()
-                self.attached.target = self._own.target
+                self._own.off = _disabled()
+                self.attached.target = None if self._own.off else self._own.target
             return self._own
 
     def declare(self, name: str, contract: ToolContract) -> None:

@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def off() -> Iterator[None]:
-    """The guard is off before and after."""
+    """The guard is off before and after, and nothing made from the environment is left."""
     loopguard.uninstrument()
     yield
     loopguard.uninstrument()
+    current.put(None)
 
 
 def refused() -> list[int]:
@@ -69,6 +70,25 @@ def test_a_start_that_fails_is_quiet_in_zero_code_mode_and_loud_in_code(
     assert "OSError" in caplog.text
     with pytest.raises(OSError, match="no such thing"):
         loopguard.instrument()
+
+
+@pytest.mark.parametrize("names", ["loopguard", "requests , loopguard", "*"])
+def test_disabled_by_the_environment_it_is_off_until_the_program_asks_for_it(
+    monkeypatch: pytest.MonkeyPatch, names: str
+) -> None:
+    """Functions and loops by hand run as without us; ``instrument()`` in code is the program's own word."""
+    monkeypatch.setenv("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", names)
+    current.put(None)  # who asked for a runtime before did so in another environment
+    assert refused() == []
+    loopguard.instrument()
+    assert refused() == [2, 3, 4]
+
+
+def test_what_else_is_disabled_is_not_us(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list of other instrumentations leaves us on."""
+    monkeypatch.setenv("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", "requests,urllib3")
+    current.put(None)
+    assert refused() == [2, 3, 4]
 
 
 def test_a_misspelt_option_is_an_error() -> None:
