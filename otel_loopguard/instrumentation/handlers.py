@@ -47,12 +47,21 @@ class _Fatal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if not isinstance(error, Exception):
-            return
-        step = _step(*self._called)
+        step = _step(*self._called) if isinstance(error, Exception) else None
         if step is not None:
             step.__enter__()
             step.__exit__(kind, error, traceback)
+
+    async def __aenter__(self) -> None:
+        return
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        step = _step(*self._called) if isinstance(error, Exception) else None
+        if step is not None:
+            await step.__aenter__()
+            await step.__aexit__(kind, error, traceback)
 
 
 def _tool(point: ToolPoint, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
@@ -65,7 +74,7 @@ def _tool(point: ToolPoint, wrapped: Any, instance: Any, args: Any, kwargs: Any)
 
 async def _tool_async(point: ToolPoint, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     if point.fatal:
-        with _Fatal(point, instance, args, kwargs):
+        async with _Fatal(point, instance, args, kwargs):
             return await wrapped(*args, **kwargs)
     if point.turned_down is not None:
         return await _checked(point, wrapped, instance, args, kwargs)

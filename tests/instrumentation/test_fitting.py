@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import otel_loopguard as loopguard
 from otel_loopguard.core.model import ToolCall
+from otel_loopguard.core.policy import Policy
 from otel_loopguard.instrumentation.boundary import Boundary, run_background
 from otel_loopguard.instrumentation.fitting import fits, tell_missing
 from otel_loopguard.instrumentation.patching import Patches
@@ -24,6 +26,8 @@ from otel_loopguard.turns.scope import current as scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from otel_loopguard.core.model import Trip
 
 DIALECT = Dialect(
     read=lambda instance, args, kwargs: Reading(ToolCall(kwargs["names"][0], known_tools=())),
@@ -139,6 +143,29 @@ def test_a_call_that_is_only_seen_when_it_fails(module: Any) -> None:
                 module.resolve(names=["a"])
         assert recording.outcomes == ["failed", "failed"]
         assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
+        patches.restore()
+
+
+def test_a_call_that_is_only_seen_when_it_fails_has_its_verdict_awaited(module: Any) -> None:
+    """From async code an async ``on_trip`` is heard there as well."""
+    asked: list[str] = []
+
+    async def on_trip(trip: Trip) -> None:
+        await asyncio.sleep(0)
+        asked.append(trip.mode)
+
+    async def resolve(*, names: list[str]) -> str:
+        raise LookupError(names)
+
+    module.resolve = resolve
+    patches = Patches([ToolPoint(module.__name__, "resolve", DIALECT, "async", fatal=True)])
+    with guarded(Policy(on_trip=on_trip)) as recording, loopguard.turn():
+        patches.install()
+        for _ in range(2):
+            with pytest.raises(LookupError):
+                asyncio.run(module.resolve(names=["a"]))
+        assert asked == ["unknown_tool_repeat"]
+        assert recording.outcomes == ["failed", "failed"]
         patches.restore()
 
 
