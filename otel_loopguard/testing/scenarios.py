@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -26,9 +27,10 @@ MADE_UP = "made_up_tool"
 
 
 class Toolbox:
-    """Two tools that count how often they ran. They answer at once, also where calls are made at the same time."""
+    """Two tools that count how often they ran; slow ones, where calls are to overlap."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float = 0.0) -> None:
+        self._seconds = seconds
         self.ran: Counter[str] = Counter()
         self._lock = threading.Lock()
 
@@ -50,6 +52,7 @@ class Toolbox:
     def _count(self, name: str) -> None:
         with self._lock:
             self.ran[name] += 1
+        time.sleep(self._seconds)
 
 
 class Driver(Protocol):
