@@ -62,4 +62,4 @@ def test_the_refusal_is_logged_with_tool_signature_and_attempt(caplog):
     refused = [record.getMessage() for record in caplog.records if "read_file" in record.getMessage()]
     assert ["attempt 3" in refused[0], "attempt 4" in refused[1]] == [True, True]
     assert all("blake2b-64:" in line and "SECRET" not in line for line in refused)
-    assert len(refused[0]) < 120
+    assert len(refused[1]) < 120, "the first one also says how to only observe"
