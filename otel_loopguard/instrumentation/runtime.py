@@ -56,18 +56,13 @@ class Runtime:
         meter_provider: MeterProvider | None = None,
         logger_provider: LoggerProvider | None = None,
     ) -> None:
-        self._store: MemoryStore | None = None
-        self._policy_name = _policy_name(given=policy is not None or guard is not None)
-        if guard is None:
-            self._store = MemoryStore()
-            guard = Guard(policy if policy is not None else policy_from_environment(), store=self._store)
         self.settings = settings if settings is not None else Settings.from_environment(os.environ)
-        self.guard = guard
+        self._policy_name = _policy_name(given=policy is not None or guard is not None)
+        self._store = MemoryStore() if guard is None else None
+        self.guard = guard if guard is not None else self._guard(policy)
         self.declare(current.declared)
-        if self._store is not None and policy is None and os.environ.get(PREFIX + "CONFIG"):
-            guard.watch = Watch(os.environ[PREFIX + "CONFIG"], lambda: load_policy(os.environ), self._use)
         self.shield = Shield(self._count_error)
-        guard.on_fault = guard.on_fault or self.shield.report
+        self.guard.on_fault = self.guard.on_fault or self.shield.report
         self.live_spans = LiveSpans()
         self.conversations = Conversations()
         self.providers = Providers(
@@ -80,6 +75,23 @@ class Runtime:
             logger_provider=logger_provider,
         )
         self.reporter = Reporter(self.providers, self.shield, self.hash)
+        self._find_turns()
+        self.off = False
+        """Whether calls are left alone, because the environment disables us and the program did not ask for us."""
+        self.shapes: dict[str, str] = {}
+        """What sort of result each function gave last: refused, it has to give such a one."""
+        self.unbegun: deque[Step] = deque()
+        """Calls that were lent to work which was thrown away before it began."""
+        _forks.watch(self)
+
+    def _guard(self, policy: Policy | None) -> Guard:
+        """A guard of our own; a policy that comes from a file is read again when that changes."""
+        guard = Guard(policy if policy is not None else policy_from_environment(), store=self._store)
+        if policy is None and os.environ.get(PREFIX + "CONFIG"):
+            guard.watch = Watch(os.environ[PREFIX + "CONFIG"], lambda: load_policy(os.environ), self._use)
+        return guard
+
+    def _find_turns(self) -> None:
         self.sources = Sources(
             self.guard,
             self.conversations,
@@ -96,13 +108,6 @@ class Runtime:
             patched=lambda maker: current.instrumented is self and patched(maker),
         )
         self.target = Target(self.shield, self.live_spans, self.foreign, lambda: self.guard.live)
-        self.off = False
-        """Whether calls are left alone, because the environment disables us and the program did not ask for us."""
-        self.shapes: dict[str, str] = {}
-        """What sort of result each function gave last: refused, it has to give such a one."""
-        self.unbegun: deque[Step] = deque()
-        """Calls that were lent to work which was thrown away before it began."""
-        _forks.watch(self)
 
     def hash(self, text: str) -> str:
         """A keyed fingerprint of a name or an id that is not to be shown."""
