@@ -10,15 +10,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import orjson
-
-from otel_loopguard.core import bare
+from otel_loopguard.core import bare, plain_json
 from otel_loopguard.core.scalars import LARGEST_WHOLE_FLOAT
 from otel_loopguard.core.texts import loosened, parsed, utf8
 from otel_loopguard.core.writer import written
-
-_OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_SUBCLASS | orjson.OPT_PASSTHROUGH_DATETIME
-_OPTIONS |= orjson.OPT_PASSTHROUGH_DATACLASS
 
 # The exact look for what is normalised: 1.0 is 1, blanks fold, text may hold JSON of its own.
 _NEEDS_NORMALISING = re.compile(r'\.0(?=[,}\]]|\Z)|  |\\[tnr]|" | "|"[\[{(]')
@@ -38,10 +33,10 @@ def canonical(value: Any, *, loose: bool = True) -> bytes:
     if value is None:
         return b"{}"
     try:
-        plain = orjson.dumps(value, option=_OPTIONS)
+        plain = plain_json.dumps(value)
         if len(plain) > _LONGEST_SEARCHED or not _is_suspicious(plain.decode()):
             return plain
-        return orjson.dumps(_normalised(value, "", loose=loose), option=_OPTIONS)
+        return plain_json.dumps(_normalised(value, "", loose=loose))
     except Exception:  # noqa: BLE001 - JSON it is not, for whatever reason
         return written(value, loose=loose)
 
@@ -83,7 +78,7 @@ def plain_bytes(value: Any) -> bytes:
     try:
         if type(value) in _BLOCKS:
             return bytes(value)
-        return orjson.dumps(value, option=_OPTIONS)
+        return plain_json.dumps(value)
     except Exception:  # noqa: BLE001 - as above
         return written(value, loose=False, unread=True)
 

@@ -10,13 +10,10 @@ import operator
 from collections import deque
 from typing import Any
 
-import orjson
-
-from otel_loopguard.core import bare
+from otel_loopguard.core import bare, plain_json
 from otel_loopguard.core.scalars import SCALARS, scalar, text, type_text, unique
 from otel_loopguard.core.texts import loosened, utf8
 
-_OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_SUBCLASS | orjson.OPT_PASSTHROUGH_DATETIME
 _MOST_NODES = 5_000
 
 
@@ -165,6 +162,6 @@ _DEEPEST_KEY = 20
 def _beyond(item: Any, *, unread: bool) -> bytes:
     """What is left of a value of over 5,000 nodes: written in C if it is JSON, else unlike any other."""
     try:
-        return orjson.dumps(item.value if type(item) is _Member else item, option=_OPTIONS)
+        return plain_json.dumps(item.value if type(item) is _Member else item)
     except (TypeError, ValueError, RecursionError):
         return unique() if unread else b'"\\u0000object:%x"' % id(item)

@@ -313,6 +313,51 @@ def test_a_hundred_megabytes_with_a_difference_differ():
     assert PRINTS.result(text) != PRINTS.result(other)
 
 
+def nested(depth, *wrap):
+    value = "x"
+    for level in range(depth):
+        value = wrap[level % len(wrap)](value)
+    return value
+
+
+def in_tuple(value):
+    return (value,)
+
+
+def in_list(value):
+    return [value]
+
+
+def in_dict(value):
+    return {"a": value, "b": 1}
+
+
+def twice(value):
+    return [value, value]
+
+
+@pytest.mark.parametrize("depth", [150, 3_000, 50_000])
+@pytest.mark.parametrize(
+    "wrap", [(in_tuple,), (in_tuple, in_list), (in_tuple, in_tuple, in_tuple, in_dict), (in_dict,)], ids=len
+)
+def test_depth_of_any_sort_is_survived(depth, wrap):
+    """Tuples within tuples by the thousand end a process whose serialiser follows them."""
+    value = nested(depth, *wrap)
+    started = time.perf_counter()
+    assert isinstance(PRINTS.arguments({"a": [value]}), int)
+    assert isinstance(PRINTS.arguments(value), int)
+    assert isinstance(PRINTS.result(value), int)
+    assert time.perf_counter() - started < BOUND
+
+
+def test_what_holds_the_same_thing_twice_at_every_level_is_bounded():
+    """Sixty such levels are more values than there is time to write."""
+    started = time.perf_counter()
+    assert isinstance(PRINTS.arguments({"a": nested(60, twice)}), int)
+    assert isinstance(PRINTS.result(nested(60, twice)), int)
+    assert time.perf_counter() - started < 10 * BOUND
+
+
 def test_pydantic_models_have_a_fingerprint():
     """A model is fingerprinted by its fields."""
     pydantic = pytest.importorskip("pydantic")
