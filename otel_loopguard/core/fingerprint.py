@@ -13,7 +13,7 @@ from typing import Any
 
 from otel_loopguard.core import bare
 from otel_loopguard.core.canonical import canonical, plain_bytes
-from otel_loopguard.core.volatile import IDS
+from otel_loopguard.core.face import IDS
 
 _LONGEST_KEY = 64
 _QUOTED = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'|`[^`\n]*`")

@@ -93,7 +93,7 @@ class History(Memory):
             unseen = self._is_unseen(record.key, masked ^ _MASKED_SALT, 0) and unseen
         record.news = self._is_news(record, outcome, unseen=unseen)
         wrote, waited = record.kind in WRITING, record.kind in POLLING or record.pending
-        proof = record.sameness not in _NOT_NEW  # the same call, another result: something did change
+        proof = record.sameness is not _SAME  # the same call, another result: something did change
         changed = record.news and (proof or (not record.error and wrote))
         weigh(self, record, known)
         if record.sameness is not _SAME:
@@ -128,7 +128,8 @@ class History(Memory):
         if record.child_news:
             return True
         if not record.error:
-            return unseen and record.sameness not in _NOT_NEW and record.kind is not _THINK
+            alike = record.sameness in _NOT_NEW and not (unseen and record.call.tool.takes_next)
+            return unseen and not alike and record.kind is not _THINK
         shape = outcome.shape ^ (hash(record.tool) & _64_BITS)
         if shape in self.shapes:
             return False

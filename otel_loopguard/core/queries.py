@@ -7,6 +7,8 @@ from typing import Any
 
 from rapidfuzz import fuzz
 
+from otel_loopguard.core import bare
+
 _LONGEST_QUERY = 512
 _PUNCTUATION = re.compile(r"[^\w\s]")
 _NUMBERS = re.compile(r"\d+")
@@ -17,13 +19,14 @@ def query_of(arguments: Any, parameter: str | None) -> str | None:
     """The normalised query of a call, if its tool's contract names the parameter (or says "auto")."""
     if parameter is None:
         return None
-    if isinstance(arguments, str):
+    arguments = bare.plain(arguments)
+    if type(arguments) is str:
         return normalised(arguments)
-    if not isinstance(arguments, dict):
+    if type(arguments) is not dict:
         return None
     for name in _PARAMETERS if parameter == "auto" else (parameter,):
-        value = arguments.get(name)
-        if isinstance(value, str):
+        value = bare.plain(arguments.get(name))
+        if type(value) is str:
             return normalised(value)
     return None
 

@@ -13,12 +13,11 @@ from otel_loopguard.core.volatile import faces
 
 if TYPE_CHECKING:
     from otel_loopguard.core.contracts import Tool
+    from otel_loopguard.core.face import Face
     from otel_loopguard.core.fingerprint import Fingerprinter
-    from otel_loopguard.core.volatile import Face
 
+# A command that counts (`export.sh`: "1200 of 5000") progresses, too, and so does a write that is part of the way.
 _MAY_PROGRESS = frozenset({Kind.READ, Kind.POLL, Kind.UNKNOWN})
-_MAY_TELL_REST = frozenset({Kind.SHELL, Kind.WRITE})
-"""What works and counts (`upload_chunk`: "1200 of 5000") progresses, too; what only gives out numbers does not."""
 
 
 class Likeness:
@@ -42,6 +41,7 @@ class Fingerprints(NamedTuple):
     shape: int
     numbers: tuple[float, ...]
     tells_rest: bool
+    tells_part: bool
 
 
 def likeness(data: bytes, tool: Tool, fingerprinter: Fingerprinter) -> Likeness:
@@ -53,9 +53,8 @@ def likeness(data: bytes, tool: Tool, fingerprinter: Fingerprinter) -> Likeness:
 
 def _hashed(face: Face, middle: bytes, fingerprinter: Fingerprinter) -> Fingerprints:
     masked = fingerprinter.of(face.masked.encode("utf-8", "replace") + middle) if face.masked else None
-    return Fingerprints(
-        masked, fingerprinter.of(face.shape.encode("utf-8", "replace") + middle), face.numbers, face.tells_rest
-    )
+    shape = fingerprinter.of(face.shape.encode("utf-8", "replace") + middle)
+    return Fingerprints(masked, shape, face.numbers, face.tells_rest, face.tells_part)
 
 
 def compare(last: Likeness, now: Likeness, tool: Tool, kind: Kind, *, changed: bool) -> Sameness:
@@ -64,9 +63,10 @@ def compare(last: Likeness, now: Likeness, tool: Tool, kind: Kind, *, changed: b
     if before.masked is not None and before.masked == after.masked:
         now.directions = last.directions
         return Sameness.SAME
-    if before.shape != after.shape or tool.takes_next:  # the next thing is another one, if only by its number
+    if before.shape != after.shape:
         return Sameness.DIFFERENT
-    may_progress = tool.moves or kind in _MAY_PROGRESS or (kind in _MAY_TELL_REST and after.tells_rest)
+    counts = (kind is Kind.SHELL and after.tells_rest) or (kind is Kind.WRITE and after.tells_part)
+    may_progress = tool.moves or counts or kind in _MAY_PROGRESS
     if may_progress and _goes_on(last, now, before.numbers, after.numbers):
         return Sameness.PROGRESS
     return Sameness.ALIKE

@@ -21,6 +21,7 @@ _HTTP_DATE = (
 _UUID = r"(?<![0-9A-Za-z])[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}(?![0-9A-Za-z])"
 _HEX = r"(?<![0-9A-Za-z])(?:0x)?(?=[0-9a-fA-F]*[0-9])(?=[0-9a-fA-F]*[a-fA-F])[0-9a-fA-F]{7,}(?![0-9A-Za-z])"
 _LONG = r"(?<![0-9.])\d{10,}(?:\.\d+)?(?![0-9])"
+IDS = re.compile(f"0x[0-9A-Fa-f]+|{_UUID}|{_HEX}")
 VOLATILE = re.compile("|".join((_DATE, _HTTP_DATE, _UUID, _HEX, _LONG)))
 DURATION = re.compile(r"(?<![\w.])\d+(?:\.\d+)?\s?(?:ns|us|µs|ms|s|secs?|seconds?|mins?|minutes?|hours?)(?!\w)")
 NAMED_DURATION = re.compile(
@@ -203,8 +204,7 @@ def error_shape(text: str, arguments: Any) -> str:
         if leaf.strip():
             text = re.sub(rf"(?<!\w){re.escape(leaf.strip())}(?!\w)", HOLE, text)
     text = re.sub(r"'[^'\n]*'|\"[^\"\n]*\"|`[^`\n]*`", HOLE, text)
-    text = re.sub(r"0x[0-9A-Fa-f]+", HOLE, text)
-    return re.sub(r"\d+", HOLE, re.sub(f"{_UUID}|{_HEX}", HOLE, text))
+    return re.sub(r"\d+", HOLE, IDS.sub(HOLE, text))
 
 
 TRANSIENT = re.compile(

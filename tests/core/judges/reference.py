@@ -22,9 +22,9 @@ Where the page leaves something open, the reading was chosen that keeps its prom
     text inside MCP's ``content`` is the result; JSON text inside JSON is read as JSON.
  8. *progress* looks at the masked text. If no number moves, or their count differs, it is *alike*. The directions
     are those of the moves since the last run that was first, different or *alike* (a reversal starts anew there).
-    A call that writes or runs something and tells how much there is in all, or is left, progresses too.
- 9. Tools that take the next thing: nothing is masked, and step 4 of sameness is none of theirs: the next thing is
-    another one, if only by its number.
+    A command that tells how much there is in all, or is left, progresses too; a write that tells "5 of 40".
+ 9. Tools that take the next thing: nothing is masked, but step 4 of sameness holds for them too. What is *alike* is
+    news all the same (the next thing is another one, if only by its number), and counts for volatile_repeat.
 10. Numbers of ten digits are masked within JSON numbers and with their decimals; fractions (0.1234567890) are not.
     "elapsed: 377" in plain text is the value of an elapsed key too.
 11. A poll: kind poll; or the last run succeeded and its result says pending (``n %`` below 100 %); or since the
@@ -83,7 +83,8 @@ if TYPE_CHECKING:
 FIRST, SAME, PROGRESS, ALIKE, DIFFERENT = "first", "same", "progress", "alike", "different"
 MAY_WRITE = {"write", "shell", "agent", "step", "unknown"}
 MOVING_KINDS = {"read", "poll", "unknown"}
-WORKING_KINDS = ("shell", "write")
+PART = re.compile(r"([0-9]{1,9})\s?(?:of|/)\s?([0-9]{1,9})")
+AGAIN = re.compile(r"\battempt|\btr(?:y|ies)\b|\bretr|\bfail|\berror", re.IGNORECASE)
 TELLS_REST = re.compile(r"\d\s?(?:of|/)\s?\d|\btotal|remain|\bleft\b|\d ?%")
 OUT_OF_COUNTS = {"wait", "final", "handoff", "step"}
 HIDDEN_ERROR = re.compile(r'isError"?\s*[=:]\s*[Tt]rue|\A\s*Error\b')
@@ -338,9 +339,10 @@ class NaiveTurn:
             run.news = all(r.shape != run.shape for r in failures)
         elif run.kind not in ("think", "final"):
             seen = any(self._equal(run, r) for r in before)
-            run.news = not seen and run.sameness not in (SAME, ALIKE)
+            another = run.sameness == ALIKE and kinds.takes_the_next(run.tool)
+            run.news = not seen and (another or run.sameness not in (SAME, ALIKE))
         if run.news:
-            run.change = run.sameness in (DIFFERENT, PROGRESS) or (run.kind in MAY_WRITE and not run.failed)
+            run.change = run.sameness in (DIFFERENT, PROGRESS, ALIKE) or (run.kind in MAY_WRITE and not run.failed)
 
     def _bytes_equal(self, run: Run, other: Run) -> bool:
         if run.failed != other.failed:
@@ -359,11 +361,12 @@ class NaiveTurn:
             return DIFFERENT
         if self._masked_equal(run, last):
             return SAME
-        if kinds.takes_the_next(run.tool):
-            return DIFFERENT
         durations = not self._changed(run)
         mine, its = self._view(run, durations=durations), self._view(last, durations=durations)
-        if plain.shape(mine.text) != plain.shape(its.text) or mine.outside != its.outside:
+        if (
+            plain.shape(self._outline(run, mine)) != plain.shape(self._outline(last, its))
+            or mine.outside != its.outside
+        ):
             return DIFFERENT
         return self._moves(run, before, durations=durations)
 
@@ -376,6 +379,10 @@ class NaiveTurn:
         masked = not kinds.takes_the_next(run.tool)
         volatile = frozenset(getattr(run.contract, "volatile", None) or ())
         return plain.view(run.text, masked=masked, durations=durations, volatile=volatile)
+
+    def _outline(self, run: Run, seen: plain.View) -> str:
+        """What shapes and numbers are taken from: ids are dropped whole, also where they are the answer."""
+        return plain.IDS.sub("0", seen.text) if kinds.takes_the_next(run.tool) else seen.text
 
     def _masked_equal(self, run: Run, other: Run) -> bool:
         durations = not self._changed(run)
@@ -395,7 +402,10 @@ class NaiveTurn:
 
     def _moves(self, run: Run, before: list[Run], *, durations: bool) -> str:
         """Progress, if every number that moves keeps its own direction; else alike."""
-        counts = run.kind in WORKING_KINDS and TELLS_REST.search(run.text)
+        part = PART.search(run.text) if run.kind == "write" and not AGAIN.search(run.text) else None
+        counts = (run.kind == "shell" and TELLS_REST.search(run.text)) or (
+            part is not None and int(part.group(1)) <= int(part.group(2))
+        )
         if run.kind not in MOVING_KINDS and not counts:
             return ALIKE
         chain: list[Run] = []
@@ -403,7 +413,7 @@ class NaiveTurn:
             chain.insert(0, earlier)
             if earlier.sameness in (FIRST, DIFFERENT, ALIKE):
                 break
-        rows = [plain.numbers(self._view(r, durations=durations).text) for r in (*chain, run)]
+        rows = [plain.numbers(self._outline(r, self._view(r, durations=durations))) for r in (*chain, run)]
         if len({len(row) for row in rows}) != 1:
             return ALIKE
         moved = False

@@ -55,7 +55,7 @@ def edits_by_command(m: Maker) -> Iterator[Step]:
 @legitimate
 def queue_without_arguments(m: Maker) -> Iterator[Step]:
     """The next of a queue under its own number, and "done" to it; neither call has arguments."""
-    for number in range(30):
+    for number in range(16):
         yield Step(m.call(m.tool("pop", "claim_next", "dequeue_job", "receive_message")), m.fields(job=4_700 + number))
         yield Step(m.call(m.tool("ack", "mark_done", "complete_job")), m.text("ok"))
 
@@ -94,3 +94,21 @@ def errors_that_say_short_arguments(m: Maker) -> Iterator[Step]:
     for number in range(20):
         country = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[number] + "X"
         yield Step(m.call(m.tool(*READ), country=country), m.error(f"No data for {country} is available"))
+
+
+@stuck
+def empty_queue_under_ids(m: Maker) -> Iterator[Step]:
+    """Nothing is in the queue, and each answer that says so has an id of its own."""
+    for _ in range(60):
+        yield Step(
+            m.call(m.tool("claim_job", "receive_message", "get_next_item")), m.fields(job=None, request=m.uuid())
+        )
+
+
+@stuck(blind=True)
+def write_that_counts_its_attempts(m: Maker) -> Iterator[Step]:
+    """The same write fails again and again, and only the number of the attempt moves."""
+    tool = m.tool("update_row", "save_file", "write_record")
+    said = m.rng.choice(("failed, attempt {} of 99", "0 bytes left (try {})", "ok, {} edits in total"))
+    for number in range(60):
+        yield Step(m.call(tool, path="a"), m.text(said.format(number)))
