@@ -134,17 +134,27 @@ def kind_of_call(named: Kind, arguments: Any, words: Words) -> Kind:
         told = _kind_of_action(named, arguments, words)
         if told is not None:
             return told
-    if named is _SHELL:
-        for parameter in _COMMAND_PARAMETERS:
-            if parameter in arguments:
-                return command_kind(_said(arguments[parameter])) or named
-    elif named in _MAY_RUN_COMMANDS and "command" in arguments:
-        return command_kind(_said(arguments["command"])) or _SHELL
+    if named in _MAY_RUN_COMMANDS:
+        run = [one for one in (_COMMAND_PARAMETERS if named is _SHELL else _COMMANDS) if one in arguments]
+        if run:
+            return _kind_of_commands(run, arguments) or _SHELL
     if named in _MAY_BE_SQL:
         for parameter in _SQL_PARAMETERS:
             if parameter in arguments and type(said := _said(arguments[parameter])) is str:
-                return sql_kind(said, named) or named
+                return sql_kind(said, named) or (named if parameter == _A_QUESTION or named is not _READ else _WRITE)
     return named
+
+
+def _kind_of_commands(parameters: list[str], arguments: Mapping[str, Any]) -> Kind | None:
+    """What is run, all of it; ``commands`` are several, each a text."""
+    kinds: set[Kind | None] = set()
+    for parameter in parameters:
+        said = _said(arguments[parameter])
+        several = said if parameter == "commands" and type(said) is list else [said]
+        kinds.update(command_kind(one) for one in several)
+    if Kind.POLL in kinds and arguments.get("restart") is True:
+        return None
+    return kinds.pop() if len(kinds) == 1 else None
 
 
 def _said(value: Any) -> Any:
@@ -172,5 +182,9 @@ def _kind_of_action(named: Kind, arguments: Mapping[str, Any], words: Words) -> 
 
 _ACTIONS = frozenset((*_ACTION_PARAMETERS, "command"))
 _SHELL = Kind.SHELL
-_MAY_RUN_COMMANDS = frozenset({Kind.READ, Kind.UNKNOWN})
+_READ, _WRITE = Kind.READ, Kind.WRITE
+_MAY_RUN_COMMANDS = frozenset({Kind.READ, Kind.UNKNOWN, Kind.SHELL})
+_COMMANDS = ("command", "cmd")
+_A_QUESTION = "query"
+"""The one of the parameters for SQL that a search has, too."""
 _MAY_BE_SQL = frozenset({Kind.SHELL, Kind.READ, Kind.UNKNOWN})
