@@ -134,7 +134,7 @@ def kind_of_call(named: Kind, arguments: Any, words: Words) -> Kind:
         told = _kind_of_action(named, arguments, words)
         if told is not None:
             return told
-    if named in _MAY_RUN_COMMANDS:
+    if named in _MAY_RUN_COMMANDS and not _RUN.isdisjoint(arguments):
         run = [one for one in (_COMMAND_PARAMETERS if named is _SHELL else _COMMANDS) if one in arguments]
         if run:
             return _kind_of_commands(run, arguments) or _SHELL
@@ -185,6 +185,7 @@ _SHELL = Kind.SHELL
 _READ, _WRITE = Kind.READ, Kind.WRITE
 _MAY_RUN_COMMANDS = frozenset({Kind.READ, Kind.UNKNOWN, Kind.SHELL})
 _COMMANDS = ("command", "cmd")
+_RUN = frozenset(_COMMAND_PARAMETERS)
 _A_QUESTION = "query"
 """The one of the parameters for SQL that a search has, too."""
 _MAY_BE_SQL = frozenset({Kind.SHELL, Kind.READ, Kind.UNKNOWN})
