@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core.model import Action, Outcome
+from otel_loopguard.core.scalars import unique
 from otel_loopguard.telemetry.pending import PendingCall
 
 from .points import no_place
@@ -69,6 +70,10 @@ class Dialogue:
         self._dialect = replace(self._dialect, annotate=no_place)
         return value()
 
+    def unread(self) -> None:
+        """The result cannot be read without using it up: it is never the same twice, and no place for a sentence."""
+        self._dialect = replace(self._dialect, annotate=no_place, outcome=_unread)
+
     def _outcome(self, value: Any) -> Outcome:
         try:
             return self._dialect.outcome(self._reading, value)
@@ -99,3 +104,8 @@ class Dialogue:
             with self._runtime.shield("adapter.signals"):
                 cancelled = self._dialect.signals(error)
         return Outcome(error=error, cancelled=cancelled)
+
+
+def _unread(reading: Reading, result: Any) -> Outcome:  # noqa: ARG001 - the signature of the table
+    """As the core has it of what it cannot read itself; where the result is to be given again, it is the object."""
+    return Outcome(result=unique().decode(), keep=result)

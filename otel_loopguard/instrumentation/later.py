@@ -1,45 +1,31 @@
 """Functions whose result is not what they bring, but work that begins later: a coroutine, a future, a generator.
 
 Only a call tells that of a lambda around an async client. So the call is judged when the function is called, as any
-is, and lent to what comes back: it is ended where that ends. What is never begun is closed as cancelled.
+is, and lent to what comes back: it is ended where that ends. What is never begun is closed as cancelled. Only what is
+nothing but a coroutine or a generator is replaced; what else can be awaited may be used in other ways, too.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
-from types import AsyncGeneratorType, CoroutineType, FunctionType, GeneratorType
-from typing import TYPE_CHECKING, Any, Final
-
-from otel_loopguard.core.bare import defines
+import types
+from types import CoroutineType, FunctionType, GeneratorType
+from typing import TYPE_CHECKING, Any
 
 from .dispatch import drive_async
 from .generators import async_driver, drive_generator
+from .shapes import ASYNC_GENERATOR, AWAITED, EITHER, FUTURE, GENERATOR, PLAIN, UNREAD, declared, shape_of
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+
+    from otel_loopguard.telemetry.shield import Shield
 
     from .dispatch import Step
 
-AWAITED, FUTURE, GENERATOR, ASYNC_GENERATOR = "awaited", "future", "generator", "async generator"
-PLAIN = "plain"
-_DATA: Final = frozenset({str, dict, list, tuple, int, float, bool, bytes, type(None)})
-_PRIVATE_MARK = "_asyncio_future_blocking"
 _CALL = "__call__"
-
-
-def shape_of(result: Any) -> str:
-    """What sort of work a result is, if it is none itself; told by its type alone, so that no proxy is woken."""
-    kind = type(result)
-    if kind in _DATA:
-        return PLAIN
-    if kind is GeneratorType:
-        return AWAITED if result.gi_code.co_flags & inspect.CO_ITERABLE_COROUTINE else GENERATOR
-    if kind is AsyncGeneratorType:
-        return ASYNC_GENERATOR
-    # What is an async context manager as well (aiohttp's requests) would lose that by being wrapped.
-    if kind is CoroutineType or (defines(kind, "__await__") and not defines(kind, "__aenter__")):
-        return FUTURE if defines(kind, _PRIVATE_MARK) else AWAITED
-    return PLAIN
 
 
 def is_async(function: Any) -> bool:
@@ -47,13 +33,6 @@ def is_async(function: Any) -> bool:
     if type(function) is FunctionType and not function.__dict__:
         return bool(function.__code__.co_flags & inspect.CO_COROUTINE)
     return any(inspect.iscoroutinefunction(one) for one in (function, getattr(type(function), _CALL, None)))
-
-
-def declared(function: Any) -> str | None:
-    """What is known of a function that never ran; None where nothing is."""
-    if inspect.isasyncgenfunction(function):
-        return ASYNC_GENERATOR
-    return GENERATOR if inspect.isgeneratorfunction(function) else None
 
 
 class _Lent:
@@ -79,19 +58,22 @@ class _Lent:
 
 def drive_plain(step: Step, run: Callable[[], Any], function: Any) -> Any:
     """A function that is neither a coroutine function nor a generator function itself."""
-    name, shapes = step.tool, step.runtime.shapes
     with step:
         if step.answered:
             with step.runtime.shield("function.answer"):
-                return answered(step.answer, shapes.get(name) or declared(function))
+                return answered(step.answer, _expected(step, function))
             return step.answer
-        result = run()
-        shape = PLAIN
-        if type(result) is not str:
-            with step.runtime.shield("function.result"):
+        result, shape = run(), PLAIN
+        try:
+            if type(result) is not str:
                 shape = shape_of(result)
-        shapes[name] = shape
-        if shape is PLAIN:
+            if function is not None:  # a tool that does not exist has nothing to remember
+                step.runtime.shapes.note(function, shape)
+            if shape == UNREAD:
+                step.unread()
+        except Exception as error:  # noqa: BLE001 - see Shield.take
+            step.runtime.shield.take("function.result", error)
+        if shape in (PLAIN, UNREAD):
             return step.result(result)
         try:
             return lend(step, result, shape)
@@ -100,27 +82,67 @@ def drive_plain(step: Step, run: Callable[[], Any], function: Any) -> Any:
         return result
 
 
+def _expected(step: Step, function: Any) -> str | None:
+    """What callers of this function expect: first of all what it says of itself."""
+    return PLAIN if function is None else declared(function) or step.runtime.shapes.of(function)
+
+
 def lend(step: Step, work: Any, shape: str) -> Any:
     """The work, with the call around it, to be used as the function's own result would be."""
     step.lend()
+    if shape == FUTURE:
+        _watch(_Lent(step, None), work, step.runtime.shield)
+        return work
     lent = _Lent(step, work)
     if shape == GENERATOR:
         return _generated(lent)
     if shape == ASYNC_GENERATOR:
         return async_driver(lambda *_: lent.begin(), lambda: lent.work)()
+    if type(work) is GeneratorType:
+        return _iterated(lent)
     ours: Any = _awaited(lent)
-    if shape == FUTURE:
-        import asyncio  # noqa: PLC0415 - who has a future has imported it
-
-        return asyncio.ensure_future(ours, loop=work.get_loop())
-    if type(work) is CoroutineType:
-        ours.__name__, ours.__qualname__ = work.__name__, work.__qualname__
+    ours.__name__, ours.__qualname__ = work.__name__, work.__qualname__
     return ours
+
+
+def _watch(lent: _Lent, future: asyncio.Future[Any], shield: Shield) -> None:
+    """A future is the program's own, by its identity and its name: it is not replaced, but asked when it is done."""
+    import asyncio  # noqa: PLC0415 - who has a future has imported it
+
+    settled = functools.partial(_settled, lent, shield)
+    loop = future.get_loop()
+    if future.done():  # who awaits it goes on at once, and may make the next call before any callback
+        settled(future)
+    elif loop is asyncio._get_running_loop():  # noqa: SLF001 - documented, and the one that does not raise
+        future.add_done_callback(settled)
+    else:  # callbacks belong to the loop's own thread
+        loop.call_soon_threadsafe(future.add_done_callback, settled)
+
+
+def _settled(lent: _Lent, shield: Shield, future: asyncio.Future[Any]) -> None:
+    with shield("function.future"):
+        step = lent.begin()
+        if future.cancelled():
+            step.drop()
+            return
+        # To call ``exception()`` would be to retrieve it, and asyncio would not say any more that nobody did.
+        error = future._exception if hasattr(future, "_exception") else future.exception()  # noqa: SLF001
+        with step:
+            if error is None:
+                step.result(step.streamed(future.result))
+            else:  # not raised, which would write our lines into its traceback
+                step.__exit__(type(error), error, None)
 
 
 async def _awaited(lent: _Lent) -> Any:
     work: Awaitable[Any] = lent.work
     return await drive_async(lent.begin(), lambda: work)
+
+
+@types.coroutine
+def _iterated(lent: _Lent) -> Generator[Any, Any, Any]:
+    """What ``types.coroutine`` made is a generator, too."""
+    return (yield from _awaited(lent))
 
 
 def _generated(lent: _Lent) -> Generator[Any, Any, Any]:
@@ -142,14 +164,16 @@ class _Text(str):
 
 def answered(answer: Any, shape: str | None) -> Any:
     """The answer in place of a function's result, as its callers use that."""
-    if shape is None:
+    if shape in (None, EITHER, UNREAD):
         return _Text(answer) if type(answer) is str else answer
     if shape == AWAITED:
         return _given(answer)
     if shape == FUTURE:
         import asyncio  # noqa: PLC0415 - as above
 
-        return asyncio.ensure_future(_given(answer), loop=asyncio.get_running_loop())
+        future = asyncio.get_running_loop().create_future()
+        future.set_result(answer)
+        return future
     if shape == GENERATOR:
         return _generator_of(answer)
     return _async_generator_of(answer) if shape == ASYNC_GENERATOR else answer

@@ -28,6 +28,7 @@ from otel_loopguard.turns.runs import Runs
 from otel_loopguard.turns.sources import Sources
 
 from .native import patched
+from .shapes import Shapes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,8 +79,7 @@ class Runtime:
         self._find_turns()
         self.off = False
         """Whether calls are left alone, because the environment disables us and the program did not ask for us."""
-        self.shapes: dict[str, str] = {}
-        """What sort of result each function gave last: refused, it has to give such a one."""
+        self.shapes = Shapes()
         self.unbegun: deque[Step] = deque()
         """Calls that were lent to work which was thrown away before it began."""
         _forks.watch(self)

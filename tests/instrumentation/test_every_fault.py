@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import logging
 import sys
+import types
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -66,6 +67,8 @@ DRIVERS_OF_OURS = (
     "instrumentation.later:_Lent.begin",
     "instrumentation.later:_awaited",
     "instrumentation.later:_generated",
+    "instrumentation.later:_iterated",
+    "instrumentation.later:_settled",
     "instrumentation.later:drive_plain",
     "instrumentation.later:is_async",
     "instrumentation.user:say",
@@ -108,6 +111,22 @@ async def async_pieces(x: int) -> AsyncIterator[str]:
     yield str(x)
 
 
+class Promise:
+    """Awaitable, and nobody knows what else."""
+
+    def __init__(self, x: int) -> None:
+        self._x = x
+
+    def __await__(self) -> Iterator[Any]:
+        return later(self._x).__await__()
+
+
+@types.coroutine
+def old(x: int) -> Iterator[Any]:
+    """A generator that is a coroutine."""
+    return (yield from Promise(x).__await__())
+
+
 def fail(x: int) -> str:
     """A tool that fails."""
     raise KeyError(x)
@@ -132,6 +151,9 @@ async def functions() -> list[Any]:
     with loopguard.turn("conversation"):
         read.extend(plain_tool(number) for number in range(2))
         read += [await value_of(tool(1)) for tool in PLAIN]
+        read.append(await value_of(loopguard.call("t", {"x": 1}, lambda x: asyncio.ensure_future(later(x)))))
+        read.append(await value_of(loopguard.call("p", {"x": 1}, Promise)))
+        read.append(await value_of(loopguard.call("o", {"x": 1}, lambda x: old(x))))  # noqa: PLW0108
         for name, function in (("a", later), ("b", pieces), ("c", async_pieces)):
             read.append(await value_of(loopguard.call(name, {"x": 1}, lambda x, f=function: f(x))))
         with pytest.raises(KeyError):

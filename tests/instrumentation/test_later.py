@@ -85,8 +85,8 @@ async def test_new_results_of_an_awaitable_are_never_withheld(form: str) -> None
     assert recording.outcomes == ["executed"] * 5
 
 
-async def test_a_promise_that_is_no_coroutine_is_awaited_like_one() -> None:
-    """Whatever has ``__await__`` brings its result there."""
+async def test_new_results_of_a_promise_that_is_no_coroutine_are_never_withheld() -> None:
+    """What it brings cannot be known without awaiting it in the caller's place."""
     pages = iter(PAGES)
     with guarded() as recording, loopguard.turn():
         assert [await loopguard.call("search", {}, lambda: Promise(next(pages))) for _ in range(5)] == PAGES
