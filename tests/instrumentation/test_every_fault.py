@@ -82,6 +82,9 @@ EXCUSED = {
 }
 NOT_COUNTED = {
     "core.canonical:_is_suspicious": "the writer takes over, and the value has a fingerprint all the same",
+    "core.plain_json:dumps": "as above",
+    "core.plain_json:_is_too_much": "as above",
+    "core.plain_json:_is_shallow": "as above",
     "core.kinds:kind_of_call": "as above: the call is of the kind that its tool's name tells",
     "telemetry.providers:Providers.current": "finds the counter",
     "telemetry.meters:Meters.error": "is the counter",
