@@ -23,8 +23,8 @@ class Kin:
     """What a turn is beside a judge of calls: something that is opened, nested, spoken to and closed."""
 
     __slots__ = (
-        "__weakref__", "_family", "_guard", "_history", "_lock", "_nest", "_pending", "_rules", "_said", "enforced",
-        "id", "source",
+        "__weakref__", "_family", "_guard", "_history", "_lock", "_nest", "_pending", "_rules", "_said", "_words",
+        "enforced", "id", "source",
     )  # fmt: skip
 
     def __init__(self, guard: Guard, turn_id: str, source: str, *, enforced: bool, nest: Nest | None) -> None:
@@ -40,6 +40,8 @@ class Kin:
         self._nest = nest
         self._family: Family | None = None if nest is None else nest.family
         self._said: WordsSaid | None = None if nest is None else nest.family.said
+        self._words: dict[str, WordsSaid] = {}
+        """``_said``, where it comes into being: a dict needs no lock for that, and a signal handler could take none."""
 
     def __enter__(self) -> Self:
         return self
@@ -49,9 +51,9 @@ class Kin:
 
     def child(self, call: ToolCall) -> Self:
         """The turn of a run that is nested inside a pending call: its own history; its news is news of that call."""
+        said = self._spoken()
         with self._lock:
-            self._said = self._said or WordsSaid()
-            family = self._family = self._family or Family(self._said)
+            family = self._family = self._family or Family(said)
         nest = Nest(family, self._history, self._lock, self._pending.get(call), self._nest)
         return type(self)(self._guard, f"{self.id}/{family.number()}", self.source, enforced=self.enforced, nest=nest)
 
@@ -60,7 +62,7 @@ class Kin:
 
         Nested turns hear it, too. It is not taken where the turn is over.
         """
-        return self._words().add(text, stop=stop)
+        return self._spoken().add(text, stop=stop)
 
     def take_back(self, decision: Decision) -> None:
         """There was no place for what a decision says: it comes with the next text, the user's words each by itself."""
@@ -69,16 +71,16 @@ class Kin:
             about = f"About the earlier call of {decision.record.tool}: {sentences[-1]}"
             sentences = (*sentences[:-1], about)
         if sentences:
-            self._words().put_back(sentences)
+            self._spoken().put_back(sentences)
 
-    def _words(self) -> WordsSaid:
-        with self._lock:
-            self._said = self._said or WordsSaid()
-            return self._said
+    def _spoken(self) -> WordsSaid:
+        if self._said is None:
+            self._said = self._words.setdefault("said", WordsSaid())
+        return self._said
 
     def close(self) -> list[str]:
         """The turn is over. Gives back the words that were not delivered; those of a nested one wait on."""
         self._guard.forget(self)
         with self._lock:
             self._pending.clear()
-        return [] if self._nest is not None else self._words().close()
+        return [] if self._nest is not None else self._spoken().close()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import weakref
+from collections import deque
+from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -46,26 +48,40 @@ Sentences: TypeAlias = "tuple[Word | str, ...]"
 
 
 class WordsSaid:
-    """The words that wait for the model. Any turn of a family may deliver them; the outermost one closes it."""
+    """The words that wait for the model. Any turn of a family may deliver them; the outermost one closes it.
+
+    What is said takes no lock: a signal handler says it, and its own thread may hold any.
+    """
 
     __slots__ = ("__weakref__", "_lock", "_waiting", "closed", "stops")
 
     def __init__(self) -> None:
         self._lock = Lock()
         """Taken last: nothing that takes another one runs under it."""
-        self._waiting: list[Word | str] = []
+        self._waiting: deque[Word | str] = deque()
         self.stops: list[Word] = []
         """If there are any, every further call is refused with them."""
         self.closed = False
 
     def add(self, text: str, *, stop: bool) -> Word:
         """The user said something. It is not taken where the turn is over."""
-        with self._lock:
-            word = Word(text, None if self.closed else self, stop=stop)
-            if word.taken:
-                self._waiting.append(word)
-                self.stops += [word] if stop else []
+        if self.closed:
+            return Word(text, stop=stop)
+        word = Word(text, self, stop=stop)
+        self._waiting.append(word)
+        if self._came_late(word):
+            return Word(text, stop=stop)
+        if stop:
+            self.stops.append(word)
         return word
+
+    def _came_late(self, word: Word) -> bool:
+        """Closed meanwhile: who closed it gives the word back, or did not see it."""
+        if self.closed:
+            with suppress(ValueError):
+                self._waiting.remove(word)
+                return True
+        return False
 
     @property
     def stop_is_heard(self) -> bool:
@@ -75,22 +91,27 @@ class WordsSaid:
     def take(self) -> Sentences:
         """What has waited; it counts as delivered unless it is put back."""
         with self._lock:
-            taken, self._waiting = tuple(self._waiting), []
+            taken = self._drained()
             _mark(taken, delivered=True)
         return taken
+
+    def _drained(self) -> Sentences:
+        """One by one: a word may be said at any moment, and must not be lost."""
+        waiting = self._waiting
+        return tuple(waiting.popleft() for _ in range(len(waiting)))
 
     def put_back(self, sentences: Sentences) -> None:
         """There was no place for them: they come first the next time."""
         with self._lock:
             _mark(sentences, delivered=False)
             if not self.closed:
-                self._waiting[:0] = sentences
+                self._waiting.extendleft(reversed(sentences))
 
     def close(self) -> list[str]:
         """The turn is over; gives back what the model never read."""
         with self._lock:
             self.closed = True
-            left, self._waiting = self._waiting, []
+            left = self._drained()
         return [word.text for word in left if isinstance(word, Word)]
 
 

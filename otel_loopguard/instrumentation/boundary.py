@@ -8,7 +8,8 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.turns.scope import Scope, bind, current
+from otel_loopguard.turns.collector import collector
+from otel_loopguard.turns.scope import Scope, bind, current, unbind
 
 from .aborts import LoopAbort, carried
 
@@ -37,7 +38,7 @@ class Boundary:
         outer = current()
         self._outermost = outer is None or not outer.boundary or outer.inside is not None
         with runtime.shield("run.open"):
-            self._info = point.read(instance, args, kwargs)
+            self._info = None if collector.is_here() else point.read(instance, args, kwargs)
             if self._info is not None:
                 self._run = runtime.runs.open(self._info)
 
@@ -50,9 +51,18 @@ class Boundary:
         if self._run is not None and self._info is not None:
             ending = self._run.scope.boundary
             waits = self._unfinished or (ending is not None and ending.waits)
-            unfinished = waits or (error is not None and self._info.survives)
+            self._unfinished = waits or (error is not None and self._info.survives)
             with self._runtime.shield("run.close"):
-                self._runtime.runs.close(self._run, unfinished=unfinished)
+                if collector.is_here():
+                    self._runtime.unbegun.append(self)
+                else:
+                    self._runtime.close_unbegun()
+                    self.drop()
+
+    def drop(self) -> None:
+        """The run is over, or was thrown away at a bad moment, and it is over now."""
+        if self._run is not None:
+            self._runtime.runs.close(self._run, unfinished=self._unfinished)
 
     def bound(self, *, closing: bool = False) -> _Bound:
         """While the run's own code is running. ``closing``: nobody waits for a result of it any more."""
@@ -88,21 +98,21 @@ class _Bound:
     So does an abort that left a tool and never came here: something between kept it, and went on.
     """
 
-    __slots__ = ("_before", "_ending", "_outermost", "_scope")
+    __slots__ = ("_ending", "_outermost", "_scope", "_token")
 
     def __init__(self, scope: Scope | None, ending: Course | None, *, outermost: bool) -> None:
         self._scope = scope
         self._ending = ending
-        self._before: Scope | None = None
+        self._token: Any = None
         self._outermost = outermost
 
     def __enter__(self) -> None:
-        self._before = bind(self._scope)
+        self._token = bind(self._scope)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        bind(self._before)
+        unbind(self._token, self._scope, thrown_away=isinstance(error, GeneratorExit))
         loop_error = None if error is None else carried(error)
         if loop_error is not None and not self._outermost:
             return

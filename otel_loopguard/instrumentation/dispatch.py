@@ -5,13 +5,15 @@ A context manager and not ``try``/``except Exception``: a cancelled call must be
 
 from __future__ import annotations
 
+from time import time_ns
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import context as otel_context
 from opentelemetry.trace import INVALID_SPAN
 
 from otel_loopguard.core.model import Action, Decision, Outcome
-from otel_loopguard.turns.scope import bind
+from otel_loopguard.turns.collector import collector
+from otel_loopguard.turns.scope import bind, unbind
 
 from .aborts import abort_error
 from .dialogue import Dialogue
@@ -29,21 +31,21 @@ if TYPE_CHECKING:
     from .runtime import Runtime
 
 _NOTHING = Decision()
-_NOWHERE = object()
-"""In place of the scope that was before, where nothing of ours is bound."""
 
 
 class Step(Dialogue):
     """A tool call. ``answered`` says whether the tool has not to be run, because ``answer`` is its result."""
 
-    __slots__ = ("_before", "_closed", "_span", "_token", "answer", "answered")
+    __slots__ = ("_bound", "_closed", "_inside", "_over", "_span", "_token", "answer", "answered")
 
     def __init__(self, runtime: Runtime, dialect: Dialect, reading: Reading, scope: Scope, *, span: str) -> None:
         super().__init__(runtime, dialect, reading, scope, span=span)
         self._span: Span = INVALID_SPAN
-        self._before: Any = _NOWHERE
+        self._bound: Any = None
+        self._inside: Scope | None = None
         self._token: Any = None
         self._closed = False
+        self._over: int | None = None
         self.answered = False
         self.answer: Any = None
 
@@ -91,21 +93,26 @@ class Step(Dialogue):
     def resume(self) -> None:
         """The tool, or the rest of a generator tool, runs inside of this call from now on."""
         try:
-            self._before = bind(self._scope.within(self._reading.call))
+            self._inside = inside = self._scope.within(self._reading.call)
+            self._bound = bind(inside)
             pending = self._pending
-            if pending.context is not None and not pending.borrowed:
+            if pending.context is not None and not pending.borrowed and self._bound is not None:
                 self._token = otel_context.attach(pending.context)
         except Exception as error:  # noqa: BLE001 - see Shield.take
             self._runtime.shield.take("span.attach", error)
 
-    def suspend(self) -> None:
+    def suspend(self, *, thrown_away: bool = False) -> None:
         """It is over, or is about to yield: nothing of ours may stay current in the code that consumes it."""
+        if collector.thread is not None and collector.is_here():
+            return
         if self._token is not None:
-            otel_context.detach(self._token)
+            # Thrown away it may be closed in any context, where other code's span is current.
+            if not thrown_away or otel_context.get_current() is self._pending.context:
+                otel_context.detach(self._token)
             self._token = None
-        if self._before is not _NOWHERE:
-            bind(self._before)
-            self._before = _NOWHERE
+        if self._bound is not None:
+            unbind(self._bound, self._inside, thrown_away=thrown_away)
+            self._bound = None
 
     def lend(self) -> None:
         """The work begins later: ``with`` leaves the call open, and is entered again when it does."""
@@ -113,11 +120,14 @@ class Step(Dialogue):
         self._closed = True
 
     def drop(self) -> None:
-        """The work that the call was lent to was never begun."""
-        self._failed(None)
+        """The work that the call was lent to was never begun, or was thrown away at a bad moment."""
+        if self._closed or self._raised(thrown_away=True):
+            self._failed(None)
 
     def result(self, value: Any) -> Any:
         """The tool's result, with a sentence for the model added where one is due."""
+        if collector.thread is not None and collector.is_here():
+            return value
         outcome, ended = self._outcome(value), _NOTHING
         try:
             ended = self._scope.turn.end(self._reading.call, outcome)
@@ -127,7 +137,7 @@ class Step(Dialogue):
 
     async def aresult(self, value: Any) -> Any:
         """The same, where the verdict may have to be awaited."""
-        if not self._asks:
+        if not self._asks or collector.is_here():
             return self.result(value)
         outcome, ended = self._outcome(value), _NOTHING
         try:
@@ -152,7 +162,9 @@ class Step(Dialogue):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         try:
-            if self._raised():
+            if collector.thread is not None and collector.is_here():
+                self._put_off()
+            elif self._raised(thrown_away=isinstance(error, GeneratorExit)):
                 self._failed(error)
         except Exception as fault:  # noqa: BLE001 - see Shield.take
             self._runtime.shield.take("guard.end", fault)
@@ -161,7 +173,10 @@ class Step(Dialogue):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         with self._runtime.shield("guard.end"):
-            if not self._raised():
+            if collector.thread is not None and collector.is_here():
+                self._put_off()
+                return
+            if not self._raised(thrown_away=isinstance(error, GeneratorExit)):
                 return
             outcome, ended = self._failure(error), _NOTHING
             try:
@@ -170,10 +185,16 @@ class Step(Dialogue):
             finally:
                 self._told_of_failure(outcome, ended)
 
-    def _raised(self) -> bool:
+    def _put_off(self) -> None:
+        """The call cannot be ended right here, and will be at the next one, or at the turn's end."""
+        if not self._closed:
+            self._over = time_ns()
+            self._runtime.unbegun.append(self)
+
+    def _raised(self, *, thrown_away: bool) -> bool:
         """The block is left: whether that is because the tool raised, which is yet to be told."""
         if not self.answered:
-            self.suspend()
+            self.suspend(thrown_away=thrown_away)
         elif not self._closed:
             reused = self._pending.decide().action is Action.REUSE
             self._close("reused" if reused else "blocked", None, _NOTHING)
@@ -199,7 +220,7 @@ class Step(Dialogue):
                 pending.reporter.finish(self._span, pending, word, outcome, ended)
             finally:
                 if not pending.borrowed:
-                    self._span.end()
+                    self._span.end(self._over)
         except Exception as error:  # noqa: BLE001 - see Shield.take
             self._runtime.shield.take("span.end", error)
 

@@ -175,8 +175,6 @@ def _step(
         runtime = current_runtime.get()
         if runtime.off:
             return None
-        if runtime.unbegun:
-            runtime.close_unbegun()
         return open_step(runtime, dialect, Reading(ToolCall(name, arguments, call_id, known)), (), {}, span="none")
     except Exception as error:  # noqa: BLE001 - see Shield.take
         _shield().take("function.step", error)

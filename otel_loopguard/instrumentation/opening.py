@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from otel_loopguard.turns.collector import collector
 from otel_loopguard.turns.scope import current
 
 from .dispatch import Step
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 
 def open_step(runtime: Runtime, dialect: Dialect, instance: Any, args: Any, kwargs: Any, *, span: str) -> Step | None:
     """The step of this call; None where it is a layer of another one, none at all, or a fault of ours hides it."""
+    if collector.thread is not None and collector.is_here():
+        return None
+    if runtime.unbegun:
+        runtime.close_unbegun()
     inner = current()
     if inner is not None and inner.inside is not None and not dialect.by_run:
         return None

@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
     from otel_loopguard.core.policy import Policy, ToolContract
-
-    from .dispatch import Step
+    from otel_loopguard.turns.collector import PutOff
 
 logger = logging.getLogger("otel_loopguard")
 
@@ -80,8 +79,8 @@ class Runtime:
         self.off = False
         """Whether calls are left alone, because the environment disables us and the program did not ask for us."""
         self.shapes = Shapes()
-        self.unbegun: deque[Step] = deque()
-        """Calls that were lent to work which was thrown away before it began."""
+        self.unbegun: deque[PutOff] = deque()
+        """What was thrown away, before it began or in the midst of something, and is yet to be ended."""
         _forks.watch(self)
 
     def _guard(self, policy: Policy | None) -> Guard:
@@ -128,7 +127,7 @@ class Runtime:
         self.declare(current.declared)
 
     def close_unbegun(self) -> None:
-        """End the calls that nothing came of."""
+        """End what was thrown away."""
         while self.unbegun:
             with self.shield("function.unbegun"):
                 self.unbegun.popleft().drop()
@@ -206,13 +205,14 @@ class _Current:
 
     def get(self) -> Runtime:
         """The runtime of this process, made from the environment if there is none."""
-        if self.instrumented is not None:
-            return self.instrumented
+        known = self.instrumented or self._own
+        if known is not None:  # without the lock: a signal handler asks, too
+            return known
         with self._lock:
             if self._own is None:
-                self._own = Runtime()
-                self._own.off = _disabled()
-                self.attached.target = None if self._own.off else self._own.target
+                own = Runtime()
+                own.off = _disabled()
+                self.attached.target, self._own = None if own.off else own.target, own
             return self._own
 
     def declare(self, name: str, contract: ToolContract) -> None:

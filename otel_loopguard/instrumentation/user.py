@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core.words_said import Word
 from otel_loopguard.telemetry.shield import Shield
+from otel_loopguard.turns.collector import collector
 from otel_loopguard.turns.runs import RunInfo
-from otel_loopguard.turns.scope import bind, current
+from otel_loopguard.turns.scope import bind, current, unbind
 
 from .aborts import grouped
 from .runtime import current as current_runtime
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from otel_loopguard.turns.runs import OpenRun
+    from otel_loopguard.turns.runs import OpenRun, Runs
     from otel_loopguard.turns.scope import Scope
 
     from .runtime import Runtime
@@ -38,7 +39,8 @@ class turn:  # noqa: N801 - reads as a word: ``with loopguard.turn():``
         self._turn_id = turn_id
         self._run: OpenRun | None = None
         self._runtime: Runtime | None = None
-        self._before: Scope | None = None
+        self._scope: Scope | None = None
+        self._token: Any = None
         self.undelivered: list[str] = []
         """After the block: what was said into the turn and no tool call could deliver."""
 
@@ -62,19 +64,25 @@ class turn:  # noqa: N801 - reads as a word: ``with loopguard.turn():``
         with Shield()("run.open"):  # there may be no runtime yet, and it may be that none can be made
             self._runtime = runtime = current_runtime.get()
             with runtime.shield("run.open"):
+                if collector.is_here():
+                    return self
                 self._run = runtime.runs.open(self._info, source="explicit", turn_id=self._turn_id)
-        self._before = bind(current() if self._run is None else self._run.scope)
+        self._scope = current() if self._run is None else self._run.scope
+        self._token = bind(self._scope)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        bind(self._before)
+        unbind(self._token, self._scope, thrown_away=isinstance(error, GeneratorExit))
         runtime, loop_error = self._runtime, None
         if self._run is not None and runtime is not None:
             with runtime.shield("run.close"):
-                runtime.close_unbegun()
-                self.undelivered = runtime.runs.close(self._run)
+                if collector.is_here():
+                    runtime.unbegun.append(_Left(self, runtime.runs, self._run))
+                else:
+                    runtime.close_unbegun()
+                    self.undelivered = runtime.runs.close(self._run)
         with (Shield() if runtime is None else runtime.shield)("run.close"):
             loop_error = grouped(error)
         if loop_error is not None:
@@ -92,8 +100,20 @@ class turn:  # noqa: N801 - reads as a word: ``with loopguard.turn():``
         return f"turn(id={self.id!r}, calls={self.calls})"
 
 
+class _Left:
+    """A block that was thrown away at a bad moment: the turn is open still."""
+
+    def __init__(self, block: turn, runs: Runs, run: OpenRun) -> None:
+        self._block = block
+        self._runs = runs
+        self._run = run
+
+    def drop(self) -> None:
+        self._block.undelivered = self._runs.close(self._run)
+
+
 def say(text: str, *, conversation_id: str, stop: bool = False) -> Word:
-    """Say something into the turn that runs for this conversation, from any thread or task.
+    """Say something into the turn that runs for this conversation, from any thread or task, or a signal handler.
 
     The model reads it with its next tool result, or that of an agent inside one of its calls. With ``stop=True`` no
     further tool of either runs, and the model reads these words instead. Delivered once, in order; false if no turn

@@ -41,11 +41,12 @@ class Conversations:
     def started(self, conversation_id: str, turn: Turn) -> Turn | None:
         """A run of this turn has begun; returns the turn it takes the place of, if that one is over."""
         with self._lock:
-            before = self._entries.pop(conversation_id, None)
+            before = self._entries.get(conversation_id)
             entry = before if before is not None and before.turn is turn else _Entry(turn, self._clock())
             entry.used = self._clock()
             entry.running += 1
             self._entries[conversation_id] = entry
+            self._entries.move_to_end(conversation_id)
             self._drop_old()
         return None if before is None or before.turn is turn or before.running else before.turn
 
@@ -90,8 +91,7 @@ class Conversations:
 
     def say(self, conversation_id: str, text: str, *, stop: bool) -> Word:
         """Hand a user's word to the turn that runs for this conversation; it is not taken if that has just ended."""
-        with self._lock:
-            entry = self._entries.get(conversation_id)
+        entry = self._entries.get(conversation_id)  # a signal handler must not wait for the lock
         if entry is None or not entry.running:
             return Word(text, stop=stop)
         return entry.turn.say(text, stop=stop)

@@ -1,14 +1,17 @@
 """The scope: which turn the running code belongs to, and which tool call it is inside of.
 
-One context variable carries both, so that a thread pool or a task needs to hand on one thing only. It is always
-set back to what it was by value, never by token: a generator may be closed from another context than it was started
-in, and a token refuses that.
+One context variable carries both, so that a thread pool or a task needs to hand on one thing only. It is set back
+where it was set, and nowhere else: work that is thrown away is closed in whatever context the garbage collector
+strikes, and there other code is running, in a scope of its own.
 """
 
 from __future__ import annotations
 
-from contextvars import ContextVar
+from contextlib import suppress
+from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any
+
+from .collector import collector
 
 if TYPE_CHECKING:
     from otel_loopguard.core.guard import Turn
@@ -110,24 +113,35 @@ _scope: ContextVar[Scope | None] = ContextVar("loopguard_scope", default=None)
 current = _scope.get
 
 
-def bind(scope: Scope | None) -> Scope | None:
-    """Make this the scope of the running code; returns what it was before, to be bound again afterwards."""
-    before = _scope.get()
-    _scope.set(scope)
-    return before
+def bind(scope: Scope | None) -> Token[Scope | None] | None:
+    """Make this the scope of the running code; ``unbind`` takes what it returns. Not under the garbage collector."""
+    return None if collector.thread is not None and collector.is_here() else _scope.set(scope)
+
+
+def unbind(token: Token[Scope | None] | None, scope: Scope | None, *, thrown_away: bool = False) -> None:
+    """The code that ran in this scope is over: what was before is the scope again."""
+    if token is None or (collector.thread is not None and collector.is_here()):
+        return
+    if _scope.get() is scope:
+        before = token.old_value
+        _scope.set(None if before is Token.MISSING else before)
+    elif not thrown_away:
+        # Something in the block left its own scope behind, or this is not the context that the block began in.
+        with suppress(ValueError, RuntimeError):
+            _scope.reset(token)
 
 
 class bound:  # noqa: N801 - reads as a word: ``with bound(scope):``
     """The code in the block runs in this scope."""
 
-    __slots__ = ("_before", "_scope")
+    __slots__ = ("_scope", "_token")
 
     def __init__(self, scope: Scope | None) -> None:
         self._scope = scope
-        self._before: Scope | None = None
+        self._token: Token[Scope | None] | None = None
 
     def __enter__(self) -> None:
-        self._before = bind(self._scope)
+        self._token = bind(self._scope)
 
-    def __exit__(self, *_: object) -> None:
-        _scope.set(self._before)
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        unbind(self._token, self._scope, thrown_away=kind is GeneratorExit)
