@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard.cli.replay import corpus as reading
 from otel_loopguard.cli.replay.judge import Judge
-from otel_loopguard.core.policy_sources import load_preset
+from otel_loopguard.core.policy.load import load_preset
 from tests.core.judges import corpus, measure, runner, traces
 from tests.core.judges.real import EnforcedTurn
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from otel_loopguard.core.guard import Guard
 from otel_loopguard.core.model import Action, Outcome, ToolCall
-from otel_loopguard.core.policy import Policy
+from otel_loopguard.core.policy.policy import Policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,7 +20,7 @@ import orjson
 
 from otel_loopguard.cli.replay.replay import Replay
 from otel_loopguard.cli.replay.sources import Reader
-from otel_loopguard.core.policy_sources import load_preset
+from otel_loopguard.core.policy.load import load_preset
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,19 +7,19 @@ Importing this package costs next to nothing: what it offers is imported when it
 
 from __future__ import annotations
 
-from .version import __version__
+from otel_loopguard.version import __version__
 
 TYPE_CHECKING = False  # importing typing for it would cost more than all else here
 if TYPE_CHECKING:
     from typing import Any
 
-    from .core.guard import Guard, Turn
-    from .core.model import Action, Decision, Hints, Kind, Mode, Outcome, ToolCall, Trip
-    from .core.policy import Policy, Rule, ToolContract
-    from .errors import LoopGuardError, PolicyError, ToolLoopError
-    from .instrumentation.functions import call, tool
-    from .instrumentation.start import attach, instrument, uninstrument
-    from .instrumentation.user import say, turn
+    from otel_loopguard.core.guard import Guard, Turn
+    from otel_loopguard.core.model import Action, Decision, Hints, Kind, Mode, Outcome, ToolCall, Trip
+    from otel_loopguard.core.policy.policy import Policy, Rule, ToolContract
+    from otel_loopguard.errors import LoopGuardError, PolicyError, ToolLoopError
+    from otel_loopguard.instrumentation.functions import call, tool
+    from otel_loopguard.instrumentation.start import attach, instrument, uninstrument
+    from otel_loopguard.instrumentation.user import say, turn
 
 __all__ = [
     "Action",
@@ -57,11 +57,11 @@ _HOME = {
     "LoopGuardError": "errors",
     "Mode": "core.model",
     "Outcome": "core.model",
-    "Policy": "core.policy",
+    "Policy": "core.policy.policy",
     "PolicyError": "errors",
-    "Rule": "core.policy",
+    "Rule": "core.policy.policy",
     "ToolCall": "core.model",
-    "ToolContract": "core.policy",
+    "ToolContract": "core.policy.policy",
     "ToolLoopError": "errors",
     "Trip": "core.model",
     "Turn": "core.guard",

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from otel_loopguard.core import presets, settings
 from otel_loopguard.core.model import Action
-from otel_loopguard.core.policy import DEFAULT_RULES, Rule
-from otel_loopguard.core.policy_check import dotted
-from otel_loopguard.core.policy_sources import Loaded, load_file, load_policy, load_preset
+from otel_loopguard.core.policy import presets, schema
+from otel_loopguard.core.policy.check import dotted
+from otel_loopguard.core.policy.load import Loaded, load_file, load_policy, load_preset
+from otel_loopguard.core.policy.policy import DEFAULT_RULES, Rule
 from otel_loopguard.errors import PolicyError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from otel_loopguard.core.toml_lines import Path
+    from otel_loopguard.core.policy.toml_lines import Path
 
 _ORDER = (
     "Each value and where it comes from. A later source wins, setting by setting:\n"
@@ -84,12 +84,12 @@ def chosen(preset: str | None, file: str | None) -> Loaded:
 def settings_of(loaded: Loaded) -> Iterator[tuple[Path, Any, str]]:
     """Every setting with its value and where that comes from; what is not set anywhere has its default."""
     policy, origins = loaded.policy, loaded.origins
-    for name in settings.POLICY:
+    for name in schema.POLICY:
         yield (name,), plain(getattr(policy, name)), origins.get((name,), "default")
     for mode in DEFAULT_RULES:
         yield from _rule(("modes", str(mode)), policy.rule(mode), origins)
     for glob, contract in policy.tools.items():
-        for name in settings.CONTRACT:
+        for name in schema.CONTRACT:
             path = ("tools", glob, name)
             if path in origins:
                 yield path, plain(getattr(contract, name)), origins[path]
@@ -107,7 +107,7 @@ def _rule(path: Path, rule: Rule, origins: Any) -> Iterator[tuple[Path, Any, str
     for one in fields(Rule):
         inner = (*path, one.name)
         value = getattr(rule, one.name)
-        if mode in settings.OF_MODES.get(one.name, (mode,)) and (value is not None or inner in origins):
+        if mode in schema.OF_MODES.get(one.name, (mode,)) and (value is not None or inner in origins):
             yield inner, plain(value), origins.get(inner, "default")
 
 

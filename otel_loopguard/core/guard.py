@@ -23,17 +23,17 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.core.policy import Policy
-from otel_loopguard.core.rules import Rules
-from otel_loopguard.core.store import MemoryStore
-from otel_loopguard.core.turn import Turn as Turn  # noqa: PLC0414 - said to be part of this module's face
+from otel_loopguard.core.policy.policy import Policy
+from otel_loopguard.core.turn.compiled import Rules
+from otel_loopguard.core.turn.store import MemoryStore
+from otel_loopguard.core.turn.turn import Turn as Turn  # noqa: PLC0414 - said to be part of this module's face
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otel_loopguard.core.kin import Kin
-    from otel_loopguard.core.reload import Watch
-    from otel_loopguard.core.store import TurnStore
+    from otel_loopguard.core.policy.reload import Watch
+    from otel_loopguard.core.turn.kin import Kin
+    from otel_loopguard.core.turn.store import TurnStore
 
 _logger = logging.getLogger("otel_loopguard")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from otel_loopguard.core.words_said import Sentences
+    from otel_loopguard.core.turn.user_messages import Sentences
 
 
 class Action(enum.IntEnum):

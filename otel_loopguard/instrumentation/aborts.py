@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_loopguard.core import wording
+from otel_loopguard.core.turn import model_text
 from otel_loopguard.errors import ToolLoopError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def abort_error(
     if trip is None:
         return None if ending is None or ending.error is None else LoopAbort(ending.error)
     error = (kind or ToolLoopError)(
-        wording.abort(trip, scope.turn.policy, shown_name),
+        model_text.abort(trip, scope.turn.policy, shown_name),
         tool_name=trip.tool,
         mode=str(trip.mode),
         repeats=trip.count,

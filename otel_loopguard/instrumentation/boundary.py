@@ -8,10 +8,9 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
+from otel_loopguard.instrumentation.aborts import LoopAbort, carried
 from otel_loopguard.turns.collector import collector
 from otel_loopguard.turns.scope import Scope, bind, current, unbind
-
-from .aborts import LoopAbort, carried
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -19,11 +18,10 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from otel_loopguard.instrumentation.points import RunPoint
+    from otel_loopguard.instrumentation.runtime import Runtime
     from otel_loopguard.turns.runs import OpenRun, RunInfo
     from otel_loopguard.turns.scope import Course
-
-    from .points import RunPoint
-    from .runtime import Runtime
 
 
 class Boundary:

@@ -6,20 +6,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core.model import Action, Outcome
-from otel_loopguard.core.scalars import unique
+from otel_loopguard.core.values.scalars import unique
+from otel_loopguard.instrumentation.points import no_place
 from otel_loopguard.telemetry.pending import PendingCall
-
-from .points import no_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from otel_loopguard.core.model import Decision
     from otel_loopguard.errors import ToolLoopError
+    from otel_loopguard.instrumentation.points import Dialect, Reading
+    from otel_loopguard.instrumentation.runtime import Runtime
     from otel_loopguard.turns.scope import Scope
-
-    from .points import Dialect, Reading
-    from .runtime import Runtime
 
 _UNKNOWN = Outcome()
 

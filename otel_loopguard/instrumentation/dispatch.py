@@ -12,11 +12,10 @@ from opentelemetry import context as otel_context
 from opentelemetry.trace import INVALID_SPAN
 
 from otel_loopguard.core.model import Action, Decision, Outcome
+from otel_loopguard.instrumentation.aborts import abort_error
+from otel_loopguard.instrumentation.dialogue import Dialogue
 from otel_loopguard.turns.collector import collector
 from otel_loopguard.turns.scope import bind, unbind
-
-from .aborts import abort_error
-from .dialogue import Dialogue
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -25,10 +24,9 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
     from typing_extensions import Self
 
+    from otel_loopguard.instrumentation.points import Dialect, Reading
+    from otel_loopguard.instrumentation.runtime import Runtime
     from otel_loopguard.turns.scope import Scope
-
-    from .points import Dialect, Reading
-    from .runtime import Runtime
 
 _NOTHING = Decision()
 

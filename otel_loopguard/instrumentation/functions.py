@@ -10,21 +10,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from otel_loopguard.core.model import Outcome, ToolCall
-from otel_loopguard.core.policy import ToolContract
+from otel_loopguard.core.policy.policy import ToolContract
+from otel_loopguard.instrumentation.dispatch import drive_async
+from otel_loopguard.instrumentation.generators import async_driver, drive_generator
+from otel_loopguard.instrumentation.later import drive_plain, is_async
+from otel_loopguard.instrumentation.opening import open_step
+from otel_loopguard.instrumentation.points import Dialect, Reading
+from otel_loopguard.instrumentation.runtime import current as current_runtime
+from otel_loopguard.instrumentation.texts import appended
 from otel_loopguard.telemetry.shield import Shield
-
-from .dispatch import drive_async
-from .generators import async_driver, drive_generator
-from .later import drive_plain, is_async
-from .opening import open_step
-from .points import Dialect, Reading
-from .runtime import current as current_runtime
-from .texts import appended
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from .dispatch import Step
+    from otel_loopguard.instrumentation.dispatch import Step
 
 F = TypeVar("F", bound="Callable[..., Any]")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.core.canonical import plain_bytes
+from otel_loopguard.core.values.canonical import plain_bytes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from .dispatch import Step
+    from otel_loopguard.instrumentation.dispatch import Step
 
 MOST_ITEMS = 64
 MOST_TEXT = 8_192

@@ -5,17 +5,25 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from .boundary import Boundary, RunContext, run_async, run_async_generator, run_background, run_generator, run_plain
-from .dispatch import drive, drive_async
-from .opening import open_step
-from .points import CallPoint, RunPoint, ToolPoint
-from .runtime import current as current_runtime
+from otel_loopguard.instrumentation.boundary import (
+    Boundary,
+    RunContext,
+    run_async,
+    run_async_generator,
+    run_background,
+    run_generator,
+    run_plain,
+)
+from otel_loopguard.instrumentation.dispatch import drive, drive_async
+from otel_loopguard.instrumentation.opening import open_step
+from otel_loopguard.instrumentation.points import CallPoint, RunPoint, ToolPoint
+from otel_loopguard.instrumentation.runtime import current as current_runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from .points import Point
+    from otel_loopguard.instrumentation.points import Point
 
 
 def handler(point: Point) -> Callable[..., Any]:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]
 
+from otel_loopguard.instrumentation.frameworks import all_points
+from otel_loopguard.instrumentation.patching import Patches
+from otel_loopguard.instrumentation.runtime import Runtime, current
 from otel_loopguard.telemetry.shield import Shield
-
-from .frameworks import all_points
-from .patching import Patches
-from .runtime import Runtime, current
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -13,17 +13,26 @@ import types
 from types import CoroutineType, FunctionType, GeneratorType
 from typing import TYPE_CHECKING, Any
 
-from .dispatch import drive_async
-from .generators import async_driver, drive_generator
-from .shapes import ASYNC_GENERATOR, AWAITED, EITHER, FUTURE, GENERATOR, PLAIN, UNREAD, declared, shape_of
+from otel_loopguard.instrumentation.dispatch import drive_async
+from otel_loopguard.instrumentation.generators import async_driver, drive_generator
+from otel_loopguard.instrumentation.shapes import (
+    ASYNC_GENERATOR,
+    AWAITED,
+    EITHER,
+    FUTURE,
+    GENERATOR,
+    PLAIN,
+    UNREAD,
+    declared,
+    shape_of,
+)
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 
+    from otel_loopguard.instrumentation.dispatch import Step
     from otel_loopguard.telemetry.shield import Shield
-
-    from .dispatch import Step
 
 _CALL = "__call__"
 

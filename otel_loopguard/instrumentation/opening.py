@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from otel_loopguard.instrumentation.dispatch import Step
 from otel_loopguard.turns.collector import collector
 from otel_loopguard.turns.scope import current
 
-from .dispatch import Step
-
 if TYPE_CHECKING:
+    from otel_loopguard.instrumentation.points import Dialect, Reading
+    from otel_loopguard.instrumentation.runtime import Runtime
     from otel_loopguard.turns.scope import Scope
-
-    from .points import Dialect, Reading
-    from .runtime import Runtime
 
 
 def open_step(runtime: Runtime, dialect: Dialect, instance: Any, args: Any, kwargs: Any, *, span: str) -> Step | None:

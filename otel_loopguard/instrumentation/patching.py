@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import wrapt
 
-from .fitting import fits, tell_missing
-from .handlers import handler
-from .runtime import current as current_runtime
+from otel_loopguard.instrumentation.fitting import fits, tell_missing
+from otel_loopguard.instrumentation.handlers import handler
+from otel_loopguard.instrumentation.runtime import current as current_runtime
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import ModuleType
 
-    from .points import Point
+    from otel_loopguard.instrumentation.points import Point
 
 logger = logging.getLogger("otel_loopguard")
 

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 
 from otel_loopguard.core.guard import Guard
 from otel_loopguard.core.model import hash_text
-from otel_loopguard.core.policy_sources import PREFIX, load_policy
-from otel_loopguard.core.reload import Watch
-from otel_loopguard.core.store import MemoryStore
+from otel_loopguard.core.policy.load import PREFIX, load_policy
+from otel_loopguard.core.policy.reload import Watch
+from otel_loopguard.core.turn.store import MemoryStore
+from otel_loopguard.instrumentation.native import patched
+from otel_loopguard.instrumentation.shapes import Shapes
 from otel_loopguard.telemetry.attached import Attached, Target
 from otel_loopguard.telemetry.foreign import ForeignCalls
 from otel_loopguard.telemetry.live_spans import LiveSpans
@@ -27,9 +29,6 @@ from otel_loopguard.turns.conversations import Conversations
 from otel_loopguard.turns.runs import Runs
 from otel_loopguard.turns.sources import Sources
 
-from .native import patched
-from .shapes import Shapes
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
 
-    from otel_loopguard.core.policy import Policy, ToolContract
+    from otel_loopguard.core.policy.policy import Policy, ToolContract
     from otel_loopguard.turns.collector import PutOff
 
 logger = logging.getLogger("otel_loopguard")

@@ -8,7 +8,7 @@ import weakref
 from types import AsyncGeneratorType, CoroutineType, FunctionType, GeneratorType, MethodType
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_loopguard.core.bare import defines
+from otel_loopguard.core.values.introspect import defines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .instrumentor import LoopGuardInstrumentor
-from .runtime import Runtime, current
+from otel_loopguard.instrumentation.instrumentor import LoopGuardInstrumentor
+from otel_loopguard.instrumentation.runtime import Runtime, current
 
 if TYPE_CHECKING:
     from opentelemetry._logs import LoggerProvider
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
     from otel_loopguard.core.guard import Guard
-    from otel_loopguard.core.policy import Policy
+    from otel_loopguard.core.policy.policy import Policy
 
 
 def instrument(

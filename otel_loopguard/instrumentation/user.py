@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.core.words_said import Word
+from otel_loopguard.core.turn.user_messages import Word
+from otel_loopguard.instrumentation.aborts import grouped
+from otel_loopguard.instrumentation.runtime import current as current_runtime
 from otel_loopguard.telemetry.shield import Shield
 from otel_loopguard.turns.collector import collector
 from otel_loopguard.turns.runs import RunInfo
 from otel_loopguard.turns.scope import bind, current, unbind
-
-from .aborts import grouped
-from .runtime import current as current_runtime
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from typing_extensions import Self
 
+    from otel_loopguard.instrumentation.runtime import Runtime
     from otel_loopguard.turns.runs import OpenRun, Runs
     from otel_loopguard.turns.scope import Scope
-
-    from .runtime import Runtime
 
 
 class turn:  # noqa: N801 - reads as a word: ``with loopguard.turn():``

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otel_loopguard.errors import LoopGuardError
+from otel_loopguard.report.columns import Columns, harmless
+from otel_loopguard.report.page import page
+from otel_loopguard.report.records import DECISIONS, Call, Run, decision
 from otel_loopguard.version import __version__
-
-from .columns import Columns, harmless
-from .page import page
-from .records import DECISIONS, Call, Run, decision
 
 if TYPE_CHECKING:
     import os

@@ -9,11 +9,11 @@ from array import array
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from .bins import binned
-from .records import DECISIONS, TRIPS
+from otel_loopguard.report.bins import binned
+from otel_loopguard.report.records import DECISIONS, TRIPS
 
 if TYPE_CHECKING:
-    from .records import Call, Run
+    from otel_loopguard.report.records import Call, Run
 
 MOST_CALLS = 250_000
 """Calls that the timeline shows. Beyond, calls are counted only, and the page says so."""

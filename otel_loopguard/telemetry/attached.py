@@ -11,20 +11,19 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from otel_loopguard.telemetry import semconv
+from otel_loopguard.telemetry.forks import forget_counts
+from otel_loopguard.telemetry.meters import Meters
 from otel_loopguard.version import __version__
-
-from . import semconv
-from .forks import forget_counts
-from .meters import Meters
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from opentelemetry.metrics import MeterProvider
 
-    from .foreign import ForeignCalls
-    from .live_spans import LiveSpans
-    from .shield import Shield
+    from otel_loopguard.telemetry.foreign import ForeignCalls
+    from otel_loopguard.telemetry.live_spans import LiveSpans
+    from otel_loopguard.telemetry.shield import Shield
 
 
 class Target:
@@ -58,7 +57,7 @@ class Attached:
             self._with_processor.add(provider)
         if is_new:
             with shield("provider.attach"):
-                from .processor import LoopGuardSpanProcessor  # noqa: PLC0415 - imports the SDK
+                from otel_loopguard.telemetry.processor import LoopGuardSpanProcessor  # noqa: PLC0415 - imports the SDK
 
                 add(LoopGuardSpanProcessor(self))
         return True

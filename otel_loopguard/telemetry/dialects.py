@@ -12,9 +12,8 @@ import orjson
 from opentelemetry.trace import SpanKind, StatusCode
 
 from otel_loopguard.core.model import Outcome, ToolCall
-
-from . import semconv
-from .live_spans import attributes_of
+from otel_loopguard.telemetry import semconv
+from otel_loopguard.telemetry.live_spans import attributes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

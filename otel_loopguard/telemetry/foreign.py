@@ -14,13 +14,12 @@ from opentelemetry import trace
 from opentelemetry.trace import INVALID_SPAN, NonRecordingSpan
 
 from otel_loopguard.core.model import Action
+from otel_loopguard.telemetry import semconv
+from otel_loopguard.telemetry.dialects import read, same_tool, suspected_tool, tool_name
+from otel_loopguard.telemetry.live_spans import attributes_of, id_of
+from otel_loopguard.telemetry.names import shown_name
+from otel_loopguard.telemetry.trips import tripped_attributes
 from otel_loopguard.turns.scope import current
-
-from . import semconv
-from .dialects import read, same_tool, suspected_tool, tool_name
-from .live_spans import attributes_of, id_of
-from .names import shown_name
-from .trips import tripped_attributes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,11 +29,10 @@ if TYPE_CHECKING:
 
     from otel_loopguard.core.guard import Guard, Turn
     from otel_loopguard.core.model import Trip
+    from otel_loopguard.telemetry.dialects import ForeignCall
+    from otel_loopguard.telemetry.live_spans import LiveSpans
+    from otel_loopguard.telemetry.providers import Providers
     from otel_loopguard.turns.sources import Sources
-
-    from .dialects import ForeignCall
-    from .live_spans import LiveSpans
-    from .providers import Providers
 
 MOST_MARKS = 20_000
 MOST_CALLS = 1_024

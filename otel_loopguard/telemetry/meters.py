@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from opentelemetry.metrics import Observation
 
-from . import semconv
-from .names import Labels
-from .tally import Tally
+from otel_loopguard.telemetry import semconv
+from otel_loopguard.telemetry.names import Labels
+from otel_loopguard.telemetry.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Final
 from opentelemetry.context import create_key
 
 from otel_loopguard.core.model import Action, Decision, ToolCall
-
-from .names import shown_name
+from otel_loopguard.telemetry.names import shown_name
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.trace import Span
 
+    from otel_loopguard.telemetry.reporter import Reporter
     from otel_loopguard.turns.scope import Scope
-
-    from .reporter import Reporter
 
 PENDING: Final = create_key("loopguard-pending-call")
 """Where the span processor finds the call in the context that the span was started with."""

@@ -12,17 +12,16 @@ from typing import TYPE_CHECKING
 from opentelemetry import context as otel_context
 from opentelemetry.sdk.trace import SpanProcessor
 
+from otel_loopguard.telemetry.dialects import SIGNS
+from otel_loopguard.telemetry.live_spans import attributes_of
+from otel_loopguard.telemetry.pending import PENDING, PendingCall
 from otel_loopguard.turns.scope import current
-
-from .dialects import SIGNS
-from .live_spans import attributes_of
-from .pending import PENDING, PendingCall
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.sdk.trace import ReadableSpan, Span
 
-    from .attached import Attached
+    from otel_loopguard.telemetry.attached import Attached
 
 
 class LoopGuardSpanProcessor(SpanProcessor):

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from opentelemetry import metrics, trace
 from opentelemetry._logs import get_logger_provider
 
+from otel_loopguard.telemetry import semconv
+from otel_loopguard.telemetry.trips import Events
 from otel_loopguard.version import __version__
-
-from . import semconv
-from .trips import Events
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -24,10 +23,10 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import Tracer, TracerProvider
 
-    from .attached import Attached
-    from .meters import Meters
-    from .settings import Settings
-    from .shield import Shield
+    from otel_loopguard.telemetry.attached import Attached
+    from otel_loopguard.telemetry.meters import Meters
+    from otel_loopguard.telemetry.settings import Settings
+    from otel_loopguard.telemetry.shield import Shield
 
 logger = logging.getLogger("otel_loopguard")
 

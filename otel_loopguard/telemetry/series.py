@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_loopguard.core.model import Action, Mode
-from otel_loopguard.core.turn import USER_STOP
+from otel_loopguard.core.turn.turn import USER_STOP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from otel_loopguard.core.policy import Policy
+    from otel_loopguard.core.policy.policy import Policy
 
 _VERDICTS = (Action.NUDGE, Action.REUSE, Action.BLOCK, Action.ABORT)
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from opentelemetry._logs import LogRecord, SeverityNumber
 
 from otel_loopguard.core.model import Action
-
-from . import semconv
+from otel_loopguard.telemetry import semconv
 
 if TYPE_CHECKING:
     from opentelemetry._logs import Logger
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
     from otel_loopguard.core.model import Record, Trip
-
-    from .settings import Settings
+    from otel_loopguard.telemetry.settings import Settings
 
 logger = logging.getLogger("otel_loopguard")
 

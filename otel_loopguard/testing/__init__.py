@@ -7,9 +7,9 @@
 
 from __future__ import annotations
 
-from .agent import Ask, ScriptedAgent, Transcript
-from .recording import Recording, SeenTrip, assert_no_trip, assert_trips, guarded
-from .scenarios import SCENARIOS, Driver, Scenario, Toolbox
+from otel_loopguard.testing.agent import Ask, ScriptedAgent, Transcript
+from otel_loopguard.testing.recording import Recording, SeenTrip, assert_no_trip, assert_trips, guarded
+from otel_loopguard.testing.scenarios import SCENARIOS, Driver, Scenario, Toolbox
 
 __all__ = [
     "SCENARIOS",

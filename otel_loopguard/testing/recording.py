@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.sdk.trace.sampling import Sampler
 
-    from otel_loopguard.core.policy import Policy
+    from otel_loopguard.core.policy.policy import Policy
     from otel_loopguard.telemetry.settings import Settings
 
 

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
 from otel_loopguard.core.model import Action
-from otel_loopguard.core.policy import Policy
+from otel_loopguard.core.policy.policy import Policy
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.telemetry import semconv
-
-from .agent import Ask, Transcript
-from .recording import Recording, assert_no_trip, assert_trips, guarded
+from otel_loopguard.testing.agent import Ask, Transcript
+from otel_loopguard.testing.recording import Recording, assert_no_trip, assert_trips, guarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from otel_loopguard.core.words_said import Word
+from otel_loopguard.core.turn.user_messages import Word
 
 if TYPE_CHECKING:
     from collections.abc import Callable

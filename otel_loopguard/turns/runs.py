@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
-from .scope import Scope, current
+from otel_loopguard.turns.scope import Scope, current
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from otel_loopguard.core.guard import Guard, Turn
-
-    from .conversations import Conversations
+    from otel_loopguard.turns.conversations import Conversations
 
 logger = logging.getLogger("otel_loopguard")
 

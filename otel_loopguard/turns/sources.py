@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 
 from opentelemetry import trace
 
-from .scope import Scope, current
+from otel_loopguard.turns.scope import Scope, current
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from otel_loopguard.core.guard import Guard, Turn
-
-    from .conversations import Conversations
+    from otel_loopguard.turns.conversations import Conversations
 
 TASK_IDLE_SECONDS = 600.0
 

@@ -6,7 +6,7 @@ import pytest
 
 from otel_loopguard.core.guard import Guard
 from otel_loopguard.core.model import Action, Mode, Outcome, ToolCall
-from otel_loopguard.core.policy import Policy, Rule
+from otel_loopguard.core.policy.policy import Policy, Rule
 
 RUNS, NUDGE, BLOCK, ABORT = None, Action.NUDGE, Action.BLOCK, Action.ABORT
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from otel_loopguard.core.canonical import canonical
-from otel_loopguard.core.fingerprint import Fingerprinter
-from otel_loopguard.core.writer import written
+from otel_loopguard.core.values.canonical import canonical
+from otel_loopguard.core.values.fingerprint import Fingerprinter
+from otel_loopguard.core.values.walker import written
 
 PLAIN = st.recursive(
     st.none()
@@ -129,7 +129,7 @@ def test_no_foreign_code_is_run():
 def test_another_process_makes_the_same_fingerprint(value):
     """With the same key, and whatever the seed of Python's own hashes."""
     code = (
-        "import sys; from otel_loopguard.core.fingerprint import Fingerprinter;"
+        "import sys; from otel_loopguard.core.values.fingerprint import Fingerprinter;"
         "print(Fingerprinter(b'k').arguments(eval(sys.argv[1])))"
     )
     command = [sys.executable, "-c", code, repr(value)]

@@ -8,7 +8,7 @@ from threading import Barrier
 
 from otel_loopguard.core.guard import Guard
 from otel_loopguard.core.model import Outcome, ToolCall
-from otel_loopguard.core.policy import Policy, ToolContract
+from otel_loopguard.core.policy.policy import Policy, ToolContract
 
 MANY = 64
 EACH = 20

@@ -20,9 +20,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from otel_loopguard.core.fingerprint import Fingerprinter
 from otel_loopguard.core.guard import Guard
 from otel_loopguard.core.model import Outcome, ToolCall
+from otel_loopguard.core.values.fingerprint import Fingerprinter
 
 QUICK = settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 KEY = b"0123456789abcdef"
@@ -475,7 +475,7 @@ def test_equal_across_processes():
     """The same key gives the same fingerprint in another process, whatever its hash seed."""
     value = {"b": [1, {"z": None, "a": "ü"}], "a": {"k": 1.5, "j": True}}
     code = (
-        "import json, sys; from otel_loopguard.core.fingerprint import Fingerprinter;"
+        "import json, sys; from otel_loopguard.core.values.fingerprint import Fingerprinter;"
         f"print(Fingerprinter({KEY!r}).arguments(json.loads(sys.argv[1])))"
     )
     for seed in ("1", "2"):

@@ -14,8 +14,8 @@ import pytest
 import otel_loopguard.core
 from otel_loopguard.core.guard import Guard
 from otel_loopguard.core.model import Action, Hints, Kind, Mode, Outcome, ToolCall, Trip
-from otel_loopguard.core.policy import Policy, Rule, ToolContract
-from otel_loopguard.core.store import MemoryStore
+from otel_loopguard.core.policy.policy import Policy, Rule, ToolContract
+from otel_loopguard.core.turn.store import MemoryStore
 
 
 def make(turn, tool="read_file", result="same", **arguments):

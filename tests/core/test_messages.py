@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from otel_loopguard.core.guard import Guard
 from otel_loopguard.core.model import Outcome, ToolCall
-from otel_loopguard.core.policy import Policy, ToolContract
+from otel_loopguard.core.policy.policy import Policy, ToolContract
 
 if TYPE_CHECKING:
     from otel_loopguard.core.model import Decision
-    from otel_loopguard.core.turn import Turn
+    from otel_loopguard.core.turn.turn import Turn
 
 
 def make(turn: Turn, written: int, call_id: str = "c", *, cancelled: bool = False, tool: str = "read") -> Decision:

@@ -8,7 +8,7 @@ import pytest
 
 from otel_loopguard.core.guard import Guard
 from otel_loopguard.core.model import Action, Outcome, ToolCall, Trip
-from otel_loopguard.core.policy import Policy
+from otel_loopguard.core.policy.policy import Policy
 
 
 def guard_with(answer, **settings):

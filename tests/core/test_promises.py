@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from otel_loopguard.core.guard import Guard
 from otel_loopguard.core.model import Action, Outcome, ToolCall
-from otel_loopguard.core.policy import Policy, ToolContract
+from otel_loopguard.core.policy.policy import Policy, ToolContract
 from tests.core.judges.corpus import Clock
 
 QUICK = settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))

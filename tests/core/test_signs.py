@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from otel_loopguard.core import signs
+from otel_loopguard.core.values import signs
 
 PIECES = (
     "pending",

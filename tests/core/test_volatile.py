@@ -2,7 +2,7 @@
 
 import pytest
 
-from otel_loopguard.core.volatile import faces
+from otel_loopguard.core.values.volatile import faces
 
 
 def faces_of(text):

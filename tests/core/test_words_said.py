@@ -10,9 +10,9 @@ import pytest
 
 from otel_loopguard.core.guard import Guard
 from otel_loopguard.core.model import Action, Outcome, ToolCall
-from otel_loopguard.core.policy import Policy, ToolContract
-from otel_loopguard.core.store import MemoryStore
-from otel_loopguard.core.turn import USER_STOP
+from otel_loopguard.core.policy.policy import Policy, ToolContract
+from otel_loopguard.core.turn.store import MemoryStore
+from otel_loopguard.core.turn.turn import USER_STOP
 
 
 def make(turn, tool="read_file", result="same", **arguments):

@@ -84,11 +84,11 @@ EXCUSED = {
     "turns.collector:_Collector.is_here": "compares two numbers",
 }
 NOT_COUNTED = {
-    "core.canonical:_is_suspicious": "the writer takes over, and the value has a fingerprint all the same",
-    "core.plain_json:dumps": "as above",
-    "core.plain_json:_is_too_much": "as above",
-    "core.plain_json:_is_shallow": "as above",
-    "core.kinds:kind_of_call": "as above: the call is of the kind that its tool's name tells",
+    "core.values.canonical:_is_suspicious": "the writer takes over, and the value has a fingerprint all the same",
+    "core.values.fast_json:dumps": "as above",
+    "core.values.fast_json:_is_too_much": "as above",
+    "core.values.fast_json:_is_shallow": "as above",
+    "core.tools.kinds:kind_of_call": "as above: the call is of the kind that its tool's name tells",
     "telemetry.providers:Providers.current": "finds the counter",
     "telemetry.meters:Meters.error": "is the counter",
 }

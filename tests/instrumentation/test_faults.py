@@ -8,8 +8,9 @@ import pytest
 
 pytest.importorskip("langgraph")
 
-from otel_loopguard.core import fingerprint, ladder, store, turn
-from otel_loopguard.core.policy import Policy
+from otel_loopguard.core.policy.policy import Policy
+from otel_loopguard.core.turn import decide, store, turn
+from otel_loopguard.core.values import fingerprint
 from otel_loopguard.instrumentation.frameworks import langchain
 from otel_loopguard.telemetry import foreign, live_spans, meters, reporter, semconv, trips
 from otel_loopguard.testing import Ask, Toolbox, guarded
@@ -32,8 +33,8 @@ def boom(*_: Any, **__: Any) -> NoReturn:
 
 PLACES: list[tuple[Any, str]] = [
     (fingerprint.Fingerprinter, "arguments"),
-    (ladder, "before"),
-    (ladder, "after"),
+    (decide, "before"),
+    (decide, "after"),
     (store.MemoryStore, "get_or_create"),
     (turn.Turn, "begin"),
     (turn.Turn, "end"),

@@ -13,7 +13,7 @@ import pytest
 
 import otel_loopguard as loopguard
 from otel_loopguard.core.model import ToolCall
-from otel_loopguard.core.policy import Policy
+from otel_loopguard.core.policy.policy import Policy
 from otel_loopguard.instrumentation.boundary import Boundary, run_background
 from otel_loopguard.instrumentation.fitting import fits, tell_missing
 from otel_loopguard.instrumentation.patching import Patches

@@ -9,7 +9,7 @@ import pytest
 
 from otel_loopguard import Guard, Outcome, Policy, PolicyError, Rule, ToolCall, ToolContract, Trip
 from otel_loopguard.core.model import Action, Kind, Mode
-from otel_loopguard.core.policy_sources import load_preset, load_text
+from otel_loopguard.core.policy.load import load_preset, load_text
 
 
 def refused_at(policy):

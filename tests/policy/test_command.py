@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from otel_loopguard.cli.main import COMMANDS, main
-from otel_loopguard.core import presets
+from otel_loopguard.core.policy import presets
 
 
 def test_check_names_every_mistake(tmp_path, capsys):

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from otel_loopguard.cli.main import main
-from otel_loopguard.core import presets, settings
-from otel_loopguard.core.policy import DEFAULT_RULES, Policy
-from otel_loopguard.core.policy_sources import load_text
+from otel_loopguard.core.policy import presets, schema
+from otel_loopguard.core.policy.load import load_text
+from otel_loopguard.core.policy.policy import DEFAULT_RULES, Policy
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ("policy", "presets", "replay")
@@ -43,7 +43,7 @@ def rows(name):
 def test_every_setting_of_the_policy_is_documented_with_its_default():
     """A setting that is added, or a default that is moved, is to be told on the page."""
     found, default = rows("policy"), Policy()
-    for name in settings.POLICY:
+    for name in schema.POLICY:
         value = getattr(default, name)
         shown = (
             "-"
@@ -62,17 +62,17 @@ def test_every_limit_is_documented_with_its_default():
         said = {one.name: getattr(rule, one.name) for one in dataclasses.fields(rule)}
         shown = ", ".join(f"`{name} = {value}`" for name, value in said.items() if value is not None)
         assert found[str(mode)] == [[shown]]
-    for name in settings.RULE:
-        of = ", ".join(f"`{mode}`" for mode in settings.OF_MODES.get(name, ())) or "every mode"
+    for name in schema.RULE:
+        of = ", ".join(f"`{mode}`" for mode in schema.OF_MODES.get(name, ())) or "every mode"
         assert of in [cells[0] for cells in found[name]], name
 
 
 def test_everything_that_a_tool_can_be_declared_is_documented():
     """Each setting of a tool, with what it takes."""
     found = rows("policy")
-    for name, setting in settings.CONTRACT.items():
+    for name, setting in schema.CONTRACT.items():
         assert setting.what in [cells[0] for cells in found[name]], name
-    assert all(f"{name}" in page("policy") for name in (*settings.WORDS, *settings.PLACEHOLDERS))
+    assert all(f"{name}" in page("policy") for name in (*schema.WORDS, *schema.PLACEHOLDERS))
 
 
 def test_every_preset_is_documented():

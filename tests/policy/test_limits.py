@@ -6,7 +6,7 @@ import pytest
 
 from otel_loopguard.core.guard import Guard
 from otel_loopguard.core.model import Outcome, ToolCall
-from otel_loopguard.core.policy_sources import load_text
+from otel_loopguard.core.policy.load import load_text
 
 
 def refused(text, names, result="same"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from otel_loopguard.core.policy_sources import load_file, load_text
+from otel_loopguard.core.policy.load import load_file, load_text
 from otel_loopguard.errors import PolicyError
 
 FIVE = """

@@ -10,9 +10,9 @@ import pytest
 from otel_loopguard import environment_variables
 from otel_loopguard.core.guard import Guard
 from otel_loopguard.core.model import Action, Kind
-from otel_loopguard.core.policy import Policy
-from otel_loopguard.core.policy_sources import VARIABLES, load_policy, load_text
-from otel_loopguard.core.reload import EVERY, Watch
+from otel_loopguard.core.policy.load import VARIABLES, load_policy, load_text
+from otel_loopguard.core.policy.policy import Policy
+from otel_loopguard.core.policy.reload import EVERY, Watch
 from otel_loopguard.instrumentation.runtime import Runtime, policy_from_environment
 
 PREFIX = "OTEL_PYTHON_LOOPGUARD_"

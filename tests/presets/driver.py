@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core.guard import Guard
 from otel_loopguard.core.model import Outcome, ToolCall
-from otel_loopguard.core.policy_sources import load_preset, load_text
+from otel_loopguard.core.policy.load import load_preset, load_text
 
 if TYPE_CHECKING:
     from otel_loopguard.core.model import Decision

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from otel_loopguard.core import presets
-from otel_loopguard.core.policy import Policy
-from otel_loopguard.core.policy_sources import load_preset
+from otel_loopguard.core.policy import presets
+from otel_loopguard.core.policy.load import load_preset
+from otel_loopguard.core.policy.policy import Policy
 
 from .driver import Driven
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import otel_loopguard as loopguard
-from otel_loopguard.core.policy_sources import load_preset
+from otel_loopguard.core.policy.load import load_preset
 from otel_loopguard.errors import ToolLoopError
 
 from .driver import Driven

@@ -9,8 +9,8 @@ import pytest
 from otel_loopguard.core.detectors.counted import COUNTED
 from otel_loopguard.core.guard import Guard
 from otel_loopguard.core.model import Action, Outcome, ToolCall, Trip
-from otel_loopguard.core.policy import Policy, ToolContract
-from otel_loopguard.core.wording import abort, nudge, refusal
+from otel_loopguard.core.policy.policy import Policy, ToolContract
+from otel_loopguard.core.turn.model_text import abort, nudge, refusal
 
 from .driver import Driven
 

@@ -8,8 +8,8 @@ from otel_loopguard.cli.replay import corpus, plain
 from otel_loopguard.cli.replay.judge import Judge
 from otel_loopguard.core.guard import Guard
 from otel_loopguard.core.model import Action, Outcome, ToolCall
-from otel_loopguard.core.policy import Policy, Rule
-from otel_loopguard.core.policy_sources import load_preset, load_text
+from otel_loopguard.core.policy.load import load_preset, load_text
+from otel_loopguard.core.policy.policy import Policy, Rule
 from tests.core.judges.seed import HINT, SEED
 
 from . import made

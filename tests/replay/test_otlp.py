@@ -16,8 +16,8 @@ from otel_loopguard.cli.main import main
 from otel_loopguard.cli.replay import otlp
 from otel_loopguard.cli.replay.judge import Judge
 from otel_loopguard.cli.replay.window import Window
-from otel_loopguard.core.policy import Policy
-from otel_loopguard.core.policy_sources import load_preset
+from otel_loopguard.core.policy.load import load_preset
+from otel_loopguard.core.policy.policy import Policy
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.testing import guarded
 from tests.core.judges.seed import HINT, SEED

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from otel_loopguard.cli.replay import corpus, plain
 from otel_loopguard.cli.replay.judge import Judge
-from otel_loopguard.core.canonical import canonical
 from otel_loopguard.core.model import Kind
-from otel_loopguard.core.policy import Policy, Rule, ToolContract
-from otel_loopguard.core.settings import MODES, OF_MODES
+from otel_loopguard.core.policy.policy import Policy, Rule, ToolContract
+from otel_loopguard.core.policy.schema import MODES, OF_MODES
+from otel_loopguard.core.values.canonical import canonical
 
 from . import made
 

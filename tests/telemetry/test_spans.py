@@ -16,7 +16,7 @@ from opentelemetry.trace import StatusCode
 
 import otel_loopguard as loopguard
 from otel_loopguard.core.model import Action, ToolCall
-from otel_loopguard.core.policy import Policy, Rule, ToolContract
+from otel_loopguard.core.policy.policy import Policy, Rule, ToolContract
 from otel_loopguard.instrumentation.dispatch import Step, drive
 from otel_loopguard.instrumentation.functions import FUNCTION
 from otel_loopguard.instrumentation.points import Reading

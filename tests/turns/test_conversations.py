@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from otel_loopguard.core.guard import Guard
-from otel_loopguard.core.words_said import Word
+from otel_loopguard.core.turn.user_messages import Word
 from otel_loopguard.turns import conversations
 from otel_loopguard.turns.conversations import IDLE_SECONDS, Conversations
 

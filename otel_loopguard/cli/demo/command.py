@@ -7,20 +7,18 @@ import tempfile
 from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING
 
+from otel_loopguard.cli.demo.drivers import BY_HAND, DRIVERS, load
 from otel_loopguard.errors import LoopGuardError
-
-from .drivers import BY_HAND, DRIVERS, load
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from otel_loopguard.cli.demo.outlets import Outlets
+    from otel_loopguard.cli.demo.screen import Screen
+    from otel_loopguard.cli.demo.session import Session, Told
+    from otel_loopguard.cli.demo.show import Teller
     from otel_loopguard.report import Report
-
-    from .outlets import Outlets
-    from .screen import Screen
-    from .session import Session, Told
-    from .show import Teller
 
 _DESCRIPTION = """
 An agent with small real tools and a scripted model falls into each kind of loop. Each line is a call, what the guard
@@ -63,15 +61,17 @@ def run(asked: argparse.Namespace) -> int:
     framework = load(asked.framework)
     report = _report(asked.html) if asked.html else None  # whether it can be written is seen before the first story
     outlets = _outlets(asked.otlp)
-    from .screen import screen as make_screen  # noqa: PLC0415 - `--help` needs none of these, which import the SDK
-    from .session import Session, guarded  # noqa: PLC0415
-    from .show import Teller  # noqa: PLC0415
+    from otel_loopguard.cli.demo.screen import (  # noqa: PLC0415 - `--help` needs none of these, which import the SDK
+        screen as make_screen,
+    )
+    from otel_loopguard.cli.demo.session import Session, guarded  # noqa: PLC0415
+    from otel_loopguard.cli.demo.show import Teller  # noqa: PLC0415
 
     screen = make_screen()
     teller = Teller(screen)
     with nullcontext() if outlets is None else closing(outlets), guarded(outlets) as watch:
         if asked.forever:
-            from .load import forever  # noqa: PLC0415
+            from otel_loopguard.cli.demo.load import forever  # noqa: PLC0415
 
             forever(Session(framework, watch, lambda _row: None), screen)
             return 0
@@ -90,7 +90,7 @@ def _report(path: str | None) -> Report:
 
 
 def _sum_up(screen: Screen, tales: Sequence[Told], report: Report) -> None:
-    from .summary import print_summary, runs_of  # noqa: PLC0415
+    from otel_loopguard.cli.demo.summary import print_summary, runs_of  # noqa: PLC0415
 
     print_summary(screen, tales)
     for run_ in runs_of(tales):
@@ -102,13 +102,13 @@ def _sum_up(screen: Screen, tales: Sequence[Told], report: Report) -> None:
 def _outlets(endpoint: str | None) -> Outlets | None:
     if endpoint is None:
         return None
-    from .outlets import open_outlets  # noqa: PLC0415 - imports exporters
+    from otel_loopguard.cli.demo.outlets import open_outlets  # noqa: PLC0415 - imports exporters
 
     return open_outlets(endpoint)
 
 
 def _tell(session: Session, teller: Teller) -> list[Told]:
-    from .stories import STUCK, WORKING  # noqa: PLC0415
+    from otel_loopguard.cli.demo.stories import STUCK, WORKING  # noqa: PLC0415
 
     tales = []
     stories = (*STUCK, *WORKING)

@@ -9,11 +9,11 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from .stories import STUCK, WORKING
+from otel_loopguard.cli.demo.stories import STUCK, WORKING
 
 if TYPE_CHECKING:
-    from .screen import Screen
-    from .session import Session
+    from otel_loopguard.cli.demo.screen import Screen
+    from otel_loopguard.cli.demo.session import Session
 
 SHARE_STUCK = 0.3
 _PAUSE_SECONDS = (0.05, 0.6)

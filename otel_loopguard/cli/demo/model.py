@@ -14,9 +14,8 @@ if TYPE_CHECKING:
 
     from opentelemetry.sdk.trace import ReadableSpan
 
+    from otel_loopguard.cli.demo.stories import Story
     from otel_loopguard.testing.agent import Ask
-
-    from .stories import Story
 
 REFUSED = ("blocked", "reused", "aborted")
 

@@ -12,18 +12,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
+from otel_loopguard.cli.demo.model import Model, Row, Watch
+from otel_loopguard.cli.demo.stories import POLICY, Story
+from otel_loopguard.cli.demo.world import World
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.start import instrument, uninstrument
-
-from .model import Model, Row, Watch
-from .stories import POLICY, Story
-from .world import World
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from .drivers import Run
-    from .outlets import Outlets
+    from otel_loopguard.cli.demo.drivers import Run
+    from otel_loopguard.cli.demo.outlets import Outlets
 
 
 class Told(NamedTuple):

@@ -6,12 +6,11 @@ import json
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from otel_loopguard.cli.demo.model import Row
+    from otel_loopguard.cli.demo.screen import Screen
+    from otel_loopguard.cli.demo.session import Told
+    from otel_loopguard.cli.demo.stories import Story
     from otel_loopguard.testing.agent import Ask
-
-    from .model import Row
-    from .screen import Screen
-    from .session import Told
-    from .stories import Story
 
 _STYLES = {"executed": "green", "nudged": "yellow", "failed": "magenta"}
 _REFUSED = "bold red"

@@ -9,9 +9,9 @@ from otel_loopguard.report import Call, Run
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from .model import Row
-    from .screen import Screen
-    from .session import Told
+    from otel_loopguard.cli.demo.model import Row
+    from otel_loopguard.cli.demo.screen import Screen
+    from otel_loopguard.cli.demo.session import Told
 
 STEPS = 50
 """Where an unguarded run is assumed to end: the number of requests after which Pydantic AI ends one by default."""

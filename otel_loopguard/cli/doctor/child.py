@@ -12,9 +12,8 @@ import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from otel_loopguard.cli.doctor.probe import FOLDER
 from otel_loopguard.errors import LoopGuardError
-
-from .probe import FOLDER
 
 _INSTRUMENT = "opentelemetry-instrument"
 _START = "from opentelemetry.instrumentation.auto_instrumentation import run; run()"

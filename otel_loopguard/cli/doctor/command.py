@@ -43,7 +43,7 @@ def run(asked: argparse.Namespace) -> int:
         raise LoopGuardError("no program stands behind `--`, such as: otel-loopguard doctor -- python app.py")
     if asked.output:
         _writable(asked.output)
-    from .diagnosis import diagnose  # noqa: PLC0415 - `--help` needs none of it
+    from otel_loopguard.cli.doctor.diagnosis import diagnose  # noqa: PLC0415 - `--help` needs none of it
 
     found = diagnose(command or None, _SELFTEST)
     text = found.json() if asked.json else found.text()

@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
+from otel_loopguard.cli.doctor import judge
+from otel_loopguard.cli.doctor.child import examine
+from otel_loopguard.cli.doctor.endpoint import of_exporters
+from otel_loopguard.cli.doctor.findings import BREAKS, TELLS, WARNS, Finding, finding
 from otel_loopguard.cli.policy import settings_of
-from otel_loopguard.core.policy_check import dotted
-from otel_loopguard.core.policy_sources import load_policy
+from otel_loopguard.core.policy.check import dotted
+from otel_loopguard.core.policy.load import load_policy
 from otel_loopguard.version import __version__
-
-from . import judge
-from .child import examine
-from .endpoint import of_exporters
-from .findings import BREAKS, TELLS, WARNS, Finding, finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from otel_loopguard.core.policy_sources import Loaded
+    from otel_loopguard.core.policy.load import Loaded
 
     Report = dict[str, Any]
 

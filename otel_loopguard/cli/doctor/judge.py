@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from otel_loopguard.cli.doctor.findings import Finding, finding
 from otel_loopguard.core.model import Action
-
-from .findings import Finding, finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from otel_loopguard.core.policy_sources import Loaded
+    from otel_loopguard.core.policy.load import Loaded
 
     Report = dict[str, Any]
 

@@ -14,7 +14,7 @@ from otel_loopguard.turns.runs import Runs
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .probe import Probe
+    from otel_loopguard.cli.doctor.probe import Probe
 
 _LANGCHAIN = "langchain.agents.middleware"
 OTHER_GUARDS = (

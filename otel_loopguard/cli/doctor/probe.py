@@ -49,7 +49,9 @@ class Probe:
 
     def write(self, *, ended: bool) -> None:
         """Write everything down, at once: a reader never sees a half of it."""
-        from . import facts  # noqa: PLC0415 - what it needs is there when the program has started
+        from otel_loopguard.cli.doctor import (  # noqa: PLC0415 - what it needs is there when the program has started
+            facts,
+        )
 
         found = {**facts.gather(), **self.seen(), "ended": ended, "pid": os.getpid()}
         self.written = time.monotonic()
@@ -80,7 +82,7 @@ def start() -> None:
     folder = os.environ.get(FOLDER)
     if not folder or not Path(folder).is_dir():
         return
-    from . import listeners  # noqa: PLC0415
+    from otel_loopguard.cli.doctor import listeners  # noqa: PLC0415
 
     current = Probe(Path(folder))
     listeners.listen(current)

@@ -18,10 +18,9 @@ from opentelemetry.instrumentation.utils import suppress_instrumentation
 
 from otel_loopguard.cli.demo.drivers import DRIVERS, load, missing
 from otel_loopguard.cli.demo.world import World
+from otel_loopguard.cli.doctor import facts, probe
 from otel_loopguard.errors import LoopGuardError
 from otel_loopguard.testing.agent import Ask
-
-from . import facts, probe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,17 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otel_loopguard.cli.policy import chosen
-from otel_loopguard.core import presets
+from otel_loopguard.cli.replay import sources
+from otel_loopguard.cli.replay.replay import Replay
 from otel_loopguard.core.model import Action
+from otel_loopguard.core.policy import presets
 from otel_loopguard.errors import PolicyError
-
-from . import sources
-from .replay import Replay
 
 if TYPE_CHECKING:
     import argparse
 
-    from otel_loopguard.core.policy import Policy
+    from otel_loopguard.core.policy.policy import Policy
 
 _FAILED_ON, _NOT_ALL_READ = 1, 3
 _DESCRIPTION = """

@@ -7,19 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from otel_loopguard.core.contracts import Understood
+from otel_loopguard.cli.replay import plain
+from otel_loopguard.cli.replay.judge import Tripped, brought_something_new
+from otel_loopguard.cli.replay.recorded import Hasher, seen_of
+from otel_loopguard.cli.replay.undecided import NO_TIME, NO_TOOLS
 from otel_loopguard.core.model import Action, ToolCall
-
-from . import plain
-from .judge import Tripped, brought_something_new
-from .recorded import Hasher, seen_of
-from .undecided import NO_TIME, NO_TOOLS
+from otel_loopguard.core.tools.contracts import Understood
 
 if TYPE_CHECKING:
+    from otel_loopguard.cli.replay.judge import Judge, TurnJudge
+    from otel_loopguard.cli.replay.plain import Read
     from otel_loopguard.core.model import Record, Trip
-
-    from .judge import Judge, TurnJudge
-    from .plain import Read
 
 
 _HASHER = Hasher()

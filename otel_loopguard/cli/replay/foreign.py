@@ -17,8 +17,8 @@ from otel_loopguard.telemetry.dialects import untold
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from otel_loopguard.core.contracts import Understood
-    from otel_loopguard.core.rules import Rules
+    from otel_loopguard.core.tools.contracts import Understood
+    from otel_loopguard.core.turn.compiled import Rules
 
 _OPENINFERENCE_KIND, _OPENLLMETRY_KIND = "openinference.span.kind", "traceloop.span.kind"
 _NAMES = (semconv.TOOL_NAME, "tool.name", "traceloop.entity.name")

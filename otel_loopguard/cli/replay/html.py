@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_loopguard import report
-from otel_loopguard.core.canonical import canonical
 from otel_loopguard.core.model import Kind, ToolCall
+from otel_loopguard.core.values.canonical import canonical
 from otel_loopguard.telemetry import semconv
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from otel_loopguard.core.rules import Rules
-
-    from .corpus import Run
-    from .judge import Tripped
-    from .window import Judged
+    from otel_loopguard.cli.replay.corpus import Run
+    from otel_loopguard.cli.replay.judge import Tripped
+    from otel_loopguard.cli.replay.window import Judged
+    from otel_loopguard.core.turn.compiled import Rules
 
 
 class Html:

@@ -8,18 +8,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from otel_loopguard.core import ladder
+from otel_loopguard.cli.replay.limits import Tools
 from otel_loopguard.core.model import Action, Record, Sameness
-from otel_loopguard.core.rules import Rules
-
-from .limits import Tools
+from otel_loopguard.core.turn import decide
+from otel_loopguard.core.turn.compiled import Rules
 
 if TYPE_CHECKING:
-    from otel_loopguard.core.contracts import Understood
-    from otel_loopguard.core.fingerprint import Fingerprinter
     from otel_loopguard.core.model import Trip
-    from otel_loopguard.core.outcomes import Fingerprinted
-    from otel_loopguard.core.policy import Policy
+    from otel_loopguard.core.policy.policy import Policy
+    from otel_loopguard.core.tools.contracts import Understood
+    from otel_loopguard.core.values.fingerprint import Fingerprinter
+    from otel_loopguard.core.values.results import Fingerprinted
 
 
 class Tripped(NamedTuple):
@@ -85,7 +84,7 @@ class TurnJudge:
         record = history.opened(understood, arguments, registered=registered, now=now)
         if not self.asks:
             return record
-        trip = ladder.before(history, record, self._rules, Action.ABORT)
+        trip = decide.before(history, record, self._rules, Action.ABORT)
         if trip is not None:
             record.trip = trip = self._with_what_is_kept(record, trip)
             if trip.action >= Action.REUSE:
@@ -109,7 +108,7 @@ class TurnJudge:
             self._reusable.add(record.key)
         if not self.asks or record.trip is not None:
             return None
-        return ladder.after(history, record, rules, Action.ABORT)
+        return decide.after(history, record, rules, Action.ABORT)
 
 
 def brought_something_new(record: Record) -> bool:

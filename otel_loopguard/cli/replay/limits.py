@@ -6,11 +6,11 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from otel_loopguard.core.model import Mode
-from otel_loopguard.core.policy import Rule
+from otel_loopguard.core.policy.policy import Rule
 
 if TYPE_CHECKING:
-    from otel_loopguard.core.contracts import Tool
-    from otel_loopguard.core.policy import Policy
+    from otel_loopguard.core.policy.policy import Policy
+    from otel_loopguard.core.tools.contracts import Tool
 
 _MOST_TOOLS = 4_096
 _NEVER = 1 << 30

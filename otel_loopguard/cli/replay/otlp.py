@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from otel_loopguard.cli.replay import foreign
 from otel_loopguard.core.model import Kind, Outcome, Sameness, ToolCall
-from otel_loopguard.core.outcomes import Fingerprinted, fingerprinted
+from otel_loopguard.core.values.results import Fingerprinted, fingerprinted
 from otel_loopguard.telemetry import semconv
-
-from . import foreign
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from otel_loopguard.core.contracts import Understood
-    from otel_loopguard.core.rules import Rules
+    from otel_loopguard.core.tools.contracts import Understood
+    from otel_loopguard.core.turn.compiled import Rules
 
 _REFUSED = frozenset({"blocked", "aborted", "reused"})
 _SECOND = 1e9

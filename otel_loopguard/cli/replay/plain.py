@@ -22,15 +22,14 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from otel_loopguard.core.canonical import canonical
+from otel_loopguard.cli.replay.recorded import failed, told_apart
 from otel_loopguard.core.model import Kind
-
-from .recorded import failed, told_apart
+from otel_loopguard.core.values.canonical import canonical
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .limits import Limits, Tools
+    from otel_loopguard.cli.replay.limits import Limits, Tools
 
     Call = dict[str, Any]
     Read = tuple[Limits, Kind, Any]

@@ -7,7 +7,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .sources import Reader
+    from otel_loopguard.cli.replay.sources import Reader
 
 _EVERY = 0.2
 _WIDTH = 24

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.core.canonical import plain_bytes
-from otel_loopguard.core.fingerprint import Fingerprinter
 from otel_loopguard.core.model import Outcome
-from otel_loopguard.core.outcomes import ERROR_SALT, fingerprinted, hides_error, may_hide_error
+from otel_loopguard.core.values.canonical import plain_bytes
+from otel_loopguard.core.values.fingerprint import Fingerprinter
+from otel_loopguard.core.values.results import ERROR_SALT, fingerprinted, hides_error, may_hide_error
 
 if TYPE_CHECKING:
-    from otel_loopguard.core.outcomes import Fingerprinted
+    from otel_loopguard.core.values.results import Fingerprinted
 
 _CUT = 2_000
 _AS_LETTERS = str.maketrans("0123456789abcdef", "ghijklmnopqrstuv")

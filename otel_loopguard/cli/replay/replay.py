@@ -8,21 +8,19 @@ from typing import IO, TYPE_CHECKING, Any
 
 import orjson
 
+from otel_loopguard.cli.replay import corpus, otlp, sources, undecided
+from otel_loopguard.cli.replay.html import Html
+from otel_loopguard.cli.replay.judge import Judge, Tripped
+from otel_loopguard.cli.replay.progress import Progress
+from otel_loopguard.cli.replay.summary import Summary, tables
+from otel_loopguard.cli.replay.window import Judged, Window
 from otel_loopguard.core.model import Action
-
-from . import corpus, otlp, sources, undecided
-from .html import Html
-from .judge import Judge, Tripped
-from .progress import Progress
-from .summary import Summary, tables
-from .window import Judged, Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from otel_loopguard.core.policy import Policy
-
-    from .sources import Line, Reader
+    from otel_loopguard.cli.replay.sources import Line, Reader
+    from otel_loopguard.core.policy.policy import Policy
 
 _MOST_REPORTED = 20
 _MISSHAPEN = (TypeError, ValueError, KeyError, AttributeError, IndexError, OverflowError)

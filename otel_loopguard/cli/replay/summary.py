@@ -10,7 +10,7 @@ from otel_loopguard.core.model import Action
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from .judge import Tripped
+    from otel_loopguard.cli.replay.judge import Tripped
 
 MOST_FIRST_TRIPS = 10
 MOST_TOOLS = 15

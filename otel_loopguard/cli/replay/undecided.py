@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from otel_loopguard.core.policy import Policy
+    from otel_loopguard.core.policy.policy import Policy
 
 NO_TIME, NO_TOOLS, OWN, FOREIGN, LATE = "time", "tools", "own", "foreign", "late"
 NO_ARGUMENTS, NO_RESULTS = "arguments", "results"

@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, NamedTuple
 
+from otel_loopguard.cli.replay.judge import Tripped, brought_something_new
 from otel_loopguard.core.model import Action
-
-from .judge import Tripped, brought_something_new
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from otel_loopguard.cli.replay.judge import Judge, TurnJudge
+    from otel_loopguard.cli.replay.otlp import Span
     from otel_loopguard.core.model import Record, Trip
-
-    from .judge import Judge, TurnJudge
-    from .otlp import Span
 
 MOST_HELD = 100_000
 MOST_OF_A_TURN = 5_000

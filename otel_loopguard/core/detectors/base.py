@@ -9,10 +9,10 @@ from otel_loopguard.core.model import Action, Kind, Mode, Record, Trip
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otel_loopguard.core.contracts import Tool
-    from otel_loopguard.core.history import History
-    from otel_loopguard.core.policy import Rule
-    from otel_loopguard.core.tally import Tally
+    from otel_loopguard.core.history.update import History
+    from otel_loopguard.core.history.window import Tally
+    from otel_loopguard.core.policy.policy import Rule
+    from otel_loopguard.core.tools.contracts import Tool
 
     Check = Callable[[History, Record, Rule], Trip | None]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_loopguard.core.contracts import WRITING
 from otel_loopguard.core.detectors.base import EXEMPT, Detector, trip, unchanged
 from otel_loopguard.core.model import Action, Mode, Record, Trip
+from otel_loopguard.core.tools.contracts import WRITING
 
 if TYPE_CHECKING:
-    from otel_loopguard.core.history import History
-    from otel_loopguard.core.policy import Rule
+    from otel_loopguard.core.history.update import History
+    from otel_loopguard.core.policy.policy import Rule
 
 
 def before(history: History, record: Record, rule: Rule) -> Trip | None:

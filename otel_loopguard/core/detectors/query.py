@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from otel_loopguard.core.detectors.base import Detector, judged, trip
 from otel_loopguard.core.model import Action, Mode, Record, Sameness, Trip
-from otel_loopguard.core.queries import query_of, similar
+from otel_loopguard.core.values.queries import query_of, similar
 
 if TYPE_CHECKING:
-    from otel_loopguard.core.contracts import Tool
-    from otel_loopguard.core.history import History
-    from otel_loopguard.core.policy import Rule
+    from otel_loopguard.core.history.update import History
+    from otel_loopguard.core.policy.policy import Rule
+    from otel_loopguard.core.tools.contracts import Tool
 
 
 def before(history: History, record: Record, rule: Rule) -> Trip | None:

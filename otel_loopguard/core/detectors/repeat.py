@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_loopguard.core.detectors.base import Detector, judged, trip
-from otel_loopguard.core.evidence import first_limit, limit_now, weight
+from otel_loopguard.core.history.evidence import first_limit, limit_now, weight
 from otel_loopguard.core.model import Action, Mode, Record, Sameness, Trip
 
 if TYPE_CHECKING:
-    from otel_loopguard.core.history import History
-    from otel_loopguard.core.policy import Rule
+    from otel_loopguard.core.history.update import History
+    from otel_loopguard.core.policy.policy import Rule
 
 _ENOUGH = 1 - 1e-9
 

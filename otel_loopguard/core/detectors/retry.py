@@ -9,9 +9,9 @@ from otel_loopguard.core.detectors.base import Detector, trip
 from otel_loopguard.core.model import Action, Mode, Record, Trip
 
 if TYPE_CHECKING:
-    from otel_loopguard.core.contracts import Tool
-    from otel_loopguard.core.history import History
-    from otel_loopguard.core.policy import Rule
+    from otel_loopguard.core.history.update import History
+    from otel_loopguard.core.policy.policy import Rule
+    from otel_loopguard.core.tools.contracts import Tool
 
 
 def before(history: History, record: Record, _rule: Rule) -> Trip | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import langchain, mcp, openai_agents, pydantic_ai, threads
+from otel_loopguard.instrumentation.frameworks import langchain, mcp, openai_agents, pydantic_ai, threads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core.guard import Guard
 from otel_loopguard.core.model import Action
-from otel_loopguard.core.policy import Policy, ToolContract
+from otel_loopguard.core.policy.policy import Policy, ToolContract
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

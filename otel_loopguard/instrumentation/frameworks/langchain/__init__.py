@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .messages import MESSAGES
-from .runs import RUNS
-from .tools import TOOLS
+from otel_loopguard.instrumentation.frameworks.langchain.messages import MESSAGES
+from otel_loopguard.instrumentation.frameworks.langchain.runs import RUNS
+from otel_loopguard.instrumentation.frameworks.langchain.tools import TOOLS
 
 TARGETS = (*TOOLS, *MESSAGES, *RUNS)

@@ -1,0 +1,1 @@
+"""The history of one turn, and the evidence of a loop in it."""

@@ -1,0 +1,1 @@
+"""The policy: its settings, its sources, and the mistakes in it."""

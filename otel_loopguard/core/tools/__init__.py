@@ -1,0 +1,1 @@
+"""The kind and the contract of a tool."""

@@ -1,0 +1,181 @@
+"""What is known of a tool: declared in the policy, else hinted by its server, else told by its name.
+
+The answer for a name is worked out once and kept; what depends on a call's arguments is looked at each time.
+"""
+
+from __future__ import annotations
+
+import re
+from fnmatch import translate
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from otel_loopguard.core.model import Action, Kind, Mode
+from otel_loopguard.core.policy.policy import DEFAULT_RULES, Rule, ToolContract
+from otel_loopguard.core.tools.kinds import Words, kind_of_call, word_lists
+from otel_loopguard.core.values import introspect
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from otel_loopguard.core.model import Hints, ToolCall
+    from otel_loopguard.core.policy.policy import Policy
+
+_MOST_NAMES = 4_096
+
+WRITING = frozenset({Kind.WRITE, Kind.SHELL, Kind.AGENT, Kind.UNKNOWN, Kind.STEP})
+"""Kinds whose runs may change the world."""
+
+
+class Tool:
+    """All that is known of one tool: its contract, its named kind, and each mode's rule and ceiling."""
+
+    __slots__ = (
+        "ceilings", "checks", "contract", "dangerous", "declared", "hints", "kind", "moves", "name", "route", "rules",
+        "takes_next",
+    )  # fmt: skip
+
+    def __init__(self, name: str, contract: ToolContract, words: Words, policy: Policy, hints: Hints | None) -> None:
+        self.name = name
+        self.contract = contract
+        self.hints = hints
+        self.declared = contract.kind is not None
+        self.kind = Kind(contract.kind) if contract.kind is not None else _hinted(hints, words.kind_of_name(name))
+        self.takes_next = words.takes_the_next(name)
+        self.moves = words.moves(name)
+        self.route = _route(name, contract)
+        self.checks: Any = None
+        """The ``Checks`` that this tool needs; made when it is first called."""
+        self.rules: dict[str, Rule] = {}
+        self.ceilings: dict[str, Action] = {}
+        for mode in DEFAULT_RULES:
+            self.rules[mode] = self._rule(mode, policy)
+            self.ceilings[mode] = _lowest(policy.action, self.contract.action, self.rules[mode].action)
+        self.dangerous = words.dangerous if policy.dangerous is None else frozenset(policy.dangerous)
+
+    def _rule(self, mode: str, policy: Policy) -> Rule:
+        rule = policy.rule(mode)
+        if mode == Mode.POLL_NO_PROGRESS:
+            rule = Rule(apart=self.contract.interval, patience=self.contract.patience).over(rule)
+        own = self.contract.modes.get(mode)
+        return rule if own is None else own.over(rule)
+
+    def ceiling(self, mode: str, policy: Policy) -> Action:
+        """The strongest action that a trip of this mode may lead to."""
+        known = self.ceilings.get(mode)
+        return _lowest(policy.action, self.contract.action, policy.rule(mode).action) if known is None else known
+
+
+class Understood(NamedTuple):
+    """A call as it is judged: behind its gateway, with its kind."""
+
+    tool: Tool
+    arguments: Any
+    kind: Kind
+
+
+class Contracts:
+    """Answers what a call is, under one policy."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._words = Words(policy.words)
+        self._patterns = sorted(
+            ((re.compile(translate(glob)), contract) for glob, contract in policy.tools.items()),
+            key=lambda pair: _specificity(pair[0].pattern),
+        )
+        self._known: dict[Any, Tool] = {}
+
+    def understand(self, call: ToolCall) -> Understood:
+        """The tool that a call is to, its arguments and its kind."""
+        tool, arguments = self.tool(call.tool, call.hints), call.arguments
+        if type(arguments) is not dict:
+            arguments = introspect.plain(arguments)
+        if tool.route is not None:
+            inner = _inner(arguments, tool.route)
+            if inner is not None:
+                tool, arguments = self.tool(inner[0], None), inner[1]
+        kind = tool.kind
+        if not tool.declared:
+            try:
+                kind = kind_of_call(kind, arguments, self._words)
+            except Exception:  # noqa: BLE001 - arguments that resist being looked at say no more than the tool's name
+                kind = tool.kind
+        target = tool.contract.target
+        if target is not None and type(arguments) is dict and target in arguments:
+            arguments = {target: arguments[target]}
+        return tuple.__new__(Understood, (tool, arguments, kind))
+
+    def kind(self, tool: Tool, arguments: Any) -> Kind:
+        """What one call of a tool does."""
+        return tool.kind if tool.declared else kind_of_call(tool.kind, arguments, self._words)
+
+    def tool(self, name: str, hints: Hints | None) -> Tool:
+        """What is known of a name; kept, within a bound, because models make names up."""
+        if type(name) is not str:
+            name = introspect.name_text(name)
+        key = name if hints is None else (name, hints)
+        tool = self._known.get(key)
+        if tool is None:
+            if len(self._known) >= _MOST_NAMES:
+                self._known.clear()
+            tool = self._known[key] = Tool(name, self._contract(name), self._words, self._policy, hints)
+        return tool
+
+    def _contract(self, name: str) -> ToolContract:
+        contract = ToolContract()
+        for pattern, declared in self._patterns:
+            if pattern.match(name):
+                contract = declared.over(contract)
+        return contract
+
+
+def _specificity(pattern: str) -> int:
+    return len(re.sub(r"[^\w]", "", pattern))
+
+
+def _lowest(*actions: Action | None) -> Action:
+    return min(action for action in actions if action is not None)
+
+
+def _hinted(hints: Hints | None, named: Kind) -> Kind:
+    """The kind that a tool's server tells; a name that tells more about a reading tool is still heard."""
+    if hints is None:
+        return named
+    if hints.read_only is True:
+        return named if named in _ALSO_ONLY_READ else Kind.READ
+    if hints.destructive is True or hints.read_only is False:
+        return Kind.WRITE if named in (Kind.READ, Kind.UNKNOWN) else named
+    return named
+
+
+_ALSO_ONLY_READ = frozenset({Kind.POLL, Kind.WAIT, Kind.THINK, Kind.FINAL, Kind.HANDOFF})
+
+
+def _route(name: str, contract: ToolContract) -> Mapping[str, Any] | None:
+    if contract.route is not None:
+        return {key: (value,) if isinstance(value, str) else tuple(value) for key, value in contract.route.items()}
+    shipped: Mapping[str, Mapping[str, Any]] = word_lists()["gateways"]
+    for gateway, route in shipped.items():
+        if name == gateway or name.endswith(("__" + gateway, "." + gateway)):
+            return route
+    return None
+
+
+def _inner(arguments: Any, route: Mapping[str, Any]) -> tuple[str, Any] | None:
+    """Name and arguments of the tool behind a gateway; None where the arguments do not look like a gateway's."""
+    if type(arguments) is not dict:
+        return None
+    for parameter in route["tool"]:
+        name = introspect.plain(arguments.get(parameter))
+        if type(name) is str and name:
+            for candidate in route.get("args", ()):
+                if candidate in arguments:
+                    return name, _with_the_rest(arguments, parameter, candidate)
+            return name, {key: value for key, value in arguments.items() if key != parameter}
+    return None
+
+
+def _with_the_rest(arguments: Mapping[str, Any], tool: str, args: str) -> Any:
+    """The inner arguments; other parameters (a server's name) still tell calls apart."""
+    rest = {key: value for key, value in arguments.items() if key not in (tool, args)}
+    return [rest, arguments[args]] if rest else arguments[args]

@@ -1,0 +1,183 @@
+"""Every sentence the model can read. No argument and no result stands in them, only names and numbers."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import orjson
+from rapidfuzz import process
+
+from otel_loopguard.core.model import Action, Mode
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from otel_loopguard.core.model import Trip
+    from otel_loopguard.core.policy.policy import Policy
+
+_REFUSALS = {
+    Mode.UNKNOWN_TOOL_REPEAT: "There is no tool named {tool}; this is call {count} to a tool that does not exist.",
+    Mode.POLL_NO_PROGRESS: "{tool} was asked {count} times and still reports the same.",
+    Mode.PING_PONG: "The same two calls were made in turn, {laps} times over, with the same results each time.",
+    Mode.CYCLE: "The same {period} calls were made in the same order, {laps} times over, with the same results.",
+    Mode.GENERIC_REPEAT: "{tool} was called with these arguments {before} times and returned the same each time.",
+    Mode.SIMILAR_QUERY: "{before} queries much like this one were made with {tool}, and brought nothing new.",
+    Mode.ERROR_REPEAT: "{tool} failed in the same way {before} times in a row, whatever its arguments were.",
+    Mode.VOLATILE_REPEAT: "{tool} was called {before} times with these arguments; only ids and numbers differed.",
+    Mode.REPEATED_EFFECT: "{tool} has already been done with these arguments; it must not happen twice.",
+    Mode.NO_NOVELTY: "The last {before} calls brought nothing new, and this one has been made before.",
+    Mode.RETRY_LIMIT: "{tool} may be called {limit} times in a turn, and has been.",
+    Mode.GLOBAL_CIRCUIT_BREAKER: "The last {before} calls all failed, and this one has been made before.",
+}
+_REFUSALS_COUNTED = {
+    Mode.POLL_NO_PROGRESS: "{tool} was asked the same {before} times already.",
+    Mode.PING_PONG: "The same two calls were made in turn, {laps} times over.",
+    Mode.GENERIC_REPEAT: "{tool} was called with these arguments {before} times already.",
+    Mode.SIMILAR_QUERY: "{before} queries much like this one were made with {tool}.",
+}
+"""Where calls are counted results are not compared, so nothing is said of them."""
+_REFUSALS_FOR_REASON = {
+    "unregistered": "No tool named {tool} is registered; this is call {count} to one that is not.",
+    "patience": "{tool} has been polled for too long and still reports the same.",
+    "barren": "{before} calls of this turn brought nothing new, and this one has been made before.",
+    "window": "{before} tool calls were made in too short a time.",
+    "max_calls": "A turn may make {limit} tool calls, and this one has made them.",
+}
+_NUDGES = {
+    Mode.UNKNOWN_TOOL_REPEAT: "There is no tool named {tool}.",
+    Mode.POLL_NO_PROGRESS: "This has reported the same {count} times now: wait longer between checks, or say so.",
+    Mode.PING_PONG: "The same two calls have now been made in turn {laps} times with the same results.",
+    Mode.CYCLE: "The same {period} calls have now been made {laps} times over with the same results.",
+    Mode.GENERIC_REPEAT: "This returned exactly what it returned before (call {count}); nothing changed in between.",
+    Mode.SIMILAR_QUERY: "This is query {count} of much the same wording; none brought anything the first did not.",
+    Mode.ERROR_REPEAT: "{tool} has now failed {count} times in the same way. Its arguments may not be the reason.",
+    Mode.VOLATILE_REPEAT: "This is call {count} with these arguments; only ids and numbers differ in what it returns.",
+    Mode.REPEATED_EFFECT: "This has now been done {count} times with the same arguments.",
+    Mode.NO_NOVELTY: "The last {count} calls brought nothing new.",
+    Mode.RETRY_LIMIT: "{count} of the {limit} calls of {tool} that a turn may make are used up.",
+    Mode.GLOBAL_CIRCUIT_BREAKER: "The last {count} calls all failed.",
+}
+_NUDGES_COUNTED = {
+    Mode.POLL_NO_PROGRESS: "{tool} was asked the same {count} times now: wait longer between checks, or say so.",
+    Mode.PING_PONG: "The same two calls have now been made in turn {laps} times.",
+    Mode.GENERIC_REPEAT: "{tool} has now been called {count} times with these arguments.",
+    Mode.SIMILAR_QUERY: "This is query {count} of much the same wording.",
+}
+_NUDGES_FOR_REASON = {
+    "changed": "This returned exactly what it returned before, {count} times now, whatever was changed in between.",
+    "same_result": "{tool} has now returned the very same for {count} different calls.",
+    "any_result": "This is call {count} in a row with the same arguments.",
+    "barren": "{count} calls of this turn brought nothing new.",
+    "window": "{count} tool calls were made in a short time.",
+    "max_calls": "A turn may make {limit} tool calls; this is call {count}.",
+    "budget": "{count} of the {limit} tool calls that this turn may make are used up.",
+}
+_STANDS = "The earlier result still stands."
+_INSTEAD = "Use what you already have, or do something different."
+_STOP = "Stop calling tools and give your answer with what you know, or say what is missing."
+_INSIST = "If you are sure that it is needed, make exactly this call again and it will run."
+_NO_EARLIER_RESULT = (Mode.UNKNOWN_TOOL_REPEAT, Mode.ERROR_REPEAT, Mode.SIMILAR_QUERY, Mode.RETRY_LIMIT)
+_THIRD = 3
+_MOST_NEAREST = 3
+_NEAR_ENOUGH = 50
+
+
+def refusal(
+    trip: Trip, policy: Policy, refusals: int, known_tools: Collection[str] | None = None, words: Sequence[str] = ()
+) -> str:
+    """What the model reads in place of a result.
+
+    ``refusals``: those since the last news, this one included. ``words``: what the user said meanwhile.
+    """
+    own = _own(policy, f"{trip.mode}.abort", trip) if trip.action is Action.ABORT else None
+    message = own or _own(policy, trip.mode, trip)
+    if message is None:
+        template = _template(trip, policy, _REFUSALS_FOR_REASON, _REFUSALS_COUNTED, _REFUSALS)
+        message = " ".join([_filled(template, trip), *_advice(trip, policy, refusals, known_tools)])
+    if policy.refusal == "text":
+        return "\n".join([*words, message])
+    said: dict[str, object] = {"error": "tool_loop_detected", "mode": str(trip.mode)}
+    if policy.refusal != "mode":
+        said |= {"tool": trip.tool, "count": trip.count, "limit": trip.limit, "message": message}
+    if words:
+        said["user"] = "\n".join(words)
+    try:
+        return orjson.dumps(said).decode()
+    except TypeError:  # half a surrogate in a name or a sentence, a number beyond 64 bits
+        return json.dumps(said)
+
+
+def nudge(trip: Trip, policy: Policy, known_tools: Collection[str] | None = None) -> str:
+    """The sentence that the model reads beside a result."""
+    own = _own(policy, f"{trip.mode}.nudge", trip)
+    if own is not None:
+        return own
+    template = _template(trip, policy, _NUDGES_FOR_REASON, _NUDGES_COUNTED, _NUDGES)
+    advice = _nearest(trip, known_tools) if trip.mode == Mode.UNKNOWN_TOOL_REPEAT else _INSTEAD
+    return f"[loopguard] {_filled(template, trip)} {advice}"
+
+
+def reused(trip: Trip) -> str:
+    """The note beside a result that is given again instead of a call."""
+    return f"[loopguard] Not called again: this is the earlier result of {trip.tool}."
+
+
+def abort(trip: Trip, policy: Policy, shown_name: str) -> str:
+    """The message of the exception that ends the run. Frameworks log it, so the tool has the name that may be shown."""
+    own = _own(policy, f"{trip.mode}.abort", trip._replace(tool=shown_name))
+    if own is not None:
+        return own
+    vainly = "" if policy.counting == "calls" else " without getting anywhere"
+    return (
+        f"The agent called {shown_name} again and again{vainly} "
+        f"({trip.mode}: {trip.count} of {trip.limit}). The run was ended."
+    )
+
+
+def _own(policy: Policy, name: str, trip: Trip) -> str | None:
+    """The policy's own sentence of that name. Policies are checked; one that cannot be filled all the same is left."""
+    template = policy.sentences.get(name)
+    if template is None:
+        return None
+    try:
+        return _filled(template, trip)
+    except (LookupError, ValueError, TypeError, AttributeError):  # all that str.format_map raises
+        return None
+
+
+def _template(
+    trip: Trip, policy: Policy, reasons: Mapping[str, str], counted: Mapping[Mode, str], judged: Mapping[Mode, str]
+) -> str:
+    """The sentence that says what was seen, and no more than that."""
+    template = reasons.get(trip.reason)
+    if template is None and policy.counting == "calls":
+        template = counted.get(trip.mode)  # type: ignore[call-overload]  # a mode is a text, too
+    return template or judged.get(trip.mode, "This looks like a loop of calls to {tool}.")  # type: ignore[call-overload]
+
+
+def _advice(trip: Trip, policy: Policy, refusals: int, known_tools: Collection[str] | None) -> list[str]:
+    if trip.insistable:
+        near = [_nearest(trip, known_tools)] if trip.mode == Mode.UNKNOWN_TOOL_REPEAT else []
+        return [*near, _INSIST if refusals < _THIRD else f"{_INSIST} Otherwise: {_STOP.lower()}"]
+    if trip.mode == Mode.UNKNOWN_TOOL_REPEAT:
+        return [_nearest(trip, known_tools), *([_STOP] if refusals >= _THIRD else [])]
+    unknown = policy.counting == "calls" or trip.mode in _NO_EARLIER_RESULT or trip.reason == "max_calls"
+    return [*([] if unknown else [_STANDS]), _STOP if refusals >= _THIRD or trip.reason == "max_calls" else _INSTEAD]
+
+
+def _nearest(trip: Trip, known_tools: Collection[str] | None) -> str:
+    if not known_tools:
+        return _INSTEAD
+    names = list(known_tools)[:1_000]
+    near = [name for name, _, _ in process.extract(trip.tool, names, limit=_MOST_NEAREST, score_cutoff=_NEAR_ENOUGH)]
+    listed = ", ".join(near or sorted(names)[:10])
+    return f"The nearest that exist: {listed}." if near else f"Those that exist: {listed}."
+
+
+def _filled(template: str, trip: Trip) -> str:
+    values = {
+        "tool": trip.tool, "count": trip.count, "limit": trip.limit, "period": trip.period, "before": trip.count - 1,
+        "laps": trip.count - 1 if trip.verdict > Action.NUDGE else trip.count,
+    }  # fmt: skip
+    return template.format_map(values)

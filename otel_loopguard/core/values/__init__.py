@@ -1,0 +1,1 @@
+"""Arguments and results: canonical bytes, fingerprints, and what two results have in common."""
