@@ -26,11 +26,11 @@ from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON
 
+from otel_loopguard import semconv
 from otel_loopguard.core.model import Outcome, ToolCall
-from otel_loopguard.instrumentation.functions import call
+from otel_loopguard.instrumentation.functions.decorator import call
 from otel_loopguard.instrumentation.runtime import Runtime, current
-from otel_loopguard.instrumentation.user import turn
-from otel_loopguard.telemetry import semconv
+from otel_loopguard.instrumentation.turn_api import turn
 from otel_loopguard.telemetry.attached import Attached
 from otel_loopguard.telemetry.processor import LoopGuardSpanProcessor
 

@@ -17,7 +17,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from benchmarks.bench_call import NUMBERS, arguments, in_a_span, measure, provider, read_file
 from otel_loopguard.instrumentation.instrumentor import LoopGuardInstrumentor
-from otel_loopguard.instrumentation.user import turn
+from otel_loopguard.instrumentation.turn_api import turn
 
 LANGCHAIN = """
 import sys

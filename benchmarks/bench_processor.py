@@ -21,8 +21,8 @@ from opentelemetry import trace
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 
+from otel_loopguard import semconv
 from otel_loopguard.instrumentation.runtime import Runtime
-from otel_loopguard.telemetry import semconv
 from otel_loopguard.telemetry.attached import Attached
 from otel_loopguard.telemetry.processor import LoopGuardSpanProcessor
 

@@ -7,8 +7,8 @@ from typing import Final
 
 from dashboards import names
 from dashboards.promql import equals, grown, select, share, total
+from otel_loopguard import semconv
 from otel_loopguard.core.model import Mode
-from otel_loopguard.telemetry import semconv
 
 RUNBOOKS: Final = "https://github.com/otel-loopguard/otel-loopguard/blob/main/docs/runbooks"
 

@@ -1,4 +1,4 @@
-"""The names of ``otel_loopguard.telemetry.semconv`` as Prometheus shows them.
+"""The names of ``otel_loopguard.semconv`` as Prometheus shows them.
 
 The collector's exporter turns dots into underscores, adds the unit where it is a real one (``s``, not ``{trip}``) and
 ``_total`` to counters.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from otel_loopguard.telemetry import semconv
+from otel_loopguard import semconv
 
 
 def _underscored(name: str) -> str:

@@ -6,7 +6,7 @@ from typing import Final
 
 from dashboards import alerts, names
 from dashboards.promql import equals, grown, quantile, select, share, total
-from otel_loopguard.telemetry import semconv
+from otel_loopguard import semconv
 
 WINDOW: Final = "5m"
 RANGE: Final = "$__range"

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from otel_loopguard.core.model import Action, Decision, Hints, Kind, Mode, Outcome, ToolCall, Trip
     from otel_loopguard.core.policy.policy import Policy, Rule, ToolContract
     from otel_loopguard.errors import LoopGuardError, PolicyError, ToolLoopError
-    from otel_loopguard.instrumentation.functions import call, tool
+    from otel_loopguard.instrumentation.functions.decorator import call, tool
     from otel_loopguard.instrumentation.start import attach, instrument, uninstrument
-    from otel_loopguard.instrumentation.user import say, turn
+    from otel_loopguard.instrumentation.turn_api import say, turn
 
 __all__ = [
     "Action",
@@ -66,11 +66,11 @@ _HOME = {
     "Trip": "core.model",
     "Turn": "core.guard",
     "attach": "instrumentation.start",
-    "call": "instrumentation.functions",
+    "call": "instrumentation.functions.decorator",
     "instrument": "instrumentation.start",
-    "say": "instrumentation.user",
-    "tool": "instrumentation.functions",
-    "turn": "instrumentation.user",
+    "say": "instrumentation.turn_api",
+    "tool": "instrumentation.functions.decorator",
+    "turn": "instrumentation.turn_api",
     "uninstrument": "instrumentation.start",
 }
 

@@ -7,12 +7,12 @@ import logging
 from importlib.metadata import packages_distributions, version
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_loopguard.instrumentation.points import RunPoint, ToolPoint
+from otel_loopguard.instrumentation.targets import RunPoint, ToolPoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from otel_loopguard.instrumentation.points import Point
+    from otel_loopguard.instrumentation.targets import Point
 
 logger = logging.getLogger("otel_loopguard")
 

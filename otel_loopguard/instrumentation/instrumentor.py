@@ -10,7 +10,7 @@ from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type:
 from otel_loopguard.instrumentation.frameworks import all_points
 from otel_loopguard.instrumentation.patching import Patches
 from otel_loopguard.instrumentation.runtime import Runtime, current
-from otel_loopguard.telemetry.shield import Shield
+from otel_loopguard.shield import Shield
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.instrumentation.dispatch import Step
-from otel_loopguard.turns.collector import collector
+from otel_loopguard.instrumentation.tool_call import Step
+from otel_loopguard.turns.gc_safety import collector
 from otel_loopguard.turns.scope import current
 
 if TYPE_CHECKING:
-    from otel_loopguard.instrumentation.points import Dialect, Reading
     from otel_loopguard.instrumentation.runtime import Runtime
+    from otel_loopguard.instrumentation.targets import Dialect, Reading
     from otel_loopguard.turns.scope import Scope
 
 

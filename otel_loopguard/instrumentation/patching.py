@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import wrapt
 
 from otel_loopguard.instrumentation.fitting import fits, tell_missing
-from otel_loopguard.instrumentation.handlers import handler
 from otel_loopguard.instrumentation.runtime import current as current_runtime
+from otel_loopguard.instrumentation.wrappers import handler
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import ModuleType
 
-    from otel_loopguard.instrumentation.points import Point
+    from otel_loopguard.instrumentation.targets import Point
 
 logger = logging.getLogger("otel_loopguard")
 

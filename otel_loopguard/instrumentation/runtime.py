@@ -15,19 +15,19 @@ from otel_loopguard.core.model import hash_text
 from otel_loopguard.core.policy.load import PREFIX, load_policy
 from otel_loopguard.core.policy.reload import Watch
 from otel_loopguard.core.turn.store import MemoryStore
+from otel_loopguard.instrumentation.functions.result_kinds import Shapes
 from otel_loopguard.instrumentation.native import patched
-from otel_loopguard.instrumentation.shapes import Shapes
+from otel_loopguard.shield import Shield
+from otel_loopguard.spans.open_spans import LiveSpans
 from otel_loopguard.telemetry.attached import Attached, Target
-from otel_loopguard.telemetry.foreign import ForeignCalls
-from otel_loopguard.telemetry.live_spans import LiveSpans
 from otel_loopguard.telemetry.providers import Providers
 from otel_loopguard.telemetry.reporter import Reporter
 from otel_loopguard.telemetry.series import combinations
 from otel_loopguard.telemetry.settings import Settings
-from otel_loopguard.telemetry.shield import Shield
+from otel_loopguard.telemetry.watcher import ForeignCalls
+from otel_loopguard.turns.attribution import Sources
 from otel_loopguard.turns.conversations import Conversations
 from otel_loopguard.turns.runs import Runs
-from otel_loopguard.turns.sources import Sources
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
     from otel_loopguard.core.policy.policy import Policy, ToolContract
-    from otel_loopguard.turns.collector import PutOff
+    from otel_loopguard.turns.gc_safety import PutOff
 
 logger = logging.getLogger("otel_loopguard")
 

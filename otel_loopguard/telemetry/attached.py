@@ -11,7 +11,7 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.telemetry import semconv
+from otel_loopguard import semconv
 from otel_loopguard.telemetry.forks import forget_counts
 from otel_loopguard.telemetry.meters import Meters
 from otel_loopguard.version import __version__
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from opentelemetry.metrics import MeterProvider
 
-    from otel_loopguard.telemetry.foreign import ForeignCalls
-    from otel_loopguard.telemetry.live_spans import LiveSpans
-    from otel_loopguard.telemetry.shield import Shield
+    from otel_loopguard.shield import Shield
+    from otel_loopguard.spans.open_spans import LiveSpans
+    from otel_loopguard.telemetry.watcher import ForeignCalls
 
 
 class Target:

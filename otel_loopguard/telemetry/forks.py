@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from otel_loopguard.telemetry.semconv import SCOPE
+from otel_loopguard.semconv import SCOPE
 
 
 def forget_counts(meter_provider: Any) -> None:

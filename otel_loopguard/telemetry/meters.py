@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from opentelemetry.metrics import Observation
 
-from otel_loopguard.telemetry import semconv
+from otel_loopguard import semconv
 from otel_loopguard.telemetry.names import Labels
 from otel_loopguard.telemetry.tally import Tally
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from otel_loopguard.telemetry.semconv import OTHER_TOOL, UNKNOWN_TOOL
+from otel_loopguard.semconv import OTHER_TOOL, UNKNOWN_TOOL
 
 if TYPE_CHECKING:
     from otel_loopguard.core.model import ToolCall

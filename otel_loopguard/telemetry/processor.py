@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from opentelemetry import context as otel_context
 from opentelemetry.sdk.trace import SpanProcessor
 
-from otel_loopguard.telemetry.dialects import SIGNS
-from otel_loopguard.telemetry.live_spans import attributes_of
-from otel_loopguard.telemetry.pending import PENDING, PendingCall
+from otel_loopguard.spans.dialects import SIGNS
+from otel_loopguard.spans.open_spans import attributes_of
+from otel_loopguard.telemetry.call_span import PENDING, PendingCall
 from otel_loopguard.turns.scope import current
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from opentelemetry import metrics, trace
 from opentelemetry._logs import get_logger_provider
 
-from otel_loopguard.telemetry import semconv
-from otel_loopguard.telemetry.trips import Events
+from otel_loopguard import semconv
+from otel_loopguard.telemetry.events import Events
 from otel_loopguard.version import __version__
 
 if TYPE_CHECKING:
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import Tracer, TracerProvider
 
+    from otel_loopguard.shield import Shield
     from otel_loopguard.telemetry.attached import Attached
     from otel_loopguard.telemetry.meters import Meters
     from otel_loopguard.telemetry.settings import Settings
-    from otel_loopguard.telemetry.shield import Shield
 
 logger = logging.getLogger("otel_loopguard")
 

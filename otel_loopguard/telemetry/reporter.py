@@ -9,10 +9,10 @@ from opentelemetry import trace
 from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY
 from opentelemetry.trace import INVALID_SPAN, Status, StatusCode
 
+from otel_loopguard import semconv
 from otel_loopguard.core.model import Action, hash_text
-from otel_loopguard.telemetry import semconv
-from otel_loopguard.telemetry.pending import PENDING
-from otel_loopguard.telemetry.trips import tripped_attributes
+from otel_loopguard.telemetry.call_span import PENDING
+from otel_loopguard.telemetry.events import tripped_attributes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
     from otel_loopguard.core.model import Decision, Outcome, Record, Trip
-    from otel_loopguard.telemetry.pending import PendingCall
+    from otel_loopguard.shield import Shield
+    from otel_loopguard.telemetry.call_span import PendingCall
     from otel_loopguard.telemetry.providers import Outlets, Providers
-    from otel_loopguard.telemetry.shield import Shield
 
 _SUPPRESSED = _SUPPRESS_INSTRUMENTATION_KEY
 _SUPPRESSED_BY_OTHERS = "suppress_instrumentation"

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard.errors import ToolLoopError
-from otel_loopguard.instrumentation.functions import call
-from otel_loopguard.instrumentation.user import turn
+from otel_loopguard.instrumentation.functions.decorator import call
+from otel_loopguard.instrumentation.turn_api import turn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -14,9 +14,9 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from otel_loopguard import semconv
 from otel_loopguard.instrumentation.instrumentor import LoopGuardInstrumentor
 from otel_loopguard.instrumentation.runtime import Runtime, current
-from otel_loopguard.telemetry import semconv
 
 try:
     from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter as InMemoryLogs

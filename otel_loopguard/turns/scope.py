@@ -11,7 +11,7 @@ from contextlib import suppress
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.turns.collector import collector
+from otel_loopguard.turns.gc_safety import collector
 
 if TYPE_CHECKING:
     from otel_loopguard.core.guard import Turn

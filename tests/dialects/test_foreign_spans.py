@@ -13,8 +13,8 @@ import pytest
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
 import otel_loopguard as loopguard
+from otel_loopguard import semconv
 from otel_loopguard.instrumentation.runtime import current
-from otel_loopguard.telemetry import semconv
 from otel_loopguard.testing import Recording, guarded
 
 from .watching import all_spans, calls, told, watching

@@ -16,8 +16,8 @@ from langchain_core.callbacks import BaseCallbackManager
 from langgraph.pregel import Pregel
 from langgraph.types import Command
 
+from otel_loopguard import semconv
 from otel_loopguard.instrumentation.instrumentor import LoopGuardInstrumentor
-from otel_loopguard.telemetry import semconv
 from otel_loopguard.testing import Ask, Recording, Toolbox, guarded
 from tests.frameworks.scripted_langchain import QUESTION, ScriptedModel, async_tools, prebuilt_agent, sync_tools
 

@@ -12,8 +12,8 @@ pytest.importorskip("agents")
 
 from agents import Agent, Runner, function_tool, set_trace_processors, set_tracing_disabled
 
+from otel_loopguard import semconv
 from otel_loopguard.instrumentation.instrumentor import LoopGuardInstrumentor
-from otel_loopguard.telemetry import semconv
 from otel_loopguard.testing import Ask, Recording, guarded
 from tests.frameworks.scripted_openai_agents import ScriptedModel
 

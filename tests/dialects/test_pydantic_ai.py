@@ -12,8 +12,8 @@ from pydantic_ai import Agent
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import FunctionModel
 
+from otel_loopguard import semconv
 from otel_loopguard.instrumentation.instrumentor import LoopGuardInstrumentor
-from otel_loopguard.telemetry import semconv
 from otel_loopguard.testing import Recording, guarded
 
 from .watching import all_spans, calls, executions, told, watching

@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from otel_loopguard import semconv
 from otel_loopguard.instrumentation.runtime import Runtime, current
-from otel_loopguard.telemetry import semconv
 from otel_loopguard.testing import Recording
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import otel_loopguard as loopguard
+from otel_loopguard import semconv
 from otel_loopguard.instrumentation.instrumentor import LoopGuardInstrumentor
-from otel_loopguard.telemetry import semconv
 from otel_loopguard.testing import SCENARIOS, Scenario
 
 from .scripted_langchain import DRIVERS, QUESTION, prebuilt_agent

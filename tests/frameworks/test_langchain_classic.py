@@ -12,7 +12,7 @@ pytest.importorskip("langchain_classic")
 from langchain_classic.agents import AgentExecutor, create_tool_calling_agent
 from langchain_core.prompts import ChatPromptTemplate
 
-from otel_loopguard.telemetry import semconv
+from otel_loopguard import semconv
 from otel_loopguard.testing import SCENARIOS, Scenario, Transcript, guarded
 
 from .scripted_langchain import ScriptedModel, sync_tools

@@ -17,9 +17,8 @@ from langgraph.checkpoint.memory import MemorySaver
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, interrupt
 
-from otel_loopguard import ToolLoopError
+from otel_loopguard import ToolLoopError, semconv
 from otel_loopguard.core.policy.policy import Policy, ToolContract
-from otel_loopguard.telemetry import semconv
 from otel_loopguard.testing import Ask, assert_no_trip, assert_trips, guarded
 from otel_loopguard.turns.scope import current
 

@@ -17,8 +17,7 @@ from langgraph.prebuilt import ToolNode
 from langgraph.types import Command, interrupt
 
 import otel_loopguard as loopguard
-from otel_loopguard import Policy, ToolContract
-from otel_loopguard.telemetry import semconv
+from otel_loopguard import Policy, ToolContract, semconv
 from otel_loopguard.testing import Ask, assert_no_trip, guarded
 
 from .scripted_langchain import QUESTION, ScriptedModel, State, own_graph, prebuilt_agent

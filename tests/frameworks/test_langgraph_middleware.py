@@ -13,8 +13,7 @@ from langchain.agents.middleware import AgentMiddleware, ToolRetryMiddleware
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import tool
 
-from otel_loopguard import ToolLoopError
-from otel_loopguard.telemetry import semconv
+from otel_loopguard import ToolLoopError, semconv
 from otel_loopguard.testing import Ask, assert_no_trip, assert_trips, guarded
 
 from .scripted_langchain import QUESTION, ScriptedModel

@@ -15,7 +15,7 @@ from langgraph.errors import GraphRecursionError
 from langgraph.pregel import Pregel
 from langgraph.types import Command, interrupt
 
-from otel_loopguard.telemetry import semconv
+from otel_loopguard import semconv
 from otel_loopguard.testing import Ask, guarded
 
 from .scripted_langchain import QUESTION, ScriptedModel, own_graph, prebuilt_agent

@@ -16,8 +16,7 @@ pytest.importorskip("mcp")
 from opentelemetry import trace
 
 import otel_loopguard as loopguard
-from otel_loopguard import Policy, ToolContract, ToolLoopError
-from otel_loopguard.telemetry import semconv
+from otel_loopguard import Policy, ToolContract, ToolLoopError, semconv
 from otel_loopguard.testing import SCENARIOS, Ask, Recording, Scenario, assert_no_trip, assert_trips, guarded
 
 from .scripted_mcp import (

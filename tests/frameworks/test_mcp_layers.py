@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("mcp")
 
+from otel_loopguard import semconv
 from otel_loopguard.instrumentation.frameworks import mcp as adapter
-from otel_loopguard.telemetry import semconv
 from otel_loopguard.testing import Ask, Recording, guarded
 
 pytestmark = pytest.mark.filterwarnings("ignore")

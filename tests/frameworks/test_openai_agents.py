@@ -31,8 +31,7 @@ from agents import (
 from agents.tracing import TracingProcessor
 from agents.tracing.span_data import FunctionSpanData
 
-from otel_loopguard import Policy, ToolContract, ToolLoopError
-from otel_loopguard.telemetry import semconv
+from otel_loopguard import Policy, ToolContract, ToolLoopError, semconv
 from otel_loopguard.testing import SCENARIOS, Ask, Scenario, assert_no_trip, assert_trips, guarded
 from otel_loopguard.turns.scope import current
 from tests.instrumentation.processes import ROOT, start

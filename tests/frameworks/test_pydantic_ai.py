@@ -23,8 +23,7 @@ from pydantic_ai import (
 from pydantic_ai.messages import ToolReturn
 
 import otel_loopguard as loopguard
-from otel_loopguard import Policy, ToolContract, ToolLoopError
-from otel_loopguard.telemetry import semconv
+from otel_loopguard import Policy, ToolContract, ToolLoopError, semconv
 from otel_loopguard.testing import SCENARIOS, Ask, Scenario, assert_no_trip, assert_trips, guarded
 from otel_loopguard.turns.scope import current
 from tests.instrumentation.processes import ROOT, start

@@ -11,8 +11,8 @@ from opentelemetry import metrics, trace
 from opentelemetry.sdk.trace import TracerProvider
 
 import otel_loopguard as loopguard
+from otel_loopguard import semconv
 from otel_loopguard.instrumentation.runtime import current
-from otel_loopguard.telemetry import semconv
 from otel_loopguard.telemetry.processor import LoopGuardSpanProcessor
 from otel_loopguard.testing import Recording, ScriptedAgent
 

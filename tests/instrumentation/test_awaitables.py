@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import otel_loopguard as loopguard
+from otel_loopguard.instrumentation.functions.result_kinds import AWAITED, PLAIN, Shapes
 from otel_loopguard.instrumentation.runtime import current as current_runtime
-from otel_loopguard.instrumentation.shapes import AWAITED, PLAIN, Shapes
 from otel_loopguard.testing import guarded
 from otel_loopguard.turns.scope import current
 

@@ -12,7 +12,7 @@ import textwrap
 import pytest
 
 import otel_loopguard
-from otel_loopguard.instrumentation import user
+from otel_loopguard.instrumentation import turn_api
 from otel_loopguard.testing import guarded
 from otel_loopguard.turns.scope import bind, current, unbind
 
@@ -137,7 +137,7 @@ def _left_behind(*, in_a_turn: bool) -> None:
 
     async def work() -> None:
         if in_a_turn:
-            async with user.turn("A"):
+            async with turn_api.turn("A"):
                 await wait_for_ever(1)
         await wait_for_ever(1)
 

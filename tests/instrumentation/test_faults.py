@@ -8,13 +8,15 @@ import pytest
 
 pytest.importorskip("langgraph")
 
+from otel_loopguard import semconv
 from otel_loopguard.core.policy.policy import Policy
 from otel_loopguard.core.turn import decide, store, turn
 from otel_loopguard.core.values import fingerprint
 from otel_loopguard.instrumentation.frameworks import langchain
-from otel_loopguard.telemetry import foreign, live_spans, meters, reporter, semconv, trips
+from otel_loopguard.spans import open_spans
+from otel_loopguard.telemetry import events, meters, reporter, watcher
 from otel_loopguard.testing import Ask, Toolbox, guarded
-from otel_loopguard.turns import conversations, runs, scope, sources
+from otel_loopguard.turns import attribution, conversations, runs, scope
 from tests.frameworks.scripted_langchain import DRIVERS
 
 if TYPE_CHECKING:
@@ -41,19 +43,19 @@ PLACES: list[tuple[Any, str]] = [
     (turn.Turn, "close"),
     (runs.Runs, "open"),
     (runs.Runs, "close"),
-    (sources.Sources, "find"),
+    (attribution.Sources, "find"),
     (scope.Scope, "bounded"),
     (conversations.Conversations, "started"),
-    (live_spans.LiveSpans, "started"),
-    (live_spans.LiveSpans, "ended"),
-    (foreign.ForeignCalls, "guarded"),
-    (foreign.ForeignCalls, "ended"),
+    (open_spans.LiveSpans, "started"),
+    (open_spans.LiveSpans, "ended"),
+    (watcher.ForeignCalls, "guarded"),
+    (watcher.ForeignCalls, "ended"),
     (reporter.Reporter, "start"),
     (reporter.Reporter, "describe"),
     (reporter.Reporter, "finish"),
     (reporter.Reporter, "turn_over"),
-    (trips.Events, "emit"),
-    (trips.Events, "warn"),
+    (events.Events, "emit"),
+    (events.Events, "warn"),
     (meters.Meters, "check"),
     (meters.Meters, "trip"),
     (meters.Meters, "tool_call"),

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import otel_loopguard as loopguard
+from otel_loopguard import semconv
 from otel_loopguard.core.model import ToolCall
 from otel_loopguard.core.policy.policy import Policy
-from otel_loopguard.instrumentation.boundary import Boundary, run_background
+from otel_loopguard.instrumentation.agent_run import Boundary, run_background
 from otel_loopguard.instrumentation.fitting import fits, tell_missing
 from otel_loopguard.instrumentation.patching import Patches
-from otel_loopguard.instrumentation.points import Dialect, Reading, RunPoint, ToolPoint
 from otel_loopguard.instrumentation.runtime import Runtime
-from otel_loopguard.telemetry import semconv
+from otel_loopguard.instrumentation.targets import Dialect, Reading, RunPoint, ToolPoint
 from otel_loopguard.testing import guarded
 from otel_loopguard.turns.runs import RunInfo
 from otel_loopguard.turns.scope import current as scope

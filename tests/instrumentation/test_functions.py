@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import otel_loopguard as loopguard
-from otel_loopguard import Action, Policy, ToolLoopError, Trip
+from otel_loopguard import Action, Policy, ToolLoopError, Trip, semconv
 from otel_loopguard.core.model import Mode
-from otel_loopguard.telemetry import semconv
 from otel_loopguard.testing import ScriptedAgent, assert_no_trip, assert_trips, guarded
 from otel_loopguard.turns.scope import current
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from otel_loopguard.core.model import Hints
-from otel_loopguard.instrumentation.hints import hints_of
+from otel_loopguard.instrumentation.annotations import hints_of
 
 
 @pytest.mark.parametrize(

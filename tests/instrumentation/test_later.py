@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import otel_loopguard as loopguard
-from otel_loopguard.telemetry import semconv
+from otel_loopguard import semconv
 from otel_loopguard.testing import guarded
 from otel_loopguard.turns.scope import current
 

@@ -13,8 +13,8 @@ import wrapt
 from otel_loopguard.core.model import ToolCall
 from otel_loopguard.instrumentation.frameworks import all_points
 from otel_loopguard.instrumentation.patching import Patches, Wrapper
-from otel_loopguard.instrumentation.points import Dialect, Reading, ToolPoint
 from otel_loopguard.instrumentation.runtime import Runtime, current
+from otel_loopguard.instrumentation.targets import Dialect, Reading, ToolPoint
 from otel_loopguard.testing import guarded
 
 if TYPE_CHECKING:

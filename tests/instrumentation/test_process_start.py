@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_loopguard.telemetry import semconv
+from otel_loopguard import semconv
 from tests.telemetry.otlp import attributes, receiver
 
 from .processes import EXAMPLE, NOTHING_EXPORTED, clean_environment, start

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import otel_loopguard as loopguard
+from otel_loopguard import semconv
 from otel_loopguard.core.model import ToolCall
-from otel_loopguard.instrumentation.boundary import Boundary, RunContext
-from otel_loopguard.instrumentation.dispatch import drive
+from otel_loopguard.instrumentation.agent_run import Boundary, RunContext
 from otel_loopguard.instrumentation.opening import open_step
-from otel_loopguard.instrumentation.points import Dialect, Reading, RunPoint
-from otel_loopguard.telemetry import semconv
+from otel_loopguard.instrumentation.targets import Dialect, Reading, RunPoint
+from otel_loopguard.instrumentation.tool_call import drive
 from otel_loopguard.testing import assert_no_trip, guarded
 from otel_loopguard.turns import runs
 from otel_loopguard.turns.runs import RunInfo

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from otel_loopguard.instrumentation.texts import appended
+from otel_loopguard.instrumentation.content import appended
 
 
 @pytest.mark.parametrize(

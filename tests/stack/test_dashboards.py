@@ -13,7 +13,7 @@ import pytest
 
 from dashboards import alerts, names
 from dashboards.build import generated, stale
-from otel_loopguard.telemetry import semconv
+from otel_loopguard import semconv
 
 from .harness.process import wait_until
 from .harness.programs import ROOT

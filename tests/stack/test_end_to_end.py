@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from dashboards import names, queries
+from otel_loopguard import semconv
 from otel_loopguard.cli.main import main
-from otel_loopguard.telemetry import semconv
 
 from .harness.agent import AgentRun, run_agent
 from .harness.alertmanager import Alertmanager, Webhook

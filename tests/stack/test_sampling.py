@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from opentelemetry.trace import set_span_in_context
 
-from otel_loopguard.telemetry import semconv
+from otel_loopguard import semconv
 
 from .harness.process import wait_until
 from .harness.tempo import Tempo

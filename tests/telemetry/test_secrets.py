@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from otel_loopguard.telemetry import semconv
+from otel_loopguard import semconv
 from tests.instrumentation.processes import ROOT, start
 
 from .otlp import attributes, receiver

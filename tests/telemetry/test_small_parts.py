@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 import otel_loopguard as loopguard
+from otel_loopguard import semconv
 from otel_loopguard.core.model import ToolCall
 from otel_loopguard.errors import ToolLoopError
-from otel_loopguard.telemetry import semconv, trips
-from otel_loopguard.telemetry.live_spans import MOST_SPANS, LiveSpans
+from otel_loopguard.shield import Shield
+from otel_loopguard.spans.open_spans import MOST_SPANS, LiveSpans
+from otel_loopguard.telemetry import events
 from otel_loopguard.telemetry.names import Labels, shown_name
 from otel_loopguard.telemetry.settings import Settings
-from otel_loopguard.telemetry.shield import Shield
 from otel_loopguard.testing import ScriptedAgent, guarded
 
 
@@ -86,7 +87,7 @@ def test_an_unknown_tools_name_is_a_hash() -> None:
 @pytest.mark.parametrize(("span_events", "log_events"), [(True, False), (False, True), (True, True)])
 def test_events_go_where_the_settings_say(span_events: bool, log_events: bool) -> None:
     """On the span, as a log record with the same attributes and the span's ids, or both."""
-    if log_events and not trips.LOG_EVENTS:
+    if log_events and not events.LOG_EVENTS:
         pytest.skip("this OpenTelemetry has no log events")
     with guarded(settings=Settings(span_events=span_events, log_events=log_events)) as recording:
         stuck()

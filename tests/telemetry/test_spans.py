@@ -15,13 +15,13 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, TraceIdRatioBased
 from opentelemetry.trace import StatusCode
 
 import otel_loopguard as loopguard
+from otel_loopguard import semconv
 from otel_loopguard.core.model import Action, ToolCall
 from otel_loopguard.core.policy.policy import Policy, Rule, ToolContract
-from otel_loopguard.instrumentation.dispatch import Step, drive
-from otel_loopguard.instrumentation.functions import FUNCTION
-from otel_loopguard.instrumentation.points import Reading
+from otel_loopguard.instrumentation.functions.decorator import FUNCTION
 from otel_loopguard.instrumentation.runtime import Runtime, current
-from otel_loopguard.telemetry import semconv
+from otel_loopguard.instrumentation.targets import Reading
+from otel_loopguard.instrumentation.tool_call import Step, drive
 from otel_loopguard.telemetry.processor import LoopGuardSpanProcessor
 from otel_loopguard.telemetry.series import combinations
 from otel_loopguard.testing import ScriptedAgent, guarded

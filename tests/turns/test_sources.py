@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import otel_loopguard as loopguard
-from otel_loopguard.telemetry import semconv
+from otel_loopguard import semconv
 from otel_loopguard.telemetry.settings import Settings
 from otel_loopguard.testing import ScriptedAgent, assert_trips, guarded
-from otel_loopguard.turns import sources
+from otel_loopguard.turns import attribution
 from otel_loopguard.turns.scope import current
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def test_a_thread_is_a_weak_turn_for_ten_idle_minutes(monkeypatch: pytest.Monkey
         tasks = recording.runtime.sources._tasks
         monkeypatch.setattr(tasks, "_clock", lambda: now[0])
         assert {look("a") for _ in range(3)} == {"there is a"}
-        now[0] += sources.TASK_IDLE_SECONDS + 1
+        now[0] += attribution.TASK_IDLE_SECONDS + 1
         look("a")
         assert {source for source, _ in seen(recording)} == {"task"}
         assert turns(recording) == 2

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opentelemetry.sdk.trace import SpanProcessor
 
-from otel_loopguard.telemetry import semconv
+from otel_loopguard import semconv
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

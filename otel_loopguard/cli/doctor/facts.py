@@ -16,13 +16,13 @@ from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type:
 
 from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
 from otel_loopguard.instrumentation.patching import Wrapper
-from otel_loopguard.instrumentation.points import RunPoint, ToolPoint
 from otel_loopguard.instrumentation.runtime import current
+from otel_loopguard.instrumentation.targets import RunPoint, ToolPoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from otel_loopguard.instrumentation.points import Point
+    from otel_loopguard.instrumentation.targets import Point
 
 _SAMPLES = 200
 _SORTS = ((ToolPoint, "tools"), (RunPoint, "runs"))

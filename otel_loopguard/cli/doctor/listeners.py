@@ -6,7 +6,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.instrumentation.patching import Patches
-from otel_loopguard.instrumentation.points import CallPoint
+from otel_loopguard.instrumentation.targets import CallPoint
 from otel_loopguard.telemetry.meters import Meters
 from otel_loopguard.telemetry.reporter import Reporter
 from otel_loopguard.turns.runs import Runs

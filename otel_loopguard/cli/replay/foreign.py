@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from otel_loopguard import semconv
 from otel_loopguard.core.model import Kind, ToolCall
-from otel_loopguard.telemetry import semconv
-from otel_loopguard.telemetry.dialects import untold
+from otel_loopguard.spans.dialects import untold
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

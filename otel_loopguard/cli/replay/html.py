@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_loopguard import report
+from otel_loopguard import report, semconv
 from otel_loopguard.core.model import Kind, ToolCall
 from otel_loopguard.core.values.canonical import canonical
-from otel_loopguard.telemetry import semconv
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from otel_loopguard import semconv
 from otel_loopguard.cli.replay import foreign
 from otel_loopguard.core.model import Kind, Outcome, Sameness, ToolCall
 from otel_loopguard.core.values.results import Fingerprinted, fingerprinted
-from otel_loopguard.telemetry import semconv
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

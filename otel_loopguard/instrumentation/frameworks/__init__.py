@@ -9,7 +9,7 @@ from otel_loopguard.instrumentation.frameworks import langchain, mcp, openai_age
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from otel_loopguard.instrumentation.points import Point
+    from otel_loopguard.instrumentation.targets import Point
 
 FRAMEWORKS = (langchain, mcp, openai_agents, pydantic_ai, threads)
 

@@ -11,9 +11,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard.core.model import Outcome, ToolCall
-from otel_loopguard.instrumentation.hints import hints_of
-from otel_loopguard.instrumentation.points import CallPoint, Dialect, Reading, ToolPoint
+from otel_loopguard.instrumentation.annotations import hints_of
 from otel_loopguard.instrumentation.runtime import current as current_runtime
+from otel_loopguard.instrumentation.targets import CallPoint, Dialect, Reading, ToolPoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

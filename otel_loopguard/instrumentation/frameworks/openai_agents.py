@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from otel_loopguard.core.model import Outcome, ToolCall
 from otel_loopguard.errors import ToolLoopError
-from otel_loopguard.instrumentation.hints import hints_of
-from otel_loopguard.instrumentation.points import CallPoint, Dialect, Reading, RunPoint, ToolPoint
-from otel_loopguard.instrumentation.texts import appended, arguments_of
+from otel_loopguard.instrumentation.annotations import hints_of
+from otel_loopguard.instrumentation.content import appended, arguments_of
+from otel_loopguard.instrumentation.targets import CallPoint, Dialect, Reading, RunPoint, ToolPoint
 from otel_loopguard.turns.runs import RunInfo
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.instrumentation.points import CallPoint
+from otel_loopguard.instrumentation.targets import CallPoint
 from otel_loopguard.turns.scope import Scope, bound, current
 
 if TYPE_CHECKING:

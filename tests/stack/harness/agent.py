@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.telemetry import semconv
+from otel_loopguard import semconv
 
 from .programs import ROOT
 

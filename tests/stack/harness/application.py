@@ -19,7 +19,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import set_span_in_context
 
-from otel_loopguard.telemetry import semconv
+from otel_loopguard import semconv
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_loopguard.cli.demo.world import failing_as
-from otel_loopguard.instrumentation.functions import call
-from otel_loopguard.instrumentation.user import turn
+from otel_loopguard.instrumentation.functions.decorator import call
+from otel_loopguard.instrumentation.turn_api import turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.errors import ToolLoopError
-from otel_loopguard.instrumentation.user import turn
+from otel_loopguard.instrumentation.turn_api import turn
 
 try:
     from mcp.client.client import Client

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.instrumentation.points import CallPoint, RunPoint
 from otel_loopguard.instrumentation.runtime import current as current_runtime
+from otel_loopguard.instrumentation.targets import CallPoint, RunPoint
 from otel_loopguard.turns.runs import RunInfo
 from otel_loopguard.turns.scope import current
 

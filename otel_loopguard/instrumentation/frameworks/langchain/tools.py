@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard.core.model import Outcome, ToolCall
+from otel_loopguard.instrumentation.annotations import hints_of
+from otel_loopguard.instrumentation.content import appended
 from otel_loopguard.instrumentation.frameworks.langchain.runs import conversation
-from otel_loopguard.instrumentation.hints import hints_of
-from otel_loopguard.instrumentation.points import Dialect, Reading, ToolPoint
-from otel_loopguard.instrumentation.texts import appended
+from otel_loopguard.instrumentation.targets import Dialect, Reading, ToolPoint
 from otel_loopguard.turns.scope import current
 
 if TYPE_CHECKING:

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from otel_loopguard.core.model import Outcome, ToolCall
 from otel_loopguard.core.policy.policy import ToolContract
-from otel_loopguard.instrumentation.dispatch import drive_async
-from otel_loopguard.instrumentation.generators import async_driver, drive_generator
-from otel_loopguard.instrumentation.later import drive_plain, is_async
+from otel_loopguard.instrumentation.content import appended
+from otel_loopguard.instrumentation.functions.deferred import drive_plain, is_async
+from otel_loopguard.instrumentation.functions.generators import async_driver, drive_generator
 from otel_loopguard.instrumentation.opening import open_step
-from otel_loopguard.instrumentation.points import Dialect, Reading
 from otel_loopguard.instrumentation.runtime import current as current_runtime
-from otel_loopguard.instrumentation.texts import appended
-from otel_loopguard.telemetry.shield import Shield
+from otel_loopguard.instrumentation.targets import Dialect, Reading
+from otel_loopguard.instrumentation.tool_call import drive_async
+from otel_loopguard.shield import Shield
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from otel_loopguard.instrumentation.dispatch import Step
+    from otel_loopguard.instrumentation.tool_call import Step
 
 F = TypeVar("F", bound="Callable[..., Any]")
 

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.instrumentation.aborts import LoopAbort, carried
-from otel_loopguard.turns.collector import collector
+from otel_loopguard.turns.gc_safety import collector
 from otel_loopguard.turns.scope import Scope, bind, current, unbind
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from otel_loopguard.instrumentation.points import RunPoint
     from otel_loopguard.instrumentation.runtime import Runtime
+    from otel_loopguard.instrumentation.targets import RunPoint
     from otel_loopguard.turns.runs import OpenRun, RunInfo
     from otel_loopguard.turns.scope import Course
 

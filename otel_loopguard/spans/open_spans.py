@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry import trace
 
-from otel_loopguard.telemetry.semconv import OPERATION_INVOKE_AGENT, OPERATION_NAME
+from otel_loopguard.semconv import OPERATION_INVOKE_AGENT, OPERATION_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.instrumentation.boundary import (
+from otel_loopguard.instrumentation.agent_run import (
     Boundary,
     RunContext,
     run_async,
@@ -14,16 +14,16 @@ from otel_loopguard.instrumentation.boundary import (
     run_generator,
     run_plain,
 )
-from otel_loopguard.instrumentation.dispatch import drive, drive_async
 from otel_loopguard.instrumentation.opening import open_step
-from otel_loopguard.instrumentation.points import CallPoint, RunPoint, ToolPoint
 from otel_loopguard.instrumentation.runtime import current as current_runtime
+from otel_loopguard.instrumentation.targets import CallPoint, RunPoint, ToolPoint
+from otel_loopguard.instrumentation.tool_call import drive, drive_async
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from otel_loopguard.instrumentation.points import Point
+    from otel_loopguard.instrumentation.targets import Point
 
 
 def handler(point: Point) -> Callable[..., Any]:

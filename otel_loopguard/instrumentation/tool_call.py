@@ -13,8 +13,8 @@ from opentelemetry.trace import INVALID_SPAN
 
 from otel_loopguard.core.model import Action, Decision, Outcome
 from otel_loopguard.instrumentation.aborts import abort_error
-from otel_loopguard.instrumentation.dialogue import Dialogue
-from otel_loopguard.turns.collector import collector
+from otel_loopguard.instrumentation.adapter import Dialogue
+from otel_loopguard.turns.gc_safety import collector
 from otel_loopguard.turns.scope import bind, unbind
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
     from typing_extensions import Self
 
-    from otel_loopguard.instrumentation.points import Dialect, Reading
     from otel_loopguard.instrumentation.runtime import Runtime
+    from otel_loopguard.instrumentation.targets import Dialect, Reading
     from otel_loopguard.turns.scope import Scope
 
 _NOTHING = Decision()

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry._logs import LogRecord, SeverityNumber
 
+from otel_loopguard import semconv
 from otel_loopguard.core.model import Action
-from otel_loopguard.telemetry import semconv
 
 if TYPE_CHECKING:
     from opentelemetry._logs import Logger

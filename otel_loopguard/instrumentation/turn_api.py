@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from otel_loopguard.core.turn.user_messages import Word
 from otel_loopguard.instrumentation.aborts import grouped
 from otel_loopguard.instrumentation.runtime import current as current_runtime
-from otel_loopguard.telemetry.shield import Shield
-from otel_loopguard.turns.collector import collector
+from otel_loopguard.shield import Shield
+from otel_loopguard.turns.gc_safety import collector
 from otel_loopguard.turns.runs import RunInfo
 from otel_loopguard.turns.scope import bind, current, unbind
 

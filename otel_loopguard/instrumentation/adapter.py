@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core.model import Action, Outcome
 from otel_loopguard.core.values.scalars import unique
-from otel_loopguard.instrumentation.points import no_place
-from otel_loopguard.telemetry.pending import PendingCall
+from otel_loopguard.instrumentation.targets import no_place
+from otel_loopguard.telemetry.call_span import PendingCall
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from otel_loopguard.core.model import Decision
     from otel_loopguard.errors import ToolLoopError
-    from otel_loopguard.instrumentation.points import Dialect, Reading
     from otel_loopguard.instrumentation.runtime import Runtime
+    from otel_loopguard.instrumentation.targets import Dialect, Reading
     from otel_loopguard.turns.scope import Scope
 
 _UNKNOWN = Outcome()

@@ -13,9 +13,8 @@ import types
 from types import CoroutineType, FunctionType, GeneratorType
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.instrumentation.dispatch import drive_async
-from otel_loopguard.instrumentation.generators import async_driver, drive_generator
-from otel_loopguard.instrumentation.shapes import (
+from otel_loopguard.instrumentation.functions.generators import async_driver, drive_generator
+from otel_loopguard.instrumentation.functions.result_kinds import (
     ASYNC_GENERATOR,
     AWAITED,
     EITHER,
@@ -26,13 +25,14 @@ from otel_loopguard.instrumentation.shapes import (
     declared,
     shape_of,
 )
+from otel_loopguard.instrumentation.tool_call import drive_async
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 
-    from otel_loopguard.instrumentation.dispatch import Step
-    from otel_loopguard.telemetry.shield import Shield
+    from otel_loopguard.instrumentation.tool_call import Step
+    from otel_loopguard.shield import Shield
 
 _CALL = "__call__"
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import orjson
 from opentelemetry.trace import SpanKind, StatusCode
 
+from otel_loopguard import semconv
 from otel_loopguard.core.model import Outcome, ToolCall
-from otel_loopguard.telemetry import semconv
-from otel_loopguard.telemetry.live_spans import attributes_of
+from otel_loopguard.spans.open_spans import attributes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry import trace
 from opentelemetry.trace import INVALID_SPAN, NonRecordingSpan
 
+from otel_loopguard import semconv
 from otel_loopguard.core.model import Action
-from otel_loopguard.telemetry import semconv
-from otel_loopguard.telemetry.dialects import read, same_tool, suspected_tool, tool_name
-from otel_loopguard.telemetry.live_spans import attributes_of, id_of
+from otel_loopguard.spans.dialects import read, same_tool, suspected_tool, tool_name
+from otel_loopguard.spans.open_spans import attributes_of, id_of
+from otel_loopguard.telemetry.events import tripped_attributes
 from otel_loopguard.telemetry.names import shown_name
-from otel_loopguard.telemetry.trips import tripped_attributes
 from otel_loopguard.turns.scope import current
 
 if TYPE_CHECKING:
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
     from otel_loopguard.core.guard import Guard, Turn
     from otel_loopguard.core.model import Trip
-    from otel_loopguard.telemetry.dialects import ForeignCall
-    from otel_loopguard.telemetry.live_spans import LiveSpans
+    from otel_loopguard.spans.dialects import ForeignCall
+    from otel_loopguard.spans.open_spans import LiveSpans
     from otel_loopguard.telemetry.providers import Providers
-    from otel_loopguard.turns.sources import Sources
+    from otel_loopguard.turns.attribution import Sources
 
 MOST_MARKS = 20_000
 MOST_CALLS = 1_024

@@ -1,0 +1,1 @@
+"""Guard functions without a framework: the decorator, and the kinds of result a function may give."""

@@ -1,0 +1,1 @@
+"""Read the tool spans of any instrumentation, live and recorded."""
