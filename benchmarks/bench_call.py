@@ -29,9 +29,9 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON
 from otel_loopguard import semconv
 from otel_loopguard.core.model import Outcome, ToolCall
 from otel_loopguard.instrumentation.functions.decorator import call
-from otel_loopguard.instrumentation.runtime import Runtime, current
+from otel_loopguard.instrumentation.runtime import Runtime, active_runtime
 from otel_loopguard.instrumentation.turn_api import turn
-from otel_loopguard.telemetry.attached import Attached
+from otel_loopguard.telemetry.attached import Attachments
 from otel_loopguard.telemetry.processor import LoopGuardSpanProcessor
 
 if TYPE_CHECKING:
@@ -137,11 +137,11 @@ class Cases:
     @contextmanager
     def using(self, name: str) -> Iterator[None]:
         """With this runtime, in a turn."""
-        before = current.instrumented
-        current.put(self._runtimes[name])
+        before = active_runtime.instrumented
+        active_runtime.put(self._runtimes[name])
         with turn():
             yield
-        current.put(before)
+        active_runtime.put(before)
 
 
 def measure(function: Callable[[], Any], calls: int) -> float:
@@ -177,7 +177,7 @@ def side_by_side(rounds: int, calls: int) -> dict[str, list[float]]:
 def processor_cost(calls: int) -> float:
     """What our processor adds to a span that is no tool call: its two methods alone."""
     runtime = Runtime(tracer_provider=provider())
-    attached = Attached()
+    attached = Attachments()
     attached.target = runtime.target
     processor: SpanProcessor = LoopGuardSpanProcessor(attached)
     with provider().get_tracer("app").start_as_current_span("other", attributes={"http.method": "GET"}) as span:

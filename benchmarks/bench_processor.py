@@ -23,7 +23,7 @@ from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 
 from otel_loopguard import semconv
 from otel_loopguard.instrumentation.runtime import Runtime
-from otel_loopguard.telemetry.attached import Attached
+from otel_loopguard.telemetry.attached import Attachments
 from otel_loopguard.telemetry.processor import LoopGuardSpanProcessor
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def main() -> int:
     parser.add_argument("--agent", action="store_true", help="the spans lie under an agent's span")
     options = parser.parse_args()
     runtime = Runtime(tracer_provider=TracerProvider(), meter_provider=MeterProvider())
-    attached = Attached()
+    attached = Attachments()
     attached.target = runtime.target
     cases = [callbacks(case, agent=options.agent) for case in (Idle(), Look(), LoopGuardSpanProcessor(attached))]
     rounds, number = (11, 2_000) if options.quick else (41, 10_000)

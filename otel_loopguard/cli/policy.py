@@ -12,7 +12,7 @@ import orjson
 from otel_loopguard.core.model import Action
 from otel_loopguard.core.policy import presets, schema
 from otel_loopguard.core.policy.check import dotted
-from otel_loopguard.core.policy.load import Loaded, load_file, load_policy, load_preset
+from otel_loopguard.core.policy.load import LoadedPolicy, load_file, load_policy, load_preset
 from otel_loopguard.core.policy.policy import DEFAULT_RULES, Rule
 from otel_loopguard.errors import PolicyError
 
@@ -69,7 +69,7 @@ def _show(asked: argparse.Namespace) -> int:
     return bool(loaded.problems)
 
 
-def chosen(preset: str | None, file: str | None) -> Loaded:
+def chosen(preset: str | None, file: str | None) -> LoadedPolicy:
     """The policy of a preset, of a file (over that preset), or of the environment."""
     if file is not None:
         if preset is not None:
@@ -81,7 +81,7 @@ def chosen(preset: str | None, file: str | None) -> Loaded:
     return load_preset(preset) if preset is not None else load_policy(os.environ)
 
 
-def settings_of(loaded: Loaded) -> Iterator[tuple[Path, Any, str]]:
+def settings_of(loaded: LoadedPolicy) -> Iterator[tuple[Path, Any, str]]:
     """Every setting with its value and where that comes from; what is not set anywhere has its default."""
     policy, origins = loaded.policy, loaded.origins
     for name in schema.POLICY:

@@ -24,14 +24,14 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core.policy.policy import Policy
-from otel_loopguard.core.turn.compiled import Rules
+from otel_loopguard.core.turn.compiled import CompiledPolicy
 from otel_loopguard.core.turn.store import MemoryStore
 from otel_loopguard.core.turn.turn import Turn as Turn  # noqa: PLC0414 - said to be part of this module's face
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otel_loopguard.core.policy.reload import Watch
+    from otel_loopguard.core.policy.reload import PolicyFileWatch
     from otel_loopguard.core.turn.kin import Kin
     from otel_loopguard.core.turn.store import TurnStore
 
@@ -56,14 +56,14 @@ class Guard:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.clock = clock
-        self.rules = Rules(policy or Policy())
+        self.compiled = CompiledPolicy(policy or Policy())
         self._store: TurnStore = store if store is not None else MemoryStore()
         self._numbers = itertools.count(1)
         self._prefix = uuid.uuid4().hex[:12]
         self._said: set[str] = set()
         self.on_fault: Callable[[str, BaseException], None] | None = None
         """Told when a function of the policy (``on_trip``, a detector) raises; by default that is logged once."""
-        self.watch: Watch | None = None
+        self.watch: PolicyFileWatch | None = None
         """Where the policy is that of a file: whether that was changed."""
 
     def __repr__(self) -> str:
@@ -72,7 +72,7 @@ class Guard:
     @property
     def policy(self) -> Policy:
         """The policy that new turns begin with."""
-        return self.rules.policy
+        return self.compiled.policy
 
     @property
     def live(self) -> int:
@@ -82,7 +82,7 @@ class Guard:
     def use(self, policy: Policy) -> None:
         """New turns begin with this policy; turns that are live keep theirs. Fingerprints stay comparable."""
         same_key = policy.hash_key == self.policy.hash_key
-        self.rules = Rules(policy, self.rules.fingerprinter if same_key else None)
+        self.compiled = CompiledPolicy(policy, self.compiled.fingerprinter if same_key else None)
 
     def turn(self, turn_id: str | None = None, *, source: str = "explicit", enforced: bool = True) -> Turn:
         """The live turn of that id, or a new one. ``enforced=False``: nothing but observing."""

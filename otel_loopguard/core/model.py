@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from otel_loopguard.core.turn.user_messages import Sentences
+    from otel_loopguard.core.turn.user_messages import Notes
 
 
 class Action(enum.IntEnum):
@@ -148,19 +148,15 @@ class Record:
     """One call, fingerprinted; never its values. Made at ``begin``, completed at ``end``."""
 
     __slots__ = (
-        "again", "arguments", "at", "between", "call", "child_news", "concurrent", "error", "index", "key", "kind",
-        "known", "news", "pending", "polled", "registered", "result", "sameness", "since", "tick", "tool", "transient",
-        "trip",
+        "arguments", "at", "changed_between", "child_news", "concurrent", "error", "index", "key", "kind", "news",
+        "pending", "polled", "registered", "resolved", "result", "resumed", "sameness", "since", "stats", "tick",
+        "tool", "transient", "trip",
     )  # fmt: skip
 
-    again: bool
-    """It was started before, an interrupt cut it short, and it counts already."""
     arguments: int
     at: float
-    between: bool
+    changed_between: bool
     """Something may have changed between the last run of this call and this one."""
-    call: Any
-    """The call as it is understood: behind its gateway, with its contract."""
     child_news: bool
     """A run nested inside this call brought news."""
     concurrent: bool
@@ -169,16 +165,20 @@ class Record:
     index: int
     key: int
     kind: Kind
-    known: Any
-    """What the history knows of this call; None while it never ran."""
     news: bool
     pending: bool
     """The result says that something is not done yet."""
     polled: bool
     registered: bool | None
+    resolved: Any
+    """The ``ResolvedCall``: the tool behind its gateway, with its contract."""
     result: int | None
+    resumed: bool
+    """It was started before, an interrupt cut it short, and it counts already."""
     sameness: Sameness | None
     since: tuple[int, int, int, int]
+    stats: Any
+    """The ``CallStats`` of this call; None until it has run."""
     tick: int
     tool: str
     transient: bool
@@ -187,7 +187,7 @@ class Record:
     @property
     def attempt(self) -> int:
         """Which attempt at this call this is, counted from the first equal run; refused ones are attempts, too."""
-        return 1 if self.known is None else int(self.known.equal + max(self.known.refused, 1))
+        return 1 if self.stats is None else int(self.stats.equal + max(self.stats.refused, 1))
 
     @property
     def arguments_hash(self) -> str:
@@ -226,8 +226,8 @@ class Decision(NamedTuple):
     """Earlier trips after which this call brought news again."""
     mark: str | None = None
     """The policy's mark, where this is a refusal and the policy has one."""
-    said: Sentences = ()
-    """What of ``message`` can be said later, too: the user's words, and the nudge. See ``Turn.take_back``."""
+    said: Notes = ()
+    """What of ``message`` can be said later, too: the user's words, and the nudge. See ``Turn.redeliver``."""
 
     @property
     def runs(self) -> bool:

@@ -29,9 +29,9 @@ def abort_error(
     the error itself. The boundary is told, too: code between may keep the carrier as a result, as ``asyncio.gather``
     does. Without a trip: the same again, where this run was to end already.
     """
-    ending = scope.boundary
+    run_state = scope.run_state
     if trip is None:
-        return None if ending is None or ending.error is None else LoopAbort(ending.error)
+        return None if run_state is None or run_state.error is None else LoopAbort(run_state.error)
     error = (kind or ToolLoopError)(
         model_text.abort(trip, scope.turn.policy, shown_name),
         tool_name=trip.tool,
@@ -40,9 +40,9 @@ def abort_error(
         limit=trip.limit,
         turn_id=scope.turn.id,
     )
-    if ending is None or kind is not None:
+    if run_state is None or kind is not None:
         return error
-    ending.error = error
+    run_state.error = error
     return LoopAbort(error)
 
 

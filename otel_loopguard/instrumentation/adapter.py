@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from otel_loopguard.core.model import Decision
     from otel_loopguard.errors import ToolLoopError
     from otel_loopguard.instrumentation.runtime import Runtime
-    from otel_loopguard.instrumentation.targets import Dialect, Reading
+    from otel_loopguard.instrumentation.targets import Reading, ToolAdapter
     from otel_loopguard.turns.scope import Scope
 
 _UNKNOWN = Outcome()
@@ -27,7 +27,7 @@ class Dialogue:
 
     __slots__ = ("_dialect", "_pending", "_reading", "_runtime", "_scope")
 
-    def __init__(self, runtime: Runtime, dialect: Dialect, reading: Reading, scope: Scope, *, span: str) -> None:
+    def __init__(self, runtime: Runtime, dialect: ToolAdapter, reading: Reading, scope: Scope, *, span: str) -> None:
         self._runtime = runtime
         self._dialect = dialect
         self._reading = reading
@@ -60,7 +60,7 @@ class Dialogue:
         answer = self._dialect.answer(self._reading, decision.result, False)  # noqa: FBT003
         noted = self._dialect.annotate(self._reading, answer, decision.message or "")
         if noted is None:
-            self._take_back(decision)
+            self._redeliver(decision)
         return answer if noted is None else noted
 
     def streamed(self, value: Callable[[], Any]) -> Any:
@@ -89,12 +89,12 @@ class Dialogue:
         with self._runtime.shield("adapter.annotate"):
             noted = self._dialect.annotate(self._reading, value, ended.message or "")
         if noted is None:
-            self._take_back(ended)
+            self._redeliver(ended)
         return value if noted is None else noted
 
-    def _take_back(self, decision: Decision) -> None:
-        with self._runtime.shield("turn.take_back"):
-            self._scope.turn.take_back(decision)
+    def _redeliver(self, decision: Decision) -> None:
+        with self._runtime.shield("turn.redeliver"):
+            self._scope.turn.redeliver(decision)
 
     def _failure(self, error: BaseException | None) -> Outcome:
         cancelled = not isinstance(error, Exception)

@@ -9,8 +9,8 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.instrumentation.aborts import LoopAbort, carried
-from otel_loopguard.turns.gc_safety import collector
-from otel_loopguard.turns.scope import Scope, bind, current, unbind
+from otel_loopguard.turns.gc_safety import garbage_collector
+from otel_loopguard.turns.scope import Scope, bind, current_scope, unbind
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from otel_loopguard.instrumentation.runtime import Runtime
-    from otel_loopguard.instrumentation.targets import RunPoint
+    from otel_loopguard.instrumentation.targets import RunTarget
     from otel_loopguard.turns.runs import OpenRun, RunInfo
-    from otel_loopguard.turns.scope import Course
+    from otel_loopguard.turns.scope import RunState
 
 
-class Boundary:
+class AgentRun:
     """A run between its start and its end. Where no turn could be opened, it does nothing."""
 
-    def __init__(self, runtime: Runtime, point: RunPoint, instance: Any, args: Any, kwargs: Any) -> None:
+    def __init__(self, runtime: Runtime, point: RunTarget, instance: Any, args: Any, kwargs: Any) -> None:
         self._runtime = runtime
         self._point = point
         self._info: RunInfo | None = None
         self._run: OpenRun | None = None
         self._unfinished = False
-        outer = current()
-        self._outermost = outer is None or not outer.boundary or outer.inside is not None
+        outer = current_scope()
+        self._outermost = outer is None or not outer.run_state or outer.inside is not None
         with runtime.shield("run.open"):
-            self._info = None if collector.is_here() else point.read(instance, args, kwargs)
+            self._info = None if garbage_collector.runs_here() else point.read(instance, args, kwargs)
             if self._info is not None:
                 self._run = runtime.runs.open(self._info)
 
@@ -47,14 +47,14 @@ class Boundary:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self._run is not None and self._info is not None:
-            ending = self._run.scope.boundary
-            waits = self._unfinished or (ending is not None and ending.waits)
+            run_state = self._run.scope.run_state
+            waits = self._unfinished or (run_state is not None and run_state.waits)
             self._unfinished = waits or (error is not None and self._info.survives)
             with self._runtime.shield("run.close"):
-                if collector.is_here():
-                    self._runtime.unbegun.append(self)
+                if garbage_collector.runs_here():
+                    self._runtime.deferred_ends.append(self)
                 else:
-                    self._runtime.close_unbegun()
+                    self._runtime.end_deferred()
                     self.drop()
 
     def drop(self) -> None:
@@ -64,9 +64,9 @@ class Boundary:
 
     def bound(self, *, closing: bool = False) -> _Bound:
         """While the run's own code is running. ``closing``: nobody waits for a result of it any more."""
-        scope = self._run.scope if self._run is not None else current()
-        ending = None if self._run is None or closing else self._run.scope.boundary
-        return _Bound(scope, ending, outermost=self._outermost)
+        scope = self._run.scope if self._run is not None else current_scope()
+        run_state = None if self._run is None or closing else self._run.scope.run_state
+        return _Bound(scope, run_state, outermost=self._outermost)
 
     def goes_on(self, result: Any, end: Callable[[], None]) -> None:
         """The run goes on in the background; have it ended when it is over."""
@@ -96,11 +96,11 @@ class _Bound:
     So does an abort that left a tool and never came here: something between kept it, and went on.
     """
 
-    __slots__ = ("_ending", "_outermost", "_scope", "_token")
+    __slots__ = ("_outermost", "_run_state", "_scope", "_token")
 
-    def __init__(self, scope: Scope | None, ending: Course | None, *, outermost: bool) -> None:
+    def __init__(self, scope: Scope | None, run_state: RunState | None, *, outermost: bool) -> None:
         self._scope = scope
-        self._ending = ending
+        self._run_state = run_state
         self._token: Any = None
         self._outermost = outermost
 
@@ -114,28 +114,28 @@ class _Bound:
         loop_error = None if error is None else carried(error)
         if loop_error is not None and not self._outermost:
             return
-        if loop_error is None and self._ending is not None and (error is None or isinstance(error, Exception)):
-            loop_error = self._ending.error
+        if loop_error is None and self._run_state is not None and (error is None or isinstance(error, Exception)):
+            loop_error = self._run_state.error
         if loop_error is not None:
             raise loop_error if self._outermost else LoopAbort(loop_error) from None
 
 
-def run_plain(boundary: Boundary, run: Callable[[], Any]) -> Any:
+def run_plain(agent_run: AgentRun, run: Callable[[], Any]) -> Any:
     """A plain function."""
-    with boundary, boundary.bound():
+    with agent_run, agent_run.bound():
         result = run()
-        boundary.saw(result)
+        agent_run.saw(result)
         return result
 
 
-def run_background(boundary: Boundary, run: Callable[[], Any]) -> Any:
+def run_background(agent_run: AgentRun, run: Callable[[], Any]) -> Any:
     """A plain function that starts a run and returns before it is over."""
     with ExitStack() as stack:
-        stack.enter_context(boundary)
-        with boundary.bound():
+        stack.enter_context(agent_run)
+        with agent_run.bound():
             result = run()
         end = stack.pop_all().close
-    boundary.goes_on(result, end)
+    agent_run.goes_on(result, end)
     return result
 
 
@@ -145,15 +145,15 @@ class RunContext:
     The block may be anybody's code, and may ``yield``: nothing is bound in it, and the run's calls are found by its id.
     """
 
-    def __init__(self, open_boundary: Callable[[Any], Boundary], manager: Any) -> None:
-        self._open = open_boundary
+    def __init__(self, open_agent_run: Callable[[Any], AgentRun], manager: Any) -> None:
+        self._open = open_agent_run
         self._manager = manager
-        self._boundary: Boundary | None = None
+        self._agent_run: AgentRun | None = None
         self._run: Any = None
 
     async def __aenter__(self) -> Any:
         self._run = await self._manager.__aenter__()
-        self._boundary = self._open(self._run)
+        self._agent_run = self._open(self._run)
         return self._run
 
     async def __aexit__(
@@ -162,58 +162,58 @@ class RunContext:
         try:
             return await self._manager.__aexit__(kind, error, traceback)
         finally:
-            if self._boundary is not None:
-                self._boundary.saw(self._run)
-                self._boundary.__exit__(kind, error, traceback)
+            if self._agent_run is not None:
+                self._agent_run.saw(self._run)
+                self._agent_run.__exit__(kind, error, traceback)
 
 
-async def run_async(boundary: Boundary, run: Callable[[], Awaitable[Any]]) -> Any:
+async def run_async(agent_run: AgentRun, run: Callable[[], Awaitable[Any]]) -> Any:
     """A coroutine function."""
-    with boundary, boundary.bound():
+    with agent_run, agent_run.bound():
         result = await run()
-        boundary.saw(result)
+        agent_run.saw(result)
         return result
 
 
-def run_generator(open_boundary: Callable[[], Boundary], run: Callable[[], Iterator[Any]]) -> Iterator[Any]:
+def run_generator(open_agent_run: Callable[[], AgentRun], run: Callable[[], Iterator[Any]]) -> Iterator[Any]:
     """A generator function."""
-    with open_boundary() as boundary:
-        with boundary.bound():
+    with open_agent_run() as agent_run:
+        with agent_run.bound():
             source = run()
         try:
             while True:
-                with boundary.bound():
+                with agent_run.bound():
                     try:
                         chunk = next(source)
                     except StopIteration:
                         return
-                boundary.saw(chunk)
+                agent_run.saw(chunk)
                 yield chunk
         finally:
             close = getattr(source, "close", None)
             if close is not None:
-                with boundary.bound(closing=True):
+                with agent_run.bound(closing=True):
                     close()
 
 
 async def run_async_generator(
-    open_boundary: Callable[[], Boundary], run: Callable[[], AsyncIterator[Any]]
+    open_agent_run: Callable[[], AgentRun], run: Callable[[], AsyncIterator[Any]]
 ) -> AsyncIterator[Any]:
     """An async generator function."""
-    with open_boundary() as boundary:
-        with boundary.bound():
+    with open_agent_run() as agent_run:
+        with agent_run.bound():
             source = run()
         try:
             while True:
-                with boundary.bound():
+                with agent_run.bound():
                     try:
                         chunk = await source.__anext__()
                     except StopAsyncIteration:
                         return
-                boundary.saw(chunk)
+                agent_run.saw(chunk)
                 yield chunk
         finally:
             close = getattr(source, "aclose", None)
             if close is not None:
-                with boundary.bound(closing=True):
+                with agent_run.bound(closing=True):
                     await close()

@@ -7,7 +7,7 @@ import logging
 from importlib.metadata import packages_distributions, version
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_loopguard.instrumentation.targets import RunPoint, ToolPoint
+from otel_loopguard.instrumentation.targets import RunTarget, ToolTarget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -57,7 +57,7 @@ def tell_missing(module: str, points: Collection[Point], missing: Collection[Poi
     Tables name the places of several versions, so some are always missing. A program's own module of the same name
     belongs to no distribution, and nothing is said of it.
     """
-    for sort, what in ((ToolPoint, "tool calls are"), (RunPoint, "runs are")):
+    for sort, what in ((ToolTarget, "tool calls are"), (RunTarget, "runs are")):
         needed = [point for point in points if isinstance(point, sort) and not point.optional]
         if needed and all(point in missing for point in needed):
             owners = packages_distributions().get(module.partition(".")[0], [])

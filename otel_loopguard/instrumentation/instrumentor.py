@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]
 
-from otel_loopguard.instrumentation.frameworks import all_points
+from otel_loopguard.instrumentation.frameworks import all_targets
 from otel_loopguard.instrumentation.patching import Patches
-from otel_loopguard.instrumentation.runtime import Runtime, current
+from otel_loopguard.instrumentation.runtime import Runtime, active_runtime
 from otel_loopguard.shield import Shield
 
 if TYPE_CHECKING:
@@ -41,15 +41,15 @@ class LoopGuardInstrumentor(BaseInstrumentor):  # type: ignore[misc]
                 runtime = Runtime(**options)
             if runtime is None:
                 return
-        current.put(runtime)
+        active_runtime.put(runtime)
         with runtime.shield("instrument"):
             if self._patches is None:
-                self._patches = Patches(all_points())
+                self._patches = Patches(all_targets())
             self._patches.install()
         runtime.announce()
 
     def _uninstrument(self, **kwargs: Any) -> None:  # noqa: ARG002 - the signature of the base class
-        current.put(None)
+        active_runtime.put(None)
         if self._patches is not None:
             for place in self._patches.restore():
                 logger.info("Somebody wrapped over our patch of %s: it stays there, switched off.", place)

@@ -4,30 +4,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.instrumentation.tool_call import Step
-from otel_loopguard.turns.gc_safety import collector
-from otel_loopguard.turns.scope import current
+from otel_loopguard.instrumentation.tool_call import GuardedCall
+from otel_loopguard.turns.gc_safety import garbage_collector
+from otel_loopguard.turns.scope import current_scope
 
 if TYPE_CHECKING:
     from otel_loopguard.instrumentation.runtime import Runtime
-    from otel_loopguard.instrumentation.targets import Dialect, Reading
+    from otel_loopguard.instrumentation.targets import Reading, ToolAdapter
     from otel_loopguard.turns.scope import Scope
 
 
-def open_step(runtime: Runtime, dialect: Dialect, instance: Any, args: Any, kwargs: Any, *, span: str) -> Step | None:
+def open_call(
+    runtime: Runtime, dialect: ToolAdapter, instance: Any, args: Any, kwargs: Any, *, span: str
+) -> GuardedCall | None:
     """The step of this call; None where it is a layer of another one, none at all, or a fault of ours hides it."""
-    if collector.thread is not None and collector.is_here():
+    if garbage_collector.thread is not None and garbage_collector.runs_here():
         return None
-    if runtime.unbegun:
-        runtime.close_unbegun()
-    inner = current()
+    if runtime.deferred_ends:
+        runtime.end_deferred()
+    inner = current_scope()
     if inner is not None and inner.inside is not None and not dialect.by_run:
         return None
     try:
         reading = dialect.read(instance, args, kwargs)
         scope = None if reading is None else _scope(runtime, reading, inner)
         if reading is not None and scope is not None:
-            return Step(runtime, dialect, reading, scope, span=reading.span or span)
+            return GuardedCall(runtime, dialect, reading, scope, span=reading.span or span)
     except Exception as error:  # noqa: BLE001 - see Shield.take
         runtime.shield.take("adapter.read", error)
     return None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import wrapt
 
 from otel_loopguard.instrumentation.fitting import fits, tell_missing
-from otel_loopguard.instrumentation.runtime import current as current_runtime
+from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.wrappers import handler
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Patches:
 
     def _imported(self, module: ModuleType) -> None:
         """Runs inside the program's import statement: whatever goes wrong here must not reach it."""
-        runtime = current_runtime.instrumented
+        runtime = active_runtime.instrumented
         if runtime is None:
             return
         here = [point for point in self._points if point.module == module.__name__]

@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING
 from otel_loopguard.core.guard import Guard
 from otel_loopguard.core.model import hash_text
 from otel_loopguard.core.policy.load import PREFIX, load_policy
-from otel_loopguard.core.policy.reload import Watch
+from otel_loopguard.core.policy.reload import PolicyFileWatch
 from otel_loopguard.core.turn.store import MemoryStore
 from otel_loopguard.instrumentation.functions.result_kinds import Shapes
 from otel_loopguard.instrumentation.native import patched
 from otel_loopguard.shield import Shield
-from otel_loopguard.spans.open_spans import LiveSpans
-from otel_loopguard.telemetry.attached import Attached, Target
+from otel_loopguard.spans.open_spans import OpenSpans
+from otel_loopguard.telemetry.attached import ActiveParts, Attachments
 from otel_loopguard.telemetry.providers import Providers
 from otel_loopguard.telemetry.reporter import Reporter
 from otel_loopguard.telemetry.series import combinations
 from otel_loopguard.telemetry.settings import Settings
-from otel_loopguard.telemetry.watcher import ForeignCalls
-from otel_loopguard.turns.attribution import Sources
+from otel_loopguard.telemetry.watcher import SpanWatcher
+from otel_loopguard.turns.attribution import Attribution
 from otel_loopguard.turns.conversations import Conversations
 from otel_loopguard.turns.runs import Runs
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
     from otel_loopguard.core.policy.policy import Policy, ToolContract
-    from otel_loopguard.turns.gc_safety import PutOff
+    from otel_loopguard.turns.gc_safety import DeferredEnd
 
 logger = logging.getLogger("otel_loopguard")
 
@@ -59,15 +59,15 @@ class Runtime:
         self._policy_name = _policy_name(given=policy is not None or guard is not None)
         self._store = MemoryStore() if guard is None else None
         self.guard = guard if guard is not None else self._guard(policy)
-        self.declare(current.declared)
+        self.declare(active_runtime.declared)
         self.shield = Shield(self._count_error)
         self.guard.on_fault = self.guard.on_fault or self.shield.report
-        self.live_spans = LiveSpans()
+        self.live_spans = OpenSpans()
         self.conversations = Conversations()
         self.providers = Providers(
             self.settings,
             self.shield,
-            current.attached,
+            active_runtime.attached,
             combinations=combinations(self.guard.policy),
             tracer_provider=tracer_provider,
             meter_provider=meter_provider,
@@ -78,7 +78,7 @@ class Runtime:
         self.off = False
         """Whether calls are left alone, because the environment disables us and the program did not ask for us."""
         self.shapes = Shapes()
-        self.unbegun: deque[PutOff] = deque()
+        self.deferred_ends: deque[DeferredEnd] = deque()
         """What was thrown away, before it began or in the midst of something, and is yet to be ended."""
         _forks.watch(self)
 
@@ -86,30 +86,30 @@ class Runtime:
         """A guard of our own; a policy that comes from a file is read again when that changes."""
         guard = Guard(policy if policy is not None else policy_from_environment(), store=self._store)
         if policy is None and os.environ.get(PREFIX + "CONFIG"):
-            guard.watch = Watch(os.environ[PREFIX + "CONFIG"], lambda: load_policy(os.environ), self._use)
+            guard.watch = PolicyFileWatch(os.environ[PREFIX + "CONFIG"], lambda: load_policy(os.environ), self._use)
         return guard
 
     def _find_turns(self) -> None:
-        self.sources = Sources(
+        self.sources = Attribution(
             self.guard,
             self.conversations,
             agent_span=self.live_spans.agent,
             enforce_weak=self.settings.enforce_without_turn,
         )
         self.runs = Runs(self.guard, self.conversations, self.reporter.turn_over)
-        self.foreign = ForeignCalls(
+        self.foreign = SpanWatcher(
             self.live_spans,
             self.guard,
             self.sources,
             self.providers,
             over=self.reporter.turn_over,
-            patched=lambda maker: current.instrumented is self and patched(maker),
+            patched=lambda maker: active_runtime.instrumented is self and patched(maker),
         )
-        self.target = Target(self.shield, self.live_spans, self.foreign, lambda: self.guard.live)
+        self.target = ActiveParts(self.shield, self.live_spans, self.foreign, lambda: self.guard.live)
 
     def hash(self, text: str) -> str:
         """A keyed fingerprint of a name or an id that is not to be shown."""
-        return hash_text(self.guard.rules.fingerprinter.of(text.encode("utf-8", "surrogatepass")))
+        return hash_text(self.guard.compiled.fingerprinter.of(text.encode("utf-8", "surrogatepass")))
 
     def declare(self, contracts: Mapping[str, ToolContract]) -> None:
         """Add what the program says of its tools in code; where the policy says something else, the policy holds."""
@@ -123,21 +123,21 @@ class Runtime:
 
     def _use(self, policy: Policy) -> None:
         self.guard.use(policy)
-        self.declare(current.declared)
+        self.declare(active_runtime.declared)
 
-    def close_unbegun(self) -> None:
+    def end_deferred(self) -> None:
         """End what was thrown away."""
-        while self.unbegun:
-            with self.shield("function.unbegun"):
-                self.unbegun.popleft().drop()
+        while self.deferred_ends:
+            with self.shield("function.deferred_ends"):
+                self.deferred_ends.popleft().drop()
 
     def _count_error(self, site: str) -> None:
-        self.providers.current().meters.error(site)
+        self.providers.outlets().meters.error(site)
 
     def announce(self) -> None:
         """Say at start what will happen, and how to have less of it; add the processor, name the time series."""
         with self.shield("runtime.start"):
-            self.providers.current()
+            self.providers.outlets()
             if not self._greet():
                 # Under opentelemetry-instrument this is before the program's first line, where it sets up its logging.
                 self.providers.greet = self._greet
@@ -191,14 +191,14 @@ def _disabled() -> bool:
     return any(name.strip() in ("loopguard", "*") for name in names)
 
 
-class _Current:
+class ActiveRuntime:
     """The process's runtime: set by ``instrument()``, or made when something needs one."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.instrumented: Runtime | None = None
         self._own: Runtime | None = None
-        self.attached = Attached()
+        self.attached = Attachments()
         self.declared: dict[str, ToolContract] = {}
         """What the program said of its tools in code, also before there was a runtime."""
 
@@ -240,10 +240,10 @@ class _Forks:
 
     def _forked(self) -> None:
         with Shield()("runtime.fork"):
-            current.attached.after_fork()
+            active_runtime.attached.after_fork()
         for runtime in list(self._runtimes):
             runtime.after_fork()
 
 
 _forks = _Forks()
-current = _Current()
+active_runtime = ActiveRuntime()

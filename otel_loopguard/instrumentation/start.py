@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.instrumentation.instrumentor import LoopGuardInstrumentor
-from otel_loopguard.instrumentation.runtime import Runtime, current
+from otel_loopguard.instrumentation.runtime import Runtime, active_runtime
 
 if TYPE_CHECKING:
     from opentelemetry._logs import LoggerProvider
@@ -56,4 +56,4 @@ def attach(provider: Any) -> bool:
 
     Only needed for a provider that is not the global one, such as one that a vendor's package keeps to itself.
     """
-    return current.get().providers.attach(provider)
+    return active_runtime.get().providers.attach(provider)

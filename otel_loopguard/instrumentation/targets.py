@@ -49,7 +49,7 @@ def never(error: BaseException) -> bool:  # noqa: ARG001
 
 
 @dataclass(frozen=True)
-class Dialect:
+class ToolAdapter:
     """How one framework's executor speaks. All functions are small and may fail: who calls them holds the shield."""
 
     read: Callable[[Any, Arguments, Keywords], Reading | None]
@@ -71,12 +71,12 @@ class Dialect:
 
 
 @dataclass(frozen=True)
-class ToolPoint:
+class ToolTarget:
     """A row: here the framework runs one tool call."""
 
     module: str
     path: str
-    dialect: Dialect
+    dialect: ToolAdapter
     flavour: str = "sync"
     """``sync`` or ``async``."""
     span: str | Callable[[], str] = "none"
@@ -93,7 +93,7 @@ class ToolPoint:
 
 
 @dataclass(frozen=True)
-class RunPoint:
+class RunTarget:
     """A row: here the framework runs an agent. What is called inside belongs to one turn."""
 
     module: str
@@ -112,7 +112,7 @@ class RunPoint:
 
 
 @dataclass(frozen=True)
-class CallPoint:
+class CallTarget:
     """A row: here something else has to be done around a call; ``wrapper`` is as wrapt has it."""
 
     module: str
@@ -120,4 +120,4 @@ class CallPoint:
     wrapper: Callable[[Callable[..., Any], Any, Arguments, Keywords], Any]
 
 
-Point = ToolPoint | RunPoint | CallPoint
+Point = ToolTarget | RunTarget | CallTarget

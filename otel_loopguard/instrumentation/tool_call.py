@@ -14,7 +14,7 @@ from opentelemetry.trace import INVALID_SPAN
 from otel_loopguard.core.model import Action, Decision, Outcome
 from otel_loopguard.instrumentation.aborts import abort_error
 from otel_loopguard.instrumentation.adapter import Dialogue
-from otel_loopguard.turns.gc_safety import collector
+from otel_loopguard.turns.gc_safety import garbage_collector
 from otel_loopguard.turns.scope import bind, unbind
 
 if TYPE_CHECKING:
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from otel_loopguard.instrumentation.runtime import Runtime
-    from otel_loopguard.instrumentation.targets import Dialect, Reading
+    from otel_loopguard.instrumentation.targets import Reading, ToolAdapter
     from otel_loopguard.turns.scope import Scope
 
 _NOTHING = Decision()
 
 
-class Step(Dialogue):
+class GuardedCall(Dialogue):
     """A tool call. ``answered`` says whether the tool has not to be run, because ``answer`` is its result."""
 
     __slots__ = ("_bound", "_closed", "_inside", "_over", "_span", "_token", "answer", "answered")
 
-    def __init__(self, runtime: Runtime, dialect: Dialect, reading: Reading, scope: Scope, *, span: str) -> None:
+    def __init__(self, runtime: Runtime, dialect: ToolAdapter, reading: Reading, scope: Scope, *, span: str) -> None:
         super().__init__(runtime, dialect, reading, scope, span=span)
         self._span: Span = INVALID_SPAN
         self._bound: Any = None
@@ -86,7 +86,7 @@ class Step(Dialogue):
             self.answer = self._refusal(decision)
             self.answered = True
         if not self.answered:
-            self._take_back(decision)
+            self._redeliver(decision)
 
     def resume(self) -> None:
         """The tool, or the rest of a generator tool, runs inside of this call from now on."""
@@ -101,7 +101,7 @@ class Step(Dialogue):
 
     def suspend(self, *, thrown_away: bool = False) -> None:
         """It is over, or is about to yield: nothing of ours may stay current in the code that consumes it."""
-        if collector.thread is not None and collector.is_here():
+        if garbage_collector.thread is not None and garbage_collector.runs_here():
             return
         if self._token is not None:
             # Thrown away it may be closed in any context, where other code's span is current.
@@ -124,7 +124,7 @@ class Step(Dialogue):
 
     def result(self, value: Any) -> Any:
         """The tool's result, with a sentence for the model added where one is due."""
-        if collector.thread is not None and collector.is_here():
+        if garbage_collector.thread is not None and garbage_collector.runs_here():
             return value
         outcome, ended = self._outcome(value), _NOTHING
         try:
@@ -135,7 +135,7 @@ class Step(Dialogue):
 
     async def aresult(self, value: Any) -> Any:
         """The same, where the verdict may have to be awaited."""
-        if not self._asks or collector.is_here():
+        if not self._asks or garbage_collector.runs_here():
             return self.result(value)
         outcome, ended = self._outcome(value), _NOTHING
         try:
@@ -160,7 +160,7 @@ class Step(Dialogue):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         try:
-            if collector.thread is not None and collector.is_here():
+            if garbage_collector.thread is not None and garbage_collector.runs_here():
                 self._put_off()
             elif self._raised(thrown_away=isinstance(error, GeneratorExit)):
                 self._failed(error)
@@ -171,7 +171,7 @@ class Step(Dialogue):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         with self._runtime.shield("guard.end"):
-            if collector.thread is not None and collector.is_here():
+            if garbage_collector.thread is not None and garbage_collector.runs_here():
                 self._put_off()
                 return
             if not self._raised(thrown_away=isinstance(error, GeneratorExit)):
@@ -187,7 +187,7 @@ class Step(Dialogue):
         """The call cannot be ended right here, and will be at the next one, or at the turn's end."""
         if not self._closed:
             self._over = time_ns()
-            self._runtime.unbegun.append(self)
+            self._runtime.deferred_ends.append(self)
 
     def _raised(self, *, thrown_away: bool) -> bool:
         """The block is left: whether that is because the tool raised, which is yet to be told."""
@@ -207,7 +207,7 @@ class Step(Dialogue):
     def _told_of_failure(self, outcome: Outcome, ended: Decision) -> None:
         """An exception has no place for a sentence."""
         if ended.message:
-            self._take_back(ended)
+            self._redeliver(ended)
         self._close("cancelled" if outcome.cancelled else "failed", outcome, ended)
 
     def _close(self, word: str, outcome: Outcome | None, ended: Decision) -> None:
@@ -223,13 +223,13 @@ class Step(Dialogue):
             self._runtime.shield.take("span.end", error)
 
 
-def drive(step: Step, run: Callable[[], Any]) -> Any:
+def drive(step: GuardedCall, run: Callable[[], Any]) -> Any:
     """A plain function."""
     with step:
         return step.answer if step.answered else step.result(run())
 
 
-async def drive_async(step: Step, run: Callable[[], Awaitable[Any]]) -> Any:
+async def drive_async(step: GuardedCall, run: Callable[[], Awaitable[Any]]) -> Any:
     """A coroutine function."""
     async with step:
         return step.answer if step.answered else await step.aresult(await run())

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.core.turn.user_messages import Word
+from otel_loopguard.core.turn.user_messages import UserMessage
 from otel_loopguard.instrumentation.aborts import grouped
-from otel_loopguard.instrumentation.runtime import current as current_runtime
+from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.shield import Shield
-from otel_loopguard.turns.gc_safety import collector
+from otel_loopguard.turns.gc_safety import garbage_collector
 from otel_loopguard.turns.runs import RunInfo
-from otel_loopguard.turns.scope import bind, current, unbind
+from otel_loopguard.turns.scope import bind, current_scope, unbind
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -52,7 +52,7 @@ class turn:  # noqa: N801 - reads as a word: ``with loopguard.turn():``
         """How many tool calls have run so far; refused ones did not."""
         return 0 if self._run is None else self._run.calls
 
-    def say(self, text: str, *, stop: bool = False) -> Word:
+    def say(self, text: str, *, stop: bool = False) -> UserMessage:
         """Have the model read this with the next tool result; with ``stop``, instead of any further one."""
         if self._run is None:
             raise RuntimeError("say() needs an open turn: use it inside the `with` block.")
@@ -60,12 +60,12 @@ class turn:  # noqa: N801 - reads as a word: ``with loopguard.turn():``
 
     def __enter__(self) -> Self:
         with Shield()("run.open"):  # there may be no runtime yet, and it may be that none can be made
-            self._runtime = runtime = current_runtime.get()
+            self._runtime = runtime = active_runtime.get()
             with runtime.shield("run.open"):
-                if collector.is_here():
+                if garbage_collector.runs_here():
                     return self
                 self._run = runtime.runs.open(self._info, source="explicit", turn_id=self._turn_id)
-        self._scope = current() if self._run is None else self._run.scope
+        self._scope = current_scope() if self._run is None else self._run.scope
         self._token = bind(self._scope)
         return self
 
@@ -76,10 +76,10 @@ class turn:  # noqa: N801 - reads as a word: ``with loopguard.turn():``
         runtime, loop_error = self._runtime, None
         if self._run is not None and runtime is not None:
             with runtime.shield("run.close"):
-                if collector.is_here():
-                    runtime.unbegun.append(_Left(self, runtime.runs, self._run))
+                if garbage_collector.runs_here():
+                    runtime.deferred_ends.append(_Left(self, runtime.runs, self._run))
                 else:
-                    runtime.close_unbegun()
+                    runtime.end_deferred()
                     self.undelivered = runtime.runs.close(self._run)
         with (Shield() if runtime is None else runtime.shield)("run.close"):
             loop_error = grouped(error)
@@ -110,7 +110,7 @@ class _Left:
         self._block.undelivered = self._runs.close(self._run)
 
 
-def say(text: str, *, conversation_id: str, stop: bool = False) -> Word:
+def say(text: str, *, conversation_id: str, stop: bool = False) -> UserMessage:
     """Say something into the turn that runs for this conversation, from any thread or task, or a signal handler.
 
     The model reads it with its next tool result, or that of an agent inside one of its calls. With ``stop=True`` no
@@ -118,7 +118,7 @@ def say(text: str, *, conversation_id: str, stop: bool = False) -> Word:
     runs. What is not delivered until the turn is over is ``returned``.
     """
     with Shield()("say"):
-        runtime = current_runtime.get()
+        runtime = active_runtime.get()
         with runtime.shield("say"):
             return runtime.conversations.say(str(conversation_id), text, stop=stop)
-    return Word(text, stop=stop)
+    return UserMessage(text, stop=stop)

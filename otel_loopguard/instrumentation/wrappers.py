@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.instrumentation.agent_run import (
-    Boundary,
+    AgentRun,
     RunContext,
     run_async,
     run_async_generator,
@@ -14,9 +14,9 @@ from otel_loopguard.instrumentation.agent_run import (
     run_generator,
     run_plain,
 )
-from otel_loopguard.instrumentation.opening import open_step
-from otel_loopguard.instrumentation.runtime import current as current_runtime
-from otel_loopguard.instrumentation.targets import CallPoint, RunPoint, ToolPoint
+from otel_loopguard.instrumentation.opening import open_call
+from otel_loopguard.instrumentation.runtime import active_runtime
+from otel_loopguard.instrumentation.targets import CallTarget, RunTarget, ToolTarget
 from otel_loopguard.instrumentation.tool_call import drive, drive_async
 
 if TYPE_CHECKING:
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 
 def handler(point: Point) -> Callable[..., Any]:
     """What a wrapper does at each call, in the shape of the function it wraps."""
-    if isinstance(point, ToolPoint) and point.each is not None:
+    if isinstance(point, ToolTarget) and point.each is not None:
         return partial(_tools_async, point)
-    if isinstance(point, ToolPoint):
+    if isinstance(point, ToolTarget):
         return partial(_tool_async if point.flavour == "async" else _tool, point)
-    if isinstance(point, RunPoint):
+    if isinstance(point, RunTarget):
         return partial(_RUNS[point.flavour], point)
     return partial(_call, point)
 
 
-def _call(point: CallPoint, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    if current_runtime.instrumented is None:
+def _call(point: CallTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    if active_runtime.instrumented is None:
         return wrapped(*args, **kwargs)
     return point.wrapper(wrapped, instance, args, kwargs)
 
@@ -46,7 +46,7 @@ def _call(point: CallPoint, wrapped: Any, instance: Any, args: Any, kwargs: Any)
 class _Fatal:
     """A call that is seen only when it fails."""
 
-    def __init__(self, point: ToolPoint, instance: Any, args: Any, kwargs: Any) -> None:
+    def __init__(self, point: ToolTarget, instance: Any, args: Any, kwargs: Any) -> None:
         self._called = point, instance, args, kwargs
 
     def __enter__(self) -> None:
@@ -72,7 +72,7 @@ class _Fatal:
             await step.__aexit__(kind, error, traceback)
 
 
-def _tool(point: ToolPoint, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+def _tool(point: ToolTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     if point.fatal:
         with _Fatal(point, instance, args, kwargs):
             return wrapped(*args, **kwargs)
@@ -80,7 +80,7 @@ def _tool(point: ToolPoint, wrapped: Any, instance: Any, args: Any, kwargs: Any)
     return wrapped(*args, **kwargs) if step is None else drive(step, partial(wrapped, *args, **kwargs))
 
 
-async def _tool_async(point: ToolPoint, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+async def _tool_async(point: ToolTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     if point.fatal:
         async with _Fatal(point, instance, args, kwargs):
             return await wrapped(*args, **kwargs)
@@ -92,8 +92,8 @@ async def _tool_async(point: ToolPoint, wrapped: Any, instance: Any, args: Any, 
     return await drive_async(step, partial(wrapped, *args, **kwargs))
 
 
-async def _checked(point: ToolPoint, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    result, runtime = await wrapped(*args, **kwargs), current_runtime.instrumented
+async def _checked(point: ToolTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    result, runtime = await wrapped(*args, **kwargs), active_runtime.instrumented
     down = False
     if runtime is not None and point.turned_down is not None:
         with runtime.shield("adapter.turned_down"):
@@ -106,8 +106,8 @@ async def _checked(point: ToolPoint, wrapped: Any, instance: Any, args: Any, kwa
     return result if step is None else await drive_async(step, given)
 
 
-async def _tools_async(point: ToolPoint, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    runtime, parts = current_runtime.instrumented, None
+async def _tools_async(point: ToolTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    runtime, parts = active_runtime.instrumented, None
     if runtime is not None and point.each is not None:
         with runtime.shield("adapter.each"):
             parts = point.each(kwargs)
@@ -116,8 +116,8 @@ async def _tools_async(point: ToolPoint, wrapped: Any, instance: Any, args: Any,
     return [result for part in parts for result in await _tool_async(point, wrapped, instance, args, part)]
 
 
-def _step(point: ToolPoint, instance: Any, args: Any, kwargs: Any) -> Any:
-    runtime = current_runtime.instrumented
+def _step(point: ToolTarget, instance: Any, args: Any, kwargs: Any) -> Any:
+    runtime = active_runtime.instrumented
     if runtime is None:
         return None
     span = "none"
@@ -125,49 +125,49 @@ def _step(point: ToolPoint, instance: Any, args: Any, kwargs: Any) -> Any:
         span = point.span if isinstance(point.span, str) else point.span()
     except Exception as error:  # noqa: BLE001 - see Shield.take
         runtime.shield.take("adapter.span", error)
-    return open_step(runtime, point.dialect, instance, args, kwargs, span=span)
+    return open_call(runtime, point.dialect, instance, args, kwargs, span=span)
 
 
-def _run(point: RunPoint, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    runtime = current_runtime.instrumented
+def _run(point: RunTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    runtime = active_runtime.instrumented
     if runtime is None:
         return wrapped(*args, **kwargs)
-    return run_plain(Boundary(runtime, point, instance, args, kwargs), partial(wrapped, *args, **kwargs))
+    return run_plain(AgentRun(runtime, point, instance, args, kwargs), partial(wrapped, *args, **kwargs))
 
 
-def _run_background(point: RunPoint, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    runtime = current_runtime.instrumented
+def _run_background(point: RunTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    runtime = active_runtime.instrumented
     if runtime is None:
         return wrapped(*args, **kwargs)
-    return run_background(Boundary(runtime, point, instance, args, kwargs), partial(wrapped, *args, **kwargs))
+    return run_background(AgentRun(runtime, point, instance, args, kwargs), partial(wrapped, *args, **kwargs))
 
 
-def _run_context(point: RunPoint, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:  # noqa: ARG001
-    runtime, manager = current_runtime.instrumented, wrapped(*args, **kwargs)
+def _run_context(point: RunTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:  # noqa: ARG001
+    runtime, manager = active_runtime.instrumented, wrapped(*args, **kwargs)
     if runtime is None:
         return manager
-    return RunContext(lambda run: Boundary(runtime, point, run, args, kwargs), manager)
+    return RunContext(lambda run: AgentRun(runtime, point, run, args, kwargs), manager)
 
 
-async def _run_async(point: RunPoint, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    runtime = current_runtime.instrumented
+async def _run_async(point: RunTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    runtime = active_runtime.instrumented
     if runtime is None:
         return await wrapped(*args, **kwargs)
-    return await run_async(Boundary(runtime, point, instance, args, kwargs), partial(wrapped, *args, **kwargs))
+    return await run_async(AgentRun(runtime, point, instance, args, kwargs), partial(wrapped, *args, **kwargs))
 
 
-def _run_generator(point: RunPoint, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    runtime = current_runtime.instrumented
+def _run_generator(point: RunTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    runtime = active_runtime.instrumented
     run = partial(wrapped, *args, **kwargs)
-    return run() if runtime is None else run_generator(partial(Boundary, runtime, point, instance, args, kwargs), run)
+    return run() if runtime is None else run_generator(partial(AgentRun, runtime, point, instance, args, kwargs), run)
 
 
-def _run_async_generator(point: RunPoint, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    runtime = current_runtime.instrumented
+def _run_async_generator(point: RunTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    runtime = active_runtime.instrumented
     run = partial(wrapped, *args, **kwargs)
     if runtime is None:
         return run()
-    return run_async_generator(partial(Boundary, runtime, point, instance, args, kwargs), run)
+    return run_async_generator(partial(AgentRun, runtime, point, instance, args, kwargs), run)
 
 
 _RUNS: dict[str, Callable[..., Any]] = {

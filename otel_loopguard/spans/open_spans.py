@@ -32,7 +32,7 @@ def id_of(span: ReadableSpan) -> int:
     return 0 if context is None else context.span_id
 
 
-class LiveSpans:
+class OpenSpans:
     """Open spans by id, up to a bound: spans that never end would stay for ever, so the oldest go first."""
 
     __slots__ = ("_spans",)

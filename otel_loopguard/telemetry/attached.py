@@ -22,27 +22,27 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
 
     from otel_loopguard.shield import Shield
-    from otel_loopguard.spans.open_spans import LiveSpans
-    from otel_loopguard.telemetry.watcher import ForeignCalls
+    from otel_loopguard.spans.open_spans import OpenSpans
+    from otel_loopguard.telemetry.watcher import SpanWatcher
 
 
-class Target:
+class ActiveParts:
     """Whom the processors and the gauge tell: the parts of one runtime."""
 
     __slots__ = ("closed", "foreign", "live", "opened", "shield")
 
-    def __init__(self, shield: Shield, spans: LiveSpans, foreign: ForeignCalls, live: Callable[[], int]) -> None:
+    def __init__(self, shield: Shield, spans: OpenSpans, foreign: SpanWatcher, live: Callable[[], int]) -> None:
         self.shield = shield
         self.opened, self.closed = spans.started, spans.ended
         self.foreign = foreign
         self.live = live
 
 
-class Attached:
+class Attachments:
     """The processors and instruments of this process."""
 
     def __init__(self) -> None:
-        self.target: Target | None = None
+        self.target: ActiveParts | None = None
         self._lock = threading.RLock()
         self._with_processor: weakref.WeakSet[Any] = weakref.WeakSet()
         self._meters: weakref.WeakKeyDictionary[MeterProvider, Meters] = weakref.WeakKeyDictionary()

@@ -60,8 +60,8 @@ class PendingCall:
         """Whether the framework's own span is this call's."""
         self.context: Context | None = None
         """The context that holds the call's span, once there is one."""
-        ending = scope.boundary
-        self.decision: Decision | None = None if ending is None or ending.error is None else _OVER
+        run_state = scope.run_state
+        self.decision: Decision | None = None if run_state is None or run_state.error is None else _OVER
         """Of a run that was to end already, no call is judged any more."""
         self.announced = False
         self.seconds = 0.0

@@ -9,7 +9,7 @@ from opentelemetry.metrics import Observation
 
 from otel_loopguard import semconv
 from otel_loopguard.telemetry.names import Labels
-from otel_loopguard.telemetry.tally import Tally
+from otel_loopguard.telemetry.tally import BatchedCounter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -36,7 +36,7 @@ class Meters:
 
     def __init__(self, meter: Meter, live: Callable[[], int]) -> None:
         self._label = Labels().__call__  # the method costs less to call than the object
-        self._tally = Tally(self._add_calls)
+        self._tally = BatchedCounter(self._add_calls)
         self._checks = itertools.count()
         self._live = live
         counter = meter.create_counter

@@ -15,13 +15,13 @@ from opentelemetry.sdk.trace import SpanProcessor
 from otel_loopguard.spans.dialects import SIGNS
 from otel_loopguard.spans.open_spans import attributes_of
 from otel_loopguard.telemetry.call_span import PENDING, PendingCall
-from otel_loopguard.turns.scope import current
+from otel_loopguard.turns.scope import current_scope
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.sdk.trace import ReadableSpan, Span
 
-    from otel_loopguard.telemetry.attached import Attached
+    from otel_loopguard.telemetry.attached import Attachments
 
 
 class LoopGuardSpanProcessor(SpanProcessor):
@@ -30,7 +30,7 @@ class LoopGuardSpanProcessor(SpanProcessor):
     Tool spans of other instrumentations are judged when they end, because most of them say only then what they are.
     """
 
-    def __init__(self, attached: Attached) -> None:
+    def __init__(self, attached: Attachments) -> None:
         self._attached = attached
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
@@ -42,7 +42,7 @@ class LoopGuardSpanProcessor(SpanProcessor):
             context = otel_context.get_current() if parent_context is None else parent_context
             pending = context.get(PENDING)
             if pending is None:
-                scope = current()
+                scope = current_scope()
                 if scope is not None and scope.inside is not None:
                     target.foreign.layer(span)
             elif isinstance(pending, PendingCall):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Tracer, TracerProvider
 
     from otel_loopguard.shield import Shield
-    from otel_loopguard.telemetry.attached import Attached
+    from otel_loopguard.telemetry.attached import Attachments
     from otel_loopguard.telemetry.meters import Meters
     from otel_loopguard.telemetry.settings import Settings
 
@@ -52,7 +52,7 @@ class Providers:
         self,
         settings: Settings,
         shield: Shield,
-        attached: Attached,
+        attached: Attachments,
         *,
         combinations: Iterable[tuple[str, str, str]] = (),
         tracer_provider: TracerProvider | None = None,
@@ -69,7 +69,7 @@ class Providers:
         self.greet: Callable[[], object] = _nothing
         """Called once, when the first call is judged."""
 
-    def current(self) -> Outlets:
+    def outlets(self) -> Outlets:
         """The tracer, the instruments and the events of now."""
         tracer_provider = self._given[0] or trace.get_tracer_provider()
         meter_provider = self._given[1] or metrics.get_meter_provider()
@@ -112,7 +112,7 @@ class Providers:
             return
         self._said = True
         self.greet()
-        if type(self.current().tracer_provider).__name__ == "ProxyTracerProvider":
+        if type(self.outlets().tracer_provider).__name__ == "ProxyTracerProvider":
             logger.warning(
                 "No OpenTelemetry SDK is set up: loops are stopped, but nothing is exported. "
                 "For opentelemetry-instrument: pip install opentelemetry-distro"

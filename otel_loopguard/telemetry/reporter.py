@@ -38,7 +38,7 @@ class Reporter:
         self._providers = providers
         self.shield = shield
         self._fingerprint = fingerprint
-        self.outlets: Callable[[], Outlets] = providers.current
+        self.outlets: Callable[[], Outlets] = providers.outlets
         """Tracer, instruments and events of now."""
 
     def start(self, pending: PendingCall) -> Span:
@@ -124,16 +124,16 @@ class Reporter:
         if pending.trip:
             return
         pending.trip = True
-        current = pending.outlets
+        current_scope = pending.outlets
         if span.is_recording():
             span.set_attributes(tripped_attributes(trip))
-        current.events.emit(trip, pending.name, span, context)
-        current.meters.trip(trip, pending.name, context)
+        current_scope.events.emit(trip, pending.name, span, context)
+        current_scope.meters.trip(trip, pending.name, context)
         if trip.action >= Action.BLOCK:
             decision = pending.decision
-            current.events.warn(trip, pending.name, decision.record if decision is not None else None)
+            current_scope.events.warn(trip, pending.name, decision.record if decision is not None else None)
         elif not pending.scope.turn.enforced and trip.verdict >= Action.BLOCK:
-            current.events.only_watched(trip, pending.name)
+            current_scope.events.only_watched(trip, pending.name)
 
     def finish(self, span: Span, pending: PendingCall, outcome: str, result: Outcome | None, ended: Decision) -> None:
         """Write how the call ended on its span, and count it. The span is ended by who started it."""
@@ -154,7 +154,7 @@ class Reporter:
     def turn_over(self, calls: int) -> None:
         """Count a turn that is over."""
         with self.shield("turn.end"):
-            self._providers.current().meters.turn(calls)
+            self._providers.outlets().meters.turn(calls)
 
 
 def _with_span(span: Span, pending: PendingCall) -> Context:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 MOST_KEPT = 32
 
 
-class Tally:
+class BatchedCounter:
     """Adds up by key; hands on after 32, and when somebody is about to read.
 
     The context of the last call goes with each sum, so that its exemplar still names a call of that kind.

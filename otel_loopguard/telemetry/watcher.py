@@ -19,7 +19,7 @@ from otel_loopguard.spans.dialects import read, same_tool, suspected_tool, tool_
 from otel_loopguard.spans.open_spans import attributes_of, id_of
 from otel_loopguard.telemetry.events import tripped_attributes
 from otel_loopguard.telemetry.names import shown_name
-from otel_loopguard.turns.scope import current
+from otel_loopguard.turns.scope import current_scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from otel_loopguard.core.guard import Guard, Turn
     from otel_loopguard.core.model import Trip
     from otel_loopguard.spans.dialects import ForeignCall
-    from otel_loopguard.spans.open_spans import LiveSpans
+    from otel_loopguard.spans.open_spans import OpenSpans
     from otel_loopguard.telemetry.providers import Providers
-    from otel_loopguard.turns.attribution import Sources
+    from otel_loopguard.turns.attribution import Attribution
 
 MOST_MARKS = 20_000
 MOST_CALLS = 1_024
@@ -72,14 +72,14 @@ class _Mark:
         """The turn that ends with this span."""
 
 
-class ForeignCalls:
+class SpanWatcher:
     """Judges what other instrumentations tell of tool calls, for observation only."""
 
     def __init__(
         self,
-        live: LiveSpans,
+        live: OpenSpans,
         guard: Guard,
-        sources: Sources,
+        sources: Attribution,
         providers: Providers,
         *,
         over: Callable[[int], None],
@@ -137,18 +137,18 @@ class ForeignCalls:
         self._counted(span, seen.call.tool)
         failed, trip = seen.outcome.error is not None, None
         watched = self._turn_of(span)
-        arguments = self._guard.rules.fingerprinter.arguments(seen.call.arguments)
+        arguments = self._guard.compiled.fingerprinter.arguments(seen.call.arguments)
         if not watched.overlaps(arguments ^ hash(seen.call.tool), span):
             failed, trip = _judged(watched.turn, seen)
         context = _context_of(span)
         name = shown_name(seen.call)
-        self._providers.current().meters.tool_call(name, "failed" if failed else "executed", context)
+        self._providers.outlets().meters.tool_call(name, "failed" if failed else "executed", context)
         if trip is not None:
             self._report(span, trip._replace(action=Action.OBSERVE), name, context)
 
     def _report(self, span: ReadableSpan, trip: Trip, name: str, context: Context) -> None:
         """The span itself can take nothing any more: the trip is told on the one around it."""
-        outlets = self._providers.current()
+        outlets = self._providers.outlets()
         outlets.meters.trip(trip, name, context)
         around: Any = next((one for one in self._live.ancestors(span) if one.is_recording()), None)
         marker = around is None and span.context is not None
@@ -167,7 +167,7 @@ class ForeignCalls:
 
     def _turn_of(self, span: ReadableSpan) -> _Watched:
         """A turn of its own, in which nothing is enforced, beside the one that the call would belong to."""
-        scope = current()
+        scope = current_scope()
         message = None if scope is not None else self._message(span)
         if message is None:
             return self._shadow(self._sources.find().turn)

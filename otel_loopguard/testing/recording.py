@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from otel_loopguard import semconv
 from otel_loopguard.instrumentation.instrumentor import LoopGuardInstrumentor
-from otel_loopguard.instrumentation.runtime import Runtime, current
+from otel_loopguard.instrumentation.runtime import Runtime, active_runtime
 
 try:
     from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter as InMemoryLogs
@@ -131,7 +131,7 @@ def guarded(
     A guard that is on already steps back for the block.
     """
     recording = Recording(sampler)
-    before = current.instrumented
+    before = active_runtime.instrumented
     recording.runtime = Runtime(
         policy,
         settings=settings,
@@ -143,14 +143,14 @@ def guarded(
     if before is None:
         instrumentor.instrument(runtime=recording.runtime)
     else:
-        current.put(recording.runtime)
+        active_runtime.put(recording.runtime)
     try:
         yield recording
     finally:
         if before is None:
             instrumentor.uninstrument()
         else:
-            current.put(before)
+            active_runtime.put(before)
 
 
 def assert_trips(

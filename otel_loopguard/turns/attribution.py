@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from opentelemetry import trace
 
-from otel_loopguard.turns.scope import Scope, current
+from otel_loopguard.turns.scope import Scope, current_scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 TASK_IDLE_SECONDS = 600.0
 
 
-class Sources:
+class Attribution:
     """Finds the turn of a call, strongest source first.
 
     Turns that a trace or a task suggests are weak: a program that calls a tool in a loop is no agent. Under them
@@ -47,7 +47,7 @@ class Sources:
         self, conversation_id: str | None = None, agent_name: str | None = None, run_id: str | None = None
     ) -> Scope:
         """The scope of a call that is made here and now."""
-        scope = current()
+        scope = current_scope()
         if scope is not None and scope.inside is None:
             return scope.named(agent_name)
         if run_id is not None:

@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from otel_loopguard.core.turn.user_messages import Word
+from otel_loopguard.core.turn.user_messages import UserMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,11 +89,11 @@ class Conversations:
             self._entries.move_to_end(conversation_id)
             return entry.turn
 
-    def say(self, conversation_id: str, text: str, *, stop: bool) -> Word:
+    def say(self, conversation_id: str, text: str, *, stop: bool) -> UserMessage:
         """Hand a user's word to the turn that runs for this conversation; it is not taken if that has just ended."""
         entry = self._entries.get(conversation_id)  # a signal handler must not wait for the lock
         if entry is None or not entry.running:
-            return Word(text, stop=stop)
+            return UserMessage(text, stop=stop)
         return entry.turn.say(text, stop=stop)
 
     def clear(self) -> None:

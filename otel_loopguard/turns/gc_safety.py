@@ -1,8 +1,9 @@
 """Whether the garbage collector is at work right here: it ends thrown away work in the midst of anything.
 
 That may be under a lock of ours, or of anybody's, which this thread would then wait for for ever; or while a context
-variable is being set, where Python 3.11 crashes if another one is. So under the collector nothing is judged, told,
-locked or bound. What has to be ended is put off: it waits in ``Runtime.unbegun`` for the next call or a turn's end.
+variable is being set, where Python 3.11 crashes if another one is. So under the collector nothing is judged,
+told, locked or bound. What has to be ended is put off: it waits in ``Runtime.deferred_ends`` for the next call or the
+end of a turn.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from threading import get_ident
 from typing import Any, Protocol
 
 
-class PutOff(Protocol):
+class DeferredEnd(Protocol):
     """What was to end, and could not right then."""
 
     def drop(self) -> None:
@@ -31,9 +32,9 @@ class _Collector:
     def _told(self, phase: str, _: Any) -> None:
         self.thread = get_ident() if phase == "start" else None
 
-    def is_here(self) -> bool:
+    def runs_here(self) -> bool:
         """Whether the running code was called by the collector."""
         return self.thread == get_ident()
 
 
-collector = _Collector()
+garbage_collector = _Collector()

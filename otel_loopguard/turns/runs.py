@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
-from otel_loopguard.turns.scope import Scope, current
+from otel_loopguard.turns.scope import Scope, current_scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,7 +76,7 @@ class Runs:
         return run
 
     def _open(self, info: RunInfo, source: str, turn_id: str | None) -> OpenRun:
-        outer = current()
+        outer = current_scope()
         if outer is not None and not outer.strong:
             outer = None  # a turn that was only guessed does not own a run that is known
         conversation_id = info.conversation_id

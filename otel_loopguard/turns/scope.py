@@ -11,7 +11,7 @@ from contextlib import suppress
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.turns.gc_safety import collector
+from otel_loopguard.turns.gc_safety import garbage_collector
 
 if TYPE_CHECKING:
     from otel_loopguard.core.guard import Turn
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _new = object.__new__
 
 
-class Course:
+class RunState:
     """What is learned of a run while it goes on. All scopes of the run share it."""
 
     __slots__ = ("error", "steps", "waits")
@@ -39,7 +39,7 @@ class Course:
 class Scope:
     """Where the running code stands. Never changed once made: other threads may hold it."""
 
-    __slots__ = ("agent_name", "boundary", "conversation_id", "inside", "strong", "turn", "written")
+    __slots__ = ("agent_name", "conversation_id", "inside", "run_state", "strong", "turn", "written")
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Scope:
         self.turn = turn
         self.conversation_id = conversation_id
         self.agent_name = agent_name
-        self.boundary = Course() if boundary else None
+        self.run_state = RunState() if boundary else None
         """There where a run boundary of ours is further up, which turns an abort into a ``ToolLoopError``."""
         self.inside = inside
         """The tool call that is being run. Executors below it are layers of that call, not calls of their own."""
@@ -81,7 +81,7 @@ class Scope:
         """The scope of a run that belongs to the same turn."""
         scope = self._copy()
         scope.agent_name = agent_name or self.agent_name
-        scope.boundary = self.boundary or Course()
+        scope.run_state = self.run_state or RunState()
         scope.written = None
         scope.inside = None
         return scope
@@ -98,7 +98,7 @@ class Scope:
         scope.turn = self.turn
         scope.conversation_id = self.conversation_id
         scope.agent_name = self.agent_name
-        scope.boundary = self.boundary
+        scope.run_state = self.run_state
         scope.inside = self.inside
         scope.strong = self.strong
         scope.written = self.written
@@ -110,17 +110,17 @@ class Scope:
 
 _scope: ContextVar[Scope | None] = ContextVar("loopguard_scope", default=None)
 
-current = _scope.get
+current_scope = _scope.get
 
 
 def bind(scope: Scope | None) -> Token[Scope | None] | None:
     """Make this the scope of the running code; ``unbind`` takes what it returns. Not under the garbage collector."""
-    return None if collector.thread is not None and collector.is_here() else _scope.set(scope)
+    return None if garbage_collector.thread is not None and garbage_collector.runs_here() else _scope.set(scope)
 
 
 def unbind(token: Token[Scope | None] | None, scope: Scope | None, *, thrown_away: bool = False) -> None:
     """The code that ran in this scope is over: what was before is the scope again."""
-    if token is None or (collector.thread is not None and collector.is_here()):
+    if token is None or (garbage_collector.thread is not None and garbage_collector.runs_here()):
         return
     if _scope.get() is scope:
         before = token.old_value

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from otel_loopguard.cli.demo.drivers import BY_HAND, DRIVERS, load, missing
-from otel_loopguard.cli.demo.model import Watch
+from otel_loopguard.cli.demo.model import PolicyFileWatch
 from otel_loopguard.cli.demo.session import Session
 from otel_loopguard.cli.demo.stories import POLICY, STUCK, WORKING
 from otel_loopguard.cli.demo.summary import FIRST_TOKENS, STEPS, runs_of, saved
@@ -25,7 +25,7 @@ INSTALLED = [name for name in DRIVERS if not missing(name)]
 
 
 def told(name, stories, policy=POLICY):
-    watch = Watch()
+    watch = PolicyFileWatch()
     with guarded(policy) as recording:
         recording.tracer_provider.add_span_processor(watch)
         session = Session(load(name), watch, lambda row: None)

@@ -404,7 +404,7 @@ def test_memory_is_bounded_however_long_a_turn_is():
     for number in range(6_000):
         make(turn, path=number % 3_000, result=str(number))
     history = turn._history
-    assert len(history.once) + len(history.known) <= 1_024
+    assert len(history.once) + len(history.repeated) <= 1_024
     assert len(history.pairs) <= 4_096
     assert len(history.keys) <= 64
 

@@ -12,7 +12,7 @@ from otel_loopguard.core.tools.kinds import name_parts
 
 def kind(tool, arguments=None, hints=None, **tools):
     """The kind of a call under a policy with these contracts."""
-    return Contracts(Policy(tools=tools)).understand(ToolCall(tool, arguments or {}, hints=hints)).kind
+    return Contracts(Policy(tools=tools)).resolve(ToolCall(tool, arguments or {}, hints=hints)).kind
 
 
 @pytest.mark.parametrize(
@@ -185,10 +185,10 @@ def test_the_more_specific_glob_says_more():
 def test_a_gateway_is_seen_through():
     """A call through a gateway is judged as a call of the tool behind it."""
     call = ToolCall("execute-tool", {"server_name": "s", "tool_name": "write_file", "params": {"path": "a"}})
-    understood = Contracts(Policy()).understand(call)
-    assert (understood.tool.name, understood.kind) == ("write_file", Kind.WRITE)
+    resolved = Contracts(Policy()).resolve(call)
+    assert (resolved.tool.name, resolved.kind) == ("write_file", Kind.WRITE)
     own = Contracts(Policy(tools={"door": ToolContract(route={"tool": "what", "args": "how"})}))
-    assert own.understand(ToolCall("door", {"what": "read_file", "how": {"p": 1}})).arguments == {"p": 1}
+    assert own.resolve(ToolCall("door", {"what": "read_file", "how": {"p": 1}})).arguments == {"p": 1}
 
 
 def test_ones_own_words_win():

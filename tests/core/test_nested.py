@@ -101,7 +101,7 @@ def test_what_a_family_remembers_is_bounded():
     for number in range(2_000):
         delegate(turn, [(f"{number}", f"text {number}"), (f"{number % 3}", f"{number}")])
     history = turn._family._history
-    assert len(history.once) + len(history.known) <= 1_024
+    assert len(history.once) + len(history.repeated) <= 1_024
     assert len(history.pairs) <= 4_096
 
 

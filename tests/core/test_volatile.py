@@ -2,11 +2,11 @@
 
 import pytest
 
-from otel_loopguard.core.values.volatile import faces
+from otel_loopguard.core.values.volatile import masked_views
 
 
 def faces_of(text):
-    return faces(text.encode(), volatile_keys=(), mask=True)
+    return masked_views(text.encode(), volatile_keys=(), mask=True)
 
 
 KEYS = [

@@ -26,7 +26,7 @@ def test_words_that_had_no_place_come_first_with_the_next_result():
     """Each by itself, before what was said since."""
     turn = Guard().turn()
     words = [turn.say(text) for text in ("first", "second")]
-    turn.take_back(make(turn, path="a"))
+    turn.redeliver(make(turn, path="a"))
     words.append(turn.say("third"))
     assert make(turn, path="b").message == "first\nsecond\nthird"
     assert not any(word.returned for word in words)
@@ -36,7 +36,7 @@ def test_words_that_never_had_a_place_come_back_each_by_itself():
     """At the turn's end, and to who said them."""
     turn = Guard().turn()
     words = [turn.say(text) for text in ("first", "second")]
-    turn.take_back(make(turn, path="a"))
+    turn.redeliver(make(turn, path="a"))
     assert turn.close() == ["first", "second"]
     assert all(word.returned for word in words)
 
@@ -48,9 +48,9 @@ def test_a_nudge_that_had_no_place_is_no_word_of_the_users():
     turn.say("hurry")
     nudged = make(turn, path="a")
     assert nudged.action is Action.NUDGE
-    turn.take_back(nudged)
+    turn.redeliver(nudged)
     assert make(turn, path="b").message.startswith("hurry\nAbout the earlier call of read_file: [loopguard] ")
-    turn.take_back(make(turn, path="a"))
+    turn.redeliver(make(turn, path="a"))
     assert turn.close() == []
 
 
@@ -100,7 +100,7 @@ def test_what_is_taken_back_when_the_turn_is_over_comes_back():
     word = turn.say("hurry")
     decision = make(turn, path="a")
     turn.close()
-    turn.take_back(decision)
+    turn.redeliver(decision)
     assert word.returned
 
 
@@ -202,5 +202,5 @@ def test_a_sentence_that_waited_is_read_with_a_refusal():
     """Also one of ours; the refusal stays valid JSON."""
     turn = Guard().turn()
     make(turn, path="a")
-    turn.take_back(make(turn, path="a"))
+    turn.redeliver(make(turn, path="a"))
     assert "About the earlier call" in json.loads(make(turn, path="a").message)["user"]

@@ -14,7 +14,7 @@ from opentelemetry.trace import SpanKind, Status, StatusCode
 
 import otel_loopguard as loopguard
 from otel_loopguard import semconv
-from otel_loopguard.instrumentation.runtime import current
+from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.testing import Recording, guarded
 
 from .watching import all_spans, calls, told, watching
@@ -290,11 +290,11 @@ def test_after_uninstrument_nothing_is_looked_at() -> None:
     with watching() as recording:
         agent = Agent(recording, "langfuse")
         assert recording.runtime is not None
-        current.attached.target = None
+        active_runtime.attached.target = None
         for _ in range(3):
             agent.look("a.txt")
         assert calls(recording) == 0
-        current.attached.target = recording.runtime.target
+        active_runtime.attached.target = recording.runtime.target
         agent.look("a.txt")
         assert calls(recording) == 1
 

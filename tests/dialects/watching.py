@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard import semconv
-from otel_loopguard.instrumentation.runtime import Runtime, current
+from otel_loopguard.instrumentation.runtime import Runtime, active_runtime
 from otel_loopguard.testing import Recording
 
 if TYPE_CHECKING:
@@ -25,12 +25,12 @@ def watching(**settings: Any) -> Iterator[Recording]:
         logger_provider=recording.logger_provider,
         **settings,
     )
-    before, current.attached.target = current.attached.target, recording.runtime.target
+    before, active_runtime.attached.target = active_runtime.attached.target, recording.runtime.target
     recording.runtime.announce()
     try:
         yield recording
     finally:
-        current.attached.target = before
+        active_runtime.attached.target = before
     assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0, "a fault of otel_loopguard itself"
 
 

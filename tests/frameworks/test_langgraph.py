@@ -20,7 +20,7 @@ from langgraph.types import Command, interrupt
 from otel_loopguard import ToolLoopError, semconv
 from otel_loopguard.core.policy.policy import Policy, ToolContract
 from otel_loopguard.testing import Ask, assert_no_trip, assert_trips, guarded
-from otel_loopguard.turns.scope import current
+from otel_loopguard.turns.scope import current_scope
 
 from .scripted_langchain import QUESTION, ScriptedModel, State, own_graph, prebuilt_agent, text_of
 
@@ -189,10 +189,10 @@ def test_nothing_of_ours_is_current_between_two_pieces_of_a_stream() -> None:
     """The code that consumes a stream is not in the agent's turn, nor after it broke off."""
     with guarded() as recording:
         for _ in prebuilt_agent(script("a", "b"), [look]).stream(QUESTION):
-            assert current() is None
+            assert current_scope() is None
         for _ in prebuilt_agent(script("a", "b"), [look]).stream(QUESTION):
             break
-        assert current() is None
+        assert current_scope() is None
         assert recording.runtime.guard.live == 0
 
 
@@ -237,7 +237,7 @@ async def test_a_cancelled_call_ends_its_span_and_leaves_nothing() -> None:
         with pytest.raises(asyncio.CancelledError):
             await run
         assert recording.outcomes == ["cancelled"]
-        assert current() is None
+        assert current_scope() is None
         assert recording.runtime.guard.live == 0
 
 

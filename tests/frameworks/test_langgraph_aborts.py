@@ -17,7 +17,7 @@ from langgraph.graph import END, START, StateGraph
 
 from otel_loopguard import Policy, ToolLoopError
 from otel_loopguard.testing import guarded
-from otel_loopguard.turns.scope import current
+from otel_loopguard.turns.scope import current_scope
 
 from .scripted_langchain import QUESTION, State
 
@@ -100,7 +100,7 @@ async def test_an_abort_that_async_code_swallows_ends_the_run(node: Any) -> None
             await endless(node, laps).ainvoke(QUESTION, LONG)
         assert recording.outcomes == ["executed", "nudged", "blocked", "aborted"]
         assert len(laps) == 4
-        assert current() is None
+        assert current_scope() is None
         assert recording.runtime is not None
         assert recording.runtime.guard.live == 0
 

@@ -33,7 +33,7 @@ from agents.tracing.span_data import FunctionSpanData
 
 from otel_loopguard import Policy, ToolContract, ToolLoopError, semconv
 from otel_loopguard.testing import SCENARIOS, Ask, Scenario, assert_no_trip, assert_trips, guarded
-from otel_loopguard.turns.scope import current
+from otel_loopguard.turns.scope import current_scope
 from tests.instrumentation.processes import ROOT, start
 from tests.telemetry.otlp import attributes, receiver
 
@@ -377,9 +377,9 @@ def test_a_stream_that_nobody_reads_to_its_end_leaves_nothing_behind() -> None:
 
     async def stream() -> None:
         result = Runner.run_streamed(Agent(name="a", model=script(*"abcdefgh"), tools=[look]), "Go on.")
-        assert current() is None
+        assert current_scope() is None
         async for event in result.stream_events():
-            assert current() is None
+            assert current_scope() is None
             if event.type == "run_item_stream_event" and event.name == "tool_output":
                 break
         result.cancel()

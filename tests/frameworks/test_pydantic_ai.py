@@ -25,7 +25,7 @@ from pydantic_ai.messages import ToolReturn
 import otel_loopguard as loopguard
 from otel_loopguard import Policy, ToolContract, ToolLoopError, semconv
 from otel_loopguard.testing import SCENARIOS, Ask, Scenario, assert_no_trip, assert_trips, guarded
-from otel_loopguard.turns.scope import current
+from otel_loopguard.turns.scope import current_scope
 from tests.instrumentation.processes import ROOT, start
 from tests.telemetry.otlp import attributes, receiver
 
@@ -279,7 +279,7 @@ def test_the_block_around_a_run_is_nobodys() -> None:
         async with agent_of(script(*"abcdefgh"), [look]).iter("Go on.") as going:
             number = 0
             async for _ in going:
-                assert current() is None
+                assert current_scope() is None
                 number += 1
                 if number > 4:
                     break

@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace import TracerProvider
 
 import otel_loopguard as loopguard
 from otel_loopguard import semconv
-from otel_loopguard.instrumentation.runtime import current
+from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.telemetry.processor import LoopGuardSpanProcessor
 from otel_loopguard.testing import Recording, ScriptedAgent
 
@@ -85,7 +85,7 @@ def test_a_provider_has_one_processor_however_often_the_guard_is_put_on(program:
     past = []
     for _ in range(50):
         loopguard.instrument()
-        past.append(weakref.ref(current.instrumented))
+        past.append(weakref.ref(active_runtime.instrumented))
         calls(1)
         loopguard.uninstrument()
     gc.collect()
@@ -112,7 +112,7 @@ def test_a_foreign_loop_is_told_once_where_the_provider_was_attached_first(progr
 def test_the_processor_does_nothing_while_the_guard_is_off(program: Recording) -> None:
     """Not even remember which spans are open."""
     loopguard.instrument()
-    runtime = current.instrumented
+    runtime = active_runtime.instrumented
     assert runtime is not None
     loopguard.uninstrument()
     with program.tracer_provider.get_tracer("app").start_as_current_span("a"):

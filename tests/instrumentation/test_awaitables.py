@@ -15,9 +15,9 @@ import pytest
 
 import otel_loopguard as loopguard
 from otel_loopguard.instrumentation.functions.result_kinds import AWAITED, PLAIN, Shapes
-from otel_loopguard.instrumentation.runtime import current as current_runtime
+from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.testing import guarded
-from otel_loopguard.turns.scope import current
+from otel_loopguard.turns.scope import current_scope
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -91,12 +91,12 @@ async def test_a_future_is_returned_as_it_is_and_ends_its_call_when_it_is_done()
     done.set_result("there")
     task = asyncio.create_task(same("x"), name="mine")
     with guarded() as recording, loopguard.turn():
-        outside = current()
+        outside = current_scope()
         assert loopguard.call("done", {}, lambda: done) is done
         assert done.result() == "there"
         assert recording.outcomes == ["executed"]
         assert loopguard.call("task", {}, lambda: task) is task
-        assert current() is outside
+        assert current_scope() is outside
         assert recording.outcomes == ["executed"]
         assert await task == "text of x"
         assert task.get_name() == "mine"
@@ -113,10 +113,10 @@ async def test_a_future_that_fails_or_is_cancelled_is_told_so() -> None:
     failed.set_exception(ValueError("no"))
     failing, waiting = asyncio.ensure_future(fail()), asyncio.ensure_future(asyncio.sleep(9))
     with guarded() as recording, loopguard.turn():
-        outside = current()
+        outside = current_scope()
         for one in (failed, failing, waiting):
             assert loopguard.call("f", {"q": id(one)}, lambda q, one=one: one) is one
-        assert current() is outside
+        assert current_scope() is outside
         waiting.cancel()
         for one in (failed, failing):
             with pytest.raises(ValueError, match="no") as caught:
@@ -283,7 +283,7 @@ def test_nothing_is_remembered_of_what_is_gone_or_never_was() -> None:
             return f"{self.number}"
 
     with guarded(), loopguard.turn():
-        known = current_runtime.get().shapes
+        known = active_runtime.get().shapes
         for number in range(50):
             loopguard.call(f"made_up_{number}", {}, None, known_tools=["a"])
             loopguard.call(f"anew_{number}", {}, lambda number=number: number)

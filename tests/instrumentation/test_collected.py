@@ -14,7 +14,7 @@ import pytest
 import otel_loopguard
 from otel_loopguard.instrumentation import turn_api
 from otel_loopguard.testing import guarded
-from otel_loopguard.turns.scope import bind, current, unbind
+from otel_loopguard.turns.scope import bind, current_scope, unbind
 
 DROPPED = {
     "generator": """
@@ -159,9 +159,9 @@ def test_what_is_collected_leaves_the_running_turn_alone(
             with otel_loopguard.turn("B") as turn:
                 get(1)
                 get(1)
-                here = current()
+                here = current_scope()
                 gc.collect()
-                assert current() is here
+                assert current_scope() is here
                 assert "tool_loop_detected" in get(1)
             assert turn.calls == 2
             assert sorted(recording.outcomes) == ["blocked", "cancelled", "executed", "nudged"]
@@ -182,15 +182,15 @@ def test_a_generator_that_is_closed_by_hand_ends_at_once() -> None:
 
 def test_a_scope_is_taken_off_only_where_it_is_on() -> None:
     with guarded(), otel_loopguard.turn("A"):
-        ours = current()
+        ours = current_scope()
         token = bind(None)
         unbind(token, None)
-        assert current() is ours
+        assert current_scope() is ours
         with otel_loopguard.turn("B"):
-            theirs = current()
+            theirs = current_scope()
             unbind(token, None, thrown_away=True)
-            assert current() is theirs
-    assert current() is None
+            assert current_scope() is theirs
+    assert current_scope() is None
 
 
 def test_what_is_put_off_is_ended_at_the_next_call() -> None:

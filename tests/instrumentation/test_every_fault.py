@@ -17,7 +17,7 @@ pytest.importorskip("langgraph")
 import otel_loopguard as loopguard
 from otel_loopguard import semconv
 from otel_loopguard.testing import Ask, Toolbox, guarded
-from otel_loopguard.turns.scope import bind, current
+from otel_loopguard.turns.scope import bind, current_scope
 from tests.frameworks.scripted_langchain import DRIVERS
 
 if TYPE_CHECKING:
@@ -30,16 +30,16 @@ PACKAGE = "otel_loopguard"
 APART = tuple(f"{PACKAGE}.{room}" for room in ("testing", "cli", "report"))
 
 DRIVERS_OF_OURS = (
-    "instrumentation.agent_run:Boundary.bound",
-    "instrumentation.agent_run:Boundary.saw",
+    "instrumentation.agent_run:AgentRun.bound",
+    "instrumentation.agent_run:AgentRun.saw",
     "instrumentation.agent_run:run_async",
     "instrumentation.agent_run:run_async_generator",
     "instrumentation.agent_run:run_generator",
     "instrumentation.agent_run:run_plain",
     "instrumentation.adapter:Dialogue._outcome",
-    "instrumentation.tool_call:Step._told",
-    "instrumentation.tool_call:Step.aresult",
-    "instrumentation.tool_call:Step.result",
+    "instrumentation.tool_call:GuardedCall._told",
+    "instrumentation.tool_call:GuardedCall.aresult",
+    "instrumentation.tool_call:GuardedCall.result",
     "instrumentation.tool_call:drive",
     "instrumentation.tool_call:drive_async",
     "instrumentation.frameworks.threads:_run_in",
@@ -81,7 +81,7 @@ EXCUSED = {
     "turns.scope:bind": "sets one context variable; the test's own clean-up",
     "turns.scope:unbind": "as above",
     "turns.gc_safety:_Collector._told": "called by the garbage collector, which says itself what it raises",
-    "turns.gc_safety:_Collector.is_here": "compares two numbers",
+    "turns.gc_safety:_Collector.runs_here": "compares two numbers",
 }
 NOT_COUNTED = {
     "core.values.canonical:_is_suspicious": "the writer takes over, and the value has a fingerprint all the same",
@@ -89,7 +89,7 @@ NOT_COUNTED = {
     "core.values.fast_json:_is_too_much": "as above",
     "core.values.fast_json:_is_shallow": "as above",
     "core.tools.kinds:kind_of_call": "as above: the call is of the kind that its tool's name tells",
-    "telemetry.providers:Providers.current": "finds the counter",
+    "telemetry.providers:Providers.outlets": "finds the counter",
     "telemetry.meters:Meters.error": "is the counter",
 }
 
@@ -258,11 +258,11 @@ def trial(label: str, scenario: Callable[[], Any], want: Any) -> str | None:
             except BaseException as error:
                 read = f"{type(error).__name__}: {error}"
         counted = recording.counted(semconv.METRIC_INTERNAL_ERRORS)
-    left = current()
+    left = current_scope()
     bind(None)
     if read != want:
         return f"{label}: {read!r:.200}"
-    if left is not None or current() is not None:
+    if left is not None or current_scope() is not None:
         return f"{label}: left a scope behind"
     return None if counted or label in NOT_COUNTED else f"{label}: nobody counted it"
 

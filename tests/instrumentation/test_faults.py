@@ -43,13 +43,13 @@ PLACES: list[tuple[Any, str]] = [
     (turn.Turn, "close"),
     (runs.Runs, "open"),
     (runs.Runs, "close"),
-    (attribution.Sources, "find"),
+    (attribution.Attribution, "find"),
     (scope.Scope, "bounded"),
     (conversations.Conversations, "started"),
-    (open_spans.LiveSpans, "started"),
-    (open_spans.LiveSpans, "ended"),
-    (watcher.ForeignCalls, "guarded"),
-    (watcher.ForeignCalls, "ended"),
+    (open_spans.OpenSpans, "started"),
+    (open_spans.OpenSpans, "ended"),
+    (watcher.SpanWatcher, "guarded"),
+    (watcher.SpanWatcher, "ended"),
     (reporter.Reporter, "start"),
     (reporter.Reporter, "describe"),
     (reporter.Reporter, "finish"),
@@ -92,7 +92,7 @@ def test_a_fault_changes_nothing_for_the_program(driver: str, broken: None, capl
         assert len(transcript.read) == 4
         for read, text in zip(transcript.read, texts, strict=True):
             assert read.startswith(text) or "tool_loop_detected" in read
-        assert scope.current() is None
+        assert scope.current_scope() is None
         assert recording.runtime is not None
         assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) >= len(recording.runtime.shield.seen)
     faults = [record.getMessage() for record in caplog.records if "fault of its own" in record.getMessage()]

@@ -15,21 +15,21 @@ import otel_loopguard as loopguard
 from otel_loopguard import semconv
 from otel_loopguard.core.model import ToolCall
 from otel_loopguard.core.policy.policy import Policy
-from otel_loopguard.instrumentation.agent_run import Boundary, run_background
+from otel_loopguard.instrumentation.agent_run import AgentRun, run_background
 from otel_loopguard.instrumentation.fitting import fits, tell_missing
 from otel_loopguard.instrumentation.patching import Patches
 from otel_loopguard.instrumentation.runtime import Runtime
-from otel_loopguard.instrumentation.targets import Dialect, Reading, RunPoint, ToolPoint
+from otel_loopguard.instrumentation.targets import Reading, RunTarget, ToolAdapter, ToolTarget
 from otel_loopguard.testing import guarded
 from otel_loopguard.turns.runs import RunInfo
-from otel_loopguard.turns.scope import current as scope
+from otel_loopguard.turns.scope import current_scope as scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from otel_loopguard.core.model import Trip
 
-DIALECT = Dialect(
+DIALECT = ToolAdapter(
     read=lambda instance, args, kwargs: Reading(ToolCall(kwargs["names"][0], known_tools=())),
     answer=lambda reading, content, error: [content],
 )
@@ -66,7 +66,7 @@ def wrapped_by_somebody() -> Any:
 )
 def test_only_a_function_of_the_rows_sort_is_wrapped(flavour: str, fitting: set[Any]) -> None:
     """A plain function that got an async wrapper would return a coroutine to callers that do not await it."""
-    point = ToolPoint("m", "f", DIALECT, flavour)
+    point = ToolTarget("m", "f", DIALECT, flavour)
     functions = {plain, coroutine, generator, async_generator, wrapped_by_somebody}
     assert {function for function in functions if fits(function, point)} == fitting
 
@@ -84,7 +84,7 @@ def test_a_programs_own_module_of_that_name_works_as_before(module: Any, caplog:
     """It is not the framework's: nothing is wrapped, and nothing is said."""
     module.run = plain
     patches = Patches(
-        [ToolPoint(module.__name__, "run", DIALECT, "async"), ToolPoint(module.__name__, "gone", DIALECT)]
+        [ToolTarget(module.__name__, "run", DIALECT, "async"), ToolTarget(module.__name__, "gone", DIALECT)]
     )
     with guarded(), caplog.at_level(logging.INFO):
         caplog.clear()
@@ -95,8 +95,8 @@ def test_a_programs_own_module_of_that_name_works_as_before(module: Any, caplog:
 
 def test_a_version_without_any_known_place_is_told(caplog: Any) -> None:
     """One warning that names the package, its version and what is not guarded; none while one place is left."""
-    old, new = ToolPoint("pytest.m", "old", DIALECT), ToolPoint("pytest.m", "new", DIALECT)
-    rest = (ToolPoint("pytest.m", "late", DIALECT, optional=True), RunPoint("pytest.m", "run", lambda *_: RunInfo()))
+    old, new = ToolTarget("pytest.m", "old", DIALECT), ToolTarget("pytest.m", "new", DIALECT)
+    rest = (ToolTarget("pytest.m", "late", DIALECT, optional=True), RunTarget("pytest.m", "run", lambda *_: RunInfo()))
     tell_missing("pytest.m", [old, new, *rest], [old, rest[0]])
     assert caplog.messages == []
     tell_missing("pytest.m", [old, new, *rest], [old, new, rest[0]])
@@ -115,7 +115,7 @@ def test_each_call_of_a_batch_is_a_call(module: Any) -> None:
         return [{"names": [name]} for name in kwargs["names"]]
 
     module.answer_all = answer_all
-    patches = Patches([ToolPoint(module.__name__, "answer_all", DIALECT, "async", each=each)])
+    patches = Patches([ToolTarget(module.__name__, "answer_all", DIALECT, "async", each=each)])
     with guarded() as recording:
         patches.install()
         assert asyncio.run(module.answer_all(names=["a", "b"])) == ["no a", "no b"]
@@ -133,7 +133,7 @@ def test_a_call_that_is_only_seen_when_it_fails(module: Any) -> None:
         raise LookupError(names)
 
     module.resolve = resolve
-    patches = Patches([ToolPoint(module.__name__, "resolve", DIALECT, fatal=True)])
+    patches = Patches([ToolTarget(module.__name__, "resolve", DIALECT, fatal=True)])
     with guarded() as recording:
         patches.install()
         assert module.resolve(names=["fine"]) == "fine"
@@ -158,7 +158,7 @@ def test_a_call_that_is_only_seen_when_it_fails_has_its_verdict_awaited(module: 
         raise LookupError(names)
 
     module.resolve = resolve
-    patches = Patches([ToolPoint(module.__name__, "resolve", DIALECT, "async", fatal=True)])
+    patches = Patches([ToolTarget(module.__name__, "resolve", DIALECT, "async", fatal=True)])
     with guarded(Policy(on_trip=on_trip)) as recording, loopguard.turn():
         patches.install()
         for _ in range(2):
@@ -179,7 +179,7 @@ def test_a_check_that_turns_a_call_down_is_where_that_call_is_seen(module: Any) 
         return result is not None
 
     module.check = check
-    patches = Patches([ToolPoint(module.__name__, "check", DIALECT, "async", turned_down=down)])
+    patches = Patches([ToolTarget(module.__name__, "check", DIALECT, "async", turned_down=down)])
     with guarded() as recording:
         patches.install()
         assert asyncio.run(module.check(names=["fine"])) is None
@@ -205,8 +205,8 @@ def test_a_run_in_the_background_is_a_turn_until_it_is_over() -> None:
         inside.append(scope())
         return Started()
 
-    point = RunPoint("m", "f", lambda *_: RunInfo(), over=lambda result, over: result.waiting.append(over))
-    started = run_background(Boundary(runtime, point, None, (), {}), start)
+    point = RunTarget("m", "f", lambda *_: RunInfo(), over=lambda result, over: result.waiting.append(over))
+    started = run_background(AgentRun(runtime, point, None, (), {}), start)
     assert inside[0].turn.source == "run"
     assert scope() is None
     assert runtime.guard.live == 1
@@ -218,6 +218,6 @@ def test_a_run_in_the_background_is_a_turn_until_it_is_over() -> None:
 def test_a_run_of_which_nobody_tells_the_end_leaves_nothing_behind(over: Any) -> None:
     """Its turn is closed at once, whatever was to tell its end."""
     runtime = Runtime()
-    point = RunPoint("m", "f", lambda *_: RunInfo(), over=over)
-    run_background(Boundary(runtime, point, None, (), {}), Started)
+    point = RunTarget("m", "f", lambda *_: RunInfo(), over=over)
+    run_background(AgentRun(runtime, point, None, (), {}), Started)
     assert runtime.guard.live == 0

@@ -12,7 +12,7 @@ import otel_loopguard as loopguard
 from otel_loopguard import Action, Policy, ToolLoopError, Trip, semconv
 from otel_loopguard.core.model import Mode
 from otel_loopguard.testing import ScriptedAgent, assert_no_trip, assert_trips, guarded
-from otel_loopguard.turns.scope import current
+from otel_loopguard.turns.scope import current_scope
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -83,9 +83,9 @@ def test_a_generator() -> None:
     """Items pass as they come; a refused call yields the refusal. Between items nothing of ours is current."""
     with guarded() as recording:
         with loopguard.turn():
-            outside = current()
+            outside = current_scope()
             for _ in pieces("a"):
-                assert current() is outside
+                assert current_scope() is outside
             assert list(pieces("a")) == ["one ", "a"]
             (refusal,) = pieces("a")
             assert "tool_loop_detected" in refusal

@@ -14,7 +14,7 @@ import pytest
 import otel_loopguard as loopguard
 from otel_loopguard import semconv
 from otel_loopguard.testing import guarded
-from otel_loopguard.turns.scope import current
+from otel_loopguard.turns.scope import current_scope
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -124,18 +124,18 @@ async def test_the_span_lasts_until_the_work_is_done_and_holds_what_is_called_in
     seen: list[Any] = []
 
     async def work() -> str:
-        seen.append(current())
+        seen.append(current_scope())
         await asyncio.sleep(0.02)
         return "done"
 
     with guarded() as recording, loopguard.turn():
-        outside = current()
+        outside = current_scope()
         waiting = loopguard.call("work", {}, lambda: work())  # noqa: PLW0108 - the lambda is what is tested
-        assert current() is outside
+        assert current_scope() is outside
         assert recording.spans == []
         assert inspect.iscoroutine(waiting)
         assert await waiting == "done"
-        assert current() is outside
+        assert current_scope() is outside
         assert seen[0].inside.tool == "work"
         (span,) = recording.spans
         assert (span.end_time or 0) - (span.start_time or 0) > 15e6
@@ -272,9 +272,9 @@ def test_a_generator_can_be_talked_to(where: str) -> None:
         assert conversation(tool(log)) == want
         return
     with guarded() as recording, loopguard.turn():
-        outside = current()
+        outside = current_scope()
         assert conversation(tool(log)) == want
-        assert current() is outside
+        assert current_scope() is outside
         assert recording.outcomes == ["executed"]
     assert log == ["closed"] * 2
 

@@ -11,25 +11,25 @@ import pytest
 import wrapt
 
 from otel_loopguard.core.model import ToolCall
-from otel_loopguard.instrumentation.frameworks import all_points
+from otel_loopguard.instrumentation.frameworks import all_targets
 from otel_loopguard.instrumentation.patching import Patches, Wrapper
-from otel_loopguard.instrumentation.runtime import Runtime, current
-from otel_loopguard.instrumentation.targets import Dialect, Reading, ToolPoint
+from otel_loopguard.instrumentation.runtime import Runtime, active_runtime
+from otel_loopguard.instrumentation.targets import Reading, ToolAdapter, ToolTarget
 from otel_loopguard.testing import guarded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MODULE = "loopguard_test_framework"
-DIALECT = Dialect(
+DIALECT = ToolAdapter(
     read=lambda instance, args, kwargs: Reading(ToolCall(args[0], args[1], None, ("look",))),
     answer=lambda reading, content, error: content,
 )
 POINTS = (
-    ToolPoint(MODULE, "Executor.run", DIALECT),
-    ToolPoint(MODULE, "run", DIALECT),
-    ToolPoint(MODULE, "run_again", DIALECT),
-    ToolPoint(MODULE, "not_in_this_version", DIALECT),
+    ToolTarget(MODULE, "Executor.run", DIALECT),
+    ToolTarget(MODULE, "run", DIALECT),
+    ToolTarget(MODULE, "run_again", DIALECT),
+    ToolTarget(MODULE, "not_in_this_version", DIALECT),
 )
 
 
@@ -111,19 +111,19 @@ def test_somebody_elses_wrapper_is_never_stripped(framework: Any, runtime: Runti
         return wrapped(*args, **kwargs)
 
     wrapt.wrap_function_wrapper(framework, "run", their_wrapper)
-    current.put(None)
+    active_runtime.put(None)
     assert patches.restore() == [f"{MODULE}:run"]
     assert [framework.run("look", {"path": "a"}) for _ in range(5)] == ["look of {'path': 'a'}"] * 5
     assert len(theirs) == 5
-    current.put(runtime)
+    active_runtime.put(runtime)
 
 
 def test_without_a_runtime_a_wrapper_only_passes_on(framework: Any, runtime: Runtime) -> None:
     """What is left in place after ``uninstrument`` neither counts nor refuses."""
     Patches(POINTS).install()
-    current.put(None)
+    active_runtime.put(None)
     assert {framework.Executor().run("look", {"path": "a"}) for _ in range(9)} == {"look of {'path': 'a'}"}
-    current.put(runtime)
+    active_runtime.put(runtime)
     assert runtime.guard.live == 0
 
 
@@ -131,7 +131,7 @@ def test_a_module_that_is_imported_later_is_patched_then(framework: Any, runtime
     """The hook waits for the program's own import; nothing is imported for it."""
     name = "loopguard_test_late"
     (tmp_path / f"{name}.py").write_text("def run(name, arguments):\n    return name\n")
-    patches = Patches([ToolPoint(name, "run", DIALECT)])
+    patches = Patches([ToolTarget(name, "run", DIALECT)])
     patches.install()
     assert name not in sys.modules
     sys.path.insert(0, str(tmp_path))
@@ -146,10 +146,10 @@ def test_a_module_that_is_imported_later_is_patched_then(framework: Any, runtime
 
 def test_a_table_never_imports_its_framework() -> None:
     """Reading all tables imports no framework."""
-    modules = {point.module.split(".")[0] for point in all_points()} - {"concurrent"}
+    modules = {point.module.split(".")[0] for point in all_targets()} - {"concurrent"}
     assert "langgraph" in modules
     code = (
-        "import sys\nfrom otel_loopguard.instrumentation.frameworks import all_points\nlist(all_points())\n"
+        "import sys\nfrom otel_loopguard.instrumentation.frameworks import all_targets\nlist(all_targets())\n"
         f"print([name for name in {sorted(modules)!r} if name in sys.modules])"
     )
     import subprocess
@@ -175,7 +175,7 @@ def test_the_executors_that_are_patched() -> None:
         "langchain_classic.agents.agent:AgentExecutor.astream",
         "concurrent.futures.thread:ThreadPoolExecutor.submit",
     }
-    assert expected <= {f"{point.module}:{point.path}" for point in all_points()}
+    assert expected <= {f"{point.module}:{point.path}" for point in all_targets()}
 
 
 def test_uninstrument_says_what_it_left(
@@ -192,4 +192,4 @@ def test_uninstrument_says_what_it_left(
     with caplog.at_level(logging.INFO, "otel_loopguard"):
         instrumentor._uninstrument()
     assert f"{MODULE}:run" in caplog.text
-    current.put(runtime)
+    active_runtime.put(runtime)

@@ -11,22 +11,22 @@ import pytest
 import otel_loopguard as loopguard
 from otel_loopguard import semconv
 from otel_loopguard.core.model import ToolCall
-from otel_loopguard.instrumentation.agent_run import Boundary, RunContext
-from otel_loopguard.instrumentation.opening import open_step
-from otel_loopguard.instrumentation.targets import Dialect, Reading, RunPoint
+from otel_loopguard.instrumentation.agent_run import AgentRun, RunContext
+from otel_loopguard.instrumentation.opening import open_call
+from otel_loopguard.instrumentation.targets import Reading, RunTarget, ToolAdapter
 from otel_loopguard.instrumentation.tool_call import drive
 from otel_loopguard.testing import assert_no_trip, guarded
 from otel_loopguard.turns import runs
 from otel_loopguard.turns.runs import RunInfo
-from otel_loopguard.turns.scope import current
+from otel_loopguard.turns.scope import current_scope
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from otel_loopguard.instrumentation.runtime import Runtime
 
-POINT = RunPoint("m", "f", lambda run, args, kwargs: RunInfo(run_id=run, survives=False, conversation_id=f"of-{run}"))
-DIALECT = Dialect(
+POINT = RunTarget("m", "f", lambda run, args, kwargs: RunInfo(run_id=run, survives=False, conversation_id=f"of-{run}"))
+DIALECT = ToolAdapter(
     read=lambda run, args, kwargs: Reading(ToolCall("look", {"at": args[0]}, known_tools=("look",)), run_id=run),
     answer=lambda reading, content, error: content,
     by_run=True,
@@ -35,7 +35,7 @@ DIALECT = Dialect(
 
 def call(runtime: Runtime, run: str, at: str, then: Callable[[], Any] = lambda: "seen") -> Any:
     """A tool call that this run makes."""
-    step = open_step(runtime, DIALECT, run, (at,), {}, span="none")
+    step = open_call(runtime, DIALECT, run, (at,), {}, span="none")
     return then() if step is None else drive(step, then)
 
 
@@ -46,7 +46,7 @@ def going(runtime: Runtime, run: str) -> RunContext:
     async def manager() -> AsyncIterator[str]:
         yield run
 
-    return RunContext(lambda entered: Boundary(runtime, POINT, entered, (), {}), manager())
+    return RunContext(lambda entered: AgentRun(runtime, POINT, entered, (), {}), manager())
 
 
 def turns(recording: Any) -> list[str]:
@@ -59,7 +59,7 @@ async def test_a_runs_calls_are_its_turn_and_the_block_is_nobodys() -> None:
         runtime = recording.runtime
         assert runtime is not None
         async with going(runtime, "r1"):
-            assert current() is None
+            assert current_scope() is None
             assert [call(runtime, "r1", "a") for _ in range(2)] == ["seen", "seen"]
             assert "tool_loop_detected" in call(runtime, "r1", "a")
         assert runtime.guard.live == 0
@@ -161,9 +161,9 @@ def test_a_sentence_about_a_failure_is_read_with_the_next_result() -> None:
             with pytest.raises(LookupError):
                 call(runtime, "r1", "a", fail)
         assert recording.outcomes == ["failed", "failed"]
-        noting = Dialect(
+        noting = ToolAdapter(
             DIALECT.read, DIALECT.answer, annotate=lambda reading, result, text: result + text, by_run=True
         )
-        step = open_step(runtime, noting, "r1", ("b",), {}, span="none")
+        step = open_call(runtime, noting, "r1", ("b",), {}, span="none")
         assert step is not None
         assert "About the earlier call of look" in drive(step, lambda: "seen")

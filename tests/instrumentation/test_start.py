@@ -10,7 +10,7 @@ import pytest
 
 import otel_loopguard as loopguard
 from otel_loopguard.instrumentation.instrumentor import LoopGuardInstrumentor
-from otel_loopguard.instrumentation.runtime import Runtime, current
+from otel_loopguard.instrumentation.runtime import Runtime, active_runtime
 from otel_loopguard.testing import ScriptedAgent
 
 from .processes import clean_environment
@@ -25,7 +25,7 @@ def off() -> Iterator[None]:
     loopguard.uninstrument()
     yield
     loopguard.uninstrument()
-    current.put(None)
+    active_runtime.put(None)
 
 
 def refused() -> list[int]:
@@ -38,7 +38,7 @@ def test_on_and_off_and_on_again() -> None:
     loopguard.instrument(loopguard.Policy(action="observe"))  # type: ignore[arg-type]
     assert refused() == []
     loopguard.uninstrument()
-    assert current.instrumented is None
+    assert active_runtime.instrumented is None
     loopguard.instrument(loopguard.Policy())
     assert refused() == [2, 3, 4]
 
@@ -66,7 +66,7 @@ def test_a_start_that_fails_is_quiet_in_zero_code_mode_and_loud_in_code(
 
     monkeypatch.setattr(Runtime, "__init__", boom)
     LoopGuardInstrumentor().instrument()
-    assert current.instrumented is None
+    assert active_runtime.instrumented is None
     assert "OSError" in caplog.text
     with pytest.raises(OSError, match="no such thing"):
         loopguard.instrument()
@@ -78,7 +78,7 @@ def test_disabled_by_the_environment_it_is_off_until_the_program_asks_for_it(
 ) -> None:
     """Functions and loops by hand run as without us; ``instrument()`` in code is the program's own word."""
     monkeypatch.setenv("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", names)
-    current.put(None)  # who asked for a runtime before did so in another environment
+    active_runtime.put(None)  # who asked for a runtime before did so in another environment
     assert refused() == []
     loopguard.instrument()
     assert refused() == [2, 3, 4]
@@ -87,7 +87,7 @@ def test_disabled_by_the_environment_it_is_off_until_the_program_asks_for_it(
 def test_what_else_is_disabled_is_not_us(monkeypatch: pytest.MonkeyPatch) -> None:
     """A list of other instrumentations leaves us on."""
     monkeypatch.setenv("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", "requests,urllib3")
-    current.put(None)
+    active_runtime.put(None)
     assert refused() == [2, 3, 4]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from otel_loopguard import Action, Policy
-from otel_loopguard.instrumentation.runtime import current
+from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.testing import (
     SCENARIOS,
     Ask,
@@ -67,10 +67,10 @@ def test_a_script_that_never_ends_is_a_failed_test() -> None:
 def test_a_guard_that_is_on_steps_back_for_the_block() -> None:
     """Afterwards it is on again, and has seen nothing of it."""
     with guarded() as outer:
-        before = current.instrumented
+        before = active_runtime.instrumented
         with guarded() as inner:
             ScriptedAgent({"read": read}, [("read", {"path": "a"})]).run()
-        assert current.instrumented is before
+        assert active_runtime.instrumented is before
         assert (len(outer.spans), len(inner.spans)) == (0, 1)
         ScriptedAgent({"read": read}, [("read", {"path": "a"})]).run()
         assert len(outer.spans) == 1

@@ -12,7 +12,7 @@ from otel_loopguard.core.guard import Guard
 from otel_loopguard.core.model import Action, Kind
 from otel_loopguard.core.policy.load import VARIABLES, load_policy, load_text
 from otel_loopguard.core.policy.policy import Policy
-from otel_loopguard.core.policy.reload import EVERY, Watch
+from otel_loopguard.core.policy.reload import EVERY, PolicyFileWatch
 from otel_loopguard.instrumentation.runtime import Runtime, policy_from_environment
 
 PREFIX = "OTEL_PYTHON_LOOPGUARD_"
@@ -132,7 +132,7 @@ class Clock:
 def watched(path):
     clock, guard = Clock(), Guard(load_policy({PREFIX + "CONFIG": str(path)}).policy, clock=Clock())
     guard.clock = clock
-    guard.watch = Watch(str(path), lambda: load_policy({PREFIX + "CONFIG": str(path)}), guard.use)
+    guard.watch = PolicyFileWatch(str(path), lambda: load_policy({PREFIX + "CONFIG": str(path)}), guard.use)
     return guard, clock
 
 

@@ -17,7 +17,7 @@ from . import made
 POLICIES = {
     "default": Policy(),
     "strict": Policy(modes={"error_repeat": Rule(nudge=1, block=2, same_result=2), "no_novelty": Rule(nudge=1)}),
-    "breaker": Policy(modes={"global_circuit_breaker": Rule(nudge=1, block=2, barren_nudge=1, barren_block=2)}),
+    "breaker": Policy(modes={"global_circuit_breaker": Rule(nudge=1, block=2, no_news_nudge=1, no_news_block=2)}),
     "capped": load_text('tools."*".cap = 2\ntools.search.query = "auto"').checked(),
     "short": Policy(max_calls=3),
     **{name: load_preset(name).checked() for name in ("chat_turn", "typed_window", "turn_nudge")},

@@ -71,7 +71,7 @@ def rule(mode: str, **limits: float | None) -> Rule:
 
 def low(rng: random.Random, mode: str) -> Rule:
     """A rule with low limits, some of them off, some left as they are."""
-    names = ("nudge", "block", "same_result", "barren_nudge", "barren_block", "abort", "any_result")
+    names = ("nudge", "block", "same_result", "no_news_nudge", "no_news_block", "abort", "any_result")
     return rule(
         mode, **{name: rng.choice((None, 0, 1, 2, 3)) for name in names}, share=rng.choice((None, 0.0, 0.5, 1.0))
     )
@@ -79,7 +79,7 @@ def low(rng: random.Random, mode: str) -> Rule:
 
 SILENT = {
     mode: rule(
-        mode, nudge=0, block=0, same_result=0, any_result=0, barren_nudge=0, barren_block=0, abort=0, share=0.0
+        mode, nudge=0, block=0, same_result=0, any_result=0, no_news_nudge=0, no_news_block=0, abort=0, share=0.0
     )
     for mode in MODES
 }  # fmt: skip
@@ -140,7 +140,7 @@ json_values = st.recursive(
 @given(st.lists(st.tuples(json_values, st.sampled_from((Kind.READ, Kind.WRITE))), min_size=2, max_size=3))
 def test_calls_that_are_sure_to_differ_do(calls):
     """Arguments that are told apart without their canonical form have different ones."""
-    limits = Judge(Policy()).tools.limits("search", Judge(Policy()).rules.contracts.tool("search", None))
+    limits = Judge(Policy()).tools.limits("search", Judge(Policy()).compiled.contracts.tool("search", None))
     read = [(limits, kind, orjson.loads(orjson.dumps(arguments))) for arguments, kind in calls]
     if plain.sure_to_differ(read):
         assert len(set(plain.canonical_arguments(read))) == len(read)
@@ -149,7 +149,7 @@ def test_calls_that_are_sure_to_differ_do(calls):
 @pytest.mark.parametrize("one", ARGUMENTS)
 def test_equal_arguments_are_never_sure_to_differ(one):
     """Whatever has the same canonical form, in whatever notation, is looked at closely."""
-    limits = Judge(Policy()).tools.limits("search", Judge(Policy()).rules.contracts.tool("search", None))
+    limits = Judge(Policy()).tools.limits("search", Judge(Policy()).compiled.contracts.tool("search", None))
     for loose in (True, False):
         same = [other for other in ARGUMENTS if canonical(other, loose=loose) == canonical(one, loose=loose)]
         for other in same:

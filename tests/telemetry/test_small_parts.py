@@ -12,7 +12,7 @@ from otel_loopguard import semconv
 from otel_loopguard.core.model import ToolCall
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.shield import Shield
-from otel_loopguard.spans.open_spans import MOST_SPANS, LiveSpans
+from otel_loopguard.spans.open_spans import MOST_SPANS, OpenSpans
 from otel_loopguard.telemetry import events
 from otel_loopguard.telemetry.names import Labels, shown_name
 from otel_loopguard.telemetry.settings import Settings
@@ -166,7 +166,7 @@ def test_spans_that_never_end_are_bounded() -> None:
     """A program that forgets to end its spans does not grow because of us."""
     with guarded() as recording:
         tracer = recording.tracer_provider.get_tracer("app")
-        spans = LiveSpans()
+        spans = OpenSpans()
         for _ in range(MOST_SPANS + 10):
             spans.started(tracer.start_span("agent", attributes={"gen_ai.operation.name": "invoke_agent"}))  # type: ignore[arg-type]
         assert len(spans) == MOST_SPANS

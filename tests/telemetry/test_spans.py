@@ -19,9 +19,9 @@ from otel_loopguard import semconv
 from otel_loopguard.core.model import Action, ToolCall
 from otel_loopguard.core.policy.policy import Policy, Rule, ToolContract
 from otel_loopguard.instrumentation.functions.decorator import FUNCTION
-from otel_loopguard.instrumentation.runtime import Runtime, current
+from otel_loopguard.instrumentation.runtime import Runtime, active_runtime
 from otel_loopguard.instrumentation.targets import Reading
-from otel_loopguard.instrumentation.tool_call import Step, drive
+from otel_loopguard.instrumentation.tool_call import GuardedCall, drive
 from otel_loopguard.telemetry.processor import LoopGuardSpanProcessor
 from otel_loopguard.telemetry.series import combinations
 from otel_loopguard.testing import ScriptedAgent, guarded
@@ -133,7 +133,7 @@ def test_the_event_is_there_when_a_later_processor_sees_the_span_start() -> None
 
     with guarded() as recording:
         assert recording.runtime is not None
-        recording.runtime.providers.current()
+        recording.runtime.providers.outlets()
         recording.tracer_provider.add_span_processor(Later())
         stuck()
         assert seen == [(None, 0), (None, 0), ("block", 1)]
@@ -157,7 +157,7 @@ def test_two_processors_judge_a_call_once() -> None:
         assert runtime is not None
         assert runtime.providers.attach(recording.tracer_provider)
         assert runtime.providers.attach(recording.tracer_provider)
-        second = LoopGuardSpanProcessor(current.attached)
+        second = LoopGuardSpanProcessor(active_runtime.attached)
         recording.tracer_provider.add_span_processor(second)
         assert stuck() == [2]
         assert [len(span.events) for span in recording.spans] == [0, 1, 1]
@@ -183,7 +183,7 @@ def test_a_provider_without_our_processor_has_the_same_spans(monkeypatch: pytest
     """Where the processor is missing, as in a foreign SDK, the dispatcher writes the same on the span."""
     with guarded() as recording:
         assert recording.runtime is not None
-        monkeypatch.setattr(current.attached, "add_processor", lambda *_: False)
+        monkeypatch.setattr(active_runtime.attached, "add_processor", lambda *_: False)
         assert stuck() == [2]
         assert [len(span.events) for span in recording.spans] == [0, 1, 1]
         assert attributes(recording.spans[2])[semconv.OUTCOME] == "blocked"
@@ -193,8 +193,8 @@ def test_a_provider_that_is_replaced_is_followed(monkeypatch: pytest.MonkeyPatch
     """Some packages write over the global provider; spans go where the program's spans go."""
     exporters = [InMemorySpanExporter(), InMemorySpanExporter()]
     runtime = Runtime(Policy())
-    before = current.instrumented
-    current.put(runtime)
+    before = active_runtime.instrumented
+    active_runtime.put(runtime)
     try:
         for exporter in exporters:
             provider = TracerProvider()
@@ -202,7 +202,7 @@ def test_a_provider_that_is_replaced_is_followed(monkeypatch: pytest.MonkeyPatch
             monkeypatch.setattr(trace, "_TRACER_PROVIDER", provider)
             assert stuck() == [2]
     finally:
-        current.put(before)
+        active_runtime.put(before)
     assert [[len(s.events) for s in exporter.get_finished_spans() if s.events] for exporter in exporters] == [
         [1, 1],
         [1, 1],
@@ -261,7 +261,7 @@ def test_one_call_has_one_execute_tool_span(where: str) -> None:
 
         def run() -> Any:
             reading = Reading(ToolCall("look", {"path": "a"}, None, ("look",)))
-            step = Step(runtime, FUNCTION, reading, runtime.sources.find(), span=where)
+            step = GuardedCall(runtime, FUNCTION, reading, runtime.sources.find(), span=where)
             return drive(step, (lambda: framework(lambda: "text")) if where == "inner" else lambda: "text")
 
         with loopguard.turn():

@@ -15,7 +15,7 @@ from otel_loopguard import semconv
 from otel_loopguard.telemetry.settings import Settings
 from otel_loopguard.testing import ScriptedAgent, assert_trips, guarded
 from otel_loopguard.turns import attribution
-from otel_loopguard.turns.scope import current
+from otel_loopguard.turns.scope import current_scope
 
 if TYPE_CHECKING:
     from otel_loopguard.testing import Recording
@@ -155,7 +155,7 @@ def test_work_in_a_thread_pool_belongs_to_the_turn_that_submitted_it() -> None:
             read = [pool.submit(look, "a").result(timeout=10) for _ in range(3)]
             assert list(pool.map(look, ["b", "c"])) == ["there is b", "there is c"]
         assert "tool_loop_detected" in read[2]
-        assert pool.submit(current).result(timeout=10) is None
+        assert pool.submit(current_scope).result(timeout=10) is None
         assert turns(recording) == 1
 
 
@@ -228,7 +228,7 @@ def test_a_context_that_is_copied_keeps_its_turn() -> None:
 
 
 def _turn_id() -> str:
-    scope = current()
+    scope = current_scope()
     assert scope is not None
     return scope.turn.id
 

@@ -40,7 +40,7 @@ class Row(NamedTuple):
         return self.outcome in REFUSED
 
 
-class Watch(SpanProcessor):
+class PolicyFileWatch(SpanProcessor):
     """Keeps the guard's spans of tool calls, in the order in which they end."""
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ def row_of(number: int, ask: Ask, span: ReadableSpan, text: str) -> Row:
 class Model:
     """Makes the calls of its story one after the other, until it has read often enough that it is in a loop."""
 
-    def __init__(self, story: Story, watch: Watch, show: Callable[[Row], None]) -> None:
+    def __init__(self, story: Story, watch: PolicyFileWatch, show: Callable[[Row], None]) -> None:
         self._story = story
         self._watch = watch
         self._show = show

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
-from otel_loopguard.cli.demo.model import Model, Row, Watch
+from otel_loopguard.cli.demo.model import Model, PolicyFileWatch, Row
 from otel_loopguard.cli.demo.stories import POLICY, Story
 from otel_loopguard.cli.demo.world import World
 from otel_loopguard.errors import ToolLoopError
@@ -43,7 +43,7 @@ class Told(NamedTuple):
 class Session:
     """Runs stories with one framework, all of them under the same guard."""
 
-    def __init__(self, run: Run, watch: Watch, show: Callable[[Row], None]) -> None:
+    def __init__(self, run: Run, watch: PolicyFileWatch, show: Callable[[Row], None]) -> None:
         self._run = run
         self._watch = watch
         self._show = show
@@ -61,14 +61,14 @@ class Session:
 
 
 @contextmanager
-def guarded(outlets: Outlets | None = None) -> Iterator[Watch]:
+def guarded(outlets: Outlets | None = None) -> Iterator[PolicyFileWatch]:
     """The guard is on; ``outlets`` are those to a collector."""
     # The settings of a user's own programs do not count here: all spans are wanted, and nothing goes to a vendor.
     os.environ.pop("OTEL_SDK_DISABLED", None)
     os.environ.update(LANGSMITH_TRACING="false", LANGCHAIN_TRACING_V2="false")
     for name in ("otel_loopguard", "openai.agents", "mcp"):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # what they would say is shown already
-    watch = Watch()
+    watch = PolicyFileWatch()
     tracers = TracerProvider(sampler=ALWAYS_ON) if outlets is None else outlets.tracers
     tracers.add_span_processor(watch)
     instrument(POLICY, tracer_provider=tracers, meter_provider=None if outlets is None else outlets.meters)

@@ -19,7 +19,7 @@ from otel_loopguard.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from otel_loopguard.core.policy.load import Loaded
+    from otel_loopguard.core.policy.load import LoadedPolicy
 
     Report = dict[str, Any]
 
@@ -90,7 +90,7 @@ def diagnose(command: list[str] | None, selftest: list[str]) -> Diagnosis:
     return Diagnosis(findings, examined.reports, settings, None if command is None else examined.status)
 
 
-def _settings(loaded: Loaded) -> dict[str, dict[str, Any]]:
+def _settings(loaded: LoadedPolicy) -> dict[str, dict[str, Any]]:
     """What is not the default; of the hash key only that it is set."""
     rows = ((dotted(path), value, origin) for path, value, origin in settings_of(loaded))
     always = ("action", "abort_after", "hash_key")

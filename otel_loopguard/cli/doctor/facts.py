@@ -16,8 +16,8 @@ from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type:
 
 from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
 from otel_loopguard.instrumentation.patching import Wrapper
-from otel_loopguard.instrumentation.runtime import current
-from otel_loopguard.instrumentation.targets import RunPoint, ToolPoint
+from otel_loopguard.instrumentation.runtime import active_runtime
+from otel_loopguard.instrumentation.targets import RunTarget, ToolTarget
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from otel_loopguard.instrumentation.targets import Point
 
 _SAMPLES = 200
-_SORTS = ((ToolPoint, "tools"), (RunPoint, "runs"))
+_SORTS = ((ToolTarget, "tools"), (RunTarget, "runs"))
 
 
 def gather() -> dict[str, Any]:
     """Everything, as JSON takes it."""
-    runtime = current.instrumented
+    runtime = active_runtime.instrumented
     return {
         "python": ".".join(map(str, sys.version_info[:3])),
         "executable": sys.executable,

@@ -11,7 +11,7 @@ from otel_loopguard.core.model import Action
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from otel_loopguard.core.policy.load import Loaded
+    from otel_loopguard.core.policy.load import LoadedPolicy
 
     Report = dict[str, Any]
 
@@ -19,7 +19,7 @@ _SEEN_WELL = 0.99
 GIVEN_IN_CODE = "given in code"
 
 
-def of_policy(loaded: Loaded) -> Iterator[Finding]:
+def of_policy(loaded: LoadedPolicy) -> Iterator[Finding]:
     """What the environment's policy says."""
     for problem in loaded.problems:
         yield finding("policy-mistake", problem=problem)

@@ -6,7 +6,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.instrumentation.patching import Patches
-from otel_loopguard.instrumentation.targets import CallPoint
+from otel_loopguard.instrumentation.targets import CallTarget
 from otel_loopguard.telemetry.meters import Meters
 from otel_loopguard.telemetry.reporter import Reporter
 from otel_loopguard.turns.runs import Runs
@@ -33,7 +33,7 @@ def listen(probe: Probe) -> None:
     _around(Meters, "tool_call", lambda _args: _counted(probe))
     _around(Meters, "error", lambda args: probe.errors.update([args[1]]))
     Patches(
-        CallPoint(module, path, _noting(probe, name, keyword)) for module, path, name, keyword in OTHER_GUARDS
+        CallTarget(module, path, _noting(probe, name, keyword)) for module, path, name, keyword in OTHER_GUARDS
     ).install()
 
 

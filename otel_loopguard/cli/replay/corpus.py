@@ -12,7 +12,7 @@ from otel_loopguard.cli.replay.judge import Tripped, brought_something_new
 from otel_loopguard.cli.replay.recorded import Hasher, seen_of
 from otel_loopguard.cli.replay.undecided import NO_TIME, NO_TOOLS
 from otel_loopguard.core.model import Action, ToolCall
-from otel_loopguard.core.tools.contracts import Understood
+from otel_loopguard.core.tools.contracts import ResolvedCall
 
 if TYPE_CHECKING:
     from otel_loopguard.cli.replay.judge import Judge, TurnJudge
@@ -78,13 +78,13 @@ def undecided(run: Run) -> tuple[str, ...]:
 
 
 def _understood(calls: list[dict[str, Any]], judge: Judge) -> list[Read]:
-    contracts, tools = judge.rules.contracts, judge.tools
+    contracts, tools = judge.compiled.contracts, judge.tools
     kind_of, simple, read = contracts.kind, tools.simple, []
     for call in calls:
         name, arguments = call["tool"], call.get("args")
         limits = simple.get(name)
         if limits is None:
-            tool, arguments, kind = contracts.understand(ToolCall(name, arguments))
+            tool, arguments, kind = contracts.resolve(ToolCall(name, arguments))
             limits = tools.limits(name, tool)
         else:
             kind = kind_of(limits.tool, arguments)
@@ -134,12 +134,12 @@ class _Course:
             registered = tool.name in self._known
         if at is not None:
             self._now = _seconds(at)
-        understood = Understood(tool, arguments, kind)
-        return self._turn.begin(understood, _HASHER.of(data), registered=registered, now=self._now)
+        resolved = ResolvedCall(tool, arguments, kind)
+        return self._turn.begin(resolved, _HASHER.of(data), registered=registered, now=self._now)
 
     def _end(self, position: int, call: dict[str, Any], record: Record) -> None:
         trip = record.trip
-        said = self._turn.end(record, seen_of(call, record.call.arguments, _HASHER))
+        said = self._turn.end(record, seen_of(call, record.resolved.arguments, _HASHER))
         if trip is None:
             if said is None:
                 return

@@ -17,8 +17,8 @@ from otel_loopguard.spans.dialects import untold
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from otel_loopguard.core.tools.contracts import Understood
-    from otel_loopguard.core.turn.compiled import Rules
+    from otel_loopguard.core.tools.contracts import ResolvedCall
+    from otel_loopguard.core.turn.compiled import CompiledPolicy
 
 _OPENINFERENCE_KIND, _OPENLLMETRY_KIND = "openinference.span.kind", "traceloop.span.kind"
 _NAMES = (semconv.TOOL_NAME, "tool.name", "traceloop.entity.name")
@@ -83,12 +83,14 @@ def result(attributes: Mapping[str, Any]) -> Any:
     return parsed
 
 
-def understood(attributes: Mapping[str, Any], tool: str, span: str, rules: Rules) -> tuple[Understood, int]:
+def resolve_call(
+    attributes: Mapping[str, Any], tool: str, span: str, compiled: CompiledPolicy
+) -> tuple[ResolvedCall, int]:
     """The call as it is judged, and the fingerprint of its arguments: one of its own where they are not known."""
-    found = rules.contracts.understand(ToolCall(tool, arguments(attributes)))
+    found = compiled.contracts.resolve(ToolCall(tool, arguments(attributes)))
     if not knows_arguments(attributes):
-        return found, rules.fingerprinter.of(b"unknown:" + span.encode())
-    return found, rules.fingerprinter.arguments(found.arguments, loose=found.kind is not Kind.WRITE)
+        return found, compiled.fingerprinter.of(b"unknown:" + span.encode())
+    return found, compiled.fingerprinter.arguments(found.arguments, loose=found.kind is not Kind.WRITE)
 
 
 def _first(attributes: Mapping[str, Any], names: tuple[str, ...]) -> Any:

@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from otel_loopguard.cli.replay.corpus import Run
     from otel_loopguard.cli.replay.judge import Tripped
     from otel_loopguard.cli.replay.window import Judged
-    from otel_loopguard.core.turn.compiled import Rules
+    from otel_loopguard.core.turn.compiled import CompiledPolicy
 
 
 class Html:
     """The report of a replay, to which runs and turns are added as they are judged."""
 
-    def __init__(self, path: str, policy: str, rules: Rules) -> None:
+    def __init__(self, path: str, policy: str, compiled: CompiledPolicy) -> None:
         self._report = report.Report(path)
         self._policy = policy
-        self._rules = rules
+        self._compiled = compiled
 
     def run(self, run: Run, trips: Sequence[Tripped]) -> None:
         """A recorded run."""
@@ -32,11 +32,11 @@ class Html:
             seen: dict[bytes, int] = {}
             calls = []
             for index, call in enumerate(turn["calls"]):
-                understood = self._rules.contracts.understand(ToolCall(call["tool"], call.get("args")))
-                data = canonical(understood.arguments, loose=understood.kind is not Kind.WRITE)
+                resolved = self._compiled.contracts.resolve(ToolCall(call["tool"], call.get("args")))
+                data = canonical(resolved.arguments, loose=resolved.kind is not Kind.WRITE)
                 identity = seen.setdefault(data, len(seen))
                 failed, trip = bool(call.get("is_error")), tripped.get((number, index))
-                calls.append(_call(understood.tool.name, identity, trip, failed=failed, at=call.get("at")))
+                calls.append(_call(resolved.tool.name, identity, trip, failed=failed, at=call.get("at")))
             self._report.add(report.Run(run.run_id, number, calls))
 
     def turn(self, turn: Judged) -> None:
@@ -44,10 +44,10 @@ class Html:
         tripped = {trip.call - turn.first: trip for trip in turn.trips[0]}
         calls = []
         for index, span in enumerate(turn.spans):
-            understood, identity = span.understood(self._rules)
+            resolved, identity = span.resolve_call(self._compiled)
             failed = span.failed or semconv.ERROR_HASH in span.attributes
             at = span.seconds or None
-            calls.append(_call(understood.tool.name, identity, tripped.get(index), failed=failed, at=at))
+            calls.append(_call(resolved.tool.name, identity, tripped.get(index), failed=failed, at=at))
         part = f"0, from call {turn.first + 1}" if turn.first else 0
         self._report.add(report.Run(turn.run_id, part, calls))
 

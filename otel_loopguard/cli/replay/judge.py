@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from otel_loopguard.cli.replay.limits import Tools
 from otel_loopguard.core.model import Action, Record, Sameness
 from otel_loopguard.core.turn import decide
-from otel_loopguard.core.turn.compiled import Rules
+from otel_loopguard.core.turn.compiled import CompiledPolicy
 
 if TYPE_CHECKING:
     from otel_loopguard.core.model import Trip
     from otel_loopguard.core.policy.policy import Policy
-    from otel_loopguard.core.tools.contracts import Understood
+    from otel_loopguard.core.tools.contracts import ResolvedCall
     from otel_loopguard.core.values.fingerprint import Fingerprinter
-    from otel_loopguard.core.values.results import Fingerprinted
+    from otel_loopguard.core.values.results import OutcomeFacts
 
 
 class Tripped(NamedTuple):
@@ -41,50 +41,50 @@ class Judge:
         if policy.action is Action.OBSERVE:
             policy = replace(policy, action=Action.BLOCK)
         self.off = policy.action is Action.OFF
-        self.rules = Rules(policy)
+        self.compiled = CompiledPolicy(policy)
         self.forgets = policy.counting == "calls" and policy.window > 0
         """Whether it counts within a window of time: when one looks decides then what it has forgotten."""
         self.tools = Tools(policy)
 
     def turn(self, fingerprinter: Fingerprinter | None = None) -> TurnJudge:
         """A turn that begins; all its fingerprints are of one maker."""
-        return TurnJudge(self.rules, fingerprinter or self.rules.fingerprinter, off=self.off)
+        return TurnJudge(self.compiled, fingerprinter or self.compiled.fingerprinter, off=self.off)
 
 
 class TurnJudge:
     """One turn: ``begin`` and ``end`` for each of its calls."""
 
-    __slots__ = ("_fingerprinter", "_history", "_reusable", "_rules", "asks")
+    __slots__ = ("_compiled", "_fingerprinter", "_history", "_reusable", "asks")
 
-    def __init__(self, rules: Rules, fingerprinter: Fingerprinter, *, off: bool) -> None:
-        self._rules = rules
+    def __init__(self, compiled: CompiledPolicy, fingerprinter: Fingerprinter, *, off: bool) -> None:
+        self._compiled = compiled
         self._fingerprinter = fingerprinter
-        self._history = rules.history()
+        self._history = compiled.history()
         self.asks = not off
         """Whether the modes are asked; calls that none has anything to say about are only remembered."""
         self._reusable: set[int] | None = None
 
-    def begin(self, understood: Understood, arguments: int, *, registered: bool | None, now: float) -> Record:
+    def begin(self, resolved: ResolvedCall, arguments: int, *, registered: bool | None, now: float) -> Record:
         """The call is about to run; its ``trip`` says what would be done instead, if anything."""
-        record = self._judged(understood, arguments, registered=registered, now=now)
+        record = self._judged(resolved, arguments, registered=registered, now=now)
         self._history.started(record)
         return record
 
-    def refused(self, understood: Understood, arguments: int, *, registered: bool | None, now: float) -> Record:
+    def refused(self, resolved: ResolvedCall, arguments: int, *, registered: bool | None, now: float) -> Record:
         """The same for a call that, as the record says, was refused: it did not run, and will not be ended."""
-        record = self._judged(understood, arguments, registered=registered, now=now)
+        record = self._judged(resolved, arguments, registered=registered, now=now)
         if record.trip is None or record.trip.action < Action.REUSE:
             self._history.refused(record, insistable=False)
         elif self._history.counts_refused and self._history.tally is not None:
             self._history.tally.add(record)
         return record
 
-    def _judged(self, understood: Understood, arguments: int, *, registered: bool | None, now: float) -> Record:
+    def _judged(self, resolved: ResolvedCall, arguments: int, *, registered: bool | None, now: float) -> Record:
         history = self._history
-        record = history.opened(understood, arguments, registered=registered, now=now)
+        record = history.opened(resolved, arguments, registered=registered, now=now)
         if not self.asks:
             return record
-        trip = decide.before(history, record, self._rules, Action.ABORT)
+        trip = decide.before(history, record, self._compiled, Action.ABORT)
         if trip is not None:
             record.trip = trip = self._with_what_is_kept(record, trip)
             if trip.action >= Action.REUSE:
@@ -99,16 +99,16 @@ class TurnJudge:
             return trip._replace(action=Action.BLOCK)
         return trip
 
-    def end(self, record: Record, seen: Fingerprinted) -> Trip | None:
+    def end(self, record: Record, seen: OutcomeFacts) -> Trip | None:
         """The call has run; a nudge, if its result would have come with one."""
-        history, rules = self._history, self._rules
+        history, compiled = self._history, self._compiled
         history.ended(record, seen, self._fingerprinter)
-        if record.call.tool.contract.reuse and not record.error:
+        if record.resolved.tool.contract.reuse and not record.error:
             self._reusable = self._reusable or set()
             self._reusable.add(record.key)
         if not self.asks or record.trip is not None:
             return None
-        return decide.after(history, record, rules, Action.ABORT)
+        return decide.after(history, record, compiled, Action.ABORT)
 
 
 def brought_something_new(record: Record) -> bool:

@@ -83,7 +83,7 @@ def _judged(tool: Tool, policy: Policy) -> tuple[int, ...]:
         _least(errors.nudge, (errors.block or _NEVER) - 1),
         _least(errors.same_result),
         _least(novelty.nudge, breaker.nudge),
-        _least(breaker.barren_nudge),
+        _least(breaker.no_news_nudge),
         policy.max_calls + 1 if policy.max_calls else _NEVER,
     )
 

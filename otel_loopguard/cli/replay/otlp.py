@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from otel_loopguard import semconv
 from otel_loopguard.cli.replay import foreign
 from otel_loopguard.core.model import Kind, Outcome, Sameness, ToolCall
-from otel_loopguard.core.values.results import Fingerprinted, fingerprinted
+from otel_loopguard.core.values.results import OutcomeFacts, outcome_facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from otel_loopguard.core.tools.contracts import Understood
-    from otel_loopguard.core.turn.compiled import Rules
+    from otel_loopguard.core.tools.contracts import ResolvedCall
+    from otel_loopguard.core.turn.compiled import CompiledPolicy
 
 _REFUSED = frozenset({"blocked", "aborted", "reused"})
 _SECOND = 1e9
@@ -67,24 +67,24 @@ class Span(NamedTuple):
         """Whether it tells what came back, if it did not fail."""
         return self.own or self.failed or foreign.knows_result(self.attributes)
 
-    def understood(self, rules: Rules) -> tuple[Understood, int]:
+    def resolve_call(self, compiled: CompiledPolicy) -> tuple[ResolvedCall, int]:
         """The call as it is judged, and the fingerprint of its arguments."""
         if not self.own:
-            return foreign.understood(self.attributes, self.tool, self.span, rules)
-        tool = rules.contracts.tool(self.tool, None)
+            return foreign.resolve_call(self.attributes, self.tool, self.span, compiled)
+        tool = compiled.contracts.tool(self.tool, None)
         kind = tool.kind if tool.declared else _kind(self.attributes.get(semconv.TOOL_KIND), tool.kind)
-        understood = rules.contracts.understand(ToolCall(self.tool))._replace(tool=tool, arguments=None, kind=kind)
-        return understood, digest_of(self.attributes[semconv.ARGUMENTS_HASH])
+        resolved = compiled.contracts.resolve(ToolCall(self.tool))._replace(tool=tool, arguments=None, kind=kind)
+        return resolved, digest_of(self.attributes[semconv.ARGUMENTS_HASH])
 
-    def seen(self, rules: Rules) -> Fingerprinted:
+    def seen(self, compiled: CompiledPolicy) -> OutcomeFacts:
         """What came back."""
         if not self.own:
             outcome = Outcome(foreign.result(self.attributes), is_error=self.failed or None)
-            return fingerprinted(outcome, foreign.arguments(self.attributes), rules.fingerprinter)
+            return outcome_facts(outcome, foreign.arguments(self.attributes), compiled.fingerprinter)
         said = self.attributes
         error = said.get(semconv.ERROR_HASH)
         digest = digest_of(error or said.get(semconv.RESULT_HASH) or self.span)
-        return Fingerprinted(
+        return OutcomeFacts(
             digest=digest,
             data=b"",
             is_error=error is not None,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core.model import Outcome
-from otel_loopguard.core.values.canonical import plain_bytes
+from otel_loopguard.core.values.canonical import result_bytes
 from otel_loopguard.core.values.fingerprint import Fingerprinter
-from otel_loopguard.core.values.results import ERROR_SALT, fingerprinted, hides_error, may_hide_error
+from otel_loopguard.core.values.results import ERROR_SALT, hides_error, may_hide_error, outcome_facts
 
 if TYPE_CHECKING:
-    from otel_loopguard.core.values.results import Fingerprinted
+    from otel_loopguard.core.values.results import OutcomeFacts
 
 _CUT = 2_000
 _AS_LETTERS = str.maketrans("0123456789abcdef", "ghijklmnopqrstuv")
@@ -30,7 +30,7 @@ class Hasher(Fingerprinter):
 def failed(call: dict[str, Any]) -> bool:
     """Whether a call, whose result is a text, is recorded as an error, or its text is one."""
     said, text = call.get("is_error"), call["result"]
-    return bool(said) or (may_hide_error(text) and hides_error(plain_bytes(text), said))
+    return bool(said) or (may_hide_error(text) and hides_error(result_bytes(text), said))
 
 
 def told_apart(call: dict[str, Any]) -> int | str:
@@ -44,15 +44,15 @@ def told_apart(call: dict[str, Any]) -> int | str:
         return hashed
 
 
-def seen_of(call: dict[str, Any], arguments: Any, fingerprinter: Fingerprinter) -> Fingerprinted:
+def seen_of(call: dict[str, Any], arguments: Any, fingerprinter: Fingerprinter) -> OutcomeFacts:
     """The recorded outcome."""
     result, hashed = call.get("result"), call.get("result_hash")
     if not hashed:
-        return fingerprinted(Outcome(result, None, call.get("is_error")), arguments, fingerprinter)
+        return outcome_facts(Outcome(result, None, call.get("is_error")), arguments, fingerprinter)
     told = told_apart(call)
     digest = told if isinstance(told, int) else fingerprinter.of(told.encode())
     outcome = Outcome(result, None, call.get("is_error"), False, digest)  # noqa: FBT003 - keywords cost a third more
-    seen = fingerprinted(outcome, arguments, fingerprinter)
+    seen = outcome_facts(outcome, arguments, fingerprinter)
     if type(result) is str and len(result) >= _CUT:
         # What was cut off still tells results apart: as letters, so that it is not masked as an id.
         seen = seen._replace(

@@ -36,7 +36,7 @@ class Replay:
         self._summaries = [Summary(name) for name, _ in policies]
         self._window = Window(self._judges)
         self._json = json
-        self._html = Html(html, policies[0][0], self._judges[0].rules) if html is not None else None
+        self._html = Html(html, policies[0][0], self._judges[0].compiled) if html is not None else None
         self._missing: Counter[str] = Counter()
         self._progress = Progress([], wanted=False)
         self.broken = self.calls = self.runs = 0

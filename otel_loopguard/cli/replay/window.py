@@ -130,7 +130,7 @@ class _Course:
     """One judge's way through the spans of a turn: each begins at its place, and ends when its end has come."""
 
     def __init__(self, judge: Judge, turn: TurnJudge, running: list[tuple[Span, int, Record]], calls: int) -> None:
-        self._rules = judge.rules
+        self._compiled = judge.compiled
         self._turn = turn
         self._running = running
         self._calls = calls
@@ -139,9 +139,9 @@ class _Course:
     def run(self, spans: list[Span], *, last: bool) -> list[Tripped]:
         for position, span in enumerate(spans, self._calls):
             self._end_until(span.start)
-            understood, arguments = span.understood(self._rules)
+            resolved, arguments = span.resolve_call(self._compiled)
             begin = self._turn.refused if span.refused else self._turn.begin
-            record = begin(understood, arguments, registered=span.registered, now=span.seconds)
+            record = begin(resolved, arguments, registered=span.registered, now=span.seconds)
             if span.refused or span.cancelled:
                 if record.trip is not None:
                     self._note(position, record.trip, record)
@@ -157,7 +157,7 @@ class _Course:
             return
         self._running[:] = [item for item in self._running if now is not None and item[0].end > now]
         for span, position, record in sorted(ended, key=lambda item: item[0].end):
-            trip, said = record.trip, self._turn.end(record, span.seen(self._rules))
+            trip, said = record.trip, self._turn.end(record, span.seen(self._compiled))
             if trip is not None or said is not None:
                 self._note(position, trip or said, record)  # type: ignore[arg-type]  # one of them is there
 

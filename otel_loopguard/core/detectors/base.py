@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from otel_loopguard.core.history.update import History
-    from otel_loopguard.core.history.window import Tally
+    from otel_loopguard.core.history.window import CallWindow
     from otel_loopguard.core.policy.policy import Rule
     from otel_loopguard.core.tools.contracts import Tool
 
@@ -42,8 +42,8 @@ class Detector(NamedTuple):
 
 def trip(record: Record, mode: str, count: int, limit: int, verdict: Action, **more: Any) -> Trip:
     """A trip of this call; what is done about it is the ladder's to say."""
-    known = record.known
-    first_seen = known.first_index if known is not None else record.index
+    stats = record.stats
+    first_seen = stats.first_index if stats is not None else record.index
     return Trip(mode, record.tool, count, limit, verdict, kind=record.kind, first_seen_index=first_seen, **more)
 
 
@@ -54,17 +54,17 @@ def judged(record: Record) -> bool:
 
 def unchanged(history: History, record: Record) -> bool:
     """The promise: the call has run, and since then nothing changed that could make its answer another one."""
-    return record.known is not None and not history.changed_since(record.known)
+    return record.stats is not None and not history.changed_since(record.stats)
 
 
 def declared_exempt(record: Record, exempt: frozenset[Kind]) -> bool:
     """Whether the contract exempts this call. Where calls are counted a name does not: the systems that do so have
     never heard of kinds, and count ``submit`` like any other tool.
     """
-    return record.kind in exempt and record.call.tool.declared
+    return record.kind in exempt and record.resolved.tool.declared
 
 
-def counted(history: History, record: Record) -> Tally:
+def counted(history: History, record: Record) -> CallWindow:
     """The calls that count by now; there is a tally wherever a counting detector is asked."""
     tally = history.tally
     assert tally is not None  # noqa: S101 - Rules asks counting detectors only where it makes a tally

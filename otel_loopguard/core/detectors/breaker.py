@@ -17,13 +17,13 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
     if history.most_calls and history.calls >= history.most_calls:
         count, limit = history.calls + 1, history.most_calls
         return trip(record, Mode.GLOBAL_CIRCUIT_BREAKER, count, limit, Action.BLOCK, reason="max_calls")
-    if record.known is None or not judged(record) or not unchanged(history, record):
+    if record.stats is None or not judged(record) or not unchanged(history, record):
         return None
     if rule.block and history.errors_in_row + 1 >= rule.block:
         return trip(record, Mode.GLOBAL_CIRCUIT_BREAKER, history.errors_in_row + 1, rule.block, Action.BLOCK)
-    if rule.barren_block and history.barren_in_turn + 1 >= rule.barren_block:
-        count, limit = history.barren_in_turn + 1, rule.barren_block
-        return trip(record, Mode.GLOBAL_CIRCUIT_BREAKER, count, limit, Action.BLOCK, reason="barren")
+    if rule.no_news_block and history.no_news_in_turn + 1 >= rule.no_news_block:
+        count, limit = history.no_news_in_turn + 1, rule.no_news_block
+        return trip(record, Mode.GLOBAL_CIRCUIT_BREAKER, count, limit, Action.BLOCK, reason="no_news_in_row")
     return None
 
 
@@ -33,9 +33,9 @@ def after(history: History, record: Record, rule: Rule) -> Trip | None:
         return None
     if record.error and rule.nudge and history.errors_in_row >= rule.nudge:
         return trip(record, Mode.GLOBAL_CIRCUIT_BREAKER, history.errors_in_row, rule.nudge, Action.NUDGE)
-    if not record.news and rule.barren_nudge and history.barren_in_turn >= rule.barren_nudge:
-        count, limit = history.barren_in_turn, rule.barren_nudge
-        return trip(record, Mode.GLOBAL_CIRCUIT_BREAKER, count, limit, Action.NUDGE, reason="barren")
+    if not record.news and rule.no_news_nudge and history.no_news_in_turn >= rule.no_news_nudge:
+        count, limit = history.no_news_in_turn, rule.no_news_nudge
+        return trip(record, Mode.GLOBAL_CIRCUIT_BREAKER, count, limit, Action.NUDGE, reason="no_news_in_row")
     return None
 
 

@@ -45,7 +45,7 @@ def _mode(period: int) -> Mode:
 
 def _of(record: Record, period: int, rule: Rule) -> Rule:
     """The rule of the mode that a lap of this length is; ``rule`` is that of cycles."""
-    return record.call.tool.rules[Mode.PING_PONG] if period == _SHORTEST else rule
+    return record.resolved.tool.rules[Mode.PING_PONG] if period == _SHORTEST else rule
 
 
 def _period(history: History, rule: Rule, *, following: int | None) -> int:

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 def before(history: History, record: Record, rule: Rule) -> Trip | None:
     """The second run of what is declared ``once``; the fifth of what a server calls destructive."""
-    known = record.known
-    if known is None or not known.successes or record.kind in EXEMPT:
+    stats = record.stats
+    if stats is None or not stats.successes or record.kind in EXEMPT:
         return None
-    count = known.successes + 1
-    if record.call.tool.contract.once:
+    count = stats.successes + 1
+    if record.resolved.tool.contract.once:
         limit = rule.block
     elif _hinted(record) and unchanged(history, record):
         limit = rule.hinted
@@ -30,12 +30,12 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
 
 def after(_history: History, record: Record, rule: Rule) -> Trip | None:
     """The second success of what a server calls destructive."""
-    known = record.known
-    if known is None or record.error or not rule.nudge or known.successes < rule.nudge or record.kind in EXEMPT:
+    stats = record.stats
+    if stats is None or record.error or not rule.nudge or stats.successes < rule.nudge or record.kind in EXEMPT:
         return None
-    if not (record.call.tool.contract.once or _hinted(record)):
+    if not (record.resolved.tool.contract.once or _hinted(record)):
         return None
-    return trip(record, Mode.REPEATED_EFFECT, known.successes, rule.nudge, Action.NUDGE)
+    return trip(record, Mode.REPEATED_EFFECT, stats.successes, rule.nudge, Action.NUDGE)
 
 
 def _hinted(record: Record) -> bool:
@@ -43,7 +43,7 @@ def _hinted(record: Record) -> bool:
 
     ``once=False`` answers it, and so does a kind that does not write; a kind that writes leaves it open.
     """
-    tool = record.call.tool
+    tool = record.resolved.tool
     hints = tool.hints
     if hints is None or hints.destructive is not True or hints.idempotent is not False:
         return False

@@ -17,28 +17,28 @@ _FIRST = Sameness.FIRST
 
 def before(history: History, record: Record, rule: Rule) -> Trip | None:
     """The sixth untried call of a tool that failed alike on each of the others, with no change since."""
-    if record.known is not None or not history.tools or not rule.block or not judged(record):
+    if record.stats is not None or not history.tools or not rule.block or not judged(record):
         return None
-    streaks = history.tools.get(record.tool)
-    if streaks is None or streaks.errors + 1 < rule.block or streaks.changes != history.changes:
+    stats = history.tools.get(record.tool)
+    if stats is None or stats.errors + 1 < rule.block or stats.changes != history.changes:
         return None
-    return trip(record, Mode.ERROR_REPEAT, streaks.errors + 1, rule.block, Action.BLOCK, insistable=True)
+    return trip(record, Mode.ERROR_REPEAT, stats.errors + 1, rule.block, Action.BLOCK, insistable=True)
 
 
 def after(history: History, record: Record, rule: Rule) -> Trip | None:
     """The third such failure; or the fifth equal result of a reading tool for arguments that were new each time."""
-    streaks = history.tools.get(record.tool)
-    if streaks is None or record.sameness is not _FIRST:
+    stats = history.tools.get(record.tool)
+    if stats is None or record.sameness is not _FIRST:
         return None
     if record.error:
-        if not rule.nudge or streaks.errors < rule.nudge or not judged(record):
+        if not rule.nudge or stats.errors < rule.nudge or not judged(record):
             return None
-        return trip(record, Mode.ERROR_REPEAT, streaks.errors, rule.nudge, Action.NUDGE)
-    if not rule.same_result or streaks.same_results < rule.same_result:
+        return trip(record, Mode.ERROR_REPEAT, stats.errors, rule.nudge, Action.NUDGE)
+    if not rule.same_result or stats.same_results < rule.same_result:
         return None
     if record.kind is not Kind.READ or not judged(record):
         return None
-    return trip(record, Mode.ERROR_REPEAT, streaks.same_results, rule.same_result, Action.NUDGE, reason="same_result")
+    return trip(record, Mode.ERROR_REPEAT, stats.same_results, rule.same_result, Action.NUDGE, reason="same_result")
 
 
 DETECTOR = Detector(Mode.ERROR_REPEAT, before, after, untried=True, judges_news=True)

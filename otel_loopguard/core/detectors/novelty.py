@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def before(history: History, record: Record, rule: Rule) -> Trip | None:
     """The eighth call without news, if nothing changed since it last ran."""
-    count = history.barren + 1
+    count = history.no_news_in_row + 1
     if not rule.block or count < rule.block or not judged(record) or not unchanged(history, record):
         return None
     return trip(record, Mode.NO_NOVELTY, count, rule.block, Action.BLOCK)
@@ -22,9 +22,9 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
 
 def after(history: History, record: Record, rule: Rule) -> Trip | None:
     """The fifth call without news."""
-    if not rule.nudge or history.barren < rule.nudge or record.news or not judged(record):
+    if not rule.nudge or history.no_news_in_row < rule.nudge or record.news or not judged(record):
         return None
-    return trip(record, Mode.NO_NOVELTY, history.barren, rule.nudge, Action.NUDGE)
+    return trip(record, Mode.NO_NOVELTY, history.no_news_in_row, rule.nudge, Action.NUDGE)
 
 
 DETECTOR = Detector(Mode.NO_NOVELTY, before, after)

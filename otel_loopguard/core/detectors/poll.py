@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 def before(history: History, record: Record, rule: Rule) -> Trip | None:
     """The twentieth run without anything new; for polls that take their time, patience instead of a count."""
-    known = record.known
-    if not record.polled or known is None or known.poll is None or not unchanged(history, record):
+    stats = record.stats
+    if not record.polled or stats is None or stats.poll is None or not unchanged(history, record):
         return None
-    if record.kind in EXEMPT or (record.kind is Kind.WAIT and history.news != known.news):
+    if record.kind in EXEMPT or (record.kind is Kind.WAIT and history.news != stats.news):
         return None  # a wait is not refused while what it waits for moves
-    counted, since = known.poll
-    count = counted + (record.at - known.at < (rule.apart or 0))
-    patient = record.at - known.at >= (rule.apart or 0)
+    counted, since = stats.poll
+    count = counted + (record.at - stats.at < (rule.apart or 0))
+    patient = record.at - stats.at >= (rule.apart or 0)
     out_of_patience = patient and bool(rule.patience) and record.at - since > (rule.patience or 0)
     if not (rule.block and count >= rule.block) and not out_of_patience:
         return None
@@ -31,17 +31,17 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
 
 def after(_history: History, record: Record, rule: Rule) -> Trip | None:
     """The tenth run without anything new."""
-    known = record.known
+    stats = record.stats
     if (
         not record.polled
-        or known is None
-        or known.poll is None
+        or stats is None
+        or stats.poll is None
         or record.kind in EXEMPT
         or not rule.nudge
-        or known.poll[0] < rule.nudge
+        or stats.poll[0] < rule.nudge
     ):
         return None
-    return trip(record, Mode.POLL_NO_PROGRESS, known.poll[0], rule.nudge, Action.NUDGE)
+    return trip(record, Mode.POLL_NO_PROGRESS, stats.poll[0], rule.nudge, Action.NUDGE)
 
 
 DETECTOR = Detector(Mode.POLL_NO_PROGRESS, before, after)

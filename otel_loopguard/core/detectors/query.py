@@ -19,7 +19,7 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
     if not rule.block or not judged(record):
         return None
     count = _similar_before(history, record, rule)
-    if record.known is not None or count + 1 < rule.block:  # a query that was tried is judged by its results
+    if record.stats is not None or count + 1 < rule.block:  # a query that was tried is judged by its results
         return None
     return trip(record, Mode.SIMILAR_QUERY, count + 1, rule.block, Action.BLOCK, insistable=True)
 
@@ -35,12 +35,12 @@ def after(history: History, record: Record, rule: Rule) -> Trip | None:
 
 
 def _similar_before(history: History, record: Record, rule: Rule) -> int:
-    streaks = history.tools.get(record.tool)
-    query = query_of(record.call.arguments, record.call.tool.contract.query)
-    if streaks is None or not streaks.queries or query is None:
+    stats = history.tools.get(record.tool)
+    query = query_of(record.resolved.arguments, record.resolved.tool.contract.query)
+    if stats is None or not stats.queries or query is None:
         return 0
-    dangerous = record.call.tool.dangerous
-    return sum(similar(query, earlier, rule.similarity or 1.0, dangerous) for earlier in streaks.queries)
+    dangerous = record.resolved.tool.dangerous
+    return sum(similar(query, earlier, rule.similarity or 1.0, dangerous) for earlier in stats.queries)
 
 
 def _concerns(tool: Tool) -> bool:

@@ -17,30 +17,30 @@ _ENOUGH = 1 - 1e-9
 
 def before(history: History, record: Record, rule: Rule) -> Trip | None:
     """The call whose next *same* would complete the evidence; at the ``abort`` limit of attempts it ends the run."""
-    known = record.known
-    if known is None or known.equal < first_limit(rule) - 1 or not judged(record):
+    stats = record.stats
+    if stats is None or stats.equal < first_limit(rule) - 1 or not judged(record):
         return None
-    limit = limit_now(history, known, rule)
-    if not limit or known.evidence + weight(limit) < _ENOUGH:
+    limit = limit_now(history, stats, rule)
+    if not limit or stats.evidence + weight(limit) < _ENOUGH:
         return None
-    if rule.abort and known.equal + known.refused + 1 >= rule.abort:
-        return trip(record, Mode.GENERIC_REPEAT, known.equal + known.refused + 1, rule.abort, Action.ABORT)
-    count = known.equal + 1  # earlier runs may have weighed more than those of this limit
+    if rule.abort and stats.equal + stats.refused + 1 >= rule.abort:
+        return trip(record, Mode.GENERIC_REPEAT, stats.equal + stats.refused + 1, rule.abort, Action.ABORT)
+    count = stats.equal + 1  # earlier runs may have weighed more than those of this limit
     return trip(record, Mode.GENERIC_REPEAT, count, min(limit, count), Action.BLOCK)
 
 
 def after(_history: History, record: Record, rule: Rule) -> Trip | None:
     """The first *same* without a change in between; with changes in between, the sixth, twelfth, twenty-fourth."""
-    known = record.known
+    stats = record.stats
     if record.sameness is not Sameness.SAME or not judged(record) or record.concurrent:
         return None
-    if not record.between:
+    if not record.changed_between:
         limit, reason = rule.nudge, ""
     else:
         limit, reason = rule.changed, "changed"
-    if not limit or known.equal < limit:
+    if not limit or stats.equal < limit:
         return None
-    return trip(record, Mode.GENERIC_REPEAT, known.equal, limit, Action.NUDGE, reason=reason)
+    return trip(record, Mode.GENERIC_REPEAT, stats.equal, limit, Action.NUDGE, reason=reason)
 
 
 DETECTOR = Detector(Mode.GENERIC_REPEAT, before, after)

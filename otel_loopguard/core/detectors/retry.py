@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 def before(history: History, record: Record, _rule: Rule) -> Trip | None:
     """The first call beyond the cap."""
-    cap = record.call.tool.contract.cap
+    cap = record.resolved.tool.contract.cap
     count = history.started_by_tool.get(record.tool, 0) + 1
     return trip(record, Mode.RETRY_LIMIT, count, cap, Action.BLOCK) if count > cap else None
 
 
 def after(history: History, record: Record, rule: Rule) -> Trip | None:
     """Three quarters of the cap."""
-    cap = record.call.tool.contract.cap
+    cap = record.resolved.tool.contract.cap
     if not rule.share:
         return None
     count, warning = history.started_by_tool.get(record.tool, 0), math.ceil(cap * rule.share)

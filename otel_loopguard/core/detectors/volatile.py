@@ -14,21 +14,21 @@ if TYPE_CHECKING:
 
 def before(history: History, record: Record, rule: Rule) -> Trip | None:
     """The twentieth run that was *alike*, with no change between."""
-    known = record.known
-    if known is None or not rule.block or known.alike + 1 < rule.block:
+    stats = record.stats
+    if stats is None or not rule.block or stats.alike + 1 < rule.block:
         return None
     if not judged(record) or not unchanged(history, record):
         return None
-    return trip(record, Mode.VOLATILE_REPEAT, known.alike + 1, rule.block, Action.BLOCK)
+    return trip(record, Mode.VOLATILE_REPEAT, stats.alike + 1, rule.block, Action.BLOCK)
 
 
 def after(history: History, record: Record, rule: Rule) -> Trip | None:
     """The fifth run that was *alike*; or the eighth call in a row, whatever it returned."""
-    known = record.known
+    stats = record.stats
     if not judged(record) or record.sameness is Sameness.FIRST or record.concurrent:
         return None
-    if record.sameness is Sameness.ALIKE and rule.nudge and known.alike >= rule.nudge:
-        return trip(record, Mode.VOLATILE_REPEAT, known.alike, rule.nudge, Action.NUDGE)
+    if record.sameness is Sameness.ALIKE and rule.nudge and stats.alike >= rule.nudge:
+        return trip(record, Mode.VOLATILE_REPEAT, stats.alike, rule.nudge, Action.NUDGE)
     if rule.any_result and history.streak >= rule.any_result and history.last_key == record.key:
         return trip(record, Mode.VOLATILE_REPEAT, history.streak, rule.any_result, Action.NUDGE, reason="any_result")
     return None

@@ -10,7 +10,7 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from otel_loopguard.core.values.compare import Likeness
+    from otel_loopguard.core.values.compare import DetailedFingerprints
 
 _LINE = Struct("<QdIIIIIIB")
 _PENDING, _TRANSIENT, _SUCCESS = 1, 2, 4
@@ -21,17 +21,32 @@ def packed(  # noqa: PLR0917 - one line's fields, in their order; by name they w
     result: int, at: float, index: int, end: int, news: int, changes: int, writes: int, waits: int,
     pending: bool, transient: bool, success: bool,  # noqa: FBT001
 ) -> bytes:  # fmt: skip
-    """The line of a call that has run once. The counters are those of ``Known``."""
+    """The line of a call that has run once. The counters are those of ``CallStats``."""
     flags = pending * _PENDING + transient * _TRANSIENT + success * _SUCCESS
     return _LINE.pack(result, at, index & _32_BITS, end & _32_BITS, news, changes, writes, waits, flags)
 
 
-class Known:
+class CallStats:
     """What is known of a call that is made again."""
 
     __slots__ = (
-        "alike", "at", "changes", "equal", "evidence", "first_index", "last_end", "likeness", "news", "pending", "poll",
-        "refused", "result", "successes", "transient", "waits", "writes",
+        "alike",
+        "at",
+        "changes",
+        "details",
+        "equal",
+        "evidence",
+        "first_index",
+        "last_end",
+        "news",
+        "pending",
+        "poll",
+        "refused",
+        "result",
+        "successes",
+        "transient",
+        "waits",
+        "writes",
     )  # fmt: skip
 
     def __init__(self, line: bytes) -> None:
@@ -51,7 +66,7 @@ class Known:
         self.refused = 0
         """Refusals since the last run."""
         self.evidence: float = 0
-        self.likeness: Likeness | None = None
+        self.details: DetailedFingerprints | None = None
         self.poll: tuple[int, float] | None = None
         """For polls: how many runs without news count, and when the first of them started."""
 

@@ -8,16 +8,16 @@ from otel_loopguard.core.history.bounded import kept
 from otel_loopguard.core.history.call_stats import packed
 from otel_loopguard.core.history.evidence import NO_EVIDENCE, weigh
 from otel_loopguard.core.history.state import MOST_REMEMBERED, POLLING, Memory
-from otel_loopguard.core.history.tool_stats import streaks_of
+from otel_loopguard.core.history.tool_stats import tool_stats_of
 from otel_loopguard.core.model import Kind, Sameness
 from otel_loopguard.core.tools.contracts import WRITING
-from otel_loopguard.core.values.compare import compare, likeness
+from otel_loopguard.core.values.compare import compare, detailed_fingerprints
 
 if TYPE_CHECKING:
-    from otel_loopguard.core.history.call_stats import Known
+    from otel_loopguard.core.history.call_stats import CallStats
     from otel_loopguard.core.model import Record
     from otel_loopguard.core.values.fingerprint import Fingerprinter
-    from otel_loopguard.core.values.results import Fingerprinted
+    from otel_loopguard.core.values.results import OutcomeFacts
 
 MOST_RECORDS = 64
 MOST_PAIRS = 4_096
@@ -39,26 +39,26 @@ class History(Memory):
 
     __slots__ = ()
 
-    def ended(self, record: Record, outcome: Fingerprinted, fingerprinter: Fingerprinter) -> None:
+    def ended(self, record: Record, outcome: OutcomeFacts, fingerprinter: Fingerprinter) -> None:
         """The call has run: everything that follows from its outcome is counted."""
         digest, _, record.error, _, record.transient, record.pending, _, _ = outcome
         record.result = digest
-        known = record.known or self.find(record.key)
-        if known is None:
+        stats = record.stats or self.find(record.key)
+        if stats is None:
             self._ended_first(record, outcome)
-        elif record.known is None or record.tick < known.last_end:
-            self._ended_beside(record, known, outcome)
+        elif record.stats is None or record.tick < stats.last_end:
+            self._ended_beside(record, stats, outcome)
             return
         else:
-            self._ended_again(record, known, outcome, fingerprinter)
-            digest = known.result
+            self._ended_again(record, stats, outcome, fingerprinter)
+            digest = stats.result
         if not record.polled:
             self.errors_in_row = self.errors_in_row + 1 if record.error else 0
             if record.kind not in _NO_ORDER:
                 self._order(record, digest)
         self._tool(record, outcome)
 
-    def _ended_first(self, record: Record, outcome: Fingerprinted) -> None:
+    def _ended_first(self, record: Record, outcome: OutcomeFacts) -> None:
         record.sameness = _FIRST
         record.news = news = self._is_news(record, outcome, unseen=True)
         wrote, waited = record.kind in WRITING, record.polled or record.pending
@@ -71,64 +71,66 @@ class History(Memory):
             record.pending, record.transient, not record.error,
         ))  # fmt: skip
 
-    def _ended_beside(self, record: Record, known: Known, outcome: Fingerprinted) -> None:
+    def _ended_beside(self, record: Record, stats: CallStats, outcome: OutcomeFacts) -> None:
         """It was started before the last result of the same call was known: it adds nothing to any count."""
-        first = record.known is None
-        record.known, record.concurrent = known, True
-        record.sameness = _SAME if known.result == outcome.digest else _DIFFERENT
-        record.news = self._is_news(record, outcome, unseen=self._is_unseen(record.key, outcome.digest, known.result))
+        first = record.stats is None
+        record.stats, record.concurrent = stats, True
+        record.sameness = _SAME if stats.result == outcome.digest else _DIFFERENT
+        record.news = self._is_news(record, outcome, unseen=self._is_unseen(record.key, outcome.digest, stats.result))
         wrote, waited = record.kind in WRITING, record.kind in POLLING or record.pending
         self._count(record, changed=record.news, wrote=wrote, waited=waited)
-        known.add(news=record.news, changed=record.news, wrote=wrote * (1 + first), waited=waited)
-        known.successes += not record.error
+        stats.add(news=record.news, changed=record.news, wrote=wrote * (1 + first), waited=waited)
+        stats.successes += not record.error
         if record.sameness is _DIFFERENT:  # which of the two is how things are now, nobody knows
-            known.starts_anew()
-            known.result = outcome.digest
+            stats.starts_anew()
+            stats.result = outcome.digest
 
-    def _ended_again(self, record: Record, known: Known, outcome: Fingerprinted, fingerprinter: Fingerprinter) -> None:
-        record.between = self.changes != known.changes
-        record.sameness, masked = self._compared(record, known, outcome, fingerprinter)
-        unseen = self._is_unseen(record.key, outcome.digest, known.result)
+    def _ended_again(
+        self, record: Record, stats: CallStats, outcome: OutcomeFacts, fingerprinter: Fingerprinter
+    ) -> None:
+        record.changed_between = self.changes != stats.changes
+        record.sameness, masked = self._compared(record, stats, outcome, fingerprinter)
+        unseen = self._is_unseen(record.key, outcome.digest, stats.result)
         if masked is not None:  # a result that comes back under a new id is no news either
             unseen = self._is_unseen(record.key, masked ^ _MASKED_SALT, 0) and unseen
         record.news = self._is_news(record, outcome, unseen=unseen)
         wrote, waited = record.kind in WRITING, record.kind in POLLING or record.pending
         proof = record.sameness is not _SAME  # the same call, another result: something did change
         changed = record.news and (proof or (not record.error and wrote))
-        weigh(self, record, known)
+        weigh(self, record, stats)
         if record.sameness is not _SAME:
-            known.result = outcome.digest
+            stats.result = outcome.digest
         news, changes, writes, waits = record.since
-        known.news += news
-        known.changes += changes
-        known.writes += writes
-        known.waits += waits
-        known.add(news=record.news, changed=changed, wrote=wrote, waited=waited)
+        stats.news += news
+        stats.changes += changes
+        stats.writes += writes
+        stats.waits += waits
+        stats.add(news=record.news, changed=changed, wrote=wrote, waited=waited)
         self._count(record, changed=changed, wrote=wrote, waited=waited)
-        known.last_end, known.at, known.refused = self.tick, record.at, 0
-        known.pending, known.transient = record.pending, record.transient
-        known.successes += not record.error
+        stats.last_end, stats.at, stats.refused = self.tick, record.at, 0
+        stats.pending, stats.transient = record.pending, record.transient
+        stats.successes += not record.error
 
     def _compared(
-        self, record: Record, known: Known, outcome: Fingerprinted, fingerprinter: Fingerprinter
+        self, record: Record, stats: CallStats, outcome: OutcomeFacts, fingerprinter: Fingerprinter
     ) -> tuple[Sameness, int | None]:
         """How the result compares with the last one of this call; and its masked fingerprint, where it was made."""
-        if outcome.digest == known.result:
+        if outcome.digest == stats.result:
             return _SAME, None
         if outcome.sameness is not None:
             return outcome.sameness, None
-        last = known.likeness
-        known.likeness = now = likeness(outcome.data, record.call.tool, fingerprinter)
-        masked = (now.changed if record.between else now.quiet).masked
+        last = stats.details
+        stats.details = now = detailed_fingerprints(outcome.data, record.resolved.tool, fingerprinter)
+        masked = (now.changed if record.changed_between else now.quiet).masked
         if last is None:
             return _DIFFERENT, masked
-        return compare(last, now, record.call.tool, record.kind, changed=record.between), masked
+        return compare(last, now, record.resolved.tool, record.kind, changed=record.changed_between), masked
 
-    def _is_news(self, record: Record, outcome: Fingerprinted, *, unseen: bool) -> bool:
+    def _is_news(self, record: Record, outcome: OutcomeFacts, *, unseen: bool) -> bool:
         if record.child_news:
             return True
         if not record.error:
-            alike = record.sameness in _NOT_NEW and not (unseen and record.call.tool.takes_next)
+            alike = record.sameness in _NOT_NEW and not (unseen and record.resolved.tool.takes_next)
             return unseen and not alike and record.kind is not _THINK
         shape = outcome.shape ^ (hash(record.tool) & _64_BITS)
         if shape in self.shapes:
@@ -154,10 +156,10 @@ class History(Memory):
         self.waits += waited
         if record.news:
             self.news += 1
-            self.barren = self.refusals = 0
+            self.no_news_in_row = self.refusals = 0
         elif not record.polled and not record.concurrent and record.kind not in NO_EVIDENCE:
-            self.barren_in_turn += 1
-            self.barren += record.sameness is not _ALIKE
+            self.no_news_in_turn += 1
+            self.no_news_in_row += record.sameness is not _ALIKE
 
     def _order(self, record: Record, result: int) -> None:
         """The run takes its place among the last ones."""
@@ -173,7 +175,7 @@ class History(Memory):
         if record.transient:
             self.transients = kept(self.transients, result, MOST_REMEMBERED)
 
-    def _tool(self, record: Record, outcome: Fingerprinted) -> None:
+    def _tool(self, record: Record, outcome: OutcomeFacts) -> None:
         """What this run says of its tool."""
         if record.registered is False and record.tool not in self.unknown_answered:
             if record.error:
@@ -183,11 +185,11 @@ class History(Memory):
         elif not record.error:
             self.unknown_calls = 0
         if record.sameness is _FIRST and not record.polled and record.kind not in NO_EVIDENCE:
-            streaks = self.tools.get(record.tool) or streaks_of(self, record.tool)
+            stats = self.tools.get(record.tool) or tool_stats_of(self, record.tool)
             if record.error:
-                streaks.failed(outcome.shape, self.changes)
+                stats.failed(outcome.shape, self.changes)
             else:
-                streaks.succeeded(record, outcome)
+                stats.succeeded(record, outcome)
         elif not record.error and record.tool in self.tools:
             self.tools[record.tool].errors = 0
 

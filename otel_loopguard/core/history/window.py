@@ -29,7 +29,7 @@ class Counted(NamedTuple):
     unknown: bool
 
 
-class Tally:
+class CallWindow:
     """The calls of the window, and how many of them are equal."""
 
     __slots__ = ("_by_key", "_calls", "_most", "_queries", "_seconds", "unknown")
@@ -55,9 +55,9 @@ class Tally:
         self.unknown += counted.unknown
         if len(self._calls) > self._most:
             self._drop()
-        contract = record.call.tool.contract
+        contract = record.resolved.tool.contract
         if contract.query is not None:
-            query = query_of(record.call.arguments, contract.query)
+            query = query_of(record.resolved.arguments, contract.query)
             if query is not None:
                 self._queries.append((record.tool, query))
 

@@ -164,12 +164,12 @@ class Checker:
         return {}
 
     def _set(self, path: Path, setting: Setting, value: Any) -> None:
-        understood = setting.accept(value)
-        if understood is None:
+        resolved = setting.accept(value)
+        if resolved is None:
             value = HIDDEN if path == ("hash_key",) else value
             self._wrong(path, value, f"must be {setting.what}{_meant(value, setting)}")
         else:
-            self.values[path] = understood
+            self.values[path] = resolved
 
     def _wrong(self, path: Path, value: Any, remedy: str) -> None:
         self.problems.append(Problem(dotted(path), self._place(path), value, remedy))

@@ -44,7 +44,7 @@ def _policy(values: Mapping[Path, Any]) -> Policy:
     return Policy(**nested(values))
 
 
-class Loaded(NamedTuple):
+class LoadedPolicy(NamedTuple):
     """A policy, where each of its settings came from, and every mistake that was found on the way.
 
     Where there are mistakes, ``policy`` is the default one; only an action and a hash key that the environment gives
@@ -119,7 +119,7 @@ class _Layers:
             self.preset(name)
 
 
-def load_policy(environ: Mapping[str, str]) -> Loaded:
+def load_policy(environ: Mapping[str, str]) -> LoadedPolicy:
     """The policy that the environment describes. Never raises: mistakes are in ``problems``."""
     layers = _Layers()
     given = {name: environ[PREFIX + name] for name in VARIABLES if environ.get(PREFIX + name)}
@@ -133,12 +133,12 @@ def load_policy(environ: Mapping[str, str]) -> Loaded:
     layers.below(preset)
     _from_variables(layers, given)
     if not layers.problems:
-        return Loaded(_policy(layers.values), layers.origins, (), file, _unread(environ))
+        return LoadedPolicy(_policy(layers.values), layers.origins, (), file, _unread(environ))
     kept: dict[Path, Any] = {}
     for name in ("action", "hash_key"):
         if layers.origins.get((name,), "").startswith(PREFIX) and (name,) in layers.values:
             kept[name,] = layers.values[name,]
-    return Loaded(
+    return LoadedPolicy(
         _policy(kept), {path: layers.origins[path] for path in kept}, tuple(layers.problems), file, _unread(environ)
     )
 
@@ -184,30 +184,30 @@ def _key_of_file(layers: _Layers, path: str) -> bytes | None:
     return key
 
 
-def load_file(path: str, preset: str | None = None) -> Loaded:
+def load_file(path: str, preset: str | None = None) -> LoadedPolicy:
     """The policy of a file, over a preset if one is named."""
     layers = _Layers()
     layers.file(path, "policy file")
     layers.below(preset)
     if layers.problems:
-        return Loaded(Policy(), {}, tuple(layers.problems), path)
-    return Loaded(_policy(layers.values), layers.origins, (), path)
+        return LoadedPolicy(Policy(), {}, tuple(layers.problems), path)
+    return LoadedPolicy(_policy(layers.values), layers.origins, (), path)
 
 
-def load_text(text: str, source: str = "policy") -> Loaded:
+def load_text(text: str, source: str = "policy") -> LoadedPolicy:
     """The policy of a TOML text."""
     layers = _Layers()
     layers.text(text, source)
     layers.below(None)
     if layers.problems:
-        return Loaded(Policy(), {}, tuple(layers.problems))
-    return Loaded(_policy(layers.values), layers.origins, ())
+        return LoadedPolicy(Policy(), {}, tuple(layers.problems))
+    return LoadedPolicy(_policy(layers.values), layers.origins, ())
 
 
-def load_preset(name: str) -> Loaded:
+def load_preset(name: str) -> LoadedPolicy:
     """A policy that comes with the package; a name that is none raises."""
     if name not in presets.names():
         raise PolicyError([f"no such preset: {name}; {nearest(name, presets.names())}"], source="preset")
     layers = _Layers()
     layers.preset(name)
-    return Loaded(_policy(layers.values), layers.origins, ())
+    return LoadedPolicy(_policy(layers.values), layers.origins, ())

@@ -60,9 +60,9 @@ class Rule:
     share: float | None = None
     """The share at which the model is nudged: of the cap (retry_limit), of ``max_calls`` (global_circuit_breaker, where
     calls are counted)."""
-    barren_nudge: int | None = None
+    no_news_nudge: int | None = None
     """global_circuit_breaker: calls without news in the turn, after which the model is nudged."""
-    barren_block: int | None = None
+    no_news_block: int | None = None
     """global_circuit_breaker: calls without news in the turn, from which on repeats are refused."""
     abort: int | None = None
     """generic_repeat: the run that ends the agent's run, if the policy's action is abort."""
@@ -93,7 +93,7 @@ DEFAULT_RULES: Mapping[str, Rule] = MappingProxyType(
         Mode.REPEATED_EFFECT: Rule(nudge=2, block=2, hinted=5),
         Mode.NO_NOVELTY: Rule(nudge=5, block=8),
         Mode.RETRY_LIMIT: Rule(share=0.75),
-        Mode.GLOBAL_CIRCUIT_BREAKER: Rule(nudge=5, block=8, barren_nudge=100, barren_block=200),
+        Mode.GLOBAL_CIRCUIT_BREAKER: Rule(nudge=5, block=8, no_news_nudge=100, no_news_block=200),
     }
 )
 

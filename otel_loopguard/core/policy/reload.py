@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otel_loopguard.core.policy.load import Loaded
+    from otel_loopguard.core.policy.load import LoadedPolicy
     from otel_loopguard.core.policy.policy import Policy
 
 EVERY = 2.0
@@ -21,12 +21,12 @@ EVERY = 2.0
 _logger = logging.getLogger("otel_loopguard")
 
 
-class Watch:
+class PolicyFileWatch:
     """Looks at one file; ``load`` reads the policy anew, ``apply`` makes it that of new turns."""
 
     __slots__ = ("_apply", "_due", "_load", "_path", "_seen")
 
-    def __init__(self, path: str, load: Callable[[], Loaded], apply: Callable[[Policy], None]) -> None:
+    def __init__(self, path: str, load: Callable[[], LoadedPolicy], apply: Callable[[Policy], None]) -> None:
         self._path = path
         self._load = load
         self._apply = apply

@@ -142,8 +142,8 @@ RULE: Mapping[str, Setting] = {
     "apart": SECONDS,
     "patience": SECONDS,
     "share": SHARE,
-    "barren_nudge": COUNT,
-    "barren_block": COUNT,
+    "no_news_nudge": COUNT,
+    "no_news_block": COUNT,
 }
 OF_MODES: Mapping[str, tuple[str, ...]] = {
     "abort": ("generic_repeat",),
@@ -158,8 +158,8 @@ OF_MODES: Mapping[str, tuple[str, ...]] = {
     "apart": ("poll_no_progress",),
     "patience": ("poll_no_progress",),
     "share": ("retry_limit", "global_circuit_breaker"),
-    "barren_nudge": ("global_circuit_breaker",),
-    "barren_block": ("global_circuit_breaker",),
+    "no_news_nudge": ("global_circuit_breaker",),
+    "no_news_block": ("global_circuit_breaker",),
 }
 """Settings that only these modes have; the others are every mode's."""
 CONTRACT: Mapping[str, Setting] = {

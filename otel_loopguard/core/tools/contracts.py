@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard.core.model import Action, Kind, Mode
 from otel_loopguard.core.policy.policy import DEFAULT_RULES, Rule, ToolContract
-from otel_loopguard.core.tools.kinds import Words, kind_of_call, word_lists
+from otel_loopguard.core.tools.kinds import Lexicon, kind_of_call, word_lists
 from otel_loopguard.core.values import introspect
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Tool:
         "takes_next",
     )  # fmt: skip
 
-    def __init__(self, name: str, contract: ToolContract, words: Words, policy: Policy, hints: Hints | None) -> None:
+    def __init__(self, name: str, contract: ToolContract, words: Lexicon, policy: Policy, hints: Hints | None) -> None:
         self.name = name
         self.contract = contract
         self.hints = hints
@@ -65,7 +65,7 @@ class Tool:
         return _lowest(policy.action, self.contract.action, policy.rule(mode).action) if known is None else known
 
 
-class Understood(NamedTuple):
+class ResolvedCall(NamedTuple):
     """A call as it is judged: behind its gateway, with its kind."""
 
     tool: Tool
@@ -78,18 +78,18 @@ class Contracts:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        self._words = Words(policy.words)
+        self._words = Lexicon(policy.words)
         self._patterns = sorted(
             ((re.compile(translate(glob)), contract) for glob, contract in policy.tools.items()),
             key=lambda pair: _specificity(pair[0].pattern),
         )
         self._known: dict[Any, Tool] = {}
 
-    def understand(self, call: ToolCall) -> Understood:
+    def resolve(self, call: ToolCall) -> ResolvedCall:
         """The tool that a call is to, its arguments and its kind."""
         tool, arguments = self.tool(call.tool, call.hints), call.arguments
         if type(arguments) is not dict:
-            arguments = introspect.plain(arguments)
+            arguments = introspect.as_builtin(arguments)
         if tool.route is not None:
             inner = _inner(arguments, tool.route)
             if inner is not None:
@@ -103,7 +103,7 @@ class Contracts:
         target = tool.contract.target
         if target is not None and type(arguments) is dict and target in arguments:
             arguments = {target: arguments[target]}
-        return tuple.__new__(Understood, (tool, arguments, kind))
+        return tuple.__new__(ResolvedCall, (tool, arguments, kind))
 
     def kind(self, tool: Tool, arguments: Any) -> Kind:
         """What one call of a tool does."""
@@ -166,7 +166,7 @@ def _inner(arguments: Any, route: Mapping[str, Any]) -> tuple[str, Any] | None:
     if type(arguments) is not dict:
         return None
     for parameter in route["tool"]:
-        name = introspect.plain(arguments.get(parameter))
+        name = introspect.as_builtin(arguments.get(parameter))
         if type(name) is str and name:
             for candidate in route.get("args", ()):
                 if candidate in arguments:

@@ -41,7 +41,7 @@ def word_lists() -> Mapping[str, Any]:
     return lists
 
 
-class Words:
+class Lexicon:
     """The lists of the data file, extended by a policy's own."""
 
     def __init__(self, more: Mapping[str, tuple[str, ...]] | None = None) -> None:
@@ -126,7 +126,7 @@ def name_parts(name: str) -> list[list[str]]:
     return [[word.lower() for word in part] for part in reversed(parts) if part]
 
 
-def kind_of_call(named: Kind, arguments: Any, words: Words) -> Kind:
+def kind_of_call(named: Kind, arguments: Any, words: Lexicon) -> Kind:
     """The kind of one call: its arguments may say more than the tool's name."""
     if type(arguments) is str:
         return command_kind(arguments) or named if named is Kind.SHELL else named
@@ -163,13 +163,13 @@ def _said(value: Any) -> Any:
     """A text, or a list of words; None of whatever else: a foreign object is not asked what it says."""
     if type(value) is str:
         return value
-    value = introspect.plain(value)
+    value = introspect.as_builtin(value)
     if type(value) in (list, tuple):
-        return [introspect.plain(word) if introspect.is_a(word, str) else None for word in value]
+        return [introspect.as_builtin(word) if introspect.is_a(word, str) else None for word in value]
     return value if type(value) is str else None
 
 
-def _kind_of_action(named: Kind, arguments: Mapping[str, Any], words: Words) -> Kind | None:
+def _kind_of_action(named: Kind, arguments: Mapping[str, Any], words: Lexicon) -> Kind | None:
     """What an ``action`` says; an editor's ``command`` is its action, which is one word; a shell's is what it runs."""
     for parameter in _ACTION_PARAMETERS if named is _SHELL else (*_ACTION_PARAMETERS, "command"):
         action = _said(arguments.get(parameter))

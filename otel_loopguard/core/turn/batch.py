@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 MOST_CALLS = 1_024
 
 
-class Message:
+class Batch:
     """One message's calls, known by the turn's own time at which they were written.
 
     A run that is interrupted among them and resumed makes them anew, with the same ids: each is still one call.
@@ -26,12 +26,12 @@ class Message:
         self._started: dict[str, int] = {}
         self._cut = self._resumed = False
 
-    def of(self, call: ToolCall, written: int) -> Message:
+    def of(self, call: ToolCall, written: int) -> Batch:
         """The message that this call is from: this one, or the next."""
         if written == self._now:
             return self
         if not self._cut or call.call_id not in self._started:
-            return Message(written)
+            return Batch(written)
         self._now, self._cut, self._resumed = written, False, True
         return self
 

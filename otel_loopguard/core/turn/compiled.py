@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from otel_loopguard.core.detectors import DETECTORS
 from otel_loopguard.core.detectors.counted import COUNTED
 from otel_loopguard.core.history.update import History
-from otel_loopguard.core.history.window import Tally
+from otel_loopguard.core.history.window import CallWindow
 from otel_loopguard.core.model import Action, Mode
 from otel_loopguard.core.tools.contracts import Contracts
 from otel_loopguard.core.values.fingerprint import Fingerprinter
@@ -31,7 +31,7 @@ class Checks(NamedTuple):
     """Those that have something to say of a first run that succeeded."""
 
 
-class Rules:
+class CompiledPolicy:
     """What a turn asks. A turn keeps the rules it began with."""
 
     __slots__ = ("_detectors", "contracts", "fingerprinter", "judges", "own_detectors", "policy")
@@ -60,7 +60,7 @@ class Rules:
         policy = self.policy
         history = History(policy.max_calls)
         if policy.counting == "calls":
-            history.tally = Tally(policy.window, policy.window_calls)
+            history.tally = CallWindow(policy.window, policy.window_calls)
             history.counts_refused = policy.records == "all"
             history.polls_apart = Mode.POLL_NO_PROGRESS in (policy.order or Mode)
         return history

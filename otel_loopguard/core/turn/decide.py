@@ -9,7 +9,7 @@ from otel_loopguard.core.model import Action, Mode, Trip
 if TYPE_CHECKING:
     from otel_loopguard.core.history.update import History
     from otel_loopguard.core.model import Record
-    from otel_loopguard.core.turn.compiled import Rules
+    from otel_loopguard.core.turn.compiled import CompiledPolicy
 
 _ONCE_A_TURN = frozenset({Mode.UNKNOWN_TOOL_REPEAT, Mode.NO_NOVELTY, Mode.GLOBAL_CIRCUIT_BREAKER})
 _ONCE_A_TOOL = frozenset({Mode.ERROR_REPEAT, Mode.RETRY_LIMIT})
@@ -17,11 +17,13 @@ _MOST_GATES = 1_024
 _ACTION = Trip._fields.index("action")
 
 
-def before(history: History, record: Record, rules: Rules, highest: Action, own: tuple[Trip, ...] = ()) -> Trip | None:
+def before(
+    history: History, record: Record, compiled: CompiledPolicy, highest: Action, own: tuple[Trip, ...] = ()
+) -> Trip | None:
     """The trip that a call makes before it is dispatched, with its action. ``own``: of one's own detectors."""
-    tool, policy, best = record.call.tool, rules.policy, None
-    checks = tool.checks or rules.checks_of(tool)
-    for check, rule in checks.before_untried if record.known is None else checks.before:
+    tool, policy, best = record.resolved.tool, compiled.policy, None
+    checks = tool.checks or compiled.checks_of(tool)
+    for check, rule in checks.before_untried if record.stats is None else checks.before:
         trip = check(history, record, rule)
         if trip is None or (trip.insistable and record.key in history.insistable):
             continue
@@ -41,15 +43,15 @@ def before(history: History, record: Record, rules: Rules, highest: Action, own:
     return best
 
 
-def after(history: History, record: Record, rules: Rules, highest: Action) -> Trip | None:
+def after(history: History, record: Record, compiled: CompiledPolicy, highest: Action) -> Trip | None:
     """The nudge that a call has earned: of the first mode that has one and was not heard of it yet."""
-    tool, observed = record.call.tool, None
-    checks = tool.checks or rules.checks_of(tool)
-    for check, rule in checks.after_news if record.news and record.known is None and not record.error else checks.after:
+    tool, observed = record.resolved.tool, None
+    checks = tool.checks or compiled.checks_of(tool)
+    for check, rule in checks.after_news if record.news and record.stats is None and not record.error else checks.after:
         trip = check(history, record, rule)
         if trip is None:
             continue
-        trip = _capped(trip, tool.ceiling(trip.mode, rules.policy), highest)
+        trip = _capped(trip, tool.ceiling(trip.mode, compiled.policy), highest)
         if trip is not None and passes(history, record, trip, once=rule.once):
             if trip.action >= Action.NUDGE:
                 return trip

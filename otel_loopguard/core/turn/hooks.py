@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from otel_loopguard.core.guard import Guard
     from otel_loopguard.core.history.update import History
     from otel_loopguard.core.model import Record
-    from otel_loopguard.core.turn.compiled import Rules
+    from otel_loopguard.core.turn.compiled import CompiledPolicy
 
 
 def asked(guard: Guard, on_trip: Any, trip: Trip) -> Trip:
@@ -37,12 +37,12 @@ async def awaited(guard: Guard, on_trip: Any, trip: Trip) -> Trip:
         return _unanswered(guard, trip, error)
 
 
-def own_trips(guard: Guard, rules: Rules, history: History, record: Record) -> tuple[Trip, ...]:
+def own_trips(guard: Guard, compiled: CompiledPolicy, history: History, record: Record) -> tuple[Trip, ...]:
     """What the policy's own detectors say of a call."""
     trips = []
-    for detector in rules.own_detectors:
+    for detector in compiled.own_detectors:
         try:
-            trip = _trip(detector(history, record, rules.policy.rule(getattr(detector, "__name__", "own"))))
+            trip = _trip(detector(history, record, compiled.policy.rule(getattr(detector, "__name__", "own"))))
         except Exception as error:  # noqa: BLE001 - foreign code: its fault must not decide about the call
             guard.fault("detector", error)
             continue

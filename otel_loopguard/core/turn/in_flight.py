@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core.values import introspect
-from otel_loopguard.core.values.canonical import plain_bytes
+from otel_loopguard.core.values.canonical import result_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +20,7 @@ _MOST_PENDING = 1_024
 _MOST_KEPT_BYTES = 262_144
 
 
-class Pending:
+class CallsInFlight:
     """The records of calls that run right now, found by the call object itself, else by what it says."""
 
     __slots__ = ("_calls",)
@@ -68,7 +68,7 @@ class Pending:
         self._calls.clear()
 
 
-class Kept:
+class ReusableResults:
     """Results that may be given again, within a bound on their bytes; the oldest go first."""
 
     __slots__ = ("_bytes", "_results")
@@ -99,7 +99,7 @@ class Kept:
 
 def _size_of(value: Any) -> int:
     """About how many bytes it takes to keep this. In canonical form blocks of memory are named, with their size."""
-    data = plain_bytes(value)
+    data = result_bytes(value)
     return len(data) + sum(map(int, _BLOCKS(data)))
 
 

@@ -40,7 +40,7 @@ _REFUSALS_COUNTED = {
 _REFUSALS_FOR_REASON = {
     "unregistered": "No tool named {tool} is registered; this is call {count} to one that is not.",
     "patience": "{tool} has been polled for too long and still reports the same.",
-    "barren": "{before} calls of this turn brought nothing new, and this one has been made before.",
+    "no_news_in_row": "{before} calls of this turn brought nothing new, and this one has been made before.",
     "window": "{before} tool calls were made in too short a time.",
     "max_calls": "A turn may make {limit} tool calls, and this one has made them.",
 }
@@ -68,7 +68,7 @@ _NUDGES_FOR_REASON = {
     "changed": "This returned exactly what it returned before, {count} times now, whatever was changed in between.",
     "same_result": "{tool} has now returned the very same for {count} different calls.",
     "any_result": "This is call {count} in a row with the same arguments.",
-    "barren": "{count} calls of this turn brought nothing new.",
+    "no_news_in_row": "{count} calls of this turn brought nothing new.",
     "window": "{count} tool calls were made in a short time.",
     "max_calls": "A turn may make {limit} tool calls; this is call {count}.",
     "budget": "{count} of the {limit} tool calls that this turn may make are used up.",

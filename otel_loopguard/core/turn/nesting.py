@@ -9,12 +9,12 @@ from otel_loopguard.core.history.update import History
 
 if TYPE_CHECKING:
     from otel_loopguard.core.model import Record
-    from otel_loopguard.core.turn.user_messages import WordsSaid
+    from otel_loopguard.core.turn.user_messages import UserMessages
     from otel_loopguard.core.values.fingerprint import Fingerprinter
-    from otel_loopguard.core.values.results import Fingerprinted
+    from otel_loopguard.core.values.results import OutcomeFacts
 
 
-class Family:
+class TurnTree:
     """The words of the user, which any of the turns may deliver; and what the nested ones have brought so far.
 
     A nested run begins with a history of its own, so everything is news to it. News of the call that it runs in is only
@@ -23,7 +23,7 @@ class Family:
 
     __slots__ = ("_history", "_lock", "_runs", "said")
 
-    def __init__(self, said: WordsSaid) -> None:
+    def __init__(self, said: UserMessages) -> None:
         self.said = said
         self._lock = Lock()
         self._history = History()
@@ -35,25 +35,27 @@ class Family:
             self._runs += 1
             return self._runs
 
-    def is_news(self, call: Record, outcome: Fingerprinted, fingerprinter: Fingerprinter) -> bool:
+    def is_news(self, call: Record, outcome: OutcomeFacts, fingerprinter: Fingerprinter) -> bool:
         """Whether what this call of a nested run brought is new to all of them; it is known from now on.
 
         Judged as in a turn: what comes back under a new id is nothing new here either.
         """
         history = self._history
         with self._lock:
-            record = history.opened(call.call, call.arguments, registered=call.registered, now=call.at)
+            record = history.opened(call.resolved, call.arguments, registered=call.registered, now=call.at)
             history.started(record)
             history.ended(record, outcome, fingerprinter)
         return record.news
 
 
-class Nest:
+class ParentCall:
     """Where a nested run is: inside of which call, of which turn."""
 
     __slots__ = ("_above", "_call", "_history", "_lock", "family")
 
-    def __init__(self, family: Family, history: History, lock: Lock, call: Record | None, above: Nest | None) -> None:
+    def __init__(
+        self, family: TurnTree, history: History, lock: Lock, call: Record | None, above: ParentCall | None
+    ) -> None:
         self.family = family
         self._history = history
         self._lock = lock

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core.model import Action, Decision, Kind, Record, ToolCall, Trip, nothing_seen
 from otel_loopguard.core.turn import decide, hooks, model_text
-from otel_loopguard.core.turn.batch import Message
-from otel_loopguard.core.turn.in_flight import Kept
+from otel_loopguard.core.turn.batch import Batch
+from otel_loopguard.core.turn.in_flight import ReusableResults
 from otel_loopguard.core.turn.kin import Kin
 from otel_loopguard.core.turn.user_messages import texts
 from otel_loopguard.core.values.introspect import name_text
-from otel_loopguard.core.values.results import fingerprinted
+from otel_loopguard.core.values.results import outcome_facts
 
 if TYPE_CHECKING:
     from otel_loopguard.core.guard import Guard
     from otel_loopguard.core.model import Outcome
     from otel_loopguard.core.policy.policy import Policy
-    from otel_loopguard.core.tools.contracts import Understood
-    from otel_loopguard.core.turn.nesting import Nest
-    from otel_loopguard.core.turn.user_messages import Sentences, WordsSaid
+    from otel_loopguard.core.tools.contracts import ResolvedCall
+    from otel_loopguard.core.turn.nesting import ParentCall
+    from otel_loopguard.core.turn.user_messages import Notes, UserMessages
 
 USER_STOP = "user_stop"
 """The mode of the trips of a run whose user said stop. ``on_trip`` is not asked: the user has decided."""
@@ -37,13 +37,15 @@ class Turn(Kin):
 
     __slots__ = ("_ceiling", "_clock", "_kept", "_message", "last_used")
 
-    def __init__(self, guard: Guard, turn_id: str, source: str, *, enforced: bool, nest: Nest | None = None) -> None:
+    def __init__(
+        self, guard: Guard, turn_id: str, source: str, *, enforced: bool, nest: ParentCall | None = None
+    ) -> None:
         super().__init__(guard, turn_id, source, enforced=enforced, nest=nest)
         self._ceiling = _ABORT if enforced else _OBSERVE
         self._clock = guard.clock
         self.last_used = guard.clock()
-        self._kept: Kept | None = None
-        self._message: Message | None = None
+        self._kept: ReusableResults | None = None
+        self._message: Batch | None = None
 
     def __repr__(self) -> str:
         return f"Turn(id={self.id!r}, source={self.source!r}, calls={self.calls})"
@@ -61,7 +63,7 @@ class Turn(Kin):
     @property
     def policy(self) -> Policy:
         """The policy that this turn began with."""
-        return self._rules.policy
+        return self._compiled.policy
 
     # --- before a call -------------------------------------------------------------------------------------------
 
@@ -69,7 +71,7 @@ class Turn(Kin):
         """What is to be done with a call that is about to be made; ``decision.runs`` says whether it runs."""
         record, trip, decision = self._judged(call)
         if decision is None:
-            trip = hooks.asked(self._guard, self._rules.policy.on_trip, trip)
+            trip = hooks.asked(self._guard, self._compiled.policy.on_trip, trip)
             decision = self._settled(call, record, trip)
         return decision
 
@@ -77,43 +79,43 @@ class Turn(Kin):
         """The same as ``begin``, for async code: an async ``on_trip`` is awaited."""
         record, trip, decision = self._judged(call)
         if decision is None:
-            trip = await hooks.awaited(self._guard, self._rules.policy.on_trip, trip)
+            trip = await hooks.awaited(self._guard, self._compiled.policy.on_trip, trip)
             decision = self._settled(call, record, trip)
         return decision
 
     def _judged(self, call: ToolCall) -> tuple[Record, Any, Decision | None]:
         """The decision, taken and recorded in one step; none if ``on_trip`` is to be asked about the trip first."""
-        rules = self._rules
-        understood = rules.contracts.understand(call)
-        arguments = rules.fingerprinter.arguments(understood.arguments, loose=understood.kind is not _WRITE)
-        registered = None if call.known_tools is None else _registered(call, understood)
+        compiled = self._compiled
+        resolved = compiled.contracts.resolve(call)
+        arguments = compiled.fingerprinter.arguments(resolved.arguments, loose=resolved.kind is not _WRITE)
+        registered = None if call.known_tools is None else _registered(call, resolved)
         now = self.last_used = self._clock()
         self._history.open_ended |= call.may_exist
         message = None if call.written is None else self._message_of(call, call.written)
         written = None if message is None else message.written
         own: tuple[Trip, ...] = ()
-        if rules.own_detectors:
+        if compiled.own_detectors:
             with self._lock:
-                record = self._history.opened(understood, arguments, registered=registered, now=now, written=written)
-            own = hooks.own_trips(self._guard, rules, self._history, record)
+                record = self._history.opened(resolved, arguments, registered=registered, now=now, written=written)
+            own = hooks.own_trips(self._guard, compiled, self._history, record)
         with self._lock:
-            record = self._history.opened(understood, arguments, registered=registered, now=now, written=written)
+            record = self._history.opened(resolved, arguments, registered=registered, now=now, written=written)
             index, trip = None if message is None else message.index(call), None
             if index is not None:  # it was judged when it was started, and is that very call
-                record.index, record.again = index, True
-            elif rules.judges:
-                trip = decide.before(self._history, record, rules, self._ceiling, own)
-            if trip is not None and rules.policy.on_trip is not None:
+                record.index, record.resumed = index, True
+            elif compiled.judges:
+                trip = decide.before(self._history, record, compiled, self._ceiling, own)
+            if trip is not None and compiled.policy.on_trip is not None:
                 return record, trip, None
             decision = self._settle(call, record, trip)
-        if self._nest is not None and decision.runs and not record.again:
+        if self._nest is not None and decision.runs and not record.resumed:
             self._nest.has_run()
         return record, trip, decision
 
-    def _message_of(self, call: ToolCall, written: int) -> Message:
+    def _message_of(self, call: ToolCall, written: int) -> Batch:
         """The message that the call is from."""
         with self._lock:
-            self._message = message = Message(written) if self._message is None else self._message.of(call, written)
+            self._message = message = Batch(written) if self._message is None else self._message.of(call, written)
             return message
 
     def _settled(self, call: ToolCall, record: Record, trip: Trip) -> Decision:
@@ -144,11 +146,11 @@ class Turn(Kin):
         """Where there is no result to give again, the next thing that the ceiling allows."""
         if trip.action is not Action.REUSE or (self._kept is not None and record.key in self._kept):
             return trip
-        ceiling = min(record.call.tool.ceiling(trip.mode, self._rules.policy), self._ceiling)
+        ceiling = min(record.resolved.tool.ceiling(trip.mode, self._compiled.policy), self._ceiling)
         return trip._replace(action=Action.BLOCK if ceiling >= Action.BLOCK else Action.NUDGE)
 
     def _refused(self, call: ToolCall, record: Record, trip: Trip) -> Decision:
-        history, said, policy = self._history, self._said, self._rules.policy
+        history, said, policy = self._history, self._said, self._compiled.policy
         record.trip = trip
         history.refused(record, insistable=trip.insistable)
         words = () if said is None or trip.action is _ABORT else said.take()  # the error that aborts has no place
@@ -159,9 +161,9 @@ class Turn(Kin):
         message = model_text.refusal(trip, policy, history.refusals, call.known_tools, texts(words))
         return Decision(trip.action, trip, message, record=record, mark=policy.mark, said=words)
 
-    def _stopped(self, record: Record, said: WordsSaid) -> Decision:
+    def _stopped(self, record: Record, said: UserMessages) -> Decision:
         """The user said stop: the words again, until the run itself is ended."""
-        history, limit = self._history, self._rules.policy.abort_after
+        history, limit = self._history, self._compiled.policy.abort_after
         history.refusals += 1
         action = _ABORT if 0 < limit < history.refusals and said.stop_is_heard else Action.BLOCK
         record.trip = trip = Trip(USER_STOP, record.tool, history.refusals, limit, action, action, kind=record.kind)
@@ -175,7 +177,7 @@ class Turn(Kin):
         """What came back of a call that ran; a nudge in the answer is for the model, beside the result."""
         record, trip, recovered, decision = self._ended(call, outcome)
         if decision is None:
-            trip = hooks.asked(self._guard, self._rules.policy.on_trip, trip)
+            trip = hooks.asked(self._guard, self._compiled.policy.on_trip, trip)
             decision = self._told(call, record, trip, recovered, fresh=True)
         return decision
 
@@ -183,7 +185,7 @@ class Turn(Kin):
         """The same as ``end``, for async code: an async ``on_trip`` is awaited."""
         record, trip, recovered, decision = self._ended(call, outcome)
         if decision is None:
-            trip = await hooks.awaited(self._guard, self._rules.policy.on_trip, trip)
+            trip = await hooks.awaited(self._guard, self._compiled.policy.on_trip, trip)
             decision = self._told(call, record, trip, recovered, fresh=True)
         return decision
 
@@ -198,24 +200,24 @@ class Turn(Kin):
             if record is None or outcome.cancelled:
                 return record, None, (), nothing_seen(record)
         record.registered = outcome.exists or record.registered
-        rules, history = self._rules, self._history
-        seen = fingerprinted(outcome, record.call.arguments, rules.fingerprinter)
+        compiled, history = self._compiled, self._history
+        seen = outcome_facts(outcome, record.resolved.arguments, compiled.fingerprinter)
         recovered: tuple[Trip, ...] = ()
         with self._lock:
-            history.ended(record, seen, rules.fingerprinter)
+            history.ended(record, seen, compiled.fingerprinter)
             if record.news and history.open_trips:
                 recovered, history.open_trips = history.open_trips, ()
-            trip = record.trip or (decide.after(history, record, rules, self._ceiling) if rules.judges else None)
-            if record.call.tool.contract.reuse and not record.error:
-                self._kept = self._kept or Kept()
+            trip = record.trip or (decide.after(history, record, compiled, self._ceiling) if compiled.judges else None)
+            if record.resolved.tool.contract.reuse and not record.error:
+                self._kept = self._kept or ReusableResults()
                 self._kept.put(record.key, outcome, len(seen.data))
         nest = self._nest
-        if nest is not None and record.news and nest.family.is_news(record, seen, rules.fingerprinter):
+        if nest is not None and record.news and nest.family.is_news(record, seen, compiled.fingerprinter):
             nest.has_news()
         if trip is None and self._said is None and not recovered:
             return record, None, (), nothing_seen(record)
         fresh = trip is not None and trip is not record.trip
-        if fresh and rules.policy.on_trip is not None:
+        if fresh and compiled.policy.on_trip is not None:
             return record, trip, recovered, None
         return record, trip, recovered, self._told(call, record, trip, recovered, fresh=fresh)
 
@@ -228,22 +230,22 @@ class Turn(Kin):
             record.trip = trip
             with self._lock:
                 self._history.open_trips = (*self._history.open_trips[-_MOST_OPEN_TRIPS:], trip)
-        said: Sentences = () if self._said is None else self._said.take()
+        said: Notes = () if self._said is None else self._said.take()
         if trip is not None and action is _NUDGE:
-            said = (*said, model_text.nudge(trip, self._rules.policy, call.known_tools))
+            said = (*said, model_text.nudge(trip, self._compiled.policy, call.known_tools))
         message = "\n".join(texts(said)) or None
         return Decision(action, trip if fresh else None, message, record=record, recovered=recovered, said=said)
 
     def _equal(self, call: ToolCall) -> Record | None:
         """The record of a call that the caller has made anew."""
-        rules = self._rules
-        understood = rules.contracts.understand(call)
-        arguments = rules.fingerprinter.arguments(understood.arguments, loose=understood.kind is not _WRITE)
+        compiled = self._compiled
+        resolved = compiled.contracts.resolve(call)
+        arguments = compiled.fingerprinter.arguments(resolved.arguments, loose=resolved.kind is not _WRITE)
         with self._lock:
             return self._pending.take_equal(call, lambda record: bool(record.arguments == arguments))
 
 
-def _registered(call: ToolCall, understood: Understood) -> bool | None:
+def _registered(call: ToolCall, resolved: ResolvedCall) -> bool | None:
     """Whether the tool exists. What stands behind a gateway is registered there, which cannot be seen from here."""
-    name, known = understood.tool.name, call.known_tools
+    name, known = resolved.tool.name, call.known_tools
     return None if known is None or name != name_text(call.tool) else name in known

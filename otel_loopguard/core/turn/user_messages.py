@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-class Word:
+class UserMessage:
     """Something a user said into a running turn. True if there was a turn that took it."""
 
     __slots__ = ("_said", "delivered", "stop", "text")
 
-    def __init__(self, text: str, said: WordsSaid | None = None, *, stop: bool = False) -> None:
+    def __init__(self, text: str, said: UserMessages | None = None, *, stop: bool = False) -> None:
         self.text = text
         self.stop = stop
         """Whether no further tool of the turn is to run."""
@@ -43,11 +43,11 @@ class Word:
         return f"Word(taken={self.taken}, returned={self.returned})"
 
 
-Sentences: TypeAlias = "tuple[Word | str, ...]"
+Notes: TypeAlias = "tuple[UserMessage | str, ...]"
 """What the model shall read beside a result: the user's words, and sentences of ours."""
 
 
-class WordsSaid:
+class UserMessages:
     """The words that wait for the model. Any turn of a family may deliver them; the outermost one closes it.
 
     What is said takes no lock: a signal handler says it, and its own thread may hold any.
@@ -58,24 +58,24 @@ class WordsSaid:
     def __init__(self) -> None:
         self._lock = Lock()
         """Taken last: nothing that takes another one runs under it."""
-        self._waiting: deque[Word | str] = deque()
-        self.stops: list[Word] = []
+        self._waiting: deque[UserMessage | str] = deque()
+        self.stops: list[UserMessage] = []
         """If there are any, every further call is refused with them."""
         self.closed = False
 
-    def add(self, text: str, *, stop: bool) -> Word:
+    def add(self, text: str, *, stop: bool) -> UserMessage:
         """The user said something. It is not taken where the turn is over."""
         if self.closed:
-            return Word(text, stop=stop)
-        word = Word(text, self, stop=stop)
+            return UserMessage(text, stop=stop)
+        word = UserMessage(text, self, stop=stop)
         self._waiting.append(word)
         if self._came_late(word):
-            return Word(text, stop=stop)
+            return UserMessage(text, stop=stop)
         if stop:
             self.stops.append(word)
         return word
 
-    def _came_late(self, word: Word) -> bool:
+    def _came_late(self, word: UserMessage) -> bool:
         """Closed meanwhile: who closed it gives the word back, or did not see it."""
         if self.closed:
             with suppress(ValueError):
@@ -88,19 +88,19 @@ class WordsSaid:
         """Whether the model has every word to stop."""
         return all(word.delivered for word in self.stops)
 
-    def take(self) -> Sentences:
+    def take(self) -> Notes:
         """What has waited; it counts as delivered unless it is put back."""
         with self._lock:
             taken = self._drained()
             _mark(taken, delivered=True)
         return taken
 
-    def _drained(self) -> Sentences:
+    def _drained(self) -> Notes:
         """One by one: a word may be said at any moment, and must not be lost."""
         waiting = self._waiting
         return tuple(waiting.popleft() for _ in range(len(waiting)))
 
-    def put_back(self, sentences: Sentences) -> None:
+    def put_back(self, sentences: Notes) -> None:
         """There was no place for them: they come first the next time."""
         with self._lock:
             _mark(sentences, delivered=False)
@@ -112,15 +112,15 @@ class WordsSaid:
         with self._lock:
             self.closed = True
             left = self._drained()
-        return [word.text for word in left if isinstance(word, Word)]
+        return [word.text for word in left if isinstance(word, UserMessage)]
 
 
-def texts(sentences: Iterable[Word | str]) -> list[str]:
+def texts(sentences: Iterable[UserMessage | str]) -> list[str]:
     """What there is to read."""
-    return [one.text if isinstance(one, Word) else one for one in sentences]
+    return [one.text if isinstance(one, UserMessage) else one for one in sentences]
 
 
-def _mark(sentences: Sentences, *, delivered: bool) -> None:
+def _mark(sentences: Notes, *, delivered: bool) -> None:
     for one in sentences:
-        if isinstance(one, Word):
+        if isinstance(one, UserMessage):
             one.delivered = delivered

@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from otel_loopguard.core.values import fast_json, introspect
-from otel_loopguard.core.values.normalise import loosened, parsed, utf8
+from otel_loopguard.core.values.normalise import normalise_text, parsed, utf8
 from otel_loopguard.core.values.scalars import LARGEST_WHOLE_FLOAT
 from otel_loopguard.core.values.walker import written
 
@@ -27,7 +27,7 @@ def canonical(value: Any, *, loose: bool = True) -> bytes:
     tools that write, where blanks are content. The arguments' own text is read as its object all the same.
     """
     if type(value) is not dict:
-        value = introspect.plain(value)
+        value = introspect.as_builtin(value)
         if type(value) is str:
             value = parsed(value)
     if value is None:
@@ -58,7 +58,7 @@ def _is_suspicious(text: str) -> bool:
 def _normalised(value: Any, name: str, *, loose: bool) -> Any:
     """A plain JSON value with whole floats as integers and, if ``loose``, its texts loosened."""
     if isinstance(value, str):
-        found = loosened(value, name) if loose else value
+        found = normalise_text(value, name) if loose else value
         return found if isinstance(found, str) else _normalised(found, name, loose=loose)
     if isinstance(value, float):
         return int(value) if abs(value) < LARGEST_WHOLE_FLOAT and value.is_integer() else value
@@ -69,10 +69,10 @@ def _normalised(value: Any, name: str, *, loose: bool) -> Any:
     return value
 
 
-def plain_bytes(value: Any) -> bytes:
+def result_bytes(value: Any) -> bytes:
     """The bytes of a result: text as it is, anything else canonical but not normalised; what cannot be read is new."""
     if type(value) not in introspect.BUILTINS:
-        value = introspect.plain(value)
+        value = introspect.as_builtin(value)
     if type(value) is str:
         return utf8(value)
     try:

@@ -9,23 +9,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from otel_loopguard.core.model import Kind, Sameness
-from otel_loopguard.core.values.volatile import faces
+from otel_loopguard.core.values.volatile import masked_views
 
 if TYPE_CHECKING:
     from otel_loopguard.core.tools.contracts import Tool
     from otel_loopguard.core.values.fingerprint import Fingerprinter
-    from otel_loopguard.core.values.masking import Face
+    from otel_loopguard.core.values.masking import MaskedView
 
 # A command that counts (`export.sh`: "1200 of 5000") progresses, too, and so does a write that is part of the way.
 _MAY_PROGRESS = frozenset({Kind.READ, Kind.POLL, Kind.UNKNOWN})
 
 
-class Likeness:
+class DetailedFingerprints:
     """A result's dearer fingerprints, made when they are first asked for; the numbers stay in the process."""
 
     __slots__ = ("changed", "directions", "quiet")
 
-    def __init__(self, quiet: Fingerprints, changed: Fingerprints) -> None:
+    def __init__(self, quiet: ViewFingerprints, changed: ViewFingerprints) -> None:
         self.quiet = quiet
         """Durations masked."""
         self.changed = changed
@@ -34,7 +34,7 @@ class Likeness:
         """Which way each number went last; None where that is open."""
 
 
-class Fingerprints(NamedTuple):
+class ViewFingerprints(NamedTuple):
     """One face of a result, hashed."""
 
     masked: int | None
@@ -44,20 +44,24 @@ class Fingerprints(NamedTuple):
     tells_part: bool
 
 
-def likeness(data: bytes, tool: Tool, fingerprinter: Fingerprinter) -> Likeness:
+def detailed_fingerprints(data: bytes, tool: Tool, fingerprinter: Fingerprinter) -> DetailedFingerprints:
     """The dearer fingerprints of a result."""
-    seen = faces(data, volatile_keys=tool.contract.volatile, mask=not tool.takes_next)
+    seen = masked_views(data, volatile_keys=tool.contract.volatile, mask=not tool.takes_next)
     quiet = _hashed(seen.quiet, seen.middle, fingerprinter)
-    return Likeness(quiet, quiet if seen.changed is seen.quiet else _hashed(seen.changed, seen.middle, fingerprinter))
+    return DetailedFingerprints(
+        quiet, quiet if seen.changed is seen.quiet else _hashed(seen.changed, seen.middle, fingerprinter)
+    )
 
 
-def _hashed(face: Face, middle: bytes, fingerprinter: Fingerprinter) -> Fingerprints:
+def _hashed(face: MaskedView, middle: bytes, fingerprinter: Fingerprinter) -> ViewFingerprints:
     masked = fingerprinter.of(face.masked.encode("utf-8", "replace") + middle) if face.masked else None
     shape = fingerprinter.of(face.shape.encode("utf-8", "replace") + middle)
-    return Fingerprints(masked, shape, face.numbers, face.tells_rest, face.tells_part)
+    return ViewFingerprints(masked, shape, face.numbers, face.tells_rest, face.tells_part)
 
 
-def compare(last: Likeness, now: Likeness, tool: Tool, kind: Kind, *, changed: bool) -> Sameness:
+def compare(
+    last: DetailedFingerprints, now: DetailedFingerprints, tool: Tool, kind: Kind, *, changed: bool
+) -> Sameness:
     """How ``now`` compares with ``last``, whose bytes differ; what is learnt of directions is kept in ``now``."""
     before, after = (last.changed, now.changed) if changed else (last.quiet, now.quiet)
     if before.masked is not None and before.masked == after.masked:
@@ -72,7 +76,9 @@ def compare(last: Likeness, now: Likeness, tool: Tool, kind: Kind, *, changed: b
     return Sameness.ALIKE
 
 
-def _goes_on(last: Likeness, now: Likeness, before: tuple[float, ...], after: tuple[float, ...]) -> bool:
+def _goes_on(
+    last: DetailedFingerprints, now: DetailedFingerprints, before: tuple[float, ...], after: tuple[float, ...]
+) -> bool:
     """Whether each number that moves keeps its own direction; a reversal starts the directions anew."""
     if len(before) != len(after):
         return False

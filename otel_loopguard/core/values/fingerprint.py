@@ -12,7 +12,7 @@ from hashlib import blake2b
 from typing import Any
 
 from otel_loopguard.core.values import introspect
-from otel_loopguard.core.values.canonical import canonical, plain_bytes
+from otel_loopguard.core.values.canonical import canonical, result_bytes
 from otel_loopguard.core.values.masking import IDS
 
 _LONGEST_KEY = 64
@@ -47,15 +47,15 @@ class Fingerprinter:
 
     def result(self, value: Any) -> int:
         """The fingerprint of a result, byte for byte."""
-        return self.of(plain_bytes(value))
+        return self.of(result_bytes(value))
 
     def error(self, error: BaseException | str) -> int:
         """The fingerprint of an error: its type and its text."""
-        return self.of(plain_bytes(error_text(error)))
+        return self.of(result_bytes(error_text(error)))
 
     def error_shape(self, error: BaseException | str, arguments: Any) -> int:
         """The fingerprint of what is left of an error without digits, quoted text and the call's own arguments."""
-        return self.of(plain_bytes(error_shape(error_text(error), arguments)))
+        return self.of(result_bytes(error_shape(error_text(error), arguments)))
 
 
 def error_text(error: BaseException | str) -> str:
@@ -94,7 +94,7 @@ def _leaves(arguments: Any) -> set[str]:
     found: set[str] = set()
     pending = [arguments]
     while pending and len(found) < _MOST_MASKED_ARGUMENTS:
-        item = introspect.plain(pending.pop())
+        item = introspect.as_builtin(pending.pop())
         if type(item) is str and item.strip() and len(item) <= _LONGEST_ERROR:
             found.add(item)
         elif type(item) is dict:

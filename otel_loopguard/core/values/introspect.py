@@ -46,7 +46,7 @@ def name_text(name: Any) -> str:
     return str.__str__(name) if is_a(name, str) else type_name(type(name))
 
 
-def plain(value: Any) -> Any:
+def as_builtin(value: Any) -> Any:
     """A value as the builtin object that it really is, if it is one; else the value itself."""
     for one in classes(type(value)):
         if one in _BUILTIN:

@@ -46,7 +46,7 @@ _AGAIN = re.compile(r"\battempt|\btr(?:y|ies)\b|\bretr|\bfail|\berror", re.IGNOR
 _KEY = re.compile(r'"[^"]*":|\bnull\b')
 
 
-class Face(NamedTuple):
+class MaskedView(NamedTuple):
     """A result as the dearer comparisons see it."""
 
     masked: str
@@ -61,14 +61,14 @@ class Face(NamedTuple):
     """It says "5 of 40", and nothing of trying again."""
 
 
-def masked_faces(text: str, *, has_keys: bool) -> tuple[Face, Face]:
+def masked_faces(text: str, *, has_keys: bool) -> tuple[MaskedView, MaskedView]:
     """Both faces of a text. A second look is needed only where the first one has seen a duration."""
     glued = _WITHIN_ONE_THING.sub(_glued, text)
     quiet, durations = _masked_face(glued, text, durations=False, has_keys=has_keys)
     return quiet, _masked_face(glued, text, durations=True, has_keys=has_keys)[0] if durations else quiet
 
 
-def _masked_face(glued: str, text: str, *, durations: bool, has_keys: bool) -> tuple[Face, bool]:
+def _masked_face(glued: str, text: str, *, durations: bool, has_keys: bool) -> tuple[MaskedView, bool]:
     """The face of a text, its ``durations`` shown or masked; and whether it has any."""
     masked: list[str] = []
     shape: list[str] = []
@@ -101,7 +101,7 @@ def _masked_face(glued: str, text: str, *, durations: bool, has_keys: bool) -> t
         return plain_face(text, whole_numbers=True)._replace(masked=""), any_duration
     values = tuple(map(float, numbers[:_MOST_NUMBERS]))
     tells_rest = bool(numbers) and _TELLS_REST(shown) is not None
-    return Face(shown, MASK.join(shape), values, tells_rest, tells_rest and _tells_part(shown)), any_duration
+    return MaskedView(shown, MASK.join(shape), values, tells_rest, tells_rest and _tells_part(shown)), any_duration
 
 
 def _tells_part(text: str) -> bool:
@@ -109,7 +109,7 @@ def _tells_part(text: str) -> bool:
     return part is not None and int(part.group(1)) <= int(part.group(2)) and _AGAIN.search(text) is None
 
 
-def plain_face(text: str, *, whole_numbers: bool) -> Face:
+def plain_face(text: str, *, whole_numbers: bool) -> MaskedView:
     """A face with nothing masked. ``whole_numbers``: digits within an id count nothing."""
     shape: list[str] = []
     numbers: list[float] = []
@@ -121,7 +121,7 @@ def plain_face(text: str, *, whole_numbers: bool) -> Face:
         shape.append(text[last:start])
         last = end
     shape.append(text[last:])
-    return Face(text, MASK.join(shape), tuple(numbers[:_MOST_NUMBERS]))
+    return MaskedView(text, MASK.join(shape), tuple(numbers[:_MOST_NUMBERS]))
 
 
 def _words_with_digits(text: str) -> Iterator[tuple[int, int]]:

@@ -48,7 +48,7 @@ def utf8(text: str) -> bytes:
         return text.encode("utf-8", "surrogatepass")
 
 
-def loosened(text: str, name: str) -> Any:
+def normalise_text(text: str, name: str) -> Any:
     """A text without what does not tell it apart; ``name`` is the parameter that it stands under."""
     if len(text) > LONGEST_NORMALISED:
         return text

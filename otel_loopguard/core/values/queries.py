@@ -19,13 +19,13 @@ def query_of(arguments: Any, parameter: str | None) -> str | None:
     """The normalised query of a call, if its tool's contract names the parameter (or says "auto")."""
     if parameter is None:
         return None
-    arguments = introspect.plain(arguments)
+    arguments = introspect.as_builtin(arguments)
     if type(arguments) is str:
         return normalised(arguments)
     if type(arguments) is not dict:
         return None
     for name in _PARAMETERS if parameter == "auto" else (parameter,):
-        value = introspect.plain(arguments.get(name))
+        value = introspect.as_builtin(arguments.get(name))
         if type(value) is str:
             return normalised(value)
     return None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from otel_loopguard.core.values.canonical import plain_bytes
+from otel_loopguard.core.values.canonical import result_bytes
 from otel_loopguard.core.values.fingerprint import error_text
 from otel_loopguard.core.values.normalise import utf8
 from otel_loopguard.core.values.signs import is_transient, says_pending
@@ -28,7 +28,7 @@ ERROR_SALT = 0x9E3779B97F4A7C15
 """An error never has the fingerprint of a result with the same text."""
 
 
-class Fingerprinted(NamedTuple):
+class OutcomeFacts(NamedTuple):
     """An outcome as the history takes it."""
 
     digest: int
@@ -43,7 +43,7 @@ class Fingerprinted(NamedTuple):
     """How it compares with the last result of this call, where that was found out elsewhere and the bytes are gone."""
 
 
-def fingerprinted(outcome: Outcome, arguments: Any, fingerprinter: Fingerprinter) -> Fingerprinted:
+def outcome_facts(outcome: Outcome, arguments: Any, fingerprinter: Fingerprinter) -> OutcomeFacts:
     """The fingerprints of an outcome, and what its text says of it."""
     result = outcome.result
     if outcome.error is not None:
@@ -51,25 +51,25 @@ def fingerprinted(outcome: Outcome, arguments: Any, fingerprinter: Fingerprinter
     if type(result) is str:
         text, data = result, utf8(result)
     else:
-        data = plain_bytes(result)
+        data = result_bytes(result)
         text = data.decode("utf-8", "replace")
     if outcome.is_error or (may_hide_error(text) and hides_error(data, outcome.is_error)):
         return _error(_unwrapped(data), arguments, fingerprinter)
     digest = outcome.digest if outcome.digest is not None else fingerprinter.of(data)
     pending = len(text) <= _LONGEST_PENDING and says_pending(text, data)
     empty = len(data) < _SHORT and data in _NOTHING
-    return tuple.__new__(Fingerprinted, (digest, data, False, 0, False, pending, empty, None))  # nearly every call's
+    return tuple.__new__(OutcomeFacts, (digest, data, False, 0, False, pending, empty, None))  # nearly every call's
 
 
 _NOTHING = (b"", b"[]", b"{}", b"null", b'""')
 _SHORT = 5
 
 
-def _error(text: str, arguments: Any, fingerprinter: Fingerprinter) -> Fingerprinted:
-    data = plain_bytes(text)
+def _error(text: str, arguments: Any, fingerprinter: Fingerprinter) -> OutcomeFacts:
+    data = result_bytes(text)
     transient = is_transient(text)
     shape = fingerprinter.error_shape(text, arguments)
-    return Fingerprinted(fingerprinter.of(data) ^ ERROR_SALT, data, True, shape, transient, False, False)  # noqa: FBT003
+    return OutcomeFacts(fingerprinter.of(data) ^ ERROR_SALT, data, True, shape, transient, False, False)  # noqa: FBT003
 
 
 def _unwrapped(data: bytes) -> str:

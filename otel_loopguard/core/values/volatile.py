@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from otel_loopguard.core.values.masking import IDS, MASK, Face, masked_faces, plain_face
+from otel_loopguard.core.values.masking import IDS, MASK, MaskedView, masked_faces, plain_face
 
 _LONGEST_PART = 4_096
 _DEEPEST_UNFOLDED = 32
@@ -28,17 +28,17 @@ _ID = re.compile(
 """Keys whose values name the answer, never say anything in it, whatever they look like; above, what they begin with."""
 
 
-class Faces(NamedTuple):
+class MaskedViews(NamedTuple):
     """The two faces of a result, and the part of it that only its bytes are compared of."""
 
-    quiet: Face
+    quiet: MaskedView
     """Durations masked."""
-    changed: Face
+    changed: MaskedView
     """Durations kept: after a change they may be what was measured."""
     middle: bytes
 
 
-def faces(data: bytes, *, volatile_keys: tuple[str, ...], mask: bool) -> Faces:
+def masked_views(data: bytes, *, volatile_keys: tuple[str, ...], mask: bool) -> MaskedViews:
     """The faces of a result; ``mask`` is off for tools that take the next thing, where the id is the answer."""
     head, middle, tail = _cut(data)
     found = None if middle else _parsed(data)
@@ -53,9 +53,9 @@ def faces(data: bytes, *, volatile_keys: tuple[str, ...], mask: bool) -> Faces:
     if "\x1b" in text or "\\u001b" in text:  # a colour is no number, and its code's last letter no part of a word
         text = _COLOUR.sub(_colour, text)
     if not mask:
-        return Faces(*_faces(text, text, mask=False, has_keys=found is not None), middle)
+        return MaskedViews(*_faces(text, text, mask=False, has_keys=found is not None), middle)
     text = _without_keys(text, _ID_WORDS, _ID)
-    return Faces(
+    return MaskedViews(
         *_faces(_without_keys(text, _TIMING_WORDS, _TIMING), text, mask=True, has_keys=found is not None),
         middle,
     )
@@ -115,7 +115,7 @@ def _without_keys(text: str, words: tuple[str, ...], key_and_value: re.Pattern[s
     return text
 
 
-def _faces(quiet: str, changed: str, *, mask: bool, has_keys: bool) -> tuple[Face, Face]:
+def _faces(quiet: str, changed: str, *, mask: bool, has_keys: bool) -> tuple[MaskedView, MaskedView]:
     """The face without durations and the one with them; mostly they are one, and made in one pass."""
     if not mask:
         bare = plain_face(IDS.sub("0", changed), whole_numbers=False)._replace(masked=changed)

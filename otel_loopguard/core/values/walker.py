@@ -11,7 +11,7 @@ from collections import deque
 from typing import Any
 
 from otel_loopguard.core.values import fast_json, introspect
-from otel_loopguard.core.values.normalise import loosened, utf8
+from otel_loopguard.core.values.normalise import normalise_text, utf8
 from otel_loopguard.core.values.scalars import SCALARS, scalar, text, type_text, unique
 
 _MOST_NODES = 5_000
@@ -67,7 +67,7 @@ def _walked(value: Any, *, loose: bool, unread: bool) -> bytes:
             out.append(_beyond(item, unread=unread))
             continue
         if loose and introspect.is_a(item, str):
-            item = loosened(str.__str__(item), name)
+            item = normalise_text(str.__str__(item), name)
         children = _children(item, unread=unread)
         if children is None:
             out.append(scalar(item, unread=unread))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 FRAMEWORKS = (langchain, mcp, openai_agents, pydantic_ai, threads)
 
 
-def all_points() -> Iterator[Point]:
+def all_targets() -> Iterator[Point]:
     """The rows of every framework's table."""
     for framework in FRAMEWORKS:
         yield from framework.TARGETS

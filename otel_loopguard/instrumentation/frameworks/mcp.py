@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard.core.model import Outcome, ToolCall
 from otel_loopguard.instrumentation.annotations import hints_of
-from otel_loopguard.instrumentation.runtime import current as current_runtime
-from otel_loopguard.instrumentation.targets import CallPoint, Dialect, Reading, ToolPoint
+from otel_loopguard.instrumentation.runtime import active_runtime
+from otel_loopguard.instrumentation.targets import CallTarget, Reading, ToolAdapter, ToolTarget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -46,7 +46,7 @@ _UNLISTED = _Listed(None, structured=False)
 
 async def _list_tools(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
     result = await wrapped(*args, **kwargs)
-    runtime = current_runtime.instrumented
+    runtime = active_runtime.instrumented
     if runtime is not None:
         with runtime.shield("adapter.tools"):
             _remember(getattr(instance, "session", instance), _cursor(args, kwargs), result)
@@ -152,12 +152,12 @@ def _types() -> Any:
     return import_module("mcp.types")  # the program has imported it already
 
 
-TOOL = Dialect(read=_read, answer=_answer, outcome=_outcome, annotate=_annotate)
+TOOL = ToolAdapter(read=_read, answer=_answer, outcome=_outcome, annotate=_annotate)
 
 TARGETS = (
-    ToolPoint("mcp.client.session", "ClientSession.call_tool", TOOL, flavour="async"),
-    CallPoint("mcp.client.session", "ClientSession.list_tools", _list_tools),
+    ToolTarget("mcp.client.session", "ClientSession.call_tool", TOOL, flavour="async"),
+    CallTarget("mcp.client.session", "ClientSession.list_tools", _list_tools),
     # Since 2.0. Its call is one, however often the server asks for more input and the session is called again.
-    ToolPoint("mcp.client.client", "Client.call_tool", TOOL, flavour="async"),
-    CallPoint("mcp.client.client", "Client.list_tools", _list_tools),
+    ToolTarget("mcp.client.client", "Client.call_tool", TOOL, flavour="async"),
+    CallTarget("mcp.client.client", "Client.list_tools", _list_tools),
 )

@@ -14,7 +14,7 @@ from otel_loopguard.core.model import Outcome, ToolCall
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.annotations import hints_of
 from otel_loopguard.instrumentation.content import appended, arguments_of
-from otel_loopguard.instrumentation.targets import CallPoint, Dialect, Reading, RunPoint, ToolPoint
+from otel_loopguard.instrumentation.targets import CallTarget, Reading, RunTarget, ToolAdapter, ToolTarget
 from otel_loopguard.turns.runs import RunInfo
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _is_part(part: Any) -> bool:
     return isinstance(part, dict) and part.get("type") in ("text", "image", "file")
 
 
-FUNCTION = Dialect(read=_read, answer=_answer, outcome=_outcome, annotate=_annotate, error=_error)
+FUNCTION = ToolAdapter(read=_read, answer=_answer, outcome=_outcome, annotate=_annotate, error=_error)
 PLAIN_FUNCTION = replace(FUNCTION, answer=_plain_answer)
 
 
@@ -131,7 +131,7 @@ def _turned_down(result: Any) -> bool:
     return result is not None
 
 
-GUARDED = Dialect(
+GUARDED = ToolAdapter(
     read=_read_guarded,
     answer=_plain_answer,
     outcome=lambda reading, result: Outcome(result=result, is_error=True),  # noqa: ARG005
@@ -172,7 +172,7 @@ def _annotate_unknown(reading: Reading, result: Any, text: str) -> Any:
     return _answer_unknown(reading, appended(result[0].output, text), error=True)
 
 
-UNKNOWN = Dialect(
+UNKNOWN = ToolAdapter(
     read=_read_unknown, answer=_answer_unknown, outcome=_outcome_unknown, annotate=_annotate_unknown, error=_error
 )
 
@@ -234,17 +234,17 @@ _RESOLUTION: Final = "agents.run_internal.turn_resolution"
 TARGETS = (
     # Imported by name from the first module into the second: whichever is patched first, each call meets one patch.
     *(
-        ToolPoint(module, name, dialect, "async")
+        ToolTarget(module, name, dialect, "async")
         for module in ("agents.tool", _EXECUTION)
         for name, dialect in (
             ("_invoke_function_tool_with_metadata", FUNCTION),
             ("invoke_function_tool", PLAIN_FUNCTION),  # before 0.19, and in realtime sessions
         )
     ),
-    ToolPoint(_EXECUTION, "_execute_tool_input_guardrails", GUARDED, "async", turned_down=_turned_down, optional=True),
-    CallPoint("agents.tool", "maybe_invoke_function_tool_failure_error_function", _failing),
-    ToolPoint(_RESOLUTION, "_build_tool_not_found_output_items", UNKNOWN, "async", each=_each_unknown, optional=True),
-    ToolPoint(_RESOLUTION, "process_model_response", FATAL, fatal=True),
-    RunPoint("agents.run", "AgentRunner.run", _read_run, "async", _unfinished),
-    RunPoint("agents.run", "AgentRunner.run_streamed", _read_run, "background", _unfinished, _over),
+    ToolTarget(_EXECUTION, "_execute_tool_input_guardrails", GUARDED, "async", turned_down=_turned_down, optional=True),
+    CallTarget("agents.tool", "maybe_invoke_function_tool_failure_error_function", _failing),
+    ToolTarget(_RESOLUTION, "_build_tool_not_found_output_items", UNKNOWN, "async", each=_each_unknown, optional=True),
+    ToolTarget(_RESOLUTION, "process_model_response", FATAL, fatal=True),
+    RunTarget("agents.run", "AgentRunner.run", _read_run, "async", _unfinished),
+    RunTarget("agents.run", "AgentRunner.run_streamed", _read_run, "background", _unfinished, _over),
 )

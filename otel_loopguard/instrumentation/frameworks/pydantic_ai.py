@@ -17,7 +17,7 @@ from otel_loopguard.core.model import Outcome, ToolCall
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.annotations import hints_of
 from otel_loopguard.instrumentation.content import appended, arguments_of
-from otel_loopguard.instrumentation.targets import Dialect, Reading, RunPoint, ToolPoint
+from otel_loopguard.instrumentation.targets import Reading, RunTarget, ToolAdapter, ToolTarget
 from otel_loopguard.turns.runs import RunInfo
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _signals(error: BaseException) -> bool:
     return any(kind.__name__ in _DEFERRALS for kind in type(error).__mro__)
 
 
-CALL = Dialect(
+CALL = ToolAdapter(
     read=_read,
     answer=_answer,
     outcome=_outcome,
@@ -138,9 +138,9 @@ TARGETS = (
         point
         for module in ("pydantic_ai.tool_manager", "pydantic_ai._tool_manager")  # the second: before 1.90
         for point in (
-            ToolPoint(module, "ToolManager.execute_tool_call", CALL, "async"),
-            ToolPoint(module, "ToolManager.validate_tool_call", FATAL, "async", fatal=True),
+            ToolTarget(module, "ToolManager.execute_tool_call", CALL, "async"),
+            ToolTarget(module, "ToolManager.validate_tool_call", FATAL, "async", fatal=True),
         )
     ),
-    RunPoint("pydantic_ai.agent", "Agent.iter", _read_run, "context", _unfinished),
+    RunTarget("pydantic_ai.agent", "Agent.iter", _read_run, "context", _unfinished),
 )

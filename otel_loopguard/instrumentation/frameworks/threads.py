@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.instrumentation.targets import CallPoint
-from otel_loopguard.turns.scope import Scope, bound, current
+from otel_loopguard.instrumentation.targets import CallTarget
+from otel_loopguard.turns.scope import Scope, bound, current_scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
 def _submit(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) -> Any:  # noqa: ARG001
-    scope = current()
+    scope = current_scope()
     if scope is None or not args:
         return wrapped(*args, **kwargs)
     return wrapped(_run_in, scope, *args, **kwargs)
@@ -23,4 +23,4 @@ def _run_in(scope: Scope, function: Callable[..., Any], /, *args: Any, **kwargs:
         return function(*args, **kwargs)
 
 
-TARGETS = (CallPoint("concurrent.futures.thread", "ThreadPoolExecutor.submit", _submit),)
+TARGETS = (CallTarget("concurrent.futures.thread", "ThreadPoolExecutor.submit", _submit),)

@@ -14,16 +14,16 @@ from otel_loopguard.core.policy.policy import ToolContract
 from otel_loopguard.instrumentation.content import appended
 from otel_loopguard.instrumentation.functions.deferred import drive_plain, is_async
 from otel_loopguard.instrumentation.functions.generators import async_driver, drive_generator
-from otel_loopguard.instrumentation.opening import open_step
-from otel_loopguard.instrumentation.runtime import current as current_runtime
-from otel_loopguard.instrumentation.targets import Dialect, Reading
+from otel_loopguard.instrumentation.opening import open_call
+from otel_loopguard.instrumentation.runtime import active_runtime
+from otel_loopguard.instrumentation.targets import Reading, ToolAdapter
 from otel_loopguard.instrumentation.tool_call import drive_async
 from otel_loopguard.shield import Shield
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from otel_loopguard.instrumentation.tool_call import Step
+    from otel_loopguard.instrumentation.tool_call import GuardedCall
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -32,7 +32,7 @@ def _annotate(reading: Reading, result: Any, text: str) -> Any:  # noqa: ARG001 
     return appended(result, text) if isinstance(result, str) else None
 
 
-FUNCTION = Dialect(
+FUNCTION = ToolAdapter(
     read=lambda instance, args, kwargs: instance,  # noqa: ARG005 - it is read already
     answer=lambda reading, content, error: content,  # noqa: ARG005
     annotate=_annotate,
@@ -62,7 +62,7 @@ def tool(function: Any = None, /, *, name: str | None = None, **contract: Any) -
             return type(inner)(decorate(inner.__func__))
         called = name or name_of(inner)
         if contract:
-            current_runtime.declare(called, ToolContract(**contract))
+            active_runtime.declare(called, ToolContract(**contract))
         guarded = _guarded(inner, called)
         if not hasattr(inner, "__name__"):  # a partial, or an object: a function that stands for it has one
             guarded.__name__ = guarded.__qualname__ = called
@@ -82,7 +82,7 @@ def name_of(function: Any) -> str:
 def _guarded(function: Any, name: str) -> Any:
     signature = _signature(function)
 
-    def step(args: Any, kwargs: Any) -> Step | None:
+    def step(args: Any, kwargs: Any) -> GuardedCall | None:
         arguments: Any = {"args": args, **kwargs}
         try:
             arguments = _arguments(signature, args, kwargs)
@@ -168,13 +168,13 @@ def _step(
     *,
     known: Collection[str] | None,
     call_id: str | None = None,
-    dialect: Dialect = FUNCTION,
-) -> Step | None:
+    dialect: ToolAdapter = FUNCTION,
+) -> GuardedCall | None:
     try:
-        runtime = current_runtime.get()
+        runtime = active_runtime.get()
         if runtime.off:
             return None
-        return open_step(runtime, dialect, Reading(ToolCall(name, arguments, call_id, known)), (), {}, span="none")
+        return open_call(runtime, dialect, Reading(ToolCall(name, arguments, call_id, known)), (), {}, span="none")
     except Exception as error:  # noqa: BLE001 - see Shield.take
         _shield().take("function.step", error)
     return None
@@ -182,18 +182,18 @@ def _step(
 
 def _shield() -> Shield:
     """Also where not even a runtime can be made."""
-    runtime = current_runtime.instrumented
+    runtime = active_runtime.instrumented
     return _UNCOUNTED if runtime is None else runtime.shield
 
 
 _UNCOUNTED = Shield()
 
 
-def _run(step: Step | None, run: Callable[[], Any], function: Any) -> Any:
+def _run(step: GuardedCall | None, run: Callable[[], Any], function: Any) -> Any:
     return run() if step is None else drive_plain(step, run, function)
 
 
-async def _run_async(step: Step | None, run: Callable[[], Any]) -> Any:
+async def _run_async(step: GuardedCall | None, run: Callable[[], Any]) -> Any:
     return await run() if step is None else await drive_async(step, run)
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 
-    from otel_loopguard.instrumentation.tool_call import Step
+    from otel_loopguard.instrumentation.tool_call import GuardedCall
     from otel_loopguard.shield import Shield
 
 _CALL = "__call__"
@@ -47,11 +47,11 @@ def is_async(function: Any) -> bool:
 class _Lent:
     """Holds a call for the work that it is lent to. Kept by that alone: where it goes unbegun, so does this."""
 
-    def __init__(self, step: Step, work: Any) -> None:
-        self._step: Step | None = step
+    def __init__(self, step: GuardedCall, work: Any) -> None:
+        self._step: GuardedCall | None = step
         self.work = work
 
-    def begin(self) -> Step:
+    def begin(self) -> GuardedCall:
         step, self._step = self._step, None
         if step is None:
             raise RuntimeError("cannot be begun twice")
@@ -62,10 +62,10 @@ class _Lent:
         if self._step is not None:
             if type(self.work) is CoroutineType:
                 self.work.close()  # Python will say of ours that it was never awaited, once is enough
-            self._step.runtime.unbegun.append(self._step)
+            self._step.runtime.deferred_ends.append(self._step)
 
 
-def drive_plain(step: Step, run: Callable[[], Any], function: Any) -> Any:
+def drive_plain(step: GuardedCall, run: Callable[[], Any], function: Any) -> Any:
     """A function that is neither a coroutine function nor a generator function itself."""
     with step:
         if step.answered:
@@ -91,12 +91,12 @@ def drive_plain(step: Step, run: Callable[[], Any], function: Any) -> Any:
         return result
 
 
-def _expected(step: Step, function: Any) -> str | None:
+def _expected(step: GuardedCall, function: Any) -> str | None:
     """What callers of this function expect: first of all what it says of itself."""
     return PLAIN if function is None else declared(function) or step.runtime.shapes.of(function)
 
 
-def lend(step: Step, work: Any, shape: str) -> Any:
+def lend(step: GuardedCall, work: Any, shape: str) -> Any:
     """The work, with the call around it, to be used as the function's own result would be."""
     step.lend()
     if shape == FUTURE:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.core.values.canonical import plain_bytes
+from otel_loopguard.core.values.canonical import result_bytes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from otel_loopguard.instrumentation.tool_call import Step
+    from otel_loopguard.instrumentation.tool_call import GuardedCall
 
 MOST_ITEMS = 64
 MOST_TEXT = 8_192
@@ -45,7 +45,7 @@ class _Seen:
         elif len(self._items) < MOST_ITEMS:
             self._items.append(item)
         else:
-            self._hash(plain_bytes(item))
+            self._hash(result_bytes(item))
 
     def _hash(self, data: bytes) -> None:
         self._rest = self._rest or blake2b(digest_size=16)
@@ -66,7 +66,7 @@ _LETTERS = str.maketrans("0123456789abcdef", "ghijklmnopqrstuv")
 class _Flow:
     """The call around a generator, item by item; without a step it does nothing."""
 
-    def __init__(self, step: Step | None) -> None:
+    def __init__(self, step: GuardedCall | None) -> None:
         self._step = step
         self._seen = _Seen()
         self.answered = False
@@ -127,7 +127,7 @@ class _Flow:
                 await self._step.aresult(self._step.streamed(self._seen.value))
 
 
-def drive_generator(step: Step | None, source: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+def drive_generator(step: GuardedCall | None, source: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
     """A generator. Written out, because ``yield from`` leaves no room between two items."""
     with _Flow(step) as flow:
         if flow.answered:
@@ -154,12 +154,12 @@ def drive_generator(step: Step | None, source: Generator[Any, Any, Any]) -> Gene
 
 
 def async_driver(
-    open_step: Callable[[Any, Any], Step | None], function: Callable[..., AsyncGenerator[Any, Any]]
+    open_call: Callable[[Any, Any], GuardedCall | None], function: Callable[..., AsyncGenerator[Any, Any]]
 ) -> Callable[..., AsyncGenerator[Any, Any]]:
     """An async generator function: itself one, and not a function that returns one, because frameworks ask."""
 
     async def driver(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-        step = open_step(args, kwargs)
+        step = open_call(args, kwargs)
         source = function(*args, **kwargs)
         async with _Flow(step) as flow:
             if flow.answered:

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 def before(history: History, record: Record, rule: Rule) -> Trip | None:
     """The query that has been asked in much the same words."""
-    contract = record.call.tool.contract
-    query = query_of(record.call.arguments, contract.query)
+    contract = record.resolved.tool.contract
+    query = query_of(record.resolved.arguments, contract.query)
     if query is None or not rule.block:
         return None
-    asked, dangerous = counted(history, record).queries(record.tool), record.call.tool.dangerous
+    asked, dangerous = counted(history, record).queries(record.tool), record.resolved.tool.dangerous
     count = sum(similar(query, earlier, rule.similarity or 1.0, dangerous) for earlier in asked) + 1
     return trip(record, Mode.SIMILAR_QUERY, count, rule.block, Action.BLOCK) if count >= rule.block else None
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.instrumentation.runtime import current as current_runtime
-from otel_loopguard.instrumentation.targets import CallPoint
-from otel_loopguard.turns.scope import Scope, bound, current
+from otel_loopguard.instrumentation.runtime import active_runtime
+from otel_loopguard.instrumentation.targets import CallTarget
+from otel_loopguard.turns.scope import Scope, bound, current_scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -42,7 +42,7 @@ async def _anode(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: 
 
 def _of_message(args: Any, kwargs: Mapping[str, Any]) -> Scope | None:
     """The scope that the node's calls are made in; None where no run of ours, or another call, is around it."""
-    runtime, scope = current_runtime.instrumented, current()
+    runtime, scope = active_runtime.instrumented, current_scope()
     if runtime is None or scope is None or scope.inside is not None:
         return None
     with runtime.shield("adapter.message"):
@@ -57,10 +57,10 @@ def _written(scope: Scope, config: Any) -> int:
     """
     now, details = scope.turn.tick, config.get("metadata") or {}
     step, task = details.get("langgraph_step"), (config.get("configurable") or {}).get("__pregel_task_id")
-    if scope.boundary is None or step is None or task is None:
+    if scope.run_state is None or step is None or task is None:
         return now
     place = str(details.get("langgraph_checkpoint_ns") or "").rpartition("|")[0]
-    steps = scope.boundary.steps
+    steps = scope.run_state.steps
     # Whichever task comes first makes it, before any call of the step has ended.
     this: _Step = steps.setdefault((place, step), _Step(now))
     if task in this.tasks:
@@ -72,6 +72,6 @@ def _written(scope: Scope, config: Any) -> int:
 
 
 MESSAGES = (
-    CallPoint("langgraph.prebuilt.tool_node", "ToolNode._func", _node),
-    CallPoint("langgraph.prebuilt.tool_node", "ToolNode._afunc", _anode),
+    CallTarget("langgraph.prebuilt.tool_node", "ToolNode._func", _node),
+    CallTarget("langgraph.prebuilt.tool_node", "ToolNode._afunc", _anode),
 )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.instrumentation.runtime import current as current_runtime
-from otel_loopguard.instrumentation.targets import CallPoint, RunPoint
+from otel_loopguard.instrumentation.runtime import active_runtime
+from otel_loopguard.instrumentation.targets import CallTarget, RunTarget
 from otel_loopguard.turns.runs import RunInfo
-from otel_loopguard.turns.scope import current
+from otel_loopguard.turns.scope import current_scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -45,11 +45,11 @@ def _read_executor(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, An
 
 def _leave(wrapped: Callable[..., Any], loop: Any, args: Any, kwargs: Any) -> Any:
     """A graph's loop ends: in every mode of streaming the one place that knows whether the run can be gone on with."""
-    runtime, scope = current_runtime.instrumented, current()
-    if runtime is not None and scope is not None and scope.boundary is not None:
+    runtime, scope = active_runtime.instrumented, current_scope()
+    if runtime is not None and scope is not None and scope.run_state is not None:
         with runtime.shield("adapter.leave"):
             if _can_go_on(loop, args[1]):
-                scope.boundary.waits = True
+                scope.run_state.waits = True
     return wrapped(*args, **kwargs)
 
 
@@ -61,18 +61,18 @@ def _can_go_on(loop: Any, error: BaseException | None) -> bool:
 
 
 RUNS = (
-    RunPoint("langgraph.pregel.main", "Pregel.stream", _read_graph, "generator"),
-    RunPoint("langgraph.pregel.main", "Pregel.astream", _read_graph, "async_generator"),
+    RunTarget("langgraph.pregel.main", "Pregel.stream", _read_graph, "generator"),
+    RunTarget("langgraph.pregel.main", "Pregel.astream", _read_graph, "async_generator"),
     # Until langgraph 0.5 the class was defined here; later this is the same, patched already.
-    RunPoint("langgraph.pregel", "Pregel.stream", _read_graph, "generator"),
-    RunPoint("langgraph.pregel", "Pregel.astream", _read_graph, "async_generator"),
+    RunTarget("langgraph.pregel", "Pregel.stream", _read_graph, "generator"),
+    RunTarget("langgraph.pregel", "Pregel.astream", _read_graph, "async_generator"),
     *(
-        CallPoint(f"langgraph.pregel.{module}", path, _leave)
+        CallTarget(f"langgraph.pregel.{module}", path, _leave)
         for module in ("_loop", "loop")
         for path in ("SyncPregelLoop.__exit__", "AsyncPregelLoop.__aexit__")
     ),
     *(
-        RunPoint(f"{package}.{path}", f"{owner}.{method}", _read_executor, flavour)
+        RunTarget(f"{package}.{path}", f"{owner}.{method}", _read_executor, flavour)
         for package in ("langchain_classic", "langchain")
         for path, owner, method, flavour in (
             ("chains.base", "Chain", "invoke", "sync"),

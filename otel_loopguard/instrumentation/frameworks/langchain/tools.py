@@ -8,8 +8,8 @@ from otel_loopguard.core.model import Outcome, ToolCall
 from otel_loopguard.instrumentation.annotations import hints_of
 from otel_loopguard.instrumentation.content import appended
 from otel_loopguard.instrumentation.frameworks.langchain.runs import conversation
-from otel_loopguard.instrumentation.targets import Dialect, Reading, ToolPoint
-from otel_loopguard.turns.scope import current
+from otel_loopguard.instrumentation.targets import Reading, ToolAdapter, ToolTarget
+from otel_loopguard.turns.scope import current_scope
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,8 +73,8 @@ _MOST_SUPPLIED = 256
 
 def _written() -> int | None:
     """Within a run each call is of one message; a bare one of a message of its own."""
-    scope = current()
-    if scope is None or scope.boundary is None:
+    scope = current_scope()
+    if scope is None or scope.run_state is None:
         return None
     return scope.turn.tick if scope.written is None else scope.written
 
@@ -180,13 +180,13 @@ def _signals(error: BaseException) -> bool:
     return any(kind.__name__ == "GraphBubbleUp" for kind in type(error).__mro__)
 
 
-NODE = Dialect(read=_read_node, answer=_answer, outcome=_outcome, annotate=_annotate, signals=_signals)
-TOOL = Dialect(read=_read_tool, answer=_answer, outcome=_outcome, annotate=_annotate, signals=_signals)
+NODE = ToolAdapter(read=_read_node, answer=_answer, outcome=_outcome, annotate=_annotate, signals=_signals)
+TOOL = ToolAdapter(read=_read_tool, answer=_answer, outcome=_outcome, annotate=_annotate, signals=_signals)
 
 
 TOOLS = (
-    ToolPoint("langgraph.prebuilt.tool_node", "ToolNode._run_one", NODE),
-    ToolPoint("langgraph.prebuilt.tool_node", "ToolNode._arun_one", NODE, flavour="async"),
-    ToolPoint("langchain_core.tools.base", "BaseTool.run", TOOL),
-    ToolPoint("langchain_core.tools.base", "BaseTool.arun", TOOL, flavour="async"),
+    ToolTarget("langgraph.prebuilt.tool_node", "ToolNode._run_one", NODE),
+    ToolTarget("langgraph.prebuilt.tool_node", "ToolNode._arun_one", NODE, flavour="async"),
+    ToolTarget("langchain_core.tools.base", "BaseTool.run", TOOL),
+    ToolTarget("langchain_core.tools.base", "BaseTool.arun", TOOL, flavour="async"),
 )
