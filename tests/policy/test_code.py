@@ -31,7 +31,11 @@ def test_every_mistake_is_in_one_error():
             abort_after=-1,
             counting="foo",
             order=["cicle"],
-            modes={"generic_repet": Rule(), "cycle": Rule(longest=99, action="nudg"), "ping_pong": {"longest": 3}},
+            modes={
+                "generic_repet": Rule(),
+                "cycle": Rule(max_period=99, action="nudg"),
+                "ping_pong": {"max_period": 3},
+            },
             tools={"read_[ab": {"kindd": "read"}},
             sentences={"generic_repeat": "{foo}"},
         )
@@ -41,8 +45,8 @@ def test_every_mistake_is_in_one_error():
         "abort_after = -1: must be a whole number, 0 or more.",
         "modes.generic_repet: no such mode; did you mean generic_repeat?",
         "modes.cycle.action = 'nudg': must be one of off, observe, nudge, reuse, block, abort; did you mean nudge?",
-        "modes.cycle.longest = 99: must be a whole number from 2 to 32.",
-        "modes.ping_pong.longest = 3: ping_pong has no such setting; it is one of cycle.",
+        "modes.cycle.max_period = 99: must be a whole number from 2 to 32.",
+        "modes.ping_pong.max_period = 3: ping_pong has no such setting; it is one of cycle.",
         'tools."read_[ab": must be a glob of tool names, such as "read_*"; a [ needs its ].',
         "tools.\"read_[ab\".kindd = 'read': no such setting of a tool; did you mean kind?",
         "counting = 'foo': must be one of results, calls.",
@@ -160,7 +164,7 @@ def test_what_is_checked_stays_as_it_is():
 
 def test_one_rule_may_be_that_of_all_modes():
     """What a mode has no use for is left alone."""
-    rule = Rule(nudge=0, block=0, longest=3, share=0.0)
+    rule = Rule(nudge=0, block=0, max_period=3, nudge_at_share=0.0)
     policy = Policy(modes=dict.fromkeys(Mode, rule), tools={"x": ToolContract(modes=dict.fromkeys(Mode, rule))})
     assert set(policy.modes.values()) == set(policy.tools["x"].modes.values()) == {rule}
 

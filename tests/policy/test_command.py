@@ -53,7 +53,7 @@ def test_show_as_json(capsys):
     assert main(["policy", "show", "--preset", "typed_window", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["window"] == {"value": 60.0, "from": "preset typed_window"}
-    assert found["modes.cycle.longest"] == {"value": 8, "from": "default"}
+    assert found["modes.cycle.max_period"] == {"value": 8, "from": "default"}
 
 
 def test_show_the_environments(monkeypatch, capsys):

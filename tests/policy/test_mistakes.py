@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from otel_loopguard.core.policy import schema
 from otel_loopguard.core.policy.load import load_file, load_text
 from otel_loopguard.errors import PolicyError
 
@@ -49,7 +50,7 @@ def test_five_mistakes_are_five_messages():
         ("tools.x.kindd = 'read'", "did you mean kind?"),
         ("tools.x.volatile = 'a'", "a list of texts"),
         ("tools.x.route = { name = 'x' }", "a table { tool = parameter"),
-        ("tools.x.modes.cycle.longest = 99", "from 2 to 32"),
+        ("tools.x.modes.cycle.max_period = 99", "from 2 to 32"),
         ("modes.cycle.similarity = 0.5", "it is one of similar_query"),
         ("modes.similar_query.similarity = 75", "a number from 0 to 1"),
         ("modes.poll_no_progress.patience = inf", "a number of seconds"),
@@ -103,3 +104,12 @@ def test_a_file_that_is_not_there(tmp_path):
     assert "No such file" in str(load_file(str(tmp_path / "none.toml")).problems[0])
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
     assert "not UTF-8" in str(load_file(str(tmp_path / "binary.toml")).problems[0])
+
+
+@pytest.mark.parametrize(("old", "new"), schema.RENAMED.items())
+def test_an_old_spelling_names_the_new_one(old, new):
+    """A setting that was renamed before the first release says what it is called now, and that name is accepted."""
+    mode = schema.OF_MODES[new][0]
+    (message,) = told(f"[modes.{mode}]\n{old} = 1")
+    assert message.endswith(f"no such setting; it is called {new} now.")
+    assert new in schema.RULE

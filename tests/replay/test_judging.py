@@ -16,7 +16,7 @@ from . import made
 
 POLICIES = {
     "default": Policy(),
-    "strict": Policy(modes={"error_repeat": Rule(nudge=1, block=2, same_result=2), "no_novelty": Rule(nudge=1)}),
+    "strict": Policy(modes={"error_repeat": Rule(nudge=1, block=2, nudge_same_result=2), "no_novelty": Rule(nudge=1)}),
     "breaker": Policy(modes={"global_circuit_breaker": Rule(nudge=1, block=2, no_news_nudge=1, no_news_block=2)}),
     "capped": load_text('tools."*".cap = 2\ntools.search.query = "auto"').checked(),
     "short": Policy(max_calls=3),

@@ -64,6 +64,9 @@ def run(rng: random.Random) -> dict:
     return made.run("drawn", *turns, tools=rng.choice(((), TOOLS, TOOLS[:-1])))
 
 
+COUNTS = ("nudge", "block", "nudge_same_result", "no_news_nudge", "no_news_block", "abort", "nudge_any_result")
+
+
 def rule(mode: str, **limits: float | None) -> Rule:
     """What of these limits this mode has."""
     return Rule(**{name: limit for name, limit in limits.items() if mode in OF_MODES.get(name, (mode,))})
@@ -71,18 +74,14 @@ def rule(mode: str, **limits: float | None) -> Rule:
 
 def low(rng: random.Random, mode: str) -> Rule:
     """A rule with low limits, some of them off, some left as they are."""
-    names = ("nudge", "block", "same_result", "no_news_nudge", "no_news_block", "abort", "any_result")
     return rule(
-        mode, **{name: rng.choice((None, 0, 1, 2, 3)) for name in names}, share=rng.choice((None, 0.0, 0.5, 1.0))
+        mode,
+        **{name: rng.choice((None, 0, 1, 2, 3)) for name in COUNTS},
+        nudge_at_share=rng.choice((None, 0.0, 0.5, 1.0)),
     )
 
 
-SILENT = {
-    mode: rule(
-        mode, nudge=0, block=0, same_result=0, any_result=0, no_news_nudge=0, no_news_block=0, abort=0, share=0.0
-    )
-    for mode in MODES
-}  # fmt: skip
+SILENT = {mode: rule(mode, **dict.fromkeys((*COUNTS, "nudge_at_share"), 0)) for mode in MODES}
 
 
 def policy(rng: random.Random) -> Policy:
@@ -212,7 +211,9 @@ def test_modes_are_asked_from_the_third_error_of_a_tool_on():
 def test_a_policy_that_counts_is_asked_from_its_limits_on():
     """A cap is looked at when it is reached; a window, whose memory depends on when one looks, from the beginning."""
     calls = [made.call("read_file", {"path": str(n)}, f"text {n}", n) for n in range(5)]
-    capped = Policy(counting="calls", tools={"read_file": ToolContract(cap=3)}, modes={"retry_limit": Rule(share=0.0)})
+    capped = Policy(
+        counting="calls", tools={"read_file": ToolContract(cap=3)}, modes={"retry_limit": Rule(nudge_at_share=0.0)}
+    )
     assert judged(calls, capped) == [3, 4]
     assert judged(calls, Policy(counting="calls", window=60.0)) == []
     assert judged([*calls, calls[0]], Policy(counting="calls", window=60.0)) == [0, 1, 2, 3, 4, 5]

@@ -81,7 +81,7 @@ def _judged(tool: Tool, policy: Policy) -> tuple[int, ...]:
     return (
         1 if errors.block == 1 else _NEVER,
         _least(errors.nudge, (errors.block or _NEVER) - 1),
-        _least(errors.same_result),
+        _least(errors.nudge_same_result),
         _least(novelty.nudge, breaker.nudge),
         _least(breaker.no_news_nudge),
         policy.max_calls + 1 if policy.max_calls else _NEVER,
@@ -92,13 +92,13 @@ def _counted(tool: Tool, policy: Policy) -> tuple[int, ...]:
     counts = [_rule(tool, mode, policy) for mode in (Mode.GENERIC_REPEAT, Mode.POLL_NO_PROGRESS, Mode.PING_PONG)]
     least = min(_least(rule.nudge, rule.block, rule.abort) for rule in counts)  # 1: without any repeat
     breaker, most = _rule(tool, Mode.GLOBAL_CIRCUIT_BREAKER, policy), policy.max_calls
-    turn = _least(breaker.block, most and most + 1, most and math.ceil(most * (breaker.share or 0)))
+    turn = _least(breaker.block, most and most + 1, most and math.ceil(most * (breaker.nudge_at_share or 0)))
     return 1 if least == 1 else _NEVER, _NEVER, _NEVER, _NEVER, _NEVER, turn
 
 
 def _cap(tool: Tool, policy: Policy) -> int:
     cap, rule = tool.contract.cap, _rule(tool, Mode.RETRY_LIMIT, policy)
-    return _NEVER if cap is None else min(cap + 1, _least(math.ceil(cap * (rule.share or 0))))
+    return _NEVER if cap is None else min(cap + 1, _least(math.ceil(cap * (rule.nudge_at_share or 0))))
 
 
 def _rule(tool: Tool, mode: Mode, policy: Policy) -> Rule:

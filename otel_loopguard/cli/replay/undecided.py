@@ -18,7 +18,7 @@ _HINTS = "repeated_effect: what a tool's server says of it is not recorded; only
 def notes(missing: dict[str, int], policies: Sequence[Policy]) -> Iterator[str]:
     """A sentence for each mode, with the number of runs (or calls) that it is true of."""
     if count := missing.get(NO_TIME):
-        yield f"poll_no_progress: {count:,} runs tell no times: `apart` and `patience` are not judged."
+        yield f"poll_no_progress: {count:,} runs tell no times: `min_interval` and `patience` are not judged."
         if any(policy.counting == "calls" and policy.window for policy in policies):
             yield f"window: {count:,} runs tell no times: all calls of a turn are taken to be within one window."
     if count := missing.get(NO_TOOLS):

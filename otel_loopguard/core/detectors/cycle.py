@@ -52,7 +52,7 @@ def _period(history: History, rule: Rule, *, following: int | None) -> int:
     """The length of the shortest lap that was just run twice, and that ``following`` would begin anew; 0 if none."""
     keys, results = history.keys, history.results
     length = len(keys)
-    for period in range(_SHORTEST, min(rule.longest or 8, length // 2) + 1):
+    for period in range(_SHORTEST, min(rule.max_period or 8, length // 2) + 1):
         if following is not None and keys[-period] != following:
             continue
         if keys[-1] != keys[-1 - period] or results[-1] != results[-1 - period]:
@@ -84,7 +84,7 @@ def _patient(limit: int, history: History, period: int, rule: Rule, beyond: int)
     """The limit; a higher one where a transient error is part of the lap."""
     if not history.transients or not any(result in history.transients for result in history.results[-period:]):
         return limit
-    return max(limit, (rule.transient or 0) + beyond)
+    return max(limit, (rule.block_if_transient or 0) + beyond)
 
 
 DETECTOR = Detector(Mode.CYCLE, before, after)

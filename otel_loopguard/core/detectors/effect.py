@@ -22,7 +22,7 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
     if record.resolved.tool.contract.once:
         limit = rule.block
     elif _hinted(record) and unchanged(history, record):
-        limit = rule.hinted
+        limit = rule.block_if_destructive
     else:
         return None
     return trip(record, Mode.REPEATED_EFFECT, count, limit, Action.BLOCK) if limit and count >= limit else None

@@ -34,11 +34,13 @@ def after(history: History, record: Record, rule: Rule) -> Trip | None:
         if not rule.nudge or stats.errors < rule.nudge or not judged(record):
             return None
         return trip(record, Mode.ERROR_REPEAT, stats.errors, rule.nudge, Action.NUDGE)
-    if not rule.same_result or stats.same_results < rule.same_result:
+    if not rule.nudge_same_result or stats.same_results < rule.nudge_same_result:
         return None
     if record.kind is not Kind.READ or not judged(record):
         return None
-    return trip(record, Mode.ERROR_REPEAT, stats.same_results, rule.same_result, Action.NUDGE, reason="same_result")
+    return trip(
+        record, Mode.ERROR_REPEAT, stats.same_results, rule.nudge_same_result, Action.NUDGE, reason="same_result"
+    )
 
 
 DETECTOR = Detector(Mode.ERROR_REPEAT, before, after, untried=True, judges_news=True)

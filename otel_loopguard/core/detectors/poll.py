@@ -20,8 +20,8 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
     if record.kind in EXEMPT or (record.kind is Kind.WAIT and history.news != stats.news):
         return None  # a wait is not refused while what it waits for moves
     counted, since = stats.poll
-    count = counted + (record.at - stats.at < (rule.apart or 0))
-    patient = record.at - stats.at >= (rule.apart or 0)
+    count = counted + (record.at - stats.at < (rule.min_interval or 0))
+    patient = record.at - stats.at >= (rule.min_interval or 0)
     out_of_patience = patient and bool(rule.patience) and record.at - since > (rule.patience or 0)
     if not (rule.block and count >= rule.block) and not out_of_patience:
         return None

@@ -37,7 +37,7 @@ def after(_history: History, record: Record, rule: Rule) -> Trip | None:
     if not record.changed_between:
         limit, reason = rule.nudge, ""
     else:
-        limit, reason = rule.changed, "changed"
+        limit, reason = rule.nudge_after_changes, "changed"
     if not limit or stats.equal < limit:
         return None
     return trip(record, Mode.GENERIC_REPEAT, stats.equal, limit, Action.NUDGE, reason=reason)

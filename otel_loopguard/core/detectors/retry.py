@@ -24,9 +24,9 @@ def before(history: History, record: Record, _rule: Rule) -> Trip | None:
 def after(history: History, record: Record, rule: Rule) -> Trip | None:
     """Three quarters of the cap."""
     cap = record.resolved.tool.contract.cap
-    if not rule.share:
+    if not rule.nudge_at_share:
         return None
-    count, warning = history.started_by_tool.get(record.tool, 0), math.ceil(cap * rule.share)
+    count, warning = history.started_by_tool.get(record.tool, 0), math.ceil(cap * rule.nudge_at_share)
     return trip(record, Mode.RETRY_LIMIT, count, cap, Action.NUDGE) if warning <= count <= cap else None
 
 

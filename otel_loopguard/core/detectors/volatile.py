@@ -29,8 +29,10 @@ def after(history: History, record: Record, rule: Rule) -> Trip | None:
         return None
     if record.sameness is Sameness.ALIKE and rule.nudge and stats.alike >= rule.nudge:
         return trip(record, Mode.VOLATILE_REPEAT, stats.alike, rule.nudge, Action.NUDGE)
-    if rule.any_result and history.streak >= rule.any_result and history.last_key == record.key:
-        return trip(record, Mode.VOLATILE_REPEAT, history.streak, rule.any_result, Action.NUDGE, reason="any_result")
+    if rule.nudge_any_result and history.streak >= rule.nudge_any_result and history.last_key == record.key:
+        return trip(
+            record, Mode.VOLATILE_REPEAT, history.streak, rule.nudge_any_result, Action.NUDGE, reason="any_result"
+        )
     return None
 
 

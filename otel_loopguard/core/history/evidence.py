@@ -21,8 +21,8 @@ def limit_now(history: History, stats: CallStats, rule: Rule) -> int:
     if not first or history.changes != stats.changes:
         return 0
     busy = history.news != stats.news or history.writes != stats.writes
-    limit = (rule.reading if busy else first) or 0
-    return max(limit, rule.transient) if stats.transient and rule.transient else limit
+    limit = (rule.block_after_reads if busy else first) or 0
+    return max(limit, rule.block_if_transient) if stats.transient and rule.block_if_transient else limit
 
 
 def first_limit(rule: Rule) -> int:
@@ -61,7 +61,7 @@ def weigh(history: History, record: Record, stats: CallStats) -> None:
 def _own_weight(history: History, record: Record, stats: CallStats) -> float:
     rule: Rule = record.resolved.tool.rules[Mode.GENERIC_REPEAT]
     most = weight(limit_now(history, stats, rule))
-    return min(most, 1 / max(1, rule.transient - 1)) if record.transient and rule.transient else most
+    return min(most, 1 / max(1, rule.block_if_transient - 1)) if record.transient and rule.block_if_transient else most
 
 
 def _weigh_poll(history: History, record: Record, stats: CallStats) -> None:
@@ -70,5 +70,5 @@ def _weigh_poll(history: History, record: Record, stats: CallStats) -> None:
         stats.poll = None
         return
     count, since = stats.poll or (1, stats.at)
-    apart = record.resolved.tool.rules[Mode.POLL_NO_PROGRESS].apart or 0
+    apart = record.resolved.tool.rules[Mode.POLL_NO_PROGRESS].min_interval or 0
     stats.poll = (count + (record.at - stats.at < apart), since)

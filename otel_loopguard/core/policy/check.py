@@ -105,6 +105,8 @@ class Checker:
             elif name in schema.RULE:
                 belongs = ", ".join(schema.OF_MODES[name])
                 self._wrong((*path, name), item, f"{mode} has no such setting; it is one of {belongs}.")
+            elif name in schema.RENAMED:
+                self._wrong((*path, name), item, f"no such setting; it is called {schema.RENAMED[name]} now.")
             else:
                 self._wrong((*path, name), item, f"no such setting of a mode; {nearest(name, own)}")
 

@@ -37,27 +37,27 @@ class Rule:
     """The run that is refused."""
     action: Action | None = None
     """This mode's own ceiling; never above the policy's."""
-    reading: int | None = None
+    block_after_reads: int | None = None
     """generic_repeat: the run that is refused where news from reading, or a write without news, came between."""
-    transient: int | None = None
+    block_if_transient: int | None = None
     """The run (lap) that is refused after a transient error."""
-    changed: int | None = None
+    nudge_after_changes: int | None = None
     """generic_repeat: the run that is nudged (again at 2x, 4x) where a change came between."""
-    any_result: int | None = None
+    nudge_any_result: int | None = None
     """volatile_repeat: calls in a row, whatever they return, after which the model is nudged."""
-    same_result: int | None = None
+    nudge_same_result: int | None = None
     """error_repeat: equal results of a reading tool for untried arguments, after which the model is nudged."""
-    hinted: int | None = None
+    block_if_destructive: int | None = None
     """repeated_effect: the run that is refused of a tool whose server calls it destructive."""
     similarity: float | None = None
     """similar_query: from here on two queries are similar (0 to 1)."""
-    longest: int | None = None
+    max_period: int | None = None
     """cycle: the longest period that is looked for."""
-    apart: float | None = None
+    min_interval: float | None = None
     """poll_no_progress: runs this many seconds apart do not count."""
     patience: float | None = None
     """poll_no_progress: seconds since the first of the equal results, after which even patient polls are refused."""
-    share: float | None = None
+    nudge_at_share: float | None = None
     """The share at which the model is nudged: of the cap (retry_limit), of ``max_calls`` (global_circuit_breaker, where
     calls are counted)."""
     no_news_nudge: int | None = None
@@ -83,16 +83,16 @@ class Rule:
 DEFAULT_RULES: Mapping[str, Rule] = MappingProxyType(
     {
         Mode.UNKNOWN_TOOL_REPEAT: Rule(nudge=2, block=3),
-        Mode.POLL_NO_PROGRESS: Rule(nudge=10, block=20, apart=30.0, patience=7200.0),
-        Mode.PING_PONG: Rule(nudge=2, block=3, transient=5),
-        Mode.CYCLE: Rule(nudge=2, block=3, transient=5, longest=8),
-        Mode.GENERIC_REPEAT: Rule(nudge=2, block=3, reading=5, transient=6, changed=6),
+        Mode.POLL_NO_PROGRESS: Rule(nudge=10, block=20, min_interval=30.0, patience=7200.0),
+        Mode.PING_PONG: Rule(nudge=2, block=3, block_if_transient=5),
+        Mode.CYCLE: Rule(nudge=2, block=3, block_if_transient=5, max_period=8),
+        Mode.GENERIC_REPEAT: Rule(nudge=2, block=3, block_after_reads=5, block_if_transient=6, nudge_after_changes=6),
         Mode.SIMILAR_QUERY: Rule(nudge=3, block=4, similarity=0.75),
-        Mode.ERROR_REPEAT: Rule(nudge=3, block=6, same_result=5),
-        Mode.VOLATILE_REPEAT: Rule(nudge=5, block=20, any_result=8),
-        Mode.REPEATED_EFFECT: Rule(nudge=2, block=2, hinted=5),
+        Mode.ERROR_REPEAT: Rule(nudge=3, block=6, nudge_same_result=5),
+        Mode.VOLATILE_REPEAT: Rule(nudge=5, block=20, nudge_any_result=8),
+        Mode.REPEATED_EFFECT: Rule(nudge=2, block=2, block_if_destructive=5),
         Mode.NO_NOVELTY: Rule(nudge=5, block=8),
-        Mode.RETRY_LIMIT: Rule(share=0.75),
+        Mode.RETRY_LIMIT: Rule(nudge_at_share=0.75),
         Mode.GLOBAL_CIRCUIT_BREAKER: Rule(nudge=5, block=8, no_news_nudge=100, no_news_block=200),
     }
 )

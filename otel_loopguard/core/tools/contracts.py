@@ -55,7 +55,7 @@ class Tool:
     def _rule(self, mode: str, policy: Policy) -> Rule:
         rule = policy.rule(mode)
         if mode == Mode.POLL_NO_PROGRESS:
-            rule = Rule(apart=self.contract.interval, patience=self.contract.patience).over(rule)
+            rule = Rule(min_interval=self.contract.interval, patience=self.contract.patience).over(rule)
         own = self.contract.modes.get(mode)
         return rule if own is None else own.over(rule)
 

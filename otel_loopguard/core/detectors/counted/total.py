@@ -26,10 +26,10 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
 
 def after(history: History, record: Record, rule: Rule) -> Trip | None:
     """The call with which the given share of the turn's budget is used up."""
-    if not history.most_calls or not rule.share:
+    if not history.most_calls or not rule.nudge_at_share:
         return None
     count, limit = history.calls, history.most_calls
-    due = math.ceil(limit * rule.share) <= count < limit
+    due = math.ceil(limit * rule.nudge_at_share) <= count < limit
     return trip(record, Mode.GLOBAL_CIRCUIT_BREAKER, count, limit, Action.NUDGE, reason="budget") if due else None
 
 
