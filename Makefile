@@ -42,7 +42,7 @@ unit: $(STAMP) ## the tests that run in .venv, with coverage
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest --cov --cov-report=term:skip-covered -q
 
 matrix: $(STAMP) ## each framework, oldest and newest version, in environments of their own
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tests/frameworks/run_matrix
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tests/instrumentation/frameworks/run_matrix
 
 stack: ## installs what the tests of the collector and Prometheus run (Debian; needs Go)
 	.ci/stack

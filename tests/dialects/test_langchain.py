@@ -19,7 +19,13 @@ from langgraph.types import Command
 from otel_loopguard import semconv
 from otel_loopguard.instrumentation.instrumentor import LoopGuardInstrumentor
 from otel_loopguard.testing import Ask, Recording, Toolbox, guarded
-from tests.frameworks.scripted_langchain import QUESTION, ScriptedModel, async_tools, prebuilt_agent, sync_tools
+from tests.instrumentation.frameworks.scripted_langchain import (
+    QUESTION,
+    ScriptedModel,
+    async_tools,
+    prebuilt_agent,
+    sync_tools,
+)
 
 from .watching import all_spans, calls, executions, told, watching
 

@@ -18,7 +18,7 @@ import otel_loopguard as loopguard
 from otel_loopguard import semconv
 from otel_loopguard.testing import Ask, Toolbox, guarded
 from otel_loopguard.turns.scope import bind, current_scope
-from tests.frameworks.scripted_langchain import DRIVERS
+from tests.instrumentation.frameworks.scripted_langchain import DRIVERS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator

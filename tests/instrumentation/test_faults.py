@@ -17,7 +17,7 @@ from otel_loopguard.spans import open_spans
 from otel_loopguard.telemetry import events, meters, reporter, watcher
 from otel_loopguard.testing import Ask, Toolbox, guarded
 from otel_loopguard.turns import attribution, conversations, runs, scope
-from tests.frameworks.scripted_langchain import DRIVERS
+from tests.instrumentation.frameworks.scripted_langchain import DRIVERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -34,10 +34,17 @@ from agents.tracing.span_data import FunctionSpanData
 from otel_loopguard import Policy, ToolContract, ToolLoopError, semconv
 from otel_loopguard.testing import SCENARIOS, Ask, Scenario, assert_no_trip, assert_trips, guarded
 from otel_loopguard.turns.scope import current_scope
+from tests.instrumentation.frameworks.scripted_openai_agents import (
+    DRIVERS,
+    TELLS_UNKNOWN,
+    ScriptedModel,
+    config,
+    run,
+    run_streamed,
+    run_sync,
+)
 from tests.instrumentation.processes import ROOT, start
 from tests.telemetry.otlp import attributes, receiver
-
-from .scripted_openai_agents import DRIVERS, TELLS_UNKNOWN, ScriptedModel, config, run, run_streamed, run_sync
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

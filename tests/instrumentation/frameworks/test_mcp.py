@@ -18,8 +18,7 @@ from opentelemetry import trace
 import otel_loopguard as loopguard
 from otel_loopguard import Policy, ToolContract, ToolLoopError, semconv
 from otel_loopguard.testing import SCENARIOS, Ask, Recording, Scenario, assert_no_trip, assert_trips, guarded
-
-from .scripted_mcp import (
+from tests.instrumentation.frameworks.scripted_mcp import (
     DRIVERS,
     Client,
     Image,
@@ -350,7 +349,7 @@ async def test_spans_of_the_sdk_are_not_counted() -> None:
 @pytest.mark.parametrize(("option", "consulted"), [(None, 2), ("--working", 3), ("--stubborn", 2)])
 def test_the_example_started_as_users_start_it(option: str | None, consulted: int) -> None:
     """``opentelemetry-instrument`` guards a program over stdio, whose server is guarded by nobody."""
-    root = Path(__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[3]
     tool = Path(sys.executable).parent / "opentelemetry-instrument"
     nowhere = {f"OTEL_{signal}_EXPORTER": "none" for signal in ("TRACES", "METRICS", "LOGS")}
     command = [str(tool), sys.executable, str(root / "examples" / "mcp_agent.py"), *filter(None, [option])]

@@ -26,10 +26,17 @@ import otel_loopguard as loopguard
 from otel_loopguard import Policy, ToolContract, ToolLoopError, semconv
 from otel_loopguard.testing import SCENARIOS, Ask, Scenario, assert_no_trip, assert_trips, guarded
 from otel_loopguard.turns.scope import current_scope
+from tests.instrumentation.frameworks.scripted_pydantic_ai import (
+    DRIVERS,
+    Script,
+    agent_of,
+    iterate,
+    run,
+    run_stream,
+    run_sync,
+)
 from tests.instrumentation.processes import ROOT, start
 from tests.telemetry.otlp import attributes, receiver
-
-from .scripted_pydantic_ai import DRIVERS, Script, agent_of, iterate, run, run_stream, run_sync
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from .processes import ROOT, clean_environment
+from tests.instrumentation.processes import ROOT, clean_environment
 
 
 def test_plain_functions() -> None:

@@ -16,11 +16,10 @@ from threading import Thread
 import pytest
 
 from otel_loopguard.cli.doctor.findings import BREAKS, KINDS
+from tests.cli.processes import COMMAND, command, environment
 from tests.telemetry.otlp import receiver
 
-from .processes import COMMAND, command, environment
-
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 EXAMPLE = ROOT / "examples" / "langgraph_agent.py"
 
 LOOP = """

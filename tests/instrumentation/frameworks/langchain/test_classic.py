@@ -14,12 +14,11 @@ from langchain_core.prompts import ChatPromptTemplate
 
 from otel_loopguard import semconv
 from otel_loopguard.testing import SCENARIOS, Scenario, Transcript, guarded
-
-from .scripted_langchain import ScriptedModel, sync_tools
-from .test_langgraph import look, script
+from tests.instrumentation.frameworks.langchain.test_graphs import look, script
+from tests.instrumentation.frameworks.scripted_langchain import ScriptedModel, sync_tools
 
 if TYPE_CHECKING:
-    from .scripted_langchain import Steps, Tools
+    from tests.instrumentation.frameworks.scripted_langchain import Steps, Tools
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -17,9 +17,8 @@ from otel_loopguard.cli.demo.summary import FIRST_TOKENS, STEPS, runs_of, saved
 from otel_loopguard.core.model import Mode
 from otel_loopguard.instrumentation.start import uninstrument
 from otel_loopguard.testing import guarded
+from tests.cli.processes import COMMAND, command, environment, in_terminal
 from tests.telemetry.otlp import receiver
-
-from .processes import COMMAND, command, environment, in_terminal
 
 INSTALLED = [name for name in DRIVERS if not missing(name)]
 

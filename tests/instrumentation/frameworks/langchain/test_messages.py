@@ -19,8 +19,13 @@ from langgraph.types import Command, interrupt
 import otel_loopguard as loopguard
 from otel_loopguard import Policy, ToolContract, semconv
 from otel_loopguard.testing import Ask, assert_no_trip, guarded
-
-from .scripted_langchain import QUESTION, ScriptedModel, State, own_graph, prebuilt_agent
+from tests.instrumentation.frameworks.scripted_langchain import (
+    QUESTION,
+    ScriptedModel,
+    State,
+    own_graph,
+    prebuilt_agent,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

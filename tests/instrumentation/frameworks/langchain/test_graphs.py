@@ -21,8 +21,14 @@ from otel_loopguard import ToolLoopError, semconv
 from otel_loopguard.core.policy.policy import Policy, ToolContract
 from otel_loopguard.testing import Ask, assert_no_trip, assert_trips, guarded
 from otel_loopguard.turns.scope import current_scope
-
-from .scripted_langchain import QUESTION, ScriptedModel, State, own_graph, prebuilt_agent, text_of
+from tests.instrumentation.frameworks.scripted_langchain import (
+    QUESTION,
+    ScriptedModel,
+    State,
+    own_graph,
+    prebuilt_agent,
+    text_of,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
