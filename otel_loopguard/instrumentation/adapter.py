@@ -25,14 +25,14 @@ _UNKNOWN = Outcome()
 class Dialogue:
     """How one call is read, refused and answered. All that is the framework's, or a user's, is under the shield."""
 
-    __slots__ = ("_dialect", "_pending", "_reading", "_runtime", "_scope")
+    __slots__ = ("_adapter", "_pending", "_reading", "_runtime", "_scope")
 
-    def __init__(self, runtime: Runtime, dialect: ToolAdapter, reading: Reading, scope: Scope, *, span: str) -> None:
+    def __init__(self, runtime: Runtime, adapter: ToolAdapter, reading: Reading, scope: Scope) -> None:
         self._runtime = runtime
-        self._dialect = dialect
+        self._adapter = adapter
         self._reading = reading
         self._scope = scope
-        self._pending = PendingCall(runtime.reporter, reading.call, scope, span=span)
+        self._pending = PendingCall(runtime.reporter, reading.call, scope, native_span=reading.native_span)
 
     @property
     def runtime(self) -> Runtime:
@@ -51,30 +51,30 @@ class Dialogue:
 
     def _error_kind(self) -> type[ToolLoopError] | None:
         with self._runtime.shield("adapter.error"):
-            return None if self._dialect.error is None else self._dialect.error()
+            return None if self._adapter.error is None else self._adapter.error()
         return None
 
     def _refusal(self, decision: Decision) -> Any:
         if decision.action is not Action.REUSE:
-            return self._dialect.answer(self._reading, decision.message, True)  # noqa: FBT003
-        answer = self._dialect.answer(self._reading, decision.result, False)  # noqa: FBT003
-        noted = self._dialect.annotate(self._reading, answer, decision.message or "")
+            return self._adapter.answer(self._reading, decision.message, True)  # noqa: FBT003
+        answer = self._adapter.answer(self._reading, decision.result, False)  # noqa: FBT003
+        noted = self._adapter.annotate(self._reading, answer, decision.message or "")
         if noted is None:
             self._redeliver(decision)
         return answer if noted is None else noted
 
     def streamed(self, value: Callable[[], Any]) -> Any:
         """A generator is exhausted, and this is its result, yet to be told: a sentence comes with the next text."""
-        self._dialect = replace(self._dialect, annotate=no_place)
+        self._adapter = replace(self._adapter, annotate=no_place)
         return value()
 
     def unread(self) -> None:
         """The result cannot be read without using it up: it is never the same twice, and no place for a sentence."""
-        self._dialect = replace(self._dialect, annotate=no_place, outcome=_unread)
+        self._adapter = replace(self._adapter, annotate=no_place, outcome=_unread)
 
     def _outcome(self, value: Any) -> Outcome:
         try:
-            return self._dialect.outcome(self._reading, value)
+            return self._adapter.outcome(self._reading, value)
         except Exception as error:  # noqa: BLE001 - see Shield.take
             self._runtime.shield.take("adapter.outcome", error)
         return _UNKNOWN
@@ -87,7 +87,7 @@ class Dialogue:
     def _with_note(self, value: Any, ended: Decision) -> Any:
         noted = None
         with self._runtime.shield("adapter.annotate"):
-            noted = self._dialect.annotate(self._reading, value, ended.message or "")
+            noted = self._adapter.annotate(self._reading, value, ended.message or "")
         if noted is None:
             self._redeliver(ended)
         return value if noted is None else noted
@@ -100,7 +100,7 @@ class Dialogue:
         cancelled = not isinstance(error, Exception)
         if error is not None and not cancelled:
             with self._runtime.shield("adapter.signals"):
-                cancelled = self._dialect.signals(error)
+                cancelled = self._adapter.signals(error)
         return Outcome(error=error, cancelled=cancelled)
 
 

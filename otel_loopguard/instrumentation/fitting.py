@@ -7,7 +7,7 @@ import logging
 from importlib.metadata import packages_distributions, version
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_loopguard.instrumentation.targets import RunTarget, ToolTarget
+from otel_loopguard.instrumentation.targets import CallStyle, RunTarget, ToolTarget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -21,12 +21,12 @@ _COROUTINE, _GENERATOR, _ASYNC_GENERATOR = (
     inspect.isgeneratorfunction,
     inspect.isasyncgenfunction,
 )
-_NEVER: Final[dict[str, tuple[Callable[[Any], bool], ...]]] = {
-    "sync": (_COROUTINE, _GENERATOR, _ASYNC_GENERATOR),
-    "background": (_COROUTINE, _GENERATOR, _ASYNC_GENERATOR),
-    "context": (_COROUTINE, _GENERATOR),
-    "generator": (_COROUTINE, _ASYNC_GENERATOR),
-    "async_generator": (_COROUTINE, _GENERATOR),
+_NEVER: Final[dict[CallStyle, tuple[Callable[[Any], bool], ...]]] = {
+    CallStyle.SYNC: (_COROUTINE, _GENERATOR, _ASYNC_GENERATOR),
+    CallStyle.BACKGROUND: (_COROUTINE, _GENERATOR, _ASYNC_GENERATOR),
+    CallStyle.CONTEXT: (_COROUTINE, _GENERATOR),
+    CallStyle.GENERATOR: (_COROUTINE, _ASYNC_GENERATOR),
+    CallStyle.ASYNC_GENERATOR: (_COROUTINE, _GENERATOR),
 }
 
 
@@ -35,13 +35,13 @@ def fits(function: Any, point: Point) -> bool:
 
     It may be a program's own, in a module that only has the name of the framework's.
     """
-    flavour = getattr(point, "flavour", None)
-    if flavour is None:
+    style = getattr(point, "style", None)
+    if style is None:
         return callable(function)
     chain = list(_chain(function))
-    if flavour == "async":
+    if style is CallStyle.ASYNC:
         return any(_COROUTINE(one) for one in chain)
-    return not any(is_one(one) for one in chain for is_one in _NEVER[flavour])
+    return not any(is_one(one) for one in chain for is_one in _NEVER[style])
 
 
 def _chain(function: Any) -> Iterator[Any]:

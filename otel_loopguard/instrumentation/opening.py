@@ -14,22 +14,20 @@ if TYPE_CHECKING:
     from otel_loopguard.turns.scope import Scope
 
 
-def open_call(
-    runtime: Runtime, dialect: ToolAdapter, instance: Any, args: Any, kwargs: Any, *, span: str
-) -> GuardedCall | None:
+def open_call(runtime: Runtime, adapter: ToolAdapter, instance: Any, args: Any, kwargs: Any) -> GuardedCall | None:
     """The step of this call; None where it is a layer of another one, none at all, or a fault of ours hides it."""
     if garbage_collector.thread is not None and garbage_collector.runs_here():
         return None
     if runtime.deferred_ends:
         runtime.end_deferred()
     inner = current_scope()
-    if inner is not None and inner.inside is not None and not dialect.by_run:
+    if inner is not None and inner.inside is not None and not adapter.by_run:
         return None
     try:
-        reading = dialect.read(instance, args, kwargs)
+        reading = adapter.read(instance, args, kwargs)
         scope = None if reading is None else _scope(runtime, reading, inner)
         if reading is not None and scope is not None:
-            return GuardedCall(runtime, dialect, reading, scope, span=reading.span or span)
+            return GuardedCall(runtime, adapter, reading, scope)
     except Exception as error:  # noqa: BLE001 - see Shield.take
         runtime.shield.take("adapter.read", error)
     return None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard.core.model import Outcome
+from otel_loopguard.telemetry.call_span import NativeSpan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -18,6 +20,20 @@ if TYPE_CHECKING:
     Keywords = Mapping[str, Any]
 
 
+class CallStyle(enum.Enum):
+    """How a framework's function is called, and so how it has to be wrapped."""
+
+    SYNC = enum.auto()
+    ASYNC = enum.auto()
+    """A coroutine function."""
+    GENERATOR = enum.auto()
+    ASYNC_GENERATOR = enum.auto()
+    BACKGROUND = enum.auto()
+    """It only starts a run, and returns before the run is over."""
+    CONTEXT = enum.auto()
+    """It returns an async context manager; the object that this yields is then read as the instance."""
+
+
 class Reading(NamedTuple):
     """A tool call as the framework's arguments tell it."""
 
@@ -26,9 +42,8 @@ class Reading(NamedTuple):
     agent_name: str | None = None
     run_id: str | None = None
     """The framework's own id of the run that makes this call."""
-    span: str | None = None
-    """Where the framework's own span of this call lies, if not where the row says. ``beside``: it has one in any case,
-    also if the call is refused."""
+    native_span: NativeSpan = NativeSpan.NONE
+    """The place of the framework's own span of this call."""
     note: Any = None
     """Whatever the framework's functions hand on to each other."""
 
@@ -76,11 +91,9 @@ class ToolTarget:
 
     module: str
     path: str
-    dialect: ToolAdapter
-    flavour: str = "sync"
-    """``sync`` or ``async``."""
-    span: str | Callable[[], str] = "none"
-    """Where the framework's own ``execute_tool`` span lies: ``none``, ``outer`` or ``inner``."""
+    adapter: ToolAdapter
+    style: CallStyle = CallStyle.SYNC
+    """``SYNC`` or ``ASYNC``."""
     each: Callable[[Keywords], list[Keywords]] | None = None
     """For a function that handles several calls at once: the keywords for one call each. Its results are lists."""
     turned_down: Callable[[Any], bool] | None = None
@@ -100,13 +113,11 @@ class RunTarget:
     path: str
     read: Callable[[Any, Arguments, Keywords], RunInfo | None]
     """The run, or None where this is none after all."""
-    flavour: str = "sync"
-    """``sync``, ``async``, ``generator``, ``async_generator``, ``background`` for a function that only starts a run,
-    ``context`` for one that returns an async context manager: what that gives is then read as the instance."""
+    style: CallStyle = CallStyle.SYNC
     unfinished: Callable[[Any], bool] = lambda chunk: False  # noqa: ARG005
     """Whether this piece of the result says that the run was interrupted and may be resumed."""
     over: Callable[[Any, Callable[[], None]], None] | None = None
-    """For ``background``: have the second called when the run of this result is over."""
+    """For ``BACKGROUND``: have the second called when the run of this result is over."""
     optional: bool = False
     """Whether some supported versions of the framework have no such place."""
 

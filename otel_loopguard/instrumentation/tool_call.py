@@ -36,8 +36,8 @@ class GuardedCall(Dialogue):
 
     __slots__ = ("_bound", "_closed", "_inside", "_over", "_span", "_token", "answer", "answered")
 
-    def __init__(self, runtime: Runtime, dialect: ToolAdapter, reading: Reading, scope: Scope, *, span: str) -> None:
-        super().__init__(runtime, dialect, reading, scope, span=span)
+    def __init__(self, runtime: Runtime, adapter: ToolAdapter, reading: Reading, scope: Scope) -> None:
+        super().__init__(runtime, adapter, reading, scope)
         self._span: Span = INVALID_SPAN
         self._bound: Any = None
         self._inside: Scope | None = None

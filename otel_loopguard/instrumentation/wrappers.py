@@ -16,7 +16,7 @@ from otel_loopguard.instrumentation.agent_run import (
 )
 from otel_loopguard.instrumentation.opening import open_call
 from otel_loopguard.instrumentation.runtime import active_runtime
-from otel_loopguard.instrumentation.targets import CallTarget, RunTarget, ToolTarget
+from otel_loopguard.instrumentation.targets import CallStyle, CallTarget, RunTarget, ToolTarget
 from otel_loopguard.instrumentation.tool_call import drive, drive_async
 
 if TYPE_CHECKING:
@@ -31,9 +31,9 @@ def handler(point: Point) -> Callable[..., Any]:
     if isinstance(point, ToolTarget) and point.each is not None:
         return partial(_tools_async, point)
     if isinstance(point, ToolTarget):
-        return partial(_tool_async if point.flavour == "async" else _tool, point)
+        return partial(_tool_async if point.style is CallStyle.ASYNC else _tool, point)
     if isinstance(point, RunTarget):
-        return partial(_RUNS[point.flavour], point)
+        return partial(_RUNS[point.style], point)
     return partial(_call, point)
 
 
@@ -120,12 +120,7 @@ def _step(point: ToolTarget, instance: Any, args: Any, kwargs: Any) -> Any:
     runtime = active_runtime.instrumented
     if runtime is None:
         return None
-    span = "none"
-    try:
-        span = point.span if isinstance(point.span, str) else point.span()
-    except Exception as error:  # noqa: BLE001 - see Shield.take
-        runtime.shield.take("adapter.span", error)
-    return open_call(runtime, point.dialect, instance, args, kwargs, span=span)
+    return open_call(runtime, point.adapter, instance, args, kwargs)
 
 
 def _run(point: RunTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
@@ -170,11 +165,11 @@ def _run_async_generator(point: RunTarget, wrapped: Any, instance: Any, args: An
     return run_async_generator(partial(AgentRun, runtime, point, instance, args, kwargs), run)
 
 
-_RUNS: dict[str, Callable[..., Any]] = {
-    "sync": _run,
-    "background": _run_background,
-    "context": _run_context,
-    "async": _run_async,
-    "generator": _run_generator,
-    "async_generator": _run_async_generator,
+_RUNS: dict[CallStyle, Callable[..., Any]] = {
+    CallStyle.SYNC: _run,
+    CallStyle.BACKGROUND: _run_background,
+    CallStyle.CONTEXT: _run_context,
+    CallStyle.ASYNC: _run_async,
+    CallStyle.GENERATOR: _run_generator,
+    CallStyle.ASYNC_GENERATOR: _run_async_generator,
 }

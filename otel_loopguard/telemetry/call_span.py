@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
@@ -24,6 +25,19 @@ _RUN_IT = Decision()
 _OVER = Decision(Action.ABORT)
 
 
+class NativeSpan(enum.Enum):
+    """The place of a framework's own ``execute_tool`` span of a call, seen from ours. One call has one such span."""
+
+    NONE = enum.auto()
+    """There is none: ours is the call's span."""
+    OUTER = enum.auto()
+    """It is open around our code, and is used instead of a span of our package."""
+    INNER = enum.auto()
+    """It opens inside ours if the tool runs. If the call is refused, ours is the call's span."""
+    BESIDE = enum.auto()
+    """It exists in any case, also if the call is refused."""
+
+
 class PendingCall:
     """One call between its executor's start and its end.
 
@@ -39,22 +53,20 @@ class PendingCall:
         "context",
         "decision",
         "name",
+        "native_span",
         "outlets",
         "reporter",
         "scope",
         "seconds",
-        "span",
         "trip",
     )
 
-    def __init__(self, reporter: Reporter, call: ToolCall, scope: Scope, *, span: str = "none") -> None:
+    def __init__(self, reporter: Reporter, call: ToolCall, scope: Scope, *, native_span: NativeSpan) -> None:
         self.reporter = reporter
         self.call = call
         self.scope = scope
         self.name = shown_name(call)
-        self.span = span
-        """Where the framework's own ``execute_tool`` span lies: ``none`` (ours is the one), ``outer`` (open around us,
-        ours is that one) or ``inner`` (it will open inside of ours)."""
+        self.native_span = native_span
         self.outlets = reporter.outlets()
         self.borrowed = False
         """Whether the framework's own span is this call's."""

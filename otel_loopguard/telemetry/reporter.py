@@ -11,7 +11,7 @@ from opentelemetry.trace import INVALID_SPAN, Status, StatusCode
 
 from otel_loopguard import semconv
 from otel_loopguard.core.model import Action, hash_text
-from otel_loopguard.telemetry.call_span import PENDING
+from otel_loopguard.telemetry.call_span import PENDING, NativeSpan
 from otel_loopguard.telemetry.events import tripped_attributes
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 _SUPPRESSED = _SUPPRESS_INSTRUMENTATION_KEY
 _SUPPRESSED_BY_OTHERS = "suppress_instrumentation"
 _FAILED = Status(StatusCode.ERROR)
-_THEIRS = ("inner", "beside")
+_OUTER, _INNER = NativeSpan.OUTER, NativeSpan.INNER  # member access is slow before Python 3.12
+_THEIRS = (_INNER, NativeSpan.BESIDE)
 
 
 class Reporter:
@@ -51,7 +52,7 @@ class Reporter:
         if context.get(_SUPPRESSED) or context.get(_SUPPRESSED_BY_OTHERS):
             pending.context = context
             return INVALID_SPAN
-        if pending.span == "outer" and trace.get_current_span().is_recording():
+        if pending.native_span is _OUTER and trace.get_current_span().is_recording():
             span = trace.get_current_span()
             pending.borrowed = True
             span.set_attributes(self._known_at_start(pending))
@@ -75,7 +76,7 @@ class Reporter:
             semconv.TURN_ID: scope.turn.id,
             semconv.TURN_SOURCE: scope.turn.source,
         }
-        if pending.span not in _THEIRS:
+        if pending.native_span not in _THEIRS:
             attributes[semconv.OPERATION_NAME] = semconv.OPERATION_EXECUTE_TOOL
         if call.call_id is not None:
             attributes[semconv.TOOL_CALL_ID] = call.call_id
@@ -95,9 +96,9 @@ class Reporter:
             span.set_attributes(self._known_when_judged(pending, record))
             if record.tool != pending.call.tool:
                 span.set_attribute(semconv.TOOL_NAME, pending.name)
-                if pending.span != "outer":
+                if pending.native_span is not _OUTER:
                     span.update_name(f"{span_word(pending)} {pending.name}")
-            if pending.span == "inner" and not decision.runs:
+            if pending.native_span is _INNER and not decision.runs:
                 # The framework's own span will not open: then this one is the call's.
                 span.update_name(f"{semconv.SPAN_EXECUTE_TOOL} {pending.name}")
                 span.set_attribute(semconv.OPERATION_NAME, semconv.OPERATION_EXECUTE_TOOL)
@@ -164,7 +165,7 @@ def _with_span(span: Span, pending: PendingCall) -> Context:
 
 def span_word(pending: PendingCall) -> str:
     """The first word of the span's name."""
-    return semconv.SPAN_LOOPGUARD if pending.span in _THEIRS else semconv.SPAN_EXECUTE_TOOL
+    return semconv.SPAN_LOOPGUARD if pending.native_span in _THEIRS else semconv.SPAN_EXECUTE_TOOL
 
 
 def _failed(record: Record | None, outcome: str) -> bool:

@@ -19,7 +19,7 @@ from otel_loopguard.instrumentation.agent_run import AgentRun, run_background
 from otel_loopguard.instrumentation.fitting import fits, tell_missing
 from otel_loopguard.instrumentation.patching import Patches
 from otel_loopguard.instrumentation.runtime import Runtime
-from otel_loopguard.instrumentation.targets import Reading, RunTarget, ToolAdapter, ToolTarget
+from otel_loopguard.instrumentation.targets import CallStyle, Reading, RunTarget, ToolAdapter, ToolTarget
 from otel_loopguard.testing import guarded
 from otel_loopguard.turns.runs import RunInfo
 from otel_loopguard.turns.scope import current_scope as scope
@@ -55,18 +55,18 @@ def wrapped_by_somebody() -> Any:
 
 
 @pytest.mark.parametrize(
-    ("flavour", "fitting"),
+    ("style", "fitting"),
     [
-        ("sync", {plain}),
-        ("background", {plain}),
-        ("async", {coroutine, wrapped_by_somebody}),
-        ("generator", {plain, generator}),
-        ("async_generator", {plain, async_generator}),
+        (CallStyle.SYNC, {plain}),
+        (CallStyle.BACKGROUND, {plain}),
+        (CallStyle.ASYNC, {coroutine, wrapped_by_somebody}),
+        (CallStyle.GENERATOR, {plain, generator}),
+        (CallStyle.ASYNC_GENERATOR, {plain, async_generator}),
     ],
 )
-def test_only_a_function_of_the_rows_sort_is_wrapped(flavour: str, fitting: set[Any]) -> None:
+def test_only_a_function_of_the_rows_sort_is_wrapped(style: CallStyle, fitting: set[Any]) -> None:
     """A plain function that got an async wrapper would return a coroutine to callers that do not await it."""
-    point = ToolTarget("m", "f", DIALECT, flavour)
+    point = ToolTarget("m", "f", DIALECT, style)
     functions = {plain, coroutine, generator, async_generator, wrapped_by_somebody}
     assert {function for function in functions if fits(function, point)} == fitting
 
@@ -84,7 +84,7 @@ def test_a_programs_own_module_of_that_name_works_as_before(module: Any, caplog:
     """It is not the framework's: nothing is wrapped, and nothing is said."""
     module.run = plain
     patches = Patches(
-        [ToolTarget(module.__name__, "run", DIALECT, "async"), ToolTarget(module.__name__, "gone", DIALECT)]
+        [ToolTarget(module.__name__, "run", DIALECT, CallStyle.ASYNC), ToolTarget(module.__name__, "gone", DIALECT)]
     )
     with guarded(), caplog.at_level(logging.INFO):
         caplog.clear()
@@ -115,7 +115,7 @@ def test_each_call_of_a_batch_is_a_call(module: Any) -> None:
         return [{"names": [name]} for name in kwargs["names"]]
 
     module.answer_all = answer_all
-    patches = Patches([ToolTarget(module.__name__, "answer_all", DIALECT, "async", each=each)])
+    patches = Patches([ToolTarget(module.__name__, "answer_all", DIALECT, CallStyle.ASYNC, each=each)])
     with guarded() as recording:
         patches.install()
         assert asyncio.run(module.answer_all(names=["a", "b"])) == ["no a", "no b"]
@@ -158,7 +158,7 @@ def test_a_call_that_is_only_seen_when_it_fails_has_its_verdict_awaited(module: 
         raise LookupError(names)
 
     module.resolve = resolve
-    patches = Patches([ToolTarget(module.__name__, "resolve", DIALECT, "async", fatal=True)])
+    patches = Patches([ToolTarget(module.__name__, "resolve", DIALECT, CallStyle.ASYNC, fatal=True)])
     with guarded(Policy(on_trip=on_trip)) as recording, loopguard.turn():
         patches.install()
         for _ in range(2):
@@ -179,7 +179,7 @@ def test_a_check_that_turns_a_call_down_is_where_that_call_is_seen(module: Any) 
         return result is not None
 
     module.check = check
-    patches = Patches([ToolTarget(module.__name__, "check", DIALECT, "async", turned_down=down)])
+    patches = Patches([ToolTarget(module.__name__, "check", DIALECT, CallStyle.ASYNC, turned_down=down)])
     with guarded() as recording:
         patches.install()
         assert asyncio.run(module.check(names=["fine"])) is None

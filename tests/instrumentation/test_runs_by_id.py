@@ -35,7 +35,7 @@ DIALECT = ToolAdapter(
 
 def call(runtime: Runtime, run: str, at: str, then: Callable[[], Any] = lambda: "seen") -> Any:
     """A tool call that this run makes."""
-    step = open_call(runtime, DIALECT, run, (at,), {}, span="none")
+    step = open_call(runtime, DIALECT, run, (at,), {})
     return then() if step is None else drive(step, then)
 
 
@@ -164,6 +164,6 @@ def test_a_sentence_about_a_failure_is_read_with_the_next_result() -> None:
         noting = ToolAdapter(
             DIALECT.read, DIALECT.answer, annotate=lambda reading, result, text: result + text, by_run=True
         )
-        step = open_call(runtime, noting, "r1", ("b",), {}, span="none")
+        step = open_call(runtime, noting, "r1", ("b",), {})
         assert step is not None
         assert "About the earlier call of look" in drive(step, lambda: "seen")

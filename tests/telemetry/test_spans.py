@@ -22,6 +22,7 @@ from otel_loopguard.instrumentation.functions.decorator import FUNCTION
 from otel_loopguard.instrumentation.runtime import Runtime, active_runtime
 from otel_loopguard.instrumentation.targets import Reading
 from otel_loopguard.instrumentation.tool_call import GuardedCall, drive
+from otel_loopguard.telemetry.call_span import NativeSpan
 from otel_loopguard.telemetry.processor import LoopGuardSpanProcessor
 from otel_loopguard.telemetry.series import combinations
 from otel_loopguard.testing import ScriptedAgent, guarded
@@ -241,8 +242,8 @@ def test_a_span_made_by_the_tool_is_a_child_of_the_call() -> None:
         assert recording.counted(semconv.METRIC_TOOL_CALLS) == 1
 
 
-@pytest.mark.parametrize("where", ["inner", "outer", "none"])
-def test_one_call_has_one_execute_tool_span(where: str) -> None:
+@pytest.mark.parametrize("where", [NativeSpan.INNER, NativeSpan.OUTER, NativeSpan.NONE])
+def test_one_call_has_one_execute_tool_span(where: NativeSpan) -> None:
     """Where the framework makes that span itself, inside of ours or around it, there is not a second one."""
     with guarded() as recording:
         tracer = recording.tracer_provider.get_tracer("framework")
@@ -260,22 +261,22 @@ def test_one_call_has_one_execute_tool_span(where: str) -> None:
         theirs: list[Mapping[str, Any]] = []
 
         def run() -> Any:
-            reading = Reading(ToolCall("look", {"path": "a"}, None, ("look",)))
-            step = GuardedCall(runtime, FUNCTION, reading, runtime.sources.find(), span=where)
-            return drive(step, (lambda: framework(lambda: "text")) if where == "inner" else lambda: "text")
+            reading = Reading(ToolCall("look", {"path": "a"}, None, ("look",)), native_span=where)
+            step = GuardedCall(runtime, FUNCTION, reading, runtime.sources.find())
+            return drive(step, (lambda: framework(lambda: "text")) if where is NativeSpan.INNER else lambda: "text")
 
         with loopguard.turn():
             for _ in range(3):
-                if where == "outer":
+                if where is NativeSpan.OUTER:
                     framework(run)
                 else:
                     run()
         ours = [(span.name, attributes(span).get(semconv.OPERATION_NAME)) for span in recording.spans]
-        if where == "outer":
+        if where is NativeSpan.OUTER:
             assert ours == []
             assert [one.get(semconv.OUTCOME) for one in theirs] == ["executed", "nudged", "blocked"]
             assert theirs[2][semconv.ACTION] == "block"
-        elif where == "inner":
+        elif where is NativeSpan.INNER:
             assert ours == [("loopguard look", None), ("loopguard look", None), ("execute_tool look", "execute_tool")]
             assert len(names) == 2
         else:

@@ -14,7 +14,7 @@ from otel_loopguard.core.model import Outcome, ToolCall
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.annotations import hints_of
 from otel_loopguard.instrumentation.content import appended, arguments_of
-from otel_loopguard.instrumentation.targets import CallTarget, Reading, RunTarget, ToolAdapter, ToolTarget
+from otel_loopguard.instrumentation.targets import CallStyle, CallTarget, Reading, RunTarget, ToolAdapter, ToolTarget
 from otel_loopguard.turns.runs import RunInfo
 
 if TYPE_CHECKING:
@@ -234,17 +234,21 @@ _RESOLUTION: Final = "agents.run_internal.turn_resolution"
 TARGETS = (
     # Imported by name from the first module into the second: whichever is patched first, each call meets one patch.
     *(
-        ToolTarget(module, name, dialect, "async")
+        ToolTarget(module, name, adapter, CallStyle.ASYNC)
         for module in ("agents.tool", _EXECUTION)
-        for name, dialect in (
+        for name, adapter in (
             ("_invoke_function_tool_with_metadata", FUNCTION),
             ("invoke_function_tool", PLAIN_FUNCTION),  # before 0.19, and in realtime sessions
         )
     ),
-    ToolTarget(_EXECUTION, "_execute_tool_input_guardrails", GUARDED, "async", turned_down=_turned_down, optional=True),
+    ToolTarget(
+        _EXECUTION, "_execute_tool_input_guardrails", GUARDED, CallStyle.ASYNC, turned_down=_turned_down, optional=True
+    ),
     CallTarget("agents.tool", "maybe_invoke_function_tool_failure_error_function", _failing),
-    ToolTarget(_RESOLUTION, "_build_tool_not_found_output_items", UNKNOWN, "async", each=_each_unknown, optional=True),
+    ToolTarget(
+        _RESOLUTION, "_build_tool_not_found_output_items", UNKNOWN, CallStyle.ASYNC, each=_each_unknown, optional=True
+    ),
     ToolTarget(_RESOLUTION, "process_model_response", FATAL, fatal=True),
-    RunTarget("agents.run", "AgentRunner.run", _read_run, "async", _unfinished),
-    RunTarget("agents.run", "AgentRunner.run_streamed", _read_run, "background", _unfinished, _over),
+    RunTarget("agents.run", "AgentRunner.run", _read_run, CallStyle.ASYNC, _unfinished),
+    RunTarget("agents.run", "AgentRunner.run_streamed", _read_run, CallStyle.BACKGROUND, _unfinished, _over),
 )

@@ -17,7 +17,8 @@ from otel_loopguard.core.model import Outcome, ToolCall
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.annotations import hints_of
 from otel_loopguard.instrumentation.content import appended, arguments_of
-from otel_loopguard.instrumentation.targets import Reading, RunTarget, ToolAdapter, ToolTarget
+from otel_loopguard.instrumentation.targets import CallStyle, Reading, RunTarget, ToolAdapter, ToolTarget
+from otel_loopguard.telemetry.call_span import NativeSpan
 from otel_loopguard.turns.runs import RunInfo
 
 if TYPE_CHECKING:
@@ -32,14 +33,14 @@ def _read(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Re
     validated = args[0] if args else kwargs["validated"]
     runs = validated.args_valid and getattr(validated, "deferral", None) is None
     inner = runs or hasattr(instance, "_execute_function_tool_call")  # until 1.90, whatever becomes of the call
-    span = "inner" if inner else _invalid(validated)
-    return _reading(instance, validated.call, validated.tool, validated.ctx, span)
+    native_span = NativeSpan.INNER if inner else _invalid(validated)
+    return _reading(instance, validated.call, validated.tool, validated.ctx, native_span)
 
 
-def _invalid(validated: Any) -> str:
+def _invalid(validated: Any) -> NativeSpan:
     """A call that its validation turned down: newer versions have made a span of that already, but of known tools."""
     known = validated.tool is not None and not validated.args_valid
-    return "beside" if known and _tells_invalid() else "none"
+    return NativeSpan.BESIDE if known and _tells_invalid() else NativeSpan.NONE
 
 
 def _tells_invalid() -> bool:
@@ -47,7 +48,7 @@ def _tells_invalid() -> bool:
     return "on_tool_validate_error" in vars(capability or object)
 
 
-def _reading(manager: Any, call: Any, tool: Any, context: Any, span: str) -> Reading | None:
+def _reading(manager: Any, call: Any, tool: Any, context: Any, native_span: NativeSpan) -> Reading | None:
     if tool is not None and tool.tool_def.kind == "output":
         return None
     metadata = None if tool is None else getattr(tool.tool_def, "metadata", None)
@@ -58,7 +59,7 @@ def _reading(manager: Any, call: Any, tool: Any, context: Any, span: str) -> Rea
         agent_name=getattr(getattr(context, "agent", None), "name", None),
         run_id=context.run_id,
         # Its own instrumentation is an option, and may be another one for each agent.
-        span="none" if isinstance(context.tracer, NoOpTracer) else span,
+        native_span=NativeSpan.NONE if isinstance(context.tracer, NoOpTracer) else native_span,
     )
 
 
@@ -104,8 +105,8 @@ CALL = ToolAdapter(
 def _read_fatal(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Reading | None:
     call = args[0] if args else kwargs["call"]
     tool = instance.tools.get(call.tool_name)
-    span = "beside" if tool is not None and _tells_invalid() else "none"
-    return _reading(instance, call, tool, instance.ctx, span)
+    native_span = NativeSpan.BESIDE if tool is not None and _tells_invalid() else NativeSpan.NONE
+    return _reading(instance, call, tool, instance.ctx, native_span)
 
 
 FATAL = replace(CALL, read=_read_fatal)
@@ -138,9 +139,9 @@ TARGETS = (
         point
         for module in ("pydantic_ai.tool_manager", "pydantic_ai._tool_manager")  # the second: before 1.90
         for point in (
-            ToolTarget(module, "ToolManager.execute_tool_call", CALL, "async"),
-            ToolTarget(module, "ToolManager.validate_tool_call", FATAL, "async", fatal=True),
+            ToolTarget(module, "ToolManager.execute_tool_call", CALL, CallStyle.ASYNC),
+            ToolTarget(module, "ToolManager.validate_tool_call", FATAL, CallStyle.ASYNC, fatal=True),
         )
     ),
-    RunTarget("pydantic_ai.agent", "Agent.iter", _read_run, "context", _unfinished),
+    RunTarget("pydantic_ai.agent", "Agent.iter", _read_run, CallStyle.CONTEXT, _unfinished),
 )

@@ -138,8 +138,8 @@ def call(
     ``TOOLS.get(name)`` and ``known_tools=TOOLS``.
     """
     known = known_tools if known_tools is not None else (() if function is None else None)
-    dialect = MISSING if function is None else FUNCTION
-    step = _step(name, arguments, known=known, call_id=call_id, dialect=dialect)
+    adapter = MISSING if function is None else FUNCTION
+    step = _step(name, arguments, known=known, call_id=call_id, adapter=adapter)
     if function is None:
         return _run(step, functools.partial(_no_such_tool, known), None)
 
@@ -168,13 +168,13 @@ def _step(
     *,
     known: Collection[str] | None,
     call_id: str | None = None,
-    dialect: ToolAdapter = FUNCTION,
+    adapter: ToolAdapter = FUNCTION,
 ) -> GuardedCall | None:
     try:
         runtime = active_runtime.get()
         if runtime.off:
             return None
-        return open_call(runtime, dialect, Reading(ToolCall(name, arguments, call_id, known)), (), {}, span="none")
+        return open_call(runtime, adapter, Reading(ToolCall(name, arguments, call_id, known)), (), {})
     except Exception as error:  # noqa: BLE001 - see Shield.take
         _shield().take("function.step", error)
     return None

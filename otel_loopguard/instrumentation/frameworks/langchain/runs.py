@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.instrumentation.runtime import active_runtime
-from otel_loopguard.instrumentation.targets import CallTarget, RunTarget
+from otel_loopguard.instrumentation.targets import CallStyle, CallTarget, RunTarget
 from otel_loopguard.turns.runs import RunInfo
 from otel_loopguard.turns.scope import current_scope
 
@@ -61,24 +61,24 @@ def _can_go_on(loop: Any, error: BaseException | None) -> bool:
 
 
 RUNS = (
-    RunTarget("langgraph.pregel.main", "Pregel.stream", _read_graph, "generator"),
-    RunTarget("langgraph.pregel.main", "Pregel.astream", _read_graph, "async_generator"),
+    RunTarget("langgraph.pregel.main", "Pregel.stream", _read_graph, CallStyle.GENERATOR),
+    RunTarget("langgraph.pregel.main", "Pregel.astream", _read_graph, CallStyle.ASYNC_GENERATOR),
     # Until langgraph 0.5 the class was defined here; later this is the same, patched already.
-    RunTarget("langgraph.pregel", "Pregel.stream", _read_graph, "generator"),
-    RunTarget("langgraph.pregel", "Pregel.astream", _read_graph, "async_generator"),
+    RunTarget("langgraph.pregel", "Pregel.stream", _read_graph, CallStyle.GENERATOR),
+    RunTarget("langgraph.pregel", "Pregel.astream", _read_graph, CallStyle.ASYNC_GENERATOR),
     *(
         CallTarget(f"langgraph.pregel.{module}", path, _leave)
         for module in ("_loop", "loop")
         for path in ("SyncPregelLoop.__exit__", "AsyncPregelLoop.__aexit__")
     ),
     *(
-        RunTarget(f"{package}.{path}", f"{owner}.{method}", _read_executor, flavour)
+        RunTarget(f"{package}.{path}", f"{owner}.{method}", _read_executor, style)
         for package in ("langchain_classic", "langchain")
-        for path, owner, method, flavour in (
-            ("chains.base", "Chain", "invoke", "sync"),
-            ("chains.base", "Chain", "ainvoke", "async"),
-            ("agents.agent", "AgentExecutor", "stream", "generator"),
-            ("agents.agent", "AgentExecutor", "astream", "async_generator"),
+        for path, owner, method, style in (
+            ("chains.base", "Chain", "invoke", CallStyle.SYNC),
+            ("chains.base", "Chain", "ainvoke", CallStyle.ASYNC),
+            ("agents.agent", "AgentExecutor", "stream", CallStyle.GENERATOR),
+            ("agents.agent", "AgentExecutor", "astream", CallStyle.ASYNC_GENERATOR),
         )
     ),
 )

@@ -8,7 +8,7 @@ from otel_loopguard.core.model import Outcome, ToolCall
 from otel_loopguard.instrumentation.annotations import hints_of
 from otel_loopguard.instrumentation.content import appended
 from otel_loopguard.instrumentation.frameworks.langchain.runs import conversation
-from otel_loopguard.instrumentation.targets import Reading, ToolAdapter, ToolTarget
+from otel_loopguard.instrumentation.targets import CallStyle, Reading, ToolAdapter, ToolTarget
 from otel_loopguard.turns.scope import current_scope
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ TOOL = ToolAdapter(read=_read_tool, answer=_answer, outcome=_outcome, annotate=_
 
 TOOLS = (
     ToolTarget("langgraph.prebuilt.tool_node", "ToolNode._run_one", NODE),
-    ToolTarget("langgraph.prebuilt.tool_node", "ToolNode._arun_one", NODE, flavour="async"),
+    ToolTarget("langgraph.prebuilt.tool_node", "ToolNode._arun_one", NODE, style=CallStyle.ASYNC),
     ToolTarget("langchain_core.tools.base", "BaseTool.run", TOOL),
-    ToolTarget("langchain_core.tools.base", "BaseTool.arun", TOOL, flavour="async"),
+    ToolTarget("langchain_core.tools.base", "BaseTool.arun", TOOL, style=CallStyle.ASYNC),
 )
