@@ -12,7 +12,7 @@ from otel_loopguard.instrumentation.targets import CallStyle, RunTarget, ToolTar
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from otel_loopguard.instrumentation.targets import Point
+    from otel_loopguard.instrumentation.targets import Target
 
 logger = logging.getLogger("otel_loopguard")
 
@@ -30,12 +30,12 @@ _NEVER: Final[dict[CallStyle, tuple[Callable[[Any], bool], ...]]] = {
 }
 
 
-def fits(function: Any, point: Point) -> bool:
+def fits(function: Any, target: Target) -> bool:
     """Whether the function is of the sort that the row says: a wrapper of another sort would break its callers.
 
     It may be a program's own, in a module that only has the name of the framework's.
     """
-    style = getattr(point, "style", None)
+    style = getattr(target, "style", None)
     if style is None:
         return callable(function)
     chain = list(_chain(function))
@@ -51,19 +51,19 @@ def _chain(function: Any) -> Iterator[Any]:
         function = getattr(function, "__wrapped__", None)
 
 
-def tell_missing(module: str, points: Collection[Point], missing: Collection[Point]) -> None:
+def tell_missing(module: str, targets: Collection[Target], missing: Collection[Target]) -> None:
     """Say once that this version of a framework runs its tools, or its agents, somewhere else than all known ones do.
 
     Tables name the places of several versions, so some are always missing. A program's own module of the same name
     belongs to no distribution, and nothing is said of it.
     """
     for sort, what in ((ToolTarget, "tool calls are"), (RunTarget, "runs are")):
-        needed = [point for point in points if isinstance(point, sort) and not point.optional]
-        if needed and all(point in missing for point in needed):
+        needed = [target for target in targets if isinstance(target, sort) and not target.optional]
+        if needed and all(target in missing for target in needed):
             owners = packages_distributions().get(module.partition(".")[0], [])
             if owners:
                 named = ", ".join(f"{owner} {version(owner)}" for owner in dict.fromkeys(owners))
-                places = ", ".join(point.path for point in needed)
+                places = ", ".join(target.path for target in needed)
                 logger.warning(
                     "otel_loopguard found nothing to patch in %s of %s (looked for %s): its %s not guarded. "
                     "A newer otel_loopguard may know this version; please report it.",

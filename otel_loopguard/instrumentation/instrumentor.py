@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]
 
-from otel_loopguard.instrumentation.frameworks import all_targets
+from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
 from otel_loopguard.instrumentation.patching import Patches
 from otel_loopguard.instrumentation.runtime import Runtime, active_runtime
 from otel_loopguard.shield import Shield
@@ -26,7 +26,7 @@ class LoopGuardInstrumentor(BaseInstrumentor):  # type: ignore[misc]
     Options: ``policy``, ``guard``, ``settings``, ``tracer_provider``, ``meter_provider``, ``logger_provider``.
     """
 
-    _patches: Patches | None = None
+    _patches: tuple[Patches, ...] = ()
 
     def instrumentation_dependencies(self) -> Collection[str]:
         """None: a framework that is not installed is never imported, and so never patched."""
@@ -43,13 +43,13 @@ class LoopGuardInstrumentor(BaseInstrumentor):  # type: ignore[misc]
                 return
         active_runtime.put(runtime)
         with runtime.shield("instrument"):
-            if self._patches is None:
-                self._patches = Patches(all_targets())
-            self._patches.install()
+            self._patches = self._patches or tuple(Patches(one.targets, one.native_scopes) for one in FRAMEWORKS)
+            for patches in self._patches:
+                patches.install()
         runtime.announce()
 
     def _uninstrument(self, **kwargs: Any) -> None:  # noqa: ARG002 - the signature of the base class
         active_runtime.put(None)
-        if self._patches is not None:
-            for place in self._patches.restore():
+        for patches in self._patches:
+            for place in patches.restore():
                 logger.info("Somebody wrapped over our patch of %s: it stays there, switched off.", place)

@@ -14,13 +14,14 @@ import wrapt
 
 from otel_loopguard.instrumentation.fitting import fits, tell_missing
 from otel_loopguard.instrumentation.runtime import active_runtime
+from otel_loopguard.instrumentation.targets import ToolTarget
 from otel_loopguard.instrumentation.wrappers import handler
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import ModuleType
 
-    from otel_loopguard.instrumentation.targets import Point
+    from otel_loopguard.instrumentation.targets import Target
 
 logger = logging.getLogger("otel_loopguard")
 
@@ -30,14 +31,15 @@ class Wrapper(wrapt.FunctionWrapper):  # type: ignore[type-arg]
 
 
 class Patches:
-    """All rows of all tables: one list drives putting in and taking out."""
+    """The rows of one framework: one list drives putting in and taking out."""
 
-    def __init__(self, points: Iterable[Point]) -> None:
-        self._points = tuple(points)
+    def __init__(self, targets: Iterable[Target], native_scopes: Iterable[str] = ()) -> None:
+        self._targets = tuple(targets)
+        self._native_scopes = tuple(native_scopes)
 
     def install(self) -> None:
         """Patch what is imported already now, and the rest when it is imported."""
-        for module in dict.fromkeys(point.module for point in self._points):
+        for module in dict.fromkeys(target.module for target in self._targets):
             wrapt.register_post_import_hook(self._imported, module)
 
     def _imported(self, module: ModuleType) -> None:
@@ -45,14 +47,16 @@ class Patches:
         runtime = active_runtime.instrumented
         if runtime is None:
             return
-        here = [point for point in self._points if point.module == module.__name__]
+        here = [target for target in self._targets if target.module == module.__name__]
         missing = []
-        for point in here:
+        for target in here:
             found = False
-            with runtime.shield(f"patch.{point.module}:{point.path}"):
-                found = _wrap(module, point)
+            with runtime.shield(f"patch.{target.module}:{target.path}"):
+                found = _wrap(module, target)
             if not found:
-                missing.append(point)
+                missing.append(target)
+            elif isinstance(target, ToolTarget):
+                active_runtime.patched_scopes.update(self._native_scopes)
         if missing:
             with runtime.shield(f"patch.{module.__name__}"):
                 tell_missing(module.__name__, here, missing)
@@ -60,28 +64,28 @@ class Patches:
     def restore(self) -> list[str]:
         """Take our wrappers out; names those that have to stay, switched off, because others wrapped over them."""
         left = []
-        for point in self._points:
-            module = sys.modules.get(point.module)
-            if module is not None and not _unwrap(module, point.path):
-                left.append(f"{point.module}:{point.path}")
+        for target in self._targets:
+            module = sys.modules.get(target.module)
+            if module is not None and not _unwrap(module, target.path):
+                left.append(f"{target.module}:{target.path}")
         return left
 
 
-def _wrap(module: ModuleType, point: Point) -> bool:
+def _wrap(module: ModuleType, target: Target) -> bool:
     """Whether our wrapper is there now."""
     try:
-        parent, attribute, original = wrapt.resolve_path(module, point.path)
+        parent, attribute, original = wrapt.resolve_path(module, target.path)
     except (AttributeError, ImportError):
         # Another version of the framework has it elsewhere; the tables name both places.
-        logger.debug("%s has no %s; not patched", point.module, point.path)
+        logger.debug("%s has no %s; not patched", target.module, target.path)
         return False
     if _ours(original) is not None:
         # Another module imported it by name, after it was wrapped.
         return True
-    if not fits(original, point):
-        logger.debug("%s of %s is another sort of function; not patched", point.path, point.module)
+    if not fits(original, target):
+        logger.debug("%s of %s is another sort of function; not patched", target.path, target.module)
         return False
-    wrapt.apply_patch(parent, attribute, Wrapper(original, handler(point)))
+    wrapt.apply_patch(parent, attribute, Wrapper(original, handler(target)))
     return True
 
 

@@ -16,7 +16,6 @@ from otel_loopguard.core.policy.load import PREFIX, load_policy
 from otel_loopguard.core.policy.reload import PolicyFileWatch
 from otel_loopguard.core.turn.store import MemoryStore
 from otel_loopguard.instrumentation.functions.result_kinds import Shapes
-from otel_loopguard.instrumentation.native import patched
 from otel_loopguard.shield import Shield
 from otel_loopguard.spans.open_spans import OpenSpans
 from otel_loopguard.telemetry.attached import ActiveParts, Attachments
@@ -103,7 +102,7 @@ class Runtime:
             self.sources,
             self.providers,
             over=self.reporter.turn_over,
-            patched=lambda maker: active_runtime.instrumented is self and patched(maker),
+            patched=lambda scope: active_runtime.instrumented is self and scope in active_runtime.patched_scopes,
         )
         self.target = ActiveParts(self.shield, self.live_spans, self.foreign, lambda: self.guard.live)
 
@@ -199,6 +198,8 @@ class ActiveRuntime:
         self.instrumented: Runtime | None = None
         self._own: Runtime | None = None
         self.attached = Attachments()
+        self.patched_scopes: set[str] = set()
+        """Instrumentation scopes whose tool spans are of calls that our patches guard."""
         self.declared: dict[str, ToolContract] = {}
         """What the program said of its tools in code, also before there was a runtime."""
 

@@ -131,4 +131,14 @@ class CallTarget:
     wrapper: Callable[[Callable[..., Any], Any, Arguments, Keywords], Any]
 
 
-Point = ToolTarget | RunTarget | CallTarget
+Target = ToolTarget | RunTarget | CallTarget
+
+
+@dataclass(frozen=True)
+class Framework:
+    """The facts of one framework. Each framework's module or package exports one, as ``FRAMEWORK``."""
+
+    name: str
+    targets: tuple[Target, ...]
+    native_scopes: tuple[str, ...] = ()
+    """The instrumentation scopes of its own tool spans. They are not counted if one of the tool targets is patched."""

@@ -23,31 +23,31 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from otel_loopguard.instrumentation.targets import Point
+    from otel_loopguard.instrumentation.targets import Target
 
 
-def handler(point: Point) -> Callable[..., Any]:
+def handler(target: Target) -> Callable[..., Any]:
     """What a wrapper does at each call, in the shape of the function it wraps."""
-    if isinstance(point, ToolTarget) and point.each is not None:
-        return partial(_tools_async, point)
-    if isinstance(point, ToolTarget):
-        return partial(_tool_async if point.style is CallStyle.ASYNC else _tool, point)
-    if isinstance(point, RunTarget):
-        return partial(_RUNS[point.style], point)
-    return partial(_call, point)
+    if isinstance(target, ToolTarget) and target.each is not None:
+        return partial(_tools_async, target)
+    if isinstance(target, ToolTarget):
+        return partial(_tool_async if target.style is CallStyle.ASYNC else _tool, target)
+    if isinstance(target, RunTarget):
+        return partial(_RUNS[target.style], target)
+    return partial(_call, target)
 
 
-def _call(point: CallTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+def _call(target: CallTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     if active_runtime.instrumented is None:
         return wrapped(*args, **kwargs)
-    return point.wrapper(wrapped, instance, args, kwargs)
+    return target.wrapper(wrapped, instance, args, kwargs)
 
 
 class _Fatal:
     """A call that is seen only when it fails."""
 
-    def __init__(self, point: ToolTarget, instance: Any, args: Any, kwargs: Any) -> None:
-        self._called = point, instance, args, kwargs
+    def __init__(self, target: ToolTarget, instance: Any, args: Any, kwargs: Any) -> None:
+        self._called = target, instance, args, kwargs
 
     def __enter__(self) -> None:
         return
@@ -72,33 +72,33 @@ class _Fatal:
             await step.__aexit__(kind, error, traceback)
 
 
-def _tool(point: ToolTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    if point.fatal:
-        with _Fatal(point, instance, args, kwargs):
+def _tool(target: ToolTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    if target.fatal:
+        with _Fatal(target, instance, args, kwargs):
             return wrapped(*args, **kwargs)
-    step = _step(point, instance, args, kwargs)
+    step = _step(target, instance, args, kwargs)
     return wrapped(*args, **kwargs) if step is None else drive(step, partial(wrapped, *args, **kwargs))
 
 
-async def _tool_async(point: ToolTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    if point.fatal:
-        async with _Fatal(point, instance, args, kwargs):
+async def _tool_async(target: ToolTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    if target.fatal:
+        async with _Fatal(target, instance, args, kwargs):
             return await wrapped(*args, **kwargs)
-    if point.turned_down is not None:
-        return await _checked(point, wrapped, instance, args, kwargs)
-    step = _step(point, instance, args, kwargs)
+    if target.turned_down is not None:
+        return await _checked(target, wrapped, instance, args, kwargs)
+    step = _step(target, instance, args, kwargs)
     if step is None:
         return await wrapped(*args, **kwargs)
     return await drive_async(step, partial(wrapped, *args, **kwargs))
 
 
-async def _checked(point: ToolTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+async def _checked(target: ToolTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     result, runtime = await wrapped(*args, **kwargs), active_runtime.instrumented
     down = False
-    if runtime is not None and point.turned_down is not None:
+    if runtime is not None and target.turned_down is not None:
         with runtime.shield("adapter.turned_down"):
-            down = point.turned_down(result)
-    step = _step(point, instance, args, kwargs) if down else None
+            down = target.turned_down(result)
+    step = _step(target, instance, args, kwargs) if down else None
 
     async def given() -> Any:
         return result
@@ -106,63 +106,63 @@ async def _checked(point: ToolTarget, wrapped: Any, instance: Any, args: Any, kw
     return result if step is None else await drive_async(step, given)
 
 
-async def _tools_async(point: ToolTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+async def _tools_async(target: ToolTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     runtime, parts = active_runtime.instrumented, None
-    if runtime is not None and point.each is not None:
+    if runtime is not None and target.each is not None:
         with runtime.shield("adapter.each"):
-            parts = point.each(kwargs)
+            parts = target.each(kwargs)
     if parts is None:
         return await wrapped(*args, **kwargs)
-    return [result for part in parts for result in await _tool_async(point, wrapped, instance, args, part)]
+    return [result for part in parts for result in await _tool_async(target, wrapped, instance, args, part)]
 
 
-def _step(point: ToolTarget, instance: Any, args: Any, kwargs: Any) -> Any:
+def _step(target: ToolTarget, instance: Any, args: Any, kwargs: Any) -> Any:
     runtime = active_runtime.instrumented
     if runtime is None:
         return None
-    return open_call(runtime, point.adapter, instance, args, kwargs)
+    return open_call(runtime, target.adapter, instance, args, kwargs)
 
 
-def _run(point: RunTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+def _run(target: RunTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     runtime = active_runtime.instrumented
     if runtime is None:
         return wrapped(*args, **kwargs)
-    return run_plain(AgentRun(runtime, point, instance, args, kwargs), partial(wrapped, *args, **kwargs))
+    return run_plain(AgentRun(runtime, target, instance, args, kwargs), partial(wrapped, *args, **kwargs))
 
 
-def _run_background(point: RunTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+def _run_background(target: RunTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     runtime = active_runtime.instrumented
     if runtime is None:
         return wrapped(*args, **kwargs)
-    return run_background(AgentRun(runtime, point, instance, args, kwargs), partial(wrapped, *args, **kwargs))
+    return run_background(AgentRun(runtime, target, instance, args, kwargs), partial(wrapped, *args, **kwargs))
 
 
-def _run_context(point: RunTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:  # noqa: ARG001
+def _run_context(target: RunTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:  # noqa: ARG001
     runtime, manager = active_runtime.instrumented, wrapped(*args, **kwargs)
     if runtime is None:
         return manager
-    return RunContext(lambda run: AgentRun(runtime, point, run, args, kwargs), manager)
+    return RunContext(lambda run: AgentRun(runtime, target, run, args, kwargs), manager)
 
 
-async def _run_async(point: RunTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+async def _run_async(target: RunTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     runtime = active_runtime.instrumented
     if runtime is None:
         return await wrapped(*args, **kwargs)
-    return await run_async(AgentRun(runtime, point, instance, args, kwargs), partial(wrapped, *args, **kwargs))
+    return await run_async(AgentRun(runtime, target, instance, args, kwargs), partial(wrapped, *args, **kwargs))
 
 
-def _run_generator(point: RunTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+def _run_generator(target: RunTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     runtime = active_runtime.instrumented
     run = partial(wrapped, *args, **kwargs)
-    return run() if runtime is None else run_generator(partial(AgentRun, runtime, point, instance, args, kwargs), run)
+    return run() if runtime is None else run_generator(partial(AgentRun, runtime, target, instance, args, kwargs), run)
 
 
-def _run_async_generator(point: RunTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+def _run_async_generator(target: RunTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     runtime = active_runtime.instrumented
     run = partial(wrapped, *args, **kwargs)
     if runtime is None:
         return run()
-    return run_async_generator(partial(AgentRun, runtime, point, instance, args, kwargs), run)
+    return run_async_generator(partial(AgentRun, runtime, target, instance, args, kwargs), run)
 
 
 _RUNS: dict[CallStyle, Callable[..., Any]] = {

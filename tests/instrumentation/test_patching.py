@@ -188,7 +188,7 @@ def test_uninstrument_says_what_it_left(
     patches.install()
     wrapt.wrap_function_wrapper(framework, "run", lambda wrapped, instance, args, kwargs: wrapped(*args, **kwargs))
     instrumentor = LoopGuardInstrumentor()
-    monkeypatch.setattr(instrumentor, "_patches", patches)
+    monkeypatch.setattr(instrumentor, "_patches", (patches,))
     with caplog.at_level(logging.INFO, "otel_loopguard"):
         instrumentor._uninstrument()
     assert f"{MODULE}:run" in caplog.text

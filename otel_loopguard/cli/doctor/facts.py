@@ -22,7 +22,7 @@ from otel_loopguard.instrumentation.targets import RunTarget, ToolTarget
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from otel_loopguard.instrumentation.targets import Point
+    from otel_loopguard.instrumentation.targets import Target
 
 _SAMPLES = 200
 _SORTS = ((ToolTarget, "tools"), (RunTarget, "runs"))
@@ -50,8 +50,8 @@ def frameworks() -> Iterator[dict[str, Any]]:
     """Each framework whose tables name a package that is installed, and the places in it."""
     owners = _owners()
     for framework in FRAMEWORKS:
-        name = framework.__name__.rpartition(".")[2]
-        tops = dict.fromkeys(point.module.partition(".")[0] for point in framework.TARGETS)
+        name = framework.name
+        tops = dict.fromkeys(point.module.partition(".")[0] for point in framework.targets)
         dists = dict.fromkeys(dist for top in tops for dist in owners.get(top, ()))
         if not dists:
             continue  # not installed, or part of Python
@@ -59,7 +59,7 @@ def frameworks() -> Iterator[dict[str, Any]]:
             "name": name,
             "versions": {dist: version(dist) for dist in dists},
             "imported": any(top in sys.modules for top in tops),
-            "points": [_point(point) for point in framework.TARGETS if point.module in sys.modules],
+            "points": [_point(point) for point in framework.targets if point.module in sys.modules],
         }
 
 
@@ -68,7 +68,7 @@ def _owners() -> Any:
     return packages_distributions()
 
 
-def _point(point: Point) -> dict[str, Any]:
+def _point(point: Target) -> dict[str, Any]:
     sort = next((word for kind, word in _SORTS if isinstance(point, kind)), "other")
     return {
         "module": point.module,
@@ -79,7 +79,7 @@ def _point(point: Point) -> dict[str, Any]:
     }
 
 
-def _state(point: Point) -> str:
+def _state(point: Target) -> str:
     """``held``: our wrapper is on it; ``bare``: the place is there without it; ``absent``: this version has none."""
     function: Any = sys.modules[point.module]
     try:
@@ -97,7 +97,7 @@ def _state(point: Point) -> str:
 def importable() -> Iterator[str]:
     """The modules of all tables whose package is installed."""
     for framework in FRAMEWORKS:
-        for module in dict.fromkeys(point.module for point in framework.TARGETS):
+        for module in dict.fromkeys(point.module for point in framework.targets):
             if find_spec(module.partition(".")[0]) is not None:
                 yield module
 

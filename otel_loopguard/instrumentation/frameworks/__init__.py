@@ -9,12 +9,12 @@ from otel_loopguard.instrumentation.frameworks import langchain, mcp, openai_age
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from otel_loopguard.instrumentation.targets import Point
+    from otel_loopguard.instrumentation.targets import Target
 
-FRAMEWORKS = (langchain, mcp, openai_agents, pydantic_ai, threads)
+FRAMEWORKS = tuple(module.FRAMEWORK for module in (langchain, mcp, openai_agents, pydantic_ai, threads))
 
 
-def all_targets() -> Iterator[Point]:
+def all_targets() -> Iterator[Target]:
     """The rows of every framework's table."""
     for framework in FRAMEWORKS:
-        yield from framework.TARGETS
+        yield from framework.targets

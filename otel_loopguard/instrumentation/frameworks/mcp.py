@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from otel_loopguard.core.model import Outcome, ToolCall
 from otel_loopguard.instrumentation.annotations import hints_of
 from otel_loopguard.instrumentation.runtime import active_runtime
-from otel_loopguard.instrumentation.targets import CallStyle, CallTarget, Reading, ToolAdapter, ToolTarget
+from otel_loopguard.instrumentation.targets import CallStyle, CallTarget, Framework, Reading, ToolAdapter, ToolTarget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from otel_loopguard.core.model import Hints
+    from otel_loopguard.instrumentation.targets import Target
 
 _LISTING = "_otel_loopguard_listing"
 """Where a session keeps what its server listed: it lives and dies with the session."""
@@ -154,10 +155,12 @@ def _types() -> Any:
 
 TOOL = ToolAdapter(read=_read, answer=_answer, outcome=_outcome, annotate=_annotate)
 
-TARGETS = (
+_TARGETS: tuple[Target, ...] = (
     ToolTarget("mcp.client.session", "ClientSession.call_tool", TOOL, style=CallStyle.ASYNC),
     CallTarget("mcp.client.session", "ClientSession.list_tools", _list_tools),
     # Since 2.0. Its call is one, however often the server asks for more input and the session is called again.
     ToolTarget("mcp.client.client", "Client.call_tool", TOOL, style=CallStyle.ASYNC),
     CallTarget("mcp.client.client", "Client.list_tools", _list_tools),
 )
+
+FRAMEWORK = Framework("mcp", _TARGETS)

@@ -14,11 +14,21 @@ from otel_loopguard.core.model import Outcome, ToolCall
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.annotations import hints_of
 from otel_loopguard.instrumentation.content import appended, arguments_of
-from otel_loopguard.instrumentation.targets import CallStyle, CallTarget, Reading, RunTarget, ToolAdapter, ToolTarget
+from otel_loopguard.instrumentation.targets import (
+    CallStyle,
+    CallTarget,
+    Framework,
+    Reading,
+    RunTarget,
+    ToolAdapter,
+    ToolTarget,
+)
 from otel_loopguard.turns.runs import RunInfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from otel_loopguard.instrumentation.targets import Target
 
 _FAILURE: Final = "_loopguard_failure"
 """Where the exception of a tool is noted on its context: what becomes of it says nothing of it."""
@@ -231,7 +241,7 @@ def _over(result: Any, over: Callable[[], None]) -> None:
 _EXECUTION: Final = "agents.run_internal.tool_execution"
 _RESOLUTION: Final = "agents.run_internal.turn_resolution"
 
-TARGETS = (
+_TARGETS: tuple[Target, ...] = (
     # Imported by name from the first module into the second: whichever is patched first, each call meets one patch.
     *(
         ToolTarget(module, name, adapter, CallStyle.ASYNC)
@@ -252,3 +262,5 @@ TARGETS = (
     RunTarget("agents.run", "AgentRunner.run", _read_run, CallStyle.ASYNC, _unfinished),
     RunTarget("agents.run", "AgentRunner.run_streamed", _read_run, CallStyle.BACKGROUND, _unfinished, _over),
 )
+
+FRAMEWORK = Framework("openai_agents", _TARGETS)

@@ -17,12 +17,14 @@ from otel_loopguard.core.model import Outcome, ToolCall
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.annotations import hints_of
 from otel_loopguard.instrumentation.content import appended, arguments_of
-from otel_loopguard.instrumentation.targets import CallStyle, Reading, RunTarget, ToolAdapter, ToolTarget
+from otel_loopguard.instrumentation.targets import CallStyle, Framework, Reading, RunTarget, ToolAdapter, ToolTarget
 from otel_loopguard.telemetry.call_span import NativeSpan
 from otel_loopguard.turns.runs import RunInfo
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from otel_loopguard.instrumentation.targets import Target
 
 _DEFERRALS: Final = ("CallDeferred", "ApprovalRequired")
 
@@ -134,7 +136,7 @@ def _unfinished(run: Any) -> bool:
     return type(getattr(result, "output", None)).__name__ == "DeferredToolRequests"
 
 
-TARGETS = (
+_TARGETS: tuple[Target, ...] = (
     *(
         point
         for module in ("pydantic_ai.tool_manager", "pydantic_ai._tool_manager")  # the second: before 1.90
@@ -145,3 +147,5 @@ TARGETS = (
     ),
     RunTarget("pydantic_ai.agent", "Agent.iter", _read_run, CallStyle.CONTEXT, _unfinished),
 )
+
+FRAMEWORK = Framework("pydantic_ai", _TARGETS, native_scopes=("pydantic-ai",))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.instrumentation.targets import CallTarget
+from otel_loopguard.instrumentation.targets import CallTarget, Framework
 from otel_loopguard.turns.scope import Scope, bound, current_scope
 
 if TYPE_CHECKING:
@@ -23,4 +23,4 @@ def _run_in(scope: Scope, function: Callable[..., Any], /, *args: Any, **kwargs:
         return function(*args, **kwargs)
 
 
-TARGETS = (CallTarget("concurrent.futures.thread", "ThreadPoolExecutor.submit", _submit),)
+FRAMEWORK = Framework("threads", (CallTarget("concurrent.futures.thread", "ThreadPoolExecutor.submit", _submit),))

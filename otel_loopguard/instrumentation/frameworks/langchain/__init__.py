@@ -5,5 +5,6 @@ from __future__ import annotations
 from otel_loopguard.instrumentation.frameworks.langchain.messages import MESSAGES
 from otel_loopguard.instrumentation.frameworks.langchain.runs import RUNS
 from otel_loopguard.instrumentation.frameworks.langchain.tools import TOOLS
+from otel_loopguard.instrumentation.targets import Framework
 
-TARGETS = (*TOOLS, *MESSAGES, *RUNS)
+FRAMEWORK = Framework("langchain", (*TOOLS, *MESSAGES, *RUNS))

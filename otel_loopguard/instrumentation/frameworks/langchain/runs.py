@@ -12,6 +12,8 @@ from otel_loopguard.turns.scope import current_scope
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from otel_loopguard.instrumentation.targets import Target
+
 
 def conversation(*configs: Any) -> str | None:
     """The thread id: of the first configuration that has one, wherever this version keeps it."""
@@ -60,7 +62,7 @@ def _can_go_on(loop: Any, error: BaseException | None) -> bool:
     return error is not None or loop.status == "out_of_steps"
 
 
-RUNS = (
+RUNS: tuple[Target, ...] = (
     RunTarget("langgraph.pregel.main", "Pregel.stream", _read_graph, CallStyle.GENERATOR),
     RunTarget("langgraph.pregel.main", "Pregel.astream", _read_graph, CallStyle.ASYNC_GENERATOR),
     # Until langgraph 0.5 the class was defined here; later this is the same, patched already.
