@@ -1,0 +1,60 @@
+"""The public names, as a list: whoever adds or removes one changes this file."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import otel_loopguard
+from otel_loopguard import report, testing
+
+ROOT = Path(__file__).resolve().parents[1]
+
+NAMES = {
+    otel_loopguard: [
+        "Action", "Decision", "Guard", "Hints", "Kind", "LoopGuardError", "Mode", "Outcome", "Policy", "PolicyError",
+        "Rule", "ToolCall", "ToolContract", "ToolLoopError", "Trip", "Turn", "__version__", "attach", "call",
+        "instrument", "say", "tool", "turn", "uninstrument",
+    ],
+    testing: [
+        "SCENARIOS", "Ask", "Driver", "Recording", "Scenario", "ScriptedAgent", "SeenTrip", "Toolbox", "Transcript",
+        "assert_no_trip", "assert_trips", "guarded",
+    ],
+    report: ["DECISIONS", "Call", "Report", "ReportError", "Run", "decision", "write"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("module", NAMES, ids=lambda module: module.__name__)
+def test_the_public_names_are_these(module):
+    """``__all__`` is the list, and each name is there."""
+    assert sorted(module.__all__) == sorted(NAMES[module])
+    assert [name for name in module.__all__ if not hasattr(module, name)] == []
+
+
+def test_dir_shows_the_public_names():
+    """Completion in an editor offers them before any is imported."""
+    assert dir(otel_loopguard) == sorted(otel_loopguard.__all__)
+
+
+def sources():
+    """Every piece of Python that users are shown: the examples, and the code blocks of all pages."""
+    for path in sorted(ROOT.glob("examples/*.py")):
+        yield path.name, path.read_text("utf-8")
+    for path in [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]:
+        for block in re.findall(r"^```python\n(.*?)^```", path.read_text("utf-8"), re.MULTILINE | re.DOTALL):
+            yield path.name, block
+
+
+def test_docs_and_examples_use_only_public_names():
+    """Each name that they import from the package is in its list."""
+    names = [
+        (where, one.name)
+        for where, source in sources()
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ImportFrom) and node.module == "otel_loopguard"
+        for one in node.names
+    ]
+    assert [(where, name) for where, name in names if name not in {*NAMES[otel_loopguard], "report", "semconv"}] == []
