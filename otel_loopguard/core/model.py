@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from typing_extensions import Self
+
     from otel_loopguard.core.turn.user_messages import Notes
 
 
@@ -49,22 +51,44 @@ class Mode(str, enum.Enum):
 
 
 class Kind(str, enum.Enum):
-    """What a tool does, as far as loops are concerned."""
+    """What a tool does, as far as loops are concerned. This table is the only place that says what a kind means."""
 
-    READ = "read"
-    WRITE = "write"
-    SHELL = "shell"
-    POLL = "poll"
-    WAIT = "wait"
-    AGENT = "agent"
-    THINK = "think"
-    STEP = "step"
-    FINAL = "final"
-    HANDOFF = "handoff"
-    UNKNOWN = "unknown"
+    _value_: str
+    writes: bool
+    """A run may change the world."""
+    polls: bool
+    """A run waits, or checks on something that is in progress."""
+    is_evidence: bool
+    """Equal results are evidence of a loop, and a call without news counts."""
+    makes_laps: bool
+    """A run is a step of a lap."""
+    may_progress: bool
+    """Numbers that move in one direction in its results are progress."""
+
+    # fmt: off
+    #                     writes  polls  is_evidence  makes_laps  may_progress
+    READ = "read",        False,  False, True,        True,       True
+    WRITE = "write",      True,   False, True,        True,       False
+    SHELL = "shell",      True,   False, True,        True,       False
+    POLL = "poll",        False,  True,  True,        True,       True
+    WAIT = "wait",        False,  True,  True,        True,       False
+    AGENT = "agent",      True,   False, True,        True,       False
+    THINK = "think",      False,  False, True,        True,       False
+    STEP = "step",        True,   False, False,       False,      False
+    FINAL = "final",      False,  False, False,       False,      False
+    HANDOFF = "handoff",  False,  False, False,       True,       False
+    UNKNOWN = "unknown",  True,   False, True,        True,       True
+    # fmt: on
+
+    def __new__(cls, value: str, *columns: bool) -> Self:
+        """Set the columns of the table as attributes."""
+        kind = str.__new__(cls, value)
+        kind._value_ = value
+        kind.writes, kind.polls, kind.is_evidence, kind.makes_laps, kind.may_progress = columns
+        return kind
 
     def __str__(self) -> str:
-        return self.value
+        return self._value_
 
 
 class Sameness(str, enum.Enum):

@@ -35,11 +35,6 @@ if TYPE_CHECKING:
     Read = tuple[Limits, Kind, Any]
     """A call as it is understood: its tool, what it does, and its arguments."""
 
-_NO_ANSWER = frozenset({Kind.POLL, Kind.WAIT, Kind.FINAL, Kind.STEP, Kind.HANDOFF})
-"""Kinds whose results are no part of a tool's row of equal results, and do not break it."""
-_POLLING = frozenset({Kind.POLL, Kind.WAIT})
-"""Kinds whose success does not end a row of errors."""
-
 
 def calls_each_once(calls: Sequence[Call], names: set[str], tools: Tools) -> bool:
     """Whether this is a short turn that calls different tools: that is plain without a look at what was said."""
@@ -139,13 +134,13 @@ def _first_beyond(calls: Sequence[Call], read: Sequence[Read], end: int) -> int:
         made[name] += 1
         fails = failed(call)
         errors[name] = errors[name] + 1 if fails else 0
-        if not fails and kind not in _NO_ANSWER:
+        if not fails and kind.is_evidence and not kind.polls:
             answer = told_apart(call)
             equal[name] = equal[name] + 1 if answers.get(name) == answer else 1
             answers[name] = answer
         if fails or kind is Kind.THINK:
             row, barren = row + 1, barren + 1
-        elif kind not in _POLLING:
+        elif not kind.polls:
             row = 0
         if made[name] >= limits.calls or errors[name] >= limits.errors or equal[name] >= limits.equal:
             return position

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_loopguard.core.detectors.base import NO_LAP, Detector, trip, unchanged
+from otel_loopguard.core.detectors.base import Detector, trip, unchanged
 from otel_loopguard.core.model import Action, Mode, Record, Trip
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ _MOST_LAPS = 32
 
 def before(history: History, record: Record, rule: Rule) -> Trip | None:
     """The call that would begin, or go on with, the third equal lap."""
-    if record.polled or not unchanged(history, record) or record.kind in NO_LAP:
+    if record.polled or not unchanged(history, record) or not record.kind.makes_laps:
         return None
     period = _period(history, rule, following=record.key)
     rule = _of(record, period, rule)
@@ -29,7 +29,7 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
 
 def after(history: History, record: Record, rule: Rule) -> Trip | None:
     """The call that ended the second equal lap."""
-    if record.polled or record.kind in NO_LAP:
+    if record.polled or not record.kind.makes_laps:
         return None
     period = _period(history, rule, following=None)
     rule = _of(record, period, rule)

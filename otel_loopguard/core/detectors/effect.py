@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_loopguard.core.detectors.base import EXEMPT, Detector, trip, unchanged
+from otel_loopguard.core.detectors.base import Detector, trip, unchanged
 from otel_loopguard.core.model import Action, Mode, Record, Trip
-from otel_loopguard.core.tools.contracts import WRITING
 
 if TYPE_CHECKING:
     from otel_loopguard.core.history.update import History
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 def before(history: History, record: Record, rule: Rule) -> Trip | None:
     """The second run of what is declared ``once``; the fifth of what a server calls destructive."""
     stats = record.stats
-    if stats is None or not stats.successes or record.kind in EXEMPT:
+    if stats is None or not stats.successes or not record.kind.is_evidence:
         return None
     count = stats.successes + 1
     if record.resolved.tool.contract.once:
@@ -31,7 +30,7 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
 def after(_history: History, record: Record, rule: Rule) -> Trip | None:
     """The second success of what a server calls destructive."""
     stats = record.stats
-    if stats is None or record.error or not rule.nudge or stats.successes < rule.nudge or record.kind in EXEMPT:
+    if stats is None or record.error or not rule.nudge or stats.successes < rule.nudge or not record.kind.is_evidence:
         return None
     if not (record.resolved.tool.contract.once or _hinted(record)):
         return None
@@ -47,7 +46,7 @@ def _hinted(record: Record) -> bool:
     hints = tool.hints
     if hints is None or hints.destructive is not True or hints.idempotent is not False:
         return False
-    return tool.contract.once is None and (not tool.declared or record.kind in WRITING)
+    return tool.contract.once is None and (not tool.declared or record.kind.writes)
 
 
 DETECTOR = Detector(Mode.REPEATED_EFFECT, before, after)

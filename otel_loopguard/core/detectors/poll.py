@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_loopguard.core.detectors.base import EXEMPT, Detector, trip, unchanged
+from otel_loopguard.core.detectors.base import Detector, trip, unchanged
 from otel_loopguard.core.model import Action, Kind, Mode, Record, Trip
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
     stats = record.stats
     if not record.polled or stats is None or stats.poll is None or not unchanged(history, record):
         return None
-    if record.kind in EXEMPT or (record.kind is Kind.WAIT and history.news != stats.news):
+    if not record.kind.is_evidence or (record.kind is Kind.WAIT and history.news != stats.news):
         return None  # a wait is not refused while what it waits for moves
     counted, since = stats.poll
     count = counted + (record.at - stats.at < (rule.min_interval or 0))
@@ -36,7 +36,7 @@ def after(_history: History, record: Record, rule: Rule) -> Trip | None:
         not record.polled
         or stats is None
         or stats.poll is None
-        or record.kind in EXEMPT
+        or not record.kind.is_evidence
         or not rule.nudge
         or stats.poll[0] < rule.nudge
     ):

@@ -11,9 +11,6 @@ if TYPE_CHECKING:
     from otel_loopguard.core.history.update import History
     from otel_loopguard.core.policy.policy import Rule
 
-NO_EVIDENCE = frozenset({Kind.FINAL, Kind.STEP, Kind.HANDOFF})
-"""Kinds whose equal results say nothing; they neither end nor lengthen a run of calls without news."""
-
 
 def limit_now(history: History, stats: CallStats, rule: Rule) -> int:
     """The run that is refused if things stay as they are: by what came since the last one; 0 after a change."""
@@ -48,7 +45,7 @@ def weigh(history: History, record: Record, stats: CallStats) -> None:
         _weigh_poll(history, record, stats)
     elif sameness is Sameness.SAME:
         stats.equal += 1
-        if record.kind not in NO_EVIDENCE:
+        if record.kind.is_evidence:
             stats.evidence += _own_weight(history, record, stats)
     elif sameness is Sameness.ALIKE and not record.changed_between:
         stats.alike += 1

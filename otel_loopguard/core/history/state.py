@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core.history.bounded import EMPTY, kept
 from otel_loopguard.core.history.call_stats import CallStats
-from otel_loopguard.core.history.evidence import NO_EVIDENCE
-from otel_loopguard.core.model import Kind, Record, Trip
-from otel_loopguard.core.tools.contracts import WRITING
+from otel_loopguard.core.model import Record, Trip
 
 if TYPE_CHECKING:
     from otel_loopguard.core.history.tool_stats import ToolStats
@@ -23,8 +21,6 @@ if TYPE_CHECKING:
 
 MOST_CALLS = 1_024
 MOST_REMEMBERED = 256
-
-POLLING = frozenset({Kind.POLL, Kind.WAIT})
 
 _64_BITS = 0xFFFFFFFFFFFFFFFF
 
@@ -121,7 +117,7 @@ class Memory:
         record.registered = registered
         record.arguments = arguments
         record.key = key = (arguments ^ hash(tool.name)) & _64_BITS
-        record.polled = record.kind in POLLING
+        record.polled = record.kind.polls
         stats = self.find(key)
         if stats is not None and written is not None and stats.last_end > written:
             stats = None
@@ -129,7 +125,7 @@ class Memory:
         if stats is None:
             record.since = (self.news, self.changes, self.writes, self.waits)
         else:
-            if record.kind not in NO_EVIDENCE and (stats.pending or self.waits != stats.waits):
+            if record.kind.is_evidence and (stats.pending or self.waits != stats.waits):
                 record.polled = True
             record.since = (
                 self.news - stats.news, self.changes - stats.changes,
@@ -167,7 +163,7 @@ class Memory:
         """The call runs: it counts towards caps from now on, so that parallel calls cannot outrun them."""
         self.tick += 1
         record.tick = self.tick
-        if record.kind in WRITING:  # from now on it may write
+        if record.kind.writes:  # from now on it may write
             self.writes += 1
             if record.stats is not None:
                 record.stats.writes += 1

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 from otel_loopguard.core.history.bounded import kept
 from otel_loopguard.core.history.call_stats import packed
-from otel_loopguard.core.history.evidence import NO_EVIDENCE, weigh
-from otel_loopguard.core.history.state import MOST_REMEMBERED, POLLING, Memory
+from otel_loopguard.core.history.evidence import weigh
+from otel_loopguard.core.history.state import MOST_REMEMBERED, Memory
 from otel_loopguard.core.history.tool_stats import tool_stats_of
 from otel_loopguard.core.model import Kind, Sameness
-from otel_loopguard.core.tools.contracts import WRITING
 from otel_loopguard.core.values.compare import compare, detailed_fingerprints
 
 if TYPE_CHECKING:
@@ -29,8 +28,6 @@ _THINK = Kind.THINK
 _64_BITS = 0xFFFFFFFFFFFFFFFF
 _MASKED_SALT = 0xC2B2AE3D27D4EB4F
 """A masked form is no result: text without volatile parts has the same bytes in both."""
-_NO_ORDER = frozenset({Kind.FINAL, Kind.STEP})
-"""Kinds whose runs are no step of a lap."""
 _NOT_NEW = frozenset({_SAME, _ALIKE})
 
 
@@ -54,14 +51,14 @@ class History(Memory):
             digest = stats.result
         if not record.polled:
             self.errors_in_row = self.errors_in_row + 1 if record.error else 0
-            if record.kind not in _NO_ORDER:
+            if record.kind.makes_laps:
                 self._order(record, digest)
         self._tool(record, outcome)
 
     def _ended_first(self, record: Record, outcome: OutcomeFacts) -> None:
         record.sameness = _FIRST
         record.news = news = self._is_news(record, outcome, unseen=True)
-        wrote, waited = record.kind in WRITING, record.polled or record.pending
+        wrote, waited = record.kind.writes, record.polled or record.pending
         changed = news and wrote and not record.error
         before_news, before_changes, before_writes, before_waits = record.since
         self._count(record, changed=changed, wrote=wrote, waited=waited)
@@ -77,7 +74,7 @@ class History(Memory):
         record.stats, record.concurrent = stats, True
         record.sameness = _SAME if stats.result == outcome.digest else _DIFFERENT
         record.news = self._is_news(record, outcome, unseen=self._is_unseen(record.key, outcome.digest, stats.result))
-        wrote, waited = record.kind in WRITING, record.kind in POLLING or record.pending
+        wrote, waited = record.kind.writes, record.kind.polls or record.pending
         self._count(record, changed=record.news, wrote=wrote, waited=waited)
         stats.add(news=record.news, changed=record.news, wrote=wrote * (1 + first), waited=waited)
         stats.successes += not record.error
@@ -94,7 +91,7 @@ class History(Memory):
         if masked is not None:  # a result that comes back under a new id is no news either
             unseen = self._is_unseen(record.key, masked ^ _MASKED_SALT, 0) and unseen
         record.news = self._is_news(record, outcome, unseen=unseen)
-        wrote, waited = record.kind in WRITING, record.kind in POLLING or record.pending
+        wrote, waited = record.kind.writes, record.kind.polls or record.pending
         proof = record.sameness is not _SAME  # the same call, another result: something did change
         changed = record.news and (proof or (not record.error and wrote))
         weigh(self, record, stats)
@@ -157,7 +154,7 @@ class History(Memory):
         if record.news:
             self.news += 1
             self.no_news_in_row = self.refusals = 0
-        elif not record.polled and not record.concurrent and record.kind not in NO_EVIDENCE:
+        elif not record.polled and not record.concurrent and record.kind.is_evidence:
             self.no_news_in_turn += 1
             self.no_news_in_row += record.sameness is not _ALIKE
 
@@ -184,7 +181,7 @@ class History(Memory):
                 self.unknown_answered = kept(self.unknown_answered, record.tool, MOST_REMEMBERED)
         elif not record.error:
             self.unknown_calls = 0
-        if record.sameness is _FIRST and not record.polled and record.kind not in NO_EVIDENCE:
+        if record.sameness is _FIRST and not record.polled and record.kind.is_evidence:
             stats = self.tools.get(record.tool) or tool_stats_of(self, record.tool)
             if record.error:
                 stats.failed(outcome.shape, self.changes)

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 _MOST_NAMES = 4_096
 
-WRITING = frozenset({Kind.WRITE, Kind.SHELL, Kind.AGENT, Kind.UNKNOWN, Kind.STEP})
-"""Kinds whose runs may change the world."""
-
 
 class Tool:
     """All that is known of one tool: its contract, its named kind, and each mode's rule and ceiling."""
@@ -142,13 +139,10 @@ def _hinted(hints: Hints | None, named: Kind) -> Kind:
     if hints is None:
         return named
     if hints.read_only is True:
-        return named if named in _ALSO_ONLY_READ else Kind.READ
+        return Kind.READ if named.writes else named
     if hints.destructive is True or hints.read_only is False:
         return Kind.WRITE if named in (Kind.READ, Kind.UNKNOWN) else named
     return named
-
-
-_ALSO_ONLY_READ = frozenset({Kind.POLL, Kind.WAIT, Kind.THINK, Kind.FINAL, Kind.HANDOFF})
 
 
 def _route(name: str, contract: ToolContract) -> Mapping[str, Any] | None:

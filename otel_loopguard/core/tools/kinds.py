@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 _PREFIX_ENDS = re.compile(r"__|::|[./:]")
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _ONE_WORD = re.compile(r"[A-Za-z_][\w-]*")
-_DECISIVE = frozenset({Kind.POLL, Kind.WAIT})
 _ACTION_PARAMETERS = ("action", "operation", "method")
 _COMMAND_PARAMETERS = ("command", "cmd", "script", "commands")
 _SQL_PARAMETERS = ("sql", "query", "statement", "sql_query")
@@ -89,7 +88,7 @@ class Lexicon:
         kinds = [kind for word in words if (kind := self._verbs.get(word))]
         for word in words:
             kind = self._verbs.get(word)
-            if kind in _DECISIVE and not (word in self._poll_nouns and kinds[0] is Kind.WRITE):
+            if kind is not None and kind.polls and not (word in self._poll_nouns and kinds[0] is Kind.WRITE):
                 return kind
         if kinds and not _JOINING.isdisjoint(words) and Kind.WRITE in kinds:
             return Kind.WRITE  # find_and_replace, get_or_create
@@ -140,7 +139,7 @@ def kind_of_call(named: Kind, arguments: Any, words: Lexicon) -> Kind:
         run = [one for one in (_COMMAND_PARAMETERS if named is _SHELL else _COMMANDS) if one in arguments]
         if run:
             return _kind_of_commands(run, arguments) or _SHELL
-    if named in _MAY_BE_SQL:
+    if named in _MAY_RUN_COMMANDS:
         for parameter in _SQL_PARAMETERS:
             if parameter in arguments and type(said := _said(arguments[parameter])) is str:
                 return sql_kind(said, named) or (named if parameter == _A_QUESTION or named is not _READ else _WRITE)
@@ -190,4 +189,3 @@ _COMMANDS = ("command", "cmd")
 _RUN = frozenset(_COMMAND_PARAMETERS)
 _A_QUESTION = "query"
 """The one of the parameters for SQL that a search has, too."""
-_MAY_BE_SQL = frozenset({Kind.SHELL, Kind.READ, Kind.UNKNOWN})

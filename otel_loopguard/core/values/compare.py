@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from otel_loopguard.core.values.fingerprint import Fingerprinter
     from otel_loopguard.core.values.masking import MaskedView
 
-# A command that counts (`export.sh`: "1200 of 5000") progresses, too, and so does a write that is part of the way.
-_MAY_PROGRESS = frozenset({Kind.READ, Kind.POLL, Kind.UNKNOWN})
-
 
 class DetailedFingerprints:
     """A result's dearer fingerprints, made when they are first asked for; the numbers stay in the process."""
@@ -70,7 +67,8 @@ def compare(
     if before.shape != after.shape:
         return Sameness.DIFFERENT
     counts = (kind is Kind.SHELL and after.tells_rest) or (kind is Kind.WRITE and after.tells_part)
-    may_progress = tool.moves or counts or kind in _MAY_PROGRESS
+    # A command that counts (`export.sh`: "1200 of 5000") progresses, too, and so does a write that is part of the way.
+    may_progress = tool.moves or counts or kind.may_progress
     if may_progress and _goes_on(last, now, before.numbers, after.numbers):
         return Sameness.PROGRESS
     return Sameness.ALIKE
