@@ -15,7 +15,7 @@ from otel_loopguard.core.model import hash_text
 from otel_loopguard.core.policy.load import PREFIX, load_policy
 from otel_loopguard.core.policy.reload import PolicyFileWatch
 from otel_loopguard.core.turn.store import MemoryStore
-from otel_loopguard.instrumentation.functions.result_kinds import Shapes
+from otel_loopguard.instrumentation.functions.result_kinds import ResultKinds
 from otel_loopguard.shield import Shield
 from otel_loopguard.spans.open_spans import OpenSpans
 from otel_loopguard.telemetry.attached import ActiveParts, Attachments
@@ -76,7 +76,7 @@ class Runtime:
         self._find_turns()
         self.off = False
         """Whether calls are left alone, because the environment disables us and the program did not ask for us."""
-        self.shapes = Shapes()
+        self.result_kinds = ResultKinds()
         self.deferred_ends: deque[DeferredEnd] = deque()
         """What was thrown away, before it began or in the midst of something, and is yet to be ended."""
         _forks.watch(self)

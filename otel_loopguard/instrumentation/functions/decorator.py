@@ -1,4 +1,4 @@
-"""Tools without a framework: ``@loopguard.tool`` on a function, ``loopguard.call`` in a hand-written loop."""
+"""Guard tools without a framework: ``@loopguard.tool`` on a function, ``loopguard.call`` in a hand-written loop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from otel_loopguard.core.model import Outcome, ToolCall
 from otel_loopguard.core.policy.policy import ToolContract
 from otel_loopguard.instrumentation.content import appended
-from otel_loopguard.instrumentation.functions.deferred import drive_plain, is_async
+from otel_loopguard.instrumentation.functions.deferred import drive_function, is_async
 from otel_loopguard.instrumentation.functions.generators import async_driver, drive_generator
 from otel_loopguard.instrumentation.opening import open_call
 from otel_loopguard.instrumentation.runtime import active_runtime
@@ -33,7 +33,7 @@ def _annotate(reading: Reading, result: Any, text: str) -> Any:  # noqa: ARG001 
 
 
 FUNCTION = ToolAdapter(
-    read=lambda instance, args, kwargs: instance,  # noqa: ARG005 - it is read already
+    read=lambda instance, args, kwargs: instance,  # noqa: ARG005 - the instance is the reading
     answer=lambda reading, content, error: content,  # noqa: ARG005
     annotate=_annotate,
 )
@@ -52,75 +52,70 @@ def tool(*, name: str | None = None, **contract: Any) -> Callable[[F], F]: ...
 def tool(function: Any = None, /, *, name: str | None = None, **contract: Any) -> Any:
     """Guard a function that a model calls: plain, async, a generator of either sort, or a method.
 
-    The keywords are those of ``ToolContract`` and say what the tool is: ``@tool(kind="poll")``. A refused call
-    returns the refusal, which is text for the model, instead of the function's own result. Outside of a turn calls
-    are only watched.
+    The keywords are those of ``ToolContract`` and describe the tool: ``@tool(kind="poll")``. A refused call returns
+    the refusal, which is text for the model, instead of the function's own result. Outside of a turn calls are only
+    watched.
     """
 
     def decorate(inner: Any) -> Any:
-        if isinstance(inner, (staticmethod, classmethod)):  # above them, where it would hide what they are
+        if isinstance(inner, (staticmethod, classmethod)):  # ours inside, or the class would not see them
             return type(inner)(decorate(inner.__func__))
-        called = name or name_of(inner)
+        tool_name = name or name_of(inner)
         if contract:
-            active_runtime.declare(called, ToolContract(**contract))
-        guarded = _guarded(inner, called)
-        if not hasattr(inner, "__name__"):  # a partial, or an object: a function that stands for it has one
-            guarded.__name__ = guarded.__qualname__ = called
-        return guarded
+            active_runtime.declare(tool_name, ToolContract(**contract))
+        wrapper = _wrap(inner, tool_name)
+        if not hasattr(inner, "__name__"):  # a partial, or an object; the function in its place has a name
+            wrapper.__name__ = wrapper.__qualname__ = tool_name
+        return wrapper
 
     return decorate if function is None else decorate(function)
 
 
 def name_of(function: Any) -> str:
-    """What to call a tool that was given no name: a partial is its function, an object is one of its class."""
+    """The name of a tool without a given one: a partial has its function's name, an object its class's."""
     while isinstance(function, functools.partial):
         function = function.func
     found = getattr(function, "__name__", None)
     return found if isinstance(found, str) else type(function).__name__
 
 
-def _guarded(function: Any, name: str) -> Any:
-    signature = _signature(function)
+def _wrap(function: Any, name: str) -> Any:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # many builtins have none
+        signature = None
 
-    def step(args: Any, kwargs: Any) -> GuardedCall | None:
+    def open_guarded(args: Any, kwargs: Any) -> GuardedCall | None:
         arguments: Any = {"args": args, **kwargs}
         try:
             arguments = _arguments(signature, args, kwargs)
         except Exception as error:  # noqa: BLE001 - see Shield.take
             _shield().take("function.arguments", error)
-        return _step(name, arguments, known=(name,))
+        return _open(name, arguments, known=(name,))
 
     wrapper: Any
     if inspect.isasyncgenfunction(function):
-        wrapper = functools.wraps(function)(async_driver(step, function))
+        wrapper = functools.wraps(function)(async_driver(open_guarded, function))
 
     elif inspect.isgeneratorfunction(function):
 
         @functools.wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            return (yield from drive_generator(step(args, kwargs), function(*args, **kwargs)))
+            return (yield from drive_generator(open_guarded(args, kwargs), function(*args, **kwargs)))
 
     elif is_async(function):
 
         @functools.wraps(function)
         async def wrapper(*args: Any, **kwargs: Any) -> Any:
-            return await _run_async(step(args, kwargs), functools.partial(function, *args, **kwargs))
+            return await _run_async(open_guarded(args, kwargs), functools.partial(function, *args, **kwargs))
 
     else:
 
         @functools.wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            return _run(step(args, kwargs), functools.partial(function, *args, **kwargs), function)
+            return drive_function(open_guarded(args, kwargs), functools.partial(function, *args, **kwargs), function)
 
     return wrapper
-
-
-def _signature(function: Any) -> inspect.Signature | None:
-    """None for what does not say, as many a builtin does not."""
-    try:
-        return inspect.signature(function)
-    except (TypeError, ValueError):
-        return None
 
 
 def call(
@@ -131,22 +126,22 @@ def call(
     call_id: str | None = None,
     known_tools: Collection[str] | None = None,
 ) -> Any:
-    """Run one tool call of a hand-written loop, guarded: what it returns is what the model shall read.
+    """Run one tool call of a hand-written loop, guarded, and return the text or value for the model.
 
-    ``arguments`` are as the model wrote them, JSON text or a mapping, and become the function's keywords. For an
-    async function the result is to be awaited. ``function=None`` is a tool that does not exist: pass
-    ``TOOLS.get(name)`` and ``known_tools=TOOLS``.
+    ``arguments`` are as the model wrote them, JSON text or a mapping, and become the function's keywords. Await the
+    result of an async function. ``function=None`` is a tool that does not exist: pass ``TOOLS.get(name)`` and
+    ``known_tools=TOOLS``.
     """
     known = known_tools if known_tools is not None else (() if function is None else None)
     adapter = MISSING if function is None else FUNCTION
-    step = _step(name, arguments, known=known, call_id=call_id, adapter=adapter)
+    guarded = _open(name, arguments, known=known, call_id=call_id, adapter=adapter)
     if function is None:
-        return _run(step, functools.partial(_no_such_tool, known), None)
+        return drive_function(guarded, functools.partial(_no_such_tool, known), None)
 
     def run() -> Any:
         return _call_with(function, arguments)
 
-    return _run_async(step, run) if is_async(function) else _run(step, run, function)
+    return _run_async(guarded, run) if is_async(function) else drive_function(guarded, run, function)
 
 
 def _no_such_tool(known: Collection[str] | None) -> str:
@@ -157,12 +152,12 @@ def _no_such_tool(known: Collection[str] | None) -> str:
 def _call_with(function: Callable[..., Any], arguments: Any) -> Any:
     if isinstance(arguments, (str, bytes)):
         arguments = json.loads(arguments or "{}")
-    if isinstance(arguments, (dict, Mapping)):  # a dict is known at a glance
+    if isinstance(arguments, (dict, Mapping)):  # a dict first: the check of an abstract class is slow
         return function(**arguments)
     return function() if arguments is None else function(arguments)
 
 
-def _step(
+def _open(
     name: str,
     arguments: Any,
     *,
@@ -181,7 +176,7 @@ def _step(
 
 
 def _shield() -> Shield:
-    """Also where not even a runtime can be made."""
+    """The runtime's shield; without a runtime one whose faults are not counted."""
     runtime = active_runtime.instrumented
     return _UNCOUNTED if runtime is None else runtime.shield
 
@@ -189,23 +184,19 @@ def _shield() -> Shield:
 _UNCOUNTED = Shield()
 
 
-def _run(step: GuardedCall | None, run: Callable[[], Any], function: Any) -> Any:
-    return run() if step is None else drive_plain(step, run, function)
-
-
-async def _run_async(step: GuardedCall | None, run: Callable[[], Any]) -> Any:
-    return await run() if step is None else await drive_async(step, run)
+async def _run_async(guarded: GuardedCall | None, run: Callable[[], Any]) -> Any:
+    return await run() if guarded is None else await drive_async(guarded, run)
 
 
 def _arguments(signature: inspect.Signature | None, args: Any, kwargs: Any) -> Any:
-    """The call's arguments by name, without ``self``: two agents' calls of one method are the same call."""
+    """The arguments by name, without ``self``: calls of one method by two agents are the same call."""
     as_given = {"args": list(args), **kwargs}
     if signature is None:
         return as_given
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError:
-        return as_given  # the function will say what is wrong with them
+        return as_given  # the function itself will raise
     given = dict(bound.arguments)
     first = next(iter(signature.parameters), None)
     if first in ("self", "cls"):

@@ -1,8 +1,9 @@
-"""Functions whose result is not what they bring, but work that begins later: a coroutine, a future, a generator.
+"""Plain functions whose result is work that begins later: a coroutine, a future, a generator.
 
-Only a call tells that of a lambda around an async client. So the call is judged when the function is called, as any
-is, and lent to what comes back: it is ended where that ends. What is never begun is closed as cancelled. Only what is
-nothing but a coroutine or a generator is replaced; what else can be awaited may be used in other ways, too.
+For a lambda around an async client this is known only after the call. So the call is judged when the function is
+called, as any call is. It stays open with the work that the function returned, and ends when that work ends. Work that
+never begins is closed as cancelled. Only coroutines and generators are replaced by one of this module. Any other
+awaitable is returned as it is, because the program may use it in other ways, too.
 """
 
 from __future__ import annotations
@@ -14,17 +15,7 @@ from types import CoroutineType, FunctionType, GeneratorType
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.instrumentation.functions.generators import async_driver, drive_generator
-from otel_loopguard.instrumentation.functions.result_kinds import (
-    ASYNC_GENERATOR,
-    AWAITED,
-    EITHER,
-    FUTURE,
-    GENERATOR,
-    PLAIN,
-    UNREAD,
-    declared,
-    shape_of,
-)
+from otel_loopguard.instrumentation.functions.result_kinds import ResultKind, declared_kind, kind_of
 from otel_loopguard.instrumentation.tool_call import drive_async
 
 if TYPE_CHECKING:
@@ -34,161 +25,164 @@ if TYPE_CHECKING:
     from otel_loopguard.instrumentation.tool_call import GuardedCall
     from otel_loopguard.shield import Shield
 
-_CALL = "__call__"
-
 
 def is_async(function: Any) -> bool:
-    """Whether calling it gives a coroutine; a plain function that nobody marked is known at a glance."""
+    """True if calling the function gives a coroutine. The first lines are the fast path for undecorated functions."""
     if type(function) is FunctionType and not function.__dict__:
         return bool(function.__code__.co_flags & inspect.CO_COROUTINE)
-    return any(inspect.iscoroutinefunction(one) for one in (function, getattr(type(function), _CALL, None)))
+    method = getattr(type(function), "__call__", None)  # noqa: B004 - the method itself is needed
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(method)
 
 
-class _Lent:
-    """Holds a call for the work that it is lent to. Kept by that alone: where it goes unbegun, so does this."""
+class _DeferredCall:
+    """A call that waits for its work to begin. Only the work refers to it: they are collected together."""
 
-    def __init__(self, step: GuardedCall, work: Any) -> None:
-        self._step: GuardedCall | None = step
+    def __init__(self, guarded: GuardedCall, work: Any) -> None:
+        self._guarded: GuardedCall | None = guarded
         self.work = work
 
     def begin(self) -> GuardedCall:
-        step, self._step = self._step, None
-        if step is None:
+        guarded, self._guarded = self._guarded, None
+        if guarded is None:
             raise RuntimeError("cannot be begun twice")
-        return step
+        return guarded
 
     def __del__(self) -> None:
-        # Not closed right here: the garbage collector may run in the midst of anything, also under a lock.
-        if self._step is not None:
+        # Not closed here: the garbage collector may run at any line, also while a lock is held.
+        if self._guarded is not None:
             if type(self.work) is CoroutineType:
-                self.work.close()  # Python will say of ours that it was never awaited, once is enough
-            self._step.runtime.deferred_ends.append(self._step)
+                self.work.close()  # Python warns that our coroutine was never awaited; one warning is enough
+            self._guarded.runtime.deferred_ends.append(self._guarded)
 
 
-def drive_plain(step: GuardedCall, run: Callable[[], Any], function: Any) -> Any:
-    """A function that is neither a coroutine function nor a generator function itself."""
-    with step:
-        if step.answered:
-            with step.runtime.shield("function.answer"):
-                return answered(step.answer, _expected(step, function))
-            return step.answer
-        result, shape = run(), PLAIN
+def drive_function(guarded: GuardedCall | None, run: Callable[[], Any], function: Any) -> Any:
+    """Run a function that is neither a coroutine function nor a generator function; None: without a guard."""
+    if guarded is None:
+        return run()
+    with guarded:
+        if guarded.answered:
+            with guarded.runtime.shield("function.answer"):
+                return answer_as(_expected_kind(guarded, function), guarded.answer)
+            return guarded.answer
+        result, kind = run(), ResultKind.PLAIN
         try:
             if type(result) is not str:
-                shape = shape_of(result)
-            if function is not None:  # a tool that does not exist has nothing to remember
-                step.runtime.shapes.note(function, shape)
-            if shape == UNREAD:
-                step.unread()
+                kind = kind_of(result)
+            if function is not None:  # a tool that does not exist has no kind to remember
+                guarded.runtime.result_kinds.remember(function, kind)
+            if kind is ResultKind.OPAQUE:
+                guarded.unread()
         except Exception as error:  # noqa: BLE001 - see Shield.take
-            step.runtime.shield.take("function.result", error)
-        if shape in (PLAIN, UNREAD):
-            return step.result(result)
+            guarded.runtime.shield.take("function.result", error)
+        if kind is ResultKind.PLAIN or kind is ResultKind.OPAQUE:
+            return guarded.result(result)
         try:
-            return lend(step, result, shape)
+            return defer(guarded, result, kind)
         except Exception as error:  # noqa: BLE001 - see Shield.take
-            step.runtime.shield.take("function.lend", error)
+            guarded.runtime.shield.take("function.lend", error)
         return result
 
 
-def _expected(step: GuardedCall, function: Any) -> str | None:
-    """What callers of this function expect: first of all what it says of itself."""
-    return PLAIN if function is None else declared(function) or step.runtime.shapes.of(function)
+def _expected_kind(guarded: GuardedCall, function: Any) -> ResultKind | None:
+    """The kind that callers of this function expect: the declared one comes first."""
+    if function is None:
+        return ResultKind.PLAIN
+    return declared_kind(function) or guarded.runtime.result_kinds.expected(function)
 
 
-def lend(step: GuardedCall, work: Any, shape: str) -> Any:
-    """The work, with the call around it, to be used as the function's own result would be."""
-    step.lend()
-    if shape == FUTURE:
-        _watch(_Lent(step, None), work, step.runtime.shield)
+def defer(guarded: GuardedCall, work: Any, kind: ResultKind) -> Any:
+    """Leave the call open for this work; return work of the same kind that begins and ends the call."""
+    guarded.lend()
+    if kind is ResultKind.FUTURE:
+        _end_with_future(_DeferredCall(guarded, None), work, guarded.runtime.shield)
         return work
-    lent = _Lent(step, work)
-    if shape == GENERATOR:
-        return _generated(lent)
-    if shape == ASYNC_GENERATOR:
-        return async_driver(lambda *_: lent.begin(), lambda: lent.work)()
+    deferred = _DeferredCall(guarded, work)
+    if kind is ResultKind.GENERATOR:
+        return _run_generator(deferred)
+    if kind is ResultKind.ASYNC_GENERATOR:
+        return async_driver(lambda *_: deferred.begin(), lambda: deferred.work)()
     if type(work) is GeneratorType:
-        return _iterated(lent)
-    ours: Any = _awaited(lent)
-    ours.__name__, ours.__qualname__ = work.__name__, work.__qualname__
-    return ours
+        return _run_generator_coroutine(deferred)
+    coroutine: Any = _run_coroutine(deferred)
+    coroutine.__name__, coroutine.__qualname__ = work.__name__, work.__qualname__
+    return coroutine
 
 
-def _watch(lent: _Lent, future: asyncio.Future[Any], shield: Shield) -> None:
-    """A future is the program's own, by its identity and its name: it is not replaced, but asked when it is done."""
-    import asyncio  # noqa: PLC0415 - who has a future has imported it
+def _end_with_future(deferred: _DeferredCall, future: asyncio.Future[Any], shield: Shield) -> None:
+    """End the call when the future is done. The future itself is not replaced: programs compare and name them."""
+    import asyncio  # noqa: PLC0415 - a program with a future has imported it
 
-    settled = functools.partial(_settled, lent, shield)
+    done = functools.partial(_future_done, deferred, shield)
     loop = future.get_loop()
-    if future.done():  # who awaits it goes on at once, and may make the next call before any callback
-        settled(future)
+    if future.done():  # its awaiter goes on at once, and may make the next call before any callback runs
+        done(future)
     elif loop is asyncio._get_running_loop():  # noqa: SLF001 - documented, and the one that does not raise
-        future.add_done_callback(settled)
+        future.add_done_callback(done)
     else:  # callbacks belong to the loop's own thread
-        loop.call_soon_threadsafe(future.add_done_callback, settled)
+        loop.call_soon_threadsafe(future.add_done_callback, done)
 
 
-def _settled(lent: _Lent, shield: Shield, future: asyncio.Future[Any]) -> None:
+def _future_done(deferred: _DeferredCall, shield: Shield, future: asyncio.Future[Any]) -> None:
     with shield("function.future"):
-        step = lent.begin()
+        guarded = deferred.begin()
         if future.cancelled():
-            step.drop()
+            guarded.drop()
             return
-        # To call ``exception()`` would be to retrieve it, and asyncio would not say any more that nobody did.
+        # ``exception()`` would mark the exception as retrieved, and asyncio would not report that it never was.
         error = future._exception if hasattr(future, "_exception") else future.exception()  # noqa: SLF001
-        with step:
+        with guarded:
             if error is None:
-                step.result(step.streamed(future.result))
-            else:  # not raised, which would write our lines into its traceback
-                step.__exit__(type(error), error, None)
+                guarded.result(guarded.streamed(future.result))
+            else:  # not raised: that would add our lines to its traceback
+                guarded.__exit__(type(error), error, None)
 
 
-async def _awaited(lent: _Lent) -> Any:
-    work: Awaitable[Any] = lent.work
-    return await drive_async(lent.begin(), lambda: work)
+async def _run_coroutine(deferred: _DeferredCall) -> Any:
+    work: Awaitable[Any] = deferred.work
+    return await drive_async(deferred.begin(), lambda: work)
 
 
 @types.coroutine
-def _iterated(lent: _Lent) -> Generator[Any, Any, Any]:
-    """What ``types.coroutine`` made is a generator, too."""
-    return (yield from _awaited(lent))
+def _run_generator_coroutine(deferred: _DeferredCall) -> Generator[Any, Any, Any]:
+    """Run the result of ``types.coroutine``, which is a generator and a coroutine."""
+    return (yield from _run_coroutine(deferred))
 
 
-def _generated(lent: _Lent) -> Generator[Any, Any, Any]:
-    return (yield from drive_generator(lent.begin(), lent.work))
+def _run_generator(deferred: _DeferredCall) -> Generator[Any, Any, Any]:
+    return (yield from drive_generator(deferred.begin(), deferred.work))
 
 
-class _Text(str):
-    """A refusal of a function that never ran, so that nobody knows whether its caller awaits what it gives."""
+class _AnyUseText(str):
+    """A refusal that can be read, awaited or iterated: for a function that never ran, its callers' use is unknown."""
 
     __slots__ = ()
 
     def __await__(self) -> Generator[Any, Any, str]:
-        yield from ()  # a generator, which is what ``await`` takes
+        yield from ()  # a generator, as ``await`` requires
         return self
 
     async def __aiter__(self) -> AsyncGenerator[str, None]:
         yield self
 
 
-def answered(answer: Any, shape: str | None) -> Any:
-    """The answer in place of a function's result, as its callers use that."""
-    if shape in (None, EITHER, UNREAD):
-        return _Text(answer) if type(answer) is str else answer
-    if shape == AWAITED:
-        return _given(answer)
-    if shape == FUTURE:
+def answer_as(kind: ResultKind | None, answer: Any) -> Any:
+    """The answer in the kind of the function's own result."""
+    if kind is None or kind is ResultKind.MIXED or kind is ResultKind.OPAQUE:
+        return _AnyUseText(answer) if type(answer) is str else answer
+    if kind is ResultKind.COROUTINE:
+        return _coroutine_of(answer)
+    if kind is ResultKind.FUTURE:
         import asyncio  # noqa: PLC0415 - as above
 
         future = asyncio.get_running_loop().create_future()
         future.set_result(answer)
         return future
-    if shape == GENERATOR:
+    if kind is ResultKind.GENERATOR:
         return _generator_of(answer)
-    return _async_generator_of(answer) if shape == ASYNC_GENERATOR else answer
+    return _async_generator_of(answer) if kind is ResultKind.ASYNC_GENERATOR else answer
 
 
-async def _given(answer: Any) -> Any:
+async def _coroutine_of(answer: Any) -> Any:
     return answer
 
 

@@ -1,7 +1,6 @@
-"""Tools that are generators. Between two items nothing of ours is current in the code that consumes them.
+"""Guard tools that are generators. Between two items no span or turn of the call is current in the consumer's code.
 
-The drivers can be talked to like the generators themselves: what is sent or thrown in, closing, and the value that is
-returned all pass through.
+The drivers behave as the generators do: ``send``, ``throw``, ``close`` and the returned value all pass through.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ MOST_ITEMS = 64
 MOST_TEXT = 8_192
 
 
-class _Seen:
-    """What went past, as one result: the beginning as it is, the rest as a hash.
+class _StreamedResult:
+    """The items of a stream as one result: the first ones as they are, the rest as a hash.
 
-    Pieces of text are one text, because a stream is not cut at the same places each time.
+    Pieces of text are joined, because a stream is not cut at the same places each time.
     """
 
     def __init__(self) -> None:
@@ -38,10 +37,10 @@ class _Seen:
     def add(self, item: Any) -> None:
         if type(item) is str:
             self._text.append(item[: max(0, MOST_TEXT - self._length)])
-            over = item[max(0, MOST_TEXT - self._length) :]
+            rest = item[max(0, MOST_TEXT - self._length) :]
             self._length += len(item)
-            if over:
-                self._hash(over.encode("utf-8", "surrogatepass"))
+            if rest:
+                self._hash(rest.encode("utf-8", "surrogatepass"))
         elif len(self._items) < MOST_ITEMS:
             self._items.append(item)
         else:
@@ -55,7 +54,7 @@ class _Seen:
         text = "".join(self._text)
         if self._rest is None:
             return self._items or text if not (self._items and text) else [text, *self._items]
-        # In letters: a word with digits in it would be taken for an id that changes each time.
+        # In letters: a word with digits would be masked as an id that changes each time.
         rest = self._rest.hexdigest().translate(_LETTERS)
         return [text, *self._items, rest]
 
@@ -63,75 +62,75 @@ class _Seen:
 _LETTERS = str.maketrans("0123456789abcdef", "ghijklmnopqrstuv")
 
 
-class _Flow:
-    """The call around a generator, item by item; without a step it does nothing."""
+class _GuardedStream:
+    """The call around a generator, item by item; without a guarded call it does nothing."""
 
-    def __init__(self, step: GuardedCall | None) -> None:
-        self._step = step
-        self._seen = _Seen()
+    def __init__(self, guarded: GuardedCall | None) -> None:
+        self._guarded = guarded
+        self._result = _StreamedResult()
         self.answered = False
         self.answer: Any = None
 
     def __enter__(self) -> Self:
-        step = self._step
-        if step is not None:
-            step.__enter__()
-            self.answered, self.answer = step.answered, step.answer
+        guarded = self._guarded
+        if guarded is not None:
+            guarded.__enter__()
+            self.answered, self.answer = guarded.answered, guarded.answer
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._step is not None:
-            self._step.__exit__(kind, error, traceback)
+        if self._guarded is not None:
+            self._guarded.__exit__(kind, error, traceback)
 
     async def __aenter__(self) -> Self:
-        step = self._step
-        if step is not None:
-            await step.__aenter__()
-            self.answered, self.answer = step.answered, step.answer
+        guarded = self._guarded
+        if guarded is not None:
+            await guarded.__aenter__()
+            self.answered, self.answer = guarded.answered, guarded.answer
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._step is not None:
-            await self._step.__aexit__(kind, error, traceback)
+        if self._guarded is not None:
+            await self._guarded.__aexit__(kind, error, traceback)
 
-    def gave(self, item: Any) -> None:
-        """An item goes out: from here to ``goes_on`` it is the consumer's code that runs."""
-        if self._step is not None:
-            with self._step.runtime.shield("generator.item"):
-                self._seen.add(item)
-            with self._step.runtime.shield("generator.item"):
-                self._step.suspend()
+    def yielded(self, item: Any) -> None:
+        """Note an item. From here to ``resumed`` the consumer's code runs."""
+        if self._guarded is not None:
+            with self._guarded.runtime.shield("generator.item"):
+                self._result.add(item)
+            with self._guarded.runtime.shield("generator.item"):
+                self._guarded.suspend()
 
-    def goes_on(self) -> None:
-        """The consumer wants more, or no more."""
-        if self._step is not None:
-            with self._step.runtime.shield("generator.item"):
-                self._step.resume()
+    def resumed(self) -> None:
+        """Note that the consumer's code has ended: it asks for the next item, or closes the generator."""
+        if self._guarded is not None:
+            with self._guarded.runtime.shield("generator.item"):
+                self._guarded.resume()
 
     def ended(self, returned: Any = None) -> None:
-        """The generator is exhausted; what it returned is part of the result."""
-        if self._step is not None:
-            with self._step.runtime.shield("generator.end"):
+        """End the call of an exhausted generator. Its returned value is part of the result."""
+        if self._guarded is not None:
+            with self._guarded.runtime.shield("generator.end"):
                 if returned is not None:
-                    self._seen.add(returned)
-                self._step.result(self._step.streamed(self._seen.value))
+                    self._result.add(returned)
+                self._guarded.result(self._guarded.streamed(self._result.value))
 
     async def aended(self) -> None:
-        """An async generator is exhausted."""
-        if self._step is not None:
-            with self._step.runtime.shield("generator.end"):
-                await self._step.aresult(self._step.streamed(self._seen.value))
+        """End the call of an exhausted async generator."""
+        if self._guarded is not None:
+            with self._guarded.runtime.shield("generator.end"):
+                await self._guarded.aresult(self._guarded.streamed(self._result.value))
 
 
-def drive_generator(step: GuardedCall | None, source: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-    """A generator. Written out, because ``yield from`` leaves no room between two items."""
-    with _Flow(step) as flow:
-        if flow.answered:
-            yield flow.answer
+def drive_generator(guarded: GuardedCall | None, source: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    """Drive a generator. The loop is written out, because ``yield from`` runs no code between two items."""
+    with _GuardedStream(guarded) as stream:
+        if stream.answered:
+            yield stream.answer
             return None
         failure: BaseException | None = None
         sent: Any = None
@@ -139,31 +138,31 @@ def drive_generator(step: GuardedCall | None, source: Generator[Any, Any, Any]) 
             try:
                 item = source.send(sent) if failure is None else source.throw(failure)
             except StopIteration as stop:
-                flow.ended(stop.value)
+                stream.ended(stop.value)
                 return stop.value
             failure = sent = None
-            flow.gave(item)
+            stream.yielded(item)
             try:
                 sent = yield item
             except GeneratorExit:
-                flow.goes_on()
+                stream.resumed()
                 return source.close()
-            except BaseException as error:  # noqa: BLE001 - the generator's to handle, whatever it is
+            except BaseException as error:  # noqa: BLE001 - the generator handles it, whatever it is
                 failure = error
-            flow.goes_on()
+            stream.resumed()
 
 
 def async_driver(
     open_call: Callable[[Any, Any], GuardedCall | None], function: Callable[..., AsyncGenerator[Any, Any]]
 ) -> Callable[..., AsyncGenerator[Any, Any]]:
-    """An async generator function: itself one, and not a function that returns one, because frameworks ask."""
+    """Make a driver that is an async generator function itself, because frameworks check for that."""
 
     async def driver(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-        step = open_call(args, kwargs)
+        guarded = open_call(args, kwargs)
         source = function(*args, **kwargs)
-        async with _Flow(step) as flow:
-            if flow.answered:
-                yield flow.answer
+        async with _GuardedStream(guarded) as stream:
+            if stream.answered:
+                yield stream.answer
                 return
             failure: BaseException | None = None
             sent: Any = None
@@ -171,18 +170,18 @@ def async_driver(
                 try:
                     item = await (source.asend(sent) if failure is None else source.athrow(failure))
                 except StopAsyncIteration:
-                    await flow.aended()
+                    await stream.aended()
                     return
                 failure = sent = None
-                flow.gave(item)
+                stream.yielded(item)
                 try:
                     sent = yield item
                 except GeneratorExit:
-                    flow.goes_on()
+                    stream.resumed()
                     await source.aclose()
                     raise
-                except BaseException as error:  # noqa: BLE001 - the generator's to handle, whatever it is
+                except BaseException as error:  # noqa: BLE001 - the generator handles it, whatever it is
                     failure = error
-                flow.goes_on()
+                stream.resumed()
 
     return driver

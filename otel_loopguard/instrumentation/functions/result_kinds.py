@@ -1,10 +1,11 @@
-"""What sort of work a function's result is, and what sort each function gave: refused, it has to give such a one."""
+"""Classify the result of a function, and remember the kind that each function gives: a refusal has the same kind."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 import weakref
+from enum import Enum, auto
 from types import AsyncGeneratorType, CoroutineType, FunctionType, GeneratorType, MethodType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,87 +14,103 @@ from otel_loopguard.core.values.introspect import defines
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-AWAITED, FUTURE, GENERATOR, ASYNC_GENERATOR = "awaited", "future", "generator", "async generator"
-PLAIN = "plain"
-UNREAD = "unread"
-"""Awaitable, and who knows what else: a list of pages, a reference into a cluster, a query."""
-EITHER = "either"
+
+class ResultKind(Enum):
+    """The ways in which a function's result is used."""
+
+    PLAIN = auto()
+    """The result itself."""
+    COROUTINE = auto()
+    """A coroutine, or a generator that ``types.coroutine`` made."""
+    FUTURE = auto()
+    """An asyncio future or task."""
+    GENERATOR = auto()
+    ASYNC_GENERATOR = auto()
+    OPAQUE = auto()
+    """Awaitable, and possibly more: a list of pages, a reference into a cluster, a query. It is never read."""
+    MIXED = auto()
+    """Functions that share code gave different kinds."""
+
+
 _DATA: Final = frozenset({str, dict, list, tuple, int, float, bool, bytes, type(None)})
-_PRIVATE_MARK = "_asyncio_future_blocking"
-_CALL = "__call__"
+_FUTURE_MARK: Final = "_asyncio_future_blocking"
+"""The attribute by which asyncio itself recognises a future."""
 
 
-def shape_of(result: Any) -> str:
-    """What sort of work a result is, if it is none itself; told by its type alone, so that no proxy is woken."""
+def kind_of(result: Any) -> ResultKind:
+    """Classify a result by its type alone, so that no proxy object runs code."""
     kind = type(result)
     if kind in _DATA:
-        return PLAIN
+        return ResultKind.PLAIN
     if kind is CoroutineType:
-        return AWAITED
+        return ResultKind.COROUTINE
     if kind is GeneratorType:
-        return AWAITED if result.gi_code.co_flags & inspect.CO_ITERABLE_COROUTINE else GENERATOR
+        is_coroutine = result.gi_code.co_flags & inspect.CO_ITERABLE_COROUTINE
+        return ResultKind.COROUTINE if is_coroutine else ResultKind.GENERATOR
     if kind is AsyncGeneratorType:
-        return ASYNC_GENERATOR
+        return ResultKind.ASYNC_GENERATOR
     if defines(kind, "__await__"):
-        return FUTURE if defines(kind, _PRIVATE_MARK) else UNREAD
-    return PLAIN
+        return ResultKind.FUTURE if defines(kind, _FUTURE_MARK) else ResultKind.OPAQUE
+    return ResultKind.PLAIN
 
 
-def declared(function: Any) -> str | None:
-    """What a function says of itself, also if it never ran; None where it says nothing."""
-    for one in (function, getattr(type(function), _CALL, None)):
-        if inspect.isasyncgenfunction(one):
-            return ASYNC_GENERATOR
-        if inspect.isgeneratorfunction(one):
-            return GENERATOR
+def declared_kind(function: Any) -> ResultKind | None:
+    """The kind that a function declares without being run; None if it declares nothing."""
+    method = getattr(type(function), "__call__", None)  # noqa: B004 - the method itself is needed
+    for code in (function, method):
+        if inspect.isasyncgenfunction(code):
+            return ResultKind.ASYNC_GENERATOR
+        if inspect.isgeneratorfunction(code):
+            return ResultKind.GENERATOR
     return None
 
 
-class Shapes:
-    """What sort of result each function gave last, for as long as there is that function.
+class ResultKinds:
+    """The kind of result that each function gave last, for as long as the function exists.
 
-    Of the function and not of its name, under which anything may be called, and which a model may make up. By
-    identity, because functions compare as they like. Lambdas, partials and methods are made anew for each call: of
-    those what they are made of is remembered, too. That may be shared by functions that give different things.
+    The key is the function and not its name: a model may make up names, and several functions may share one. Functions
+    are compared by identity, because they may define their own equality. Lambdas, partials and methods are often made
+    for a single call, so the kind is also kept for the function or code inside of them. That inner part may be shared
+    by functions that give different kinds.
     """
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[weakref.ref[Any], str]] = {}
+        self._known: dict[int, tuple[weakref.ref[Any], ResultKind]] = {}
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def note(self, function: Any, shape: str) -> None:
-        """A function gave this. Every call passes here, and nearly every one is known."""
-        if self._of(function) == shape:
+    def remember(self, function: Any, kind: ResultKind) -> None:
+        """Keep the kind of a function's result. Every call comes here, and nearly every function is known already."""
+        if self._known_kind(function) is kind:
             return
-        self._put(function, shape)
-        for one in _made_of(function):
-            known = self._of(one)
-            if known != shape:
-                self._put(one, shape if known is None else EITHER)
+        self._put(function, kind)
+        for part in _inner_parts(function):
+            known = self._known_kind(part)
+            if known is not kind:
+                self._put(part, kind if known is None else ResultKind.MIXED)
 
-    def of(self, function: Any) -> str | None:
-        """What it is expected to give; None where nobody knows."""
-        known = self._of(function)
-        return known or next(filter(None, map(self._of, _made_of(function))), None)
+    def expected(self, function: Any) -> ResultKind | None:
+        """The kind that the function is expected to give; None if it is unknown."""
+        known = self._known_kind(function)
+        return known or next(filter(None, map(self._known_kind, _inner_parts(function))), None)
 
-    def _of(self, function: Any) -> str | None:
+    def _known_kind(self, function: Any) -> ResultKind | None:
         found = self._known.get(id(function))
         return None if found is None or found[0]() is not function else found[1]
 
-    def _put(self, function: Any, shape: str) -> None:
+    def _put(self, function: Any, kind: ResultKind) -> None:
         key = id(function)
         try:
-            # Called with the dead reference, ``pop`` takes that for what to return if there is nothing.
+            # The callback gets the dead reference, which ``pop`` takes as its default.
             kept = weakref.ref(function, functools.partial(self._known.pop, key))
-        except TypeError:  # it cannot be weakly referenced: a builtin object, or one with slots
+        except TypeError:  # no weak references to it: a builtin object, or one with slots
             return
-        self._known[key] = (kept, shape)
+        self._known[key] = (kept, kind)
 
 
-def _made_of(function: Any) -> Iterator[Any]:
-    """What functions that are made anew for each call have in common."""
+def _inner_parts(function: Any) -> Iterator[Any]:
+    """The parts that functions made for a single call have in common."""
     while type(function) in (functools.partial, MethodType):
         function = function.func if type(function) is functools.partial else function.__func__
         yield function

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import otel_loopguard as loopguard
-from otel_loopguard.instrumentation.functions.result_kinds import AWAITED, PLAIN, Shapes
+from otel_loopguard.instrumentation.functions.result_kinds import ResultKind, ResultKinds
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.testing import guarded
 from otel_loopguard.turns.scope import current_scope
@@ -283,7 +283,7 @@ def test_nothing_is_remembered_of_what_is_gone_or_never_was() -> None:
             return f"{self.number}"
 
     with guarded(), loopguard.turn():
-        known = active_runtime.get().shapes
+        known = active_runtime.get().result_kinds
         for number in range(50):
             loopguard.call(f"made_up_{number}", {}, None, known_tools=["a"])
             loopguard.call(f"anew_{number}", {}, lambda number=number: number)
@@ -293,7 +293,7 @@ def test_nothing_is_remembered_of_what_is_gone_or_never_was() -> None:
         assert len(known) < 10
 
 
-def test_shapes_of_what_cannot_be_weakly_referenced_are_unknown() -> None:
+def test_the_kind_is_unknown_without_a_weak_reference() -> None:
     """And nothing fails for it."""
 
     class Slotted:
@@ -302,8 +302,8 @@ def test_shapes_of_what_cannot_be_weakly_referenced_are_unknown() -> None:
         def __call__(self) -> str:
             return "text"
 
-    shapes, slotted = Shapes(), Slotted()
-    shapes.note(slotted, PLAIN)
-    assert shapes.of(slotted) is None
-    shapes.note(None, AWAITED)
-    assert len(shapes) == 0
+    kinds, slotted = ResultKinds(), Slotted()
+    kinds.remember(slotted, ResultKind.PLAIN)
+    assert kinds.expected(slotted) is None
+    kinds.remember(None, ResultKind.COROUTINE)
+    assert len(kinds) == 0
