@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core.model import Action, Outcome
-from otel_loopguard.core.values.scalars import unique
+from otel_loopguard.core.values.walker import unique
 from otel_loopguard.instrumentation.targets import no_place
 from otel_loopguard.telemetry.call_span import PendingCall
 

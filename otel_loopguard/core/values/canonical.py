@@ -12,8 +12,7 @@ from typing import Any
 
 from otel_loopguard.core.values import fast_json, introspect
 from otel_loopguard.core.values.normalise import normalise_text, parsed, utf8
-from otel_loopguard.core.values.scalars import LARGEST_WHOLE_FLOAT
-from otel_loopguard.core.values.walker import written
+from otel_loopguard.core.values.walker import LARGEST_WHOLE_FLOAT, written
 
 # The exact look for what is normalised: 1.0 is 1, blanks fold, text may hold JSON of its own.
 _NEEDS_NORMALISING = re.compile(r'\.0(?=[,}\]]|\Z)|  |\\[tnr]|" | "|"[\[{(]')
