@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from otel_loopguard.core.model import Kind, Sameness
-from otel_loopguard.core.values.volatile import masked_views
+from otel_loopguard.core.values.masking import masked_views
 
 if TYPE_CHECKING:
     from otel_loopguard.core.tools.contracts import Tool

@@ -2,7 +2,7 @@
 
 import pytest
 
-from otel_loopguard.core.values.volatile import masked_views
+from otel_loopguard.core.values.masking import masked_views
 
 
 def faces_of(text):
