@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from otel_loopguard.core.values import signs
+from otel_loopguard.core.values import results
 
 PIECES = (
     "pending",
@@ -74,17 +74,17 @@ def test_the_quick_look_agrees_with_the_patterns(pieces, glue):
     text = glue.join(pieces)
     for said in (text, text.upper()):
         data = said.encode()
-        assert signs.says_pending(said, data) == (signs._PENDING.search(data.lower()) is not None)
-        assert signs.is_transient(said) == (signs._TRANSIENT.search(said) is not None)
+        assert results.says_pending(said, data) == (results._PENDING.search(data.lower()) is not None)
+        assert results.is_transient(said) == (results._TRANSIENT.search(said) is not None)
 
 
 @pytest.mark.parametrize("text", ["rate limit exceeded", "HTTP 503", "connection refused", "Request timed out"])
 def test_faults_that_pass(text):
     """These are worth another try."""
-    assert signs.is_transient(text)
+    assert results.is_transient(text)
 
 
 @pytest.mark.parametrize("text", ["Please try again", "no such file", "line 5032 is wrong", "the limit is 3"])
 def test_faults_that_stay(text):
     """These are not."""
-    assert not signs.is_transient(text)
+    assert not results.is_transient(text)
