@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core.model import Kind
+from otel_loopguard.core.tools.lexicon import word_lists
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,17 +51,8 @@ _WRITES_NEXT = re.compile(rf"[;()]\s*{_WRITING_SQL}|{_WRITES_ALL_THE_SAME}", re.
 
 
 @cache
-def _lists() -> Mapping[str, Any]:
-    from otel_loopguard.core.tools.kinds import (  # noqa: PLC0415 - kinds.py asks this file; the data file is one
-        word_lists,
-    )
-
-    return word_lists()
-
-
-@cache
 def _sql_words() -> frozenset[str]:
-    return frozenset((*_lists()["sql"]["read"], *_lists()["sql"]["write"]))
+    return frozenset((*word_lists()["sql"]["read"], *word_lists()["sql"]["write"]))
 
 
 def command_kind(command: Any) -> Kind | None:
@@ -116,7 +108,7 @@ def _only_reads(words: list[str]) -> bool:
     if not words:
         return True
     program, rest = _SYSTEM.sub("", words[0], count=1), words[1:]
-    lists = _lists()["commands"]
+    lists = word_lists()["commands"]
     if _has_writing_flag(program, rest, lists["writing_flags"]):
         return False
     if program in lists["reading_subcommands"]:
@@ -134,7 +126,7 @@ def _only_reads(words: list[str]) -> bool:
 
 def _behind_runners(words: list[str]) -> list[str]:
     """What is run in the end: ``env`` and its like pass on what follows their flags and assignments."""
-    runners = _lists()["commands"]["runners"]
+    runners = word_lists()["commands"]["runners"]
     while words and words[0] in runners:
         flags, words = runners[words[0]], words[1:]
         while words and (words[0].startswith("-") or _ASSIGNMENT.match(words[0])):
@@ -180,7 +172,7 @@ def sql_kind(statement: str, named: Kind) -> Kind | None:
     else:  # a blank, a comment or a parenthesis comes first, or a line break next
         first = _FIRST_WORD.match(statement[:_LONGEST_COMMAND])
         word = first.group(1).lower() if first else ""
-    lists = _lists()["sql"]
+    lists = word_lists()["sql"]
     if word in lists["read"]:
         return Kind.WRITE if _writes_besides(word, statement[:_LONGEST_COMMAND], named) else Kind.READ
     if word in lists["write"] and _looks_like_sql(word, statement[:_LONGEST_COMMAND]):

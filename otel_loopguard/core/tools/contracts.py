@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard.core.model import Action, Kind, Mode
 from otel_loopguard.core.policy.policy import DEFAULT_RULES, Rule, ToolContract
-from otel_loopguard.core.tools.kinds import Lexicon, kind_of_call, word_lists
+from otel_loopguard.core.tools.kinds import kind_of_call
+from otel_loopguard.core.tools.lexicon import Lexicon, word_lists
 from otel_loopguard.core.values import introspect
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import pytest
 from otel_loopguard.core.model import Hints, Kind, ToolCall
 from otel_loopguard.core.policy.policy import Policy, ToolContract
 from otel_loopguard.core.tools.contracts import Contracts
-from otel_loopguard.core.tools.kinds import name_parts
+from otel_loopguard.core.tools.lexicon import name_parts
 
 
 def kind(tool, arguments=None, hints=None, **tools):
