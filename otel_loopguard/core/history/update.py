@@ -116,12 +116,15 @@ class History(Memory):
             return _SAME, None
         if outcome.sameness is not None:
             return outcome.sameness, None
-        last = stats.details
-        stats.details = now = detailed_fingerprints(outcome.data, record.resolved.tool, fingerprinter)
+        last, tool = stats.details, record.resolved.tool
+        stats.details = now = detailed_fingerprints(
+            outcome.data, fingerprinter, volatile_keys=tool.contract.volatile, mask=not tool.takes_next
+        )
         masked = (now.changed if record.changed_between else now.quiet).masked
         if last is None:
             return _DIFFERENT, masked
-        return compare(last, now, record.resolved.tool, record.kind, changed=record.changed_between), masked
+        sameness = compare(last, now, record.kind, moves_cursor=tool.moves, changed=record.changed_between)
+        return sameness, masked
 
     def _is_news(self, record: Record, outcome: OutcomeFacts, *, unseen: bool) -> bool:
         if record.child_news:

@@ -12,7 +12,6 @@ from otel_loopguard.core.model import Kind, Sameness
 from otel_loopguard.core.values.masking import masked_views
 
 if TYPE_CHECKING:
-    from otel_loopguard.core.tools.contracts import Tool
     from otel_loopguard.core.values.fingerprint import Fingerprinter
     from otel_loopguard.core.values.masking import MaskedView
 
@@ -41,9 +40,11 @@ class ViewFingerprints(NamedTuple):
     tells_part: bool
 
 
-def detailed_fingerprints(data: bytes, tool: Tool, fingerprinter: Fingerprinter) -> DetailedFingerprints:
-    """The dearer fingerprints of a result."""
-    seen = masked_views(data, volatile_keys=tool.contract.volatile, mask=not tool.takes_next)
+def detailed_fingerprints(
+    data: bytes, fingerprinter: Fingerprinter, *, volatile_keys: tuple[str, ...], mask: bool
+) -> DetailedFingerprints:
+    """Make the dearer fingerprints of a result; ``volatile_keys`` and ``mask`` as in ``masked_views``."""
+    seen = masked_views(data, volatile_keys=volatile_keys, mask=mask)
     quiet = _hashed(seen.quiet, seen.middle, fingerprinter)
     return DetailedFingerprints(
         quiet, quiet if seen.changed is seen.quiet else _hashed(seen.changed, seen.middle, fingerprinter)
@@ -57,9 +58,12 @@ def _hashed(face: MaskedView, middle: bytes, fingerprinter: Fingerprinter) -> Vi
 
 
 def compare(
-    last: DetailedFingerprints, now: DetailedFingerprints, tool: Tool, kind: Kind, *, changed: bool
+    last: DetailedFingerprints, now: DetailedFingerprints, kind: Kind, *, moves_cursor: bool, changed: bool
 ) -> Sameness:
-    """How ``now`` compares with ``last``, whose bytes differ; what is learnt of directions is kept in ``now``."""
+    """Compare ``now`` with ``last``, whose bytes differ, and keep the directions of its numbers in ``now``.
+
+    ``moves_cursor``: the tool's numbers say where its cursor is. ``changed``: something changed between the two runs.
+    """
     before, after = (last.changed, now.changed) if changed else (last.quiet, now.quiet)
     if before.masked is not None and before.masked == after.masked:
         now.directions = last.directions
@@ -68,7 +72,7 @@ def compare(
         return Sameness.DIFFERENT
     counts = (kind is Kind.SHELL and after.tells_rest) or (kind is Kind.WRITE and after.tells_part)
     # A command that counts (`export.sh`: "1200 of 5000") progresses, too, and so does a write that is part of the way.
-    may_progress = tool.moves or counts or kind.may_progress
+    may_progress = moves_cursor or counts or kind.may_progress
     if may_progress and _goes_on(last, now, before.numbers, after.numbers):
         return Sameness.PROGRESS
     return Sameness.ALIKE
