@@ -1,199 +1,371 @@
-"""Reads the tool spans of other instrumentations, each of which says in words of its own what was called.
+"""Read the tool calls of other instrumentations from their spans. One table, one row a dialect.
 
-What is read stays in the process: it is fingerprinted like the arguments and results of a guarded call.
+A span may match several rows: an ``execute_tool`` span of OpenLLMetry has the attributes of OpenTelemetry, too. The
+rows that match are read in the order of the table, the special ones first. The first row that holds a value wins.
+
+Live watching and ``otel-loopguard replay`` both read through this table, so they give the same verdicts. Values stay in
+the process: they are fingerprinted like the arguments and results of a guarded call.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
-from opentelemetry.trace import SpanKind, StatusCode
 
 from otel_loopguard import semconv
 from otel_loopguard.core.model import Outcome, ToolCall
-from otel_loopguard.spans.open_spans import attributes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from opentelemetry.sdk.trace import ReadableSpan
 
-_TOOL_SIGNS: Final = {
-    "gen_ai.operation.name": ("execute_tool",),  # OpenTelemetry, Pydantic AI, Agent Framework, ADK, Strands, ...
-    "openinference.span.kind": ("TOOL",),
-    "traceloop.span.kind": ("tool",),  # OpenLLMetry
-    "langfuse.observation.type": ("tool",),
-    "mlflow.spanType": ('"TOOL"', "TOOL"),
-    "mcp.method.name": ("tools/call",),  # the client of the MCP SDK
-}
-"""The first of these that a span has says whether it is a tool call."""
-SIGNS: Final = frozenset(_TOOL_SIGNS)
+class SpanView(NamedTuple):
+    """The facts of a span that the dialects need, whether it comes from the SDK or from OTLP JSON."""
 
-_NAMES = ("gen_ai.tool.name", "tool.name", "traceloop.entity.name", "mlflow.spanFunctionName")
-_ARGUMENTS = (
-    "gen_ai.tool.call.arguments",
-    "tool_arguments",
-    "traceloop.entity.input",
-    "input.value",
-    "gcp.vertex.agent.tool_call_args",
-    "langfuse.observation.input",
-    "mlflow.spanInputs",
+    name: str
+    attributes: Mapping[str, Any]
+    events: Sequence[tuple[str, Mapping[str, Any]]] = ()
+    failed: bool = False
+    description: str | None = None
+    """The description of a failed span's status."""
+    is_server: bool = False
+
+
+class SpanCall(NamedTuple):
+    """A tool call, read from the span of another instrumentation."""
+
+    call: ToolCall
+    outcome: Outcome
+    has_arguments: bool
+    """False: no mode can judge the call, because it may equal any other call of the tool."""
+    has_result: bool
+    """False: the outcome holds a text that equals no other result."""
+
+
+# --- envelopes ---------------------------------------------------------------------------------------------------
+
+
+def _function_arguments(value: Any) -> Any:
+    """Take keyword arguments out of ``{"args": [], "kwargs": {...}}``; None if there are no arguments at all."""
+    if isinstance(value, dict) and value and value.keys() <= {"args", "kwargs"}:
+        return value if value.get("args") else value.get("kwargs") or None
+    return value
+
+
+def _callback_arguments(value: Any) -> Any:
+    """Take the tool's arguments out of the input of a LangChain callback, which also holds tags, metadata and ids."""
+    if isinstance(value, dict) and ("input_str" in value or ("inputs" in value and "tags" in value)):
+        inputs = value.get("inputs")
+        return inputs if isinstance(inputs, dict) else value.get("input_str") or None
+    return _function_arguments(value)
+
+
+def _callback_result(value: Any) -> Any:
+    """Take the tool's result out of the output of a LangChain callback."""
+    return value["output"] if isinstance(value, dict) and value.keys() == {"output", "kwargs"} else value
+
+
+def _run_outputs(value: Any) -> Any:
+    """Take the result out of the outputs of a LangSmith run."""
+    return value["output"] if isinstance(value, dict) and value.keys() == {"output"} else value
+
+
+# --- the table ---------------------------------------------------------------------------------------------------
+
+
+class Dialect(NamedTuple):
+    """How one instrumentation describes a tool call in its span.
+
+    Where a row names several attributes for one fact, the first that holds a value is taken.
+    """
+
+    name: str
+    sign: tuple[str, tuple[str, ...]]
+    """The attribute, and its values, that make a span a tool call."""
+    span_names: tuple[str, ...] = ()
+    """Span names begin with one of these, then comes the tool. Such a name is enough where a span has no sign."""
+    suffix: str = ""
+    """Span names end in this, after the tool."""
+    tool: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
+    call_id: tuple[str, ...] = ()
+    arguments_hash: str | None = None
+    result_hash: str | None = None
+    arguments_event: tuple[str, str] | None = None
+    """The name of an event, and the attribute of that event."""
+    result_event: tuple[str, str] | None = None
+    open_arguments: Callable[[Any], Any] | None = None
+    """Takes the value out of its envelope."""
+    open_result: Callable[[Any], Any] | None = None
+    hidden: frozenset[str] = frozenset()
+    """Values that replace a hidden value in this dialect only."""
+    not_tools: frozenset[str] = frozenset()
+    """Tool names of spans that are no tool call."""
+
+
+_GENAI_SIGN: Final = (semconv.OPERATION_NAME, (semconv.OPERATION_EXECUTE_TOOL,))
+
+DIALECTS: Final = (
+    Dialect(  # LangChain, MCP, ``@tool``. Its packages for other frameworks write the attributes of OpenTelemetry.
+        "OpenLLMetry",
+        ("traceloop.span.kind", ("tool",)),
+        suffix=".tool",
+        tool=("traceloop.entity.name",),
+        arguments=("traceloop.entity.input",),
+        results=("traceloop.entity.output",),
+        open_arguments=_callback_arguments,
+        open_result=_callback_result,
+    ),
+    Dialect(  # ``tool.parameters`` is the schema in some of its packages and the arguments in others: not read.
+        "OpenInference",
+        ("openinference.span.kind", ("TOOL",)),
+        tool=("tool.name",),
+        arguments=("input.value",),
+        results=("output.value",),
+        open_arguments=_function_arguments,
+    ),
+    Dialect(
+        "Langfuse",
+        ("langfuse.observation.type", ("tool",)),
+        arguments=("langfuse.observation.input",),
+        results=("langfuse.observation.output",),
+        open_arguments=_function_arguments,
+    ),
+    Dialect(
+        "LangSmith",
+        ("langsmith.span.kind", ("tool",)),
+        tool=("langsmith.trace.name",),
+        arguments=("gen_ai.prompt",),
+        results=("gen_ai.completion",),
+        open_result=_run_outputs,
+    ),
+    Dialect(
+        "MLflow",
+        ("mlflow.spanType", ('"TOOL"', "TOOL")),
+        tool=("mlflow.spanFunctionName",),
+        arguments=("mlflow.spanInputs",),
+        results=("mlflow.spanOutputs",),
+    ),
+    Dialect(  # The client of the MCP SDK writes neither arguments nor results.
+        "MCP SDK client",
+        ("mcp.method.name", ("tools/call",)),
+        span_names=("MCP send tools/call ", "tools/call "),
+    ),
+    Dialect(
+        "Vertex AI and ADK",
+        _GENAI_SIGN,
+        arguments=("gcp.vertex.agent.tool_call_args",),
+        results=("gcp.vertex.agent.tool_response",),
+        hidden=frozenset({"N/A"}),
+        not_tools=frozenset({"(merged tools)"}),
+    ),
+    Dialect("Logfire and Pydantic AI", _GENAI_SIGN, arguments=("tool_arguments",), results=("tool_response",)),
+    Dialect(
+        "Strands",
+        _GENAI_SIGN,
+        arguments_event=("gen_ai.tool.message", "content"),
+        result_event=("gen_ai.choice", "message"),
+    ),
+    # Also Semantic Kernel, Agent Framework, AG2, and AutoGen, which writes neither arguments nor results.
+    Dialect(
+        "OpenTelemetry GenAI",
+        _GENAI_SIGN,
+        span_names=(f"{semconv.SPAN_EXECUTE_TOOL} ",),
+        tool=(semconv.TOOL_NAME,),
+        arguments=("gen_ai.tool.call.arguments",),
+        results=("gen_ai.tool.call.result",),
+        call_id=(semconv.TOOL_CALL_ID,),
+        arguments_hash="gen_ai.tool.call.arguments_hash",
+        result_hash="gen_ai.tool.call.result_hash",
+    ),
 )
-_RESULTS = (
-    "gen_ai.tool.call.result",
-    "tool_response",
-    "traceloop.entity.output",
-    "output.value",
-    "gcp.vertex.agent.tool_response",
-    "langfuse.observation.output",
-    "mlflow.spanOutputs",
-)
-_ARGUMENTS_EVENT = ("gen_ai.tool.message", "content")  # Strands tells both in events
-_RESULT_EVENT = ("gen_ai.choice", "message")
-_ARGUMENTS_HASH = "gen_ai.tool.call.arguments_hash"
-_RESULT_HASH = "gen_ai.tool.call.result_hash"
-_CALL_ID = "gen_ai.tool.call.id"
 
-_UNTOLD = ("", "{}", "[]", "null", "None", '""', "__REDACTED__", "[REDACTED]", "<not specified>", "<not serializable>")
-"""What stands where an exporter was told to keep a value back."""
-_LONGEST_PARSED = 65_536
+_HIDDEN: Final = frozenset(
+    {"", "{}", "[]", "null", "None", '""', "__REDACTED__", "[REDACTED]", "<not specified>", "<not serializable>"}
+)
+"""Values of exporters that do not export content. An empty value is not known to be the real one."""
+_SCRUBBED: Final = "[Scrubbed due to "
+"""Logfire puts this, and the word that it found, in place of a secret."""
+_EXCEPTION_EVENT: Final = ("exception", "exception.message")
+
+_LONGEST_PARSED = 1 << 20
 _DEEPEST = 4
 _NO_DIGITS = str.maketrans("0123456789", "ghijklmnop")
 _numbers = itertools.count()
 
 
-class ForeignCall(NamedTuple):
-    """A tool call as somebody else's span tells it, once it is over."""
+# --- recognise ---------------------------------------------------------------------------------------------------
 
-    call: ToolCall
-    outcome: Outcome
+SIGNS: Final = frozenset(row.sign[0] for row in DIALECTS)
+"""A span without any of these attributes is a tool call only if its name says so."""
+SPAN_NAMES: Final = tuple(start for row in DIALECTS for start in row.span_names)
 
 
-def tool_name(span: ReadableSpan) -> str | None:
-    """The tool that this span is a call of; None where it is no tool call, or the server's half of one."""
-    attributes = attributes_of(span)
-    for sign, values in _TOOL_SIGNS.items():
+def _by_sign() -> dict[str, dict[str, tuple[Dialect, ...]]]:
+    found: defaultdict[str, dict[str, tuple[Dialect, ...]]] = defaultdict(dict)
+    for row in DIALECTS:
+        sign, values = row.sign
+        for value in values:
+            found[sign][value] = (*found[sign].get(value, ()), row)
+    return dict(found)
+
+
+_ROWS = _by_sign()
+_ROWS_BY_SPAN_NAME = {start: (row,) for row in DIALECTS for start in row.span_names}
+
+
+def _matching(name: str, attributes: Mapping[str, Any]) -> tuple[Dialect, ...]:
+    """The rows that a span matches, in the order of the table."""
+    found: tuple[Dialect, ...] = ()
+    for sign, rows in _ROWS.items():
         if sign in attributes:
-            if attributes[sign] not in values or span.kind is SpanKind.SERVER:
-                return None
-            return _name(span, attributes)
-    return None
+            value = attributes[sign]
+            found += rows.get(value, ()) if isinstance(value, str) else ()
+    if not found and name.startswith(SPAN_NAMES) and SIGNS.isdisjoint(attributes):
+        found = next(rows for start, rows in _ROWS_BY_SPAN_NAME.items() if name.startswith(start))
+    return found
 
 
-def suspected_tool(span: ReadableSpan) -> str | None:
-    """The tool of an open span. Some say only at their end that they are a tool call; their name tells it before."""
-    name = tool_name(span)
-    if name is None and span.name.startswith(semconv.SPAN_EXECUTE_TOOL + " "):
-        name = span.name[len(semconv.SPAN_EXECUTE_TOOL) + 1 :]
-    return name
+def tool_name(name: str, attributes: Mapping[str, Any], *, is_server: bool = False) -> str | None:
+    """The tool that a span is a call of; None if it is no tool call, or the server's half of one."""
+    rows = () if is_server else _matching(name, attributes)
+    return _tool(rows, name, attributes) if rows else None
+
+
+def _tool(rows: tuple[Dialect, ...], name: str, attributes: Mapping[str, Any]) -> str | None:
+    tool = name
+    for row in rows:
+        found = next((attributes[key] for key in row.tool if isinstance(attributes.get(key), str)), "").strip('"')
+        if not found:
+            found = next((name[len(start) :] for start in row.span_names if name.startswith(start)), "")
+        if not found and row.suffix:
+            found = name.removesuffix(row.suffix) if name.endswith(row.suffix) else ""
+        if found:
+            tool = found
+            break
+    return None if any(tool in row.not_tools for row in rows) else tool
 
 
 def same_tool(one: str, other: str | None) -> bool:
-    """Whether two spans tell of the same tool; one of them may put its server's name before it."""
+    """Return True if two names mean the same tool. One of them may begin with the name of its server."""
     if other is None or one == other:
         return one == other
     longer, shorter = (one, other) if len(one) > len(other) else (other, one)
     return longer.endswith(tuple(separator + shorter for separator in ("__", ".", "/", ":")))
 
 
-def _name(span: ReadableSpan, attributes: Mapping[str, Any]) -> str:
-    for key in _NAMES:
-        if isinstance(name := attributes.get(key), str) and name:
-            return name.strip('"')
-    for prefix in ("execute_tool ", "MCP send tools/call ", "tools/call "):
-        if span.name.startswith(prefix):
-            return span.name[len(prefix) :]
-    return span.name
+# --- read --------------------------------------------------------------------------------------------------------
 
 
-def read(span: ReadableSpan) -> ForeignCall | None:
-    """The call, with what is known of its arguments and its result."""
-    attributes = attributes_of(span)
-    if semconv.TURN_ID in attributes:  # ours, or one that we wrote on
+def read(span: SpanView) -> SpanCall | None:
+    """Read the tool call of an ended span; None if it is no tool call."""
+    rows = () if span.is_server else _matching(span.name, span.attributes)
+    tool = _tool(rows, span.name, span.attributes) if rows else None
+    if tool is None:
         return None
-    name = tool_name(span)
-    if name is None:
-        return None
-    result = _first(attributes, _RESULTS) or _told_by_event(span, _RESULT_EVENT)
-    message = _message(result)
-    call_id = attributes.get(_CALL_ID) or (message and message["tool_call_id"])
-    return ForeignCall(
-        ToolCall(name, _arguments(span, attributes), call_id), _outcome(span, attributes, result, message)
-    )
+    arguments = _arguments(rows, span)
+    result = _result(rows, span)
+    message = _tool_message(result)
+    call_id = _call_id(rows, span.attributes) or (None if message is None else message["tool_call_id"])
+    outcome = _outcome(span, result, message)
+    known = arguments is not None
+    call = ToolCall(tool, arguments if known else unequal_text(), call_id)
+    return SpanCall(call, outcome or Outcome(unequal_text()), known, outcome is not None)
 
 
-def _arguments(span: ReadableSpan, attributes: Mapping[str, Any]) -> Any:
-    if (given := attributes.get(_ARGUMENTS_HASH)) is not None:
-        return {"hash": given}
-    value = _first(attributes, _ARGUMENTS) or _told_by_event(span, _ARGUMENTS_EVENT)
-    if isinstance(value, dict) and "input_str" in value:  # OpenLLMetry hands on what LangChain's callback was given
-        value = value.get("inputs") or value["input_str"]
-    if isinstance(value, dict) and not any(value.values()) and value.keys() <= {"args", "kwargs"}:
-        value = None
-    return untold() if value in (None, {}, []) else value
-
-
-def _outcome(span: ReadableSpan, attributes: Mapping[str, Any], result: Any, message: Any) -> Outcome:
-    if span.status.status_code is StatusCode.ERROR:
-        return Outcome(error=f"{attributes.get(semconv.ERROR_TYPE)}: {_description(span)}")
-    if (given := attributes.get(_RESULT_HASH)) is not None:
-        # Words with digits in them are taken for ids when results are compared, and this one is the answer itself.
-        return Outcome(result=str(given).translate(_NO_DIGITS))
-    if result is None:
-        return Outcome(result=untold())
-    if message is not None:
-        return Outcome(result=message["content"], is_error=True if message.get("status") == "error" else None)
-    enveloped = isinstance(result, dict) and result.keys() == {"output", "kwargs"}
-    return Outcome(result=result["output"] if enveloped else result)
-
-
-def _description(span: ReadableSpan) -> Any:
-    return span.status.description or _told_by_event(span, ("exception", "exception.message"))
-
-
-def _told_by_event(span: ReadableSpan, which: tuple[str, str]) -> Any:
-    name, key = which
-    told = [(event.attributes or {}).get(key) for event in span.events if event.name == name]
-    return _parsed(told[-1]) if told else None
-
-
-def untold() -> str:
-    """Equal to nothing, and, without digits, like nothing: what is not told must not make a loop."""
-    return f"untold {str(next(_numbers)).translate(_NO_DIGITS)}"
-
-
-def _first(attributes: Mapping[str, Any], keys: Iterable[str]) -> Any:
-    for key in keys:
-        if key in attributes:
-            value = _parsed(attributes[key])
-            if value is not None:
-                return value
+def _arguments(rows: tuple[Dialect, ...], span: SpanView) -> Any:
+    """The arguments; None if they are unknown."""
+    for row in rows:
+        if row.arguments_hash is not None and (given := span.attributes.get(row.arguments_hash)) is not None:
+            return {"hash": given}
+        value = _value(row, row.arguments, row.arguments_event, span)
+        if value is not None and row.open_arguments is not None:
+            value = row.open_arguments(value)
+        if value is not None:
+            return value
     return None
 
 
-def _parsed(value: Any) -> Any:
-    """The object that a text stands for; None where the exporter kept it back."""
-    if not isinstance(value, str):
-        return value
-    if value.strip() in _UNTOLD:
+def _result(rows: tuple[Dialect, ...], span: SpanView) -> Any:
+    """The result; None if it is unknown."""
+    for row in rows:
+        if row.result_hash is not None and (given := span.attributes.get(row.result_hash)) is not None:
+            # Words with digits in them are masked as ids when results are compared. This one is the result itself.
+            return str(given).translate(_NO_DIGITS)
+        value = _value(row, row.results, row.result_event, span)
+        if value is not None:
+            return value if row.open_result is None else row.open_result(value)
+    return None
+
+
+def _call_id(rows: tuple[Dialect, ...], attributes: Mapping[str, Any]) -> str | None:
+    found = (attributes.get(key) for row in rows for key in row.call_id)
+    return next((value for value in found if isinstance(value, str) and value not in _HIDDEN), None)
+
+
+def _outcome(span: SpanView, result: Any, message: Mapping[str, Any] | None) -> Outcome | None:
+    """The outcome; None if it is unknown."""
+    if message is not None:
+        result = message["content"]
+    kind = span.attributes.get(semconv.ERROR_TYPE)
+    if span.failed:
+        # The exception first: the description may be a traceback, or repeat the type.
+        text = _event(_EXCEPTION_EVENT, span) or (span.description if span.description != kind else None)
+        if text is None and result is not None:
+            return Outcome(result, is_error=True)
+        return Outcome(error=": ".join(str(part) for part in (kind, text) if part is not None) or "failed")
+    if result is None:
         return None
-    if value[:1] in "{[" and len(value) <= _LONGEST_PARSED:
-        try:
-            return orjson.loads(value)
-        except orjson.JSONDecodeError:
-            return value  # a text that only begins like an object
-    return value
+    is_error = message is not None and message.get("status") == "error"
+    return Outcome(result, is_error=True if is_error else None)
 
 
-def _message(value: Any, depth: int = 0) -> Any:
-    """The message in a result, under whatever envelope: LangChain's carry ids of their own, which differ each time."""
+def _value(row: Dialect, keys: tuple[str, ...], event: tuple[str, str] | None, span: SpanView) -> Any:
+    for key in keys:
+        if key in span.attributes:
+            value = _parsed(span.attributes[key], row.hidden)
+            if value is not None:
+                return value
+    return None if event is None else _parsed(_event(event, span), row.hidden)
+
+
+def _event(event: tuple[str, str], span: SpanView) -> Any:
+    """The value of the last event of this name."""
+    name, key = event
+    return next((found.get(key) for called, found in reversed(span.events) if called == name), None)
+
+
+def _parsed(value: Any, hidden: frozenset[str] = frozenset()) -> Any:
+    """Parse a text that holds JSON; None if the value is hidden or empty."""
+    if isinstance(value, str):
+        text = value.strip()
+        if text in _HIDDEN or text in hidden or text.startswith(_SCRUBBED):
+            return None
+        if value[:1] in "{[" and len(value) <= _LONGEST_PARSED:
+            try:
+                return orjson.loads(value)
+            except orjson.JSONDecodeError:
+                return value  # a text that only begins like an object
+        return value
+    return None if isinstance(value, (dict, list, tuple)) and not value else value
+
+
+def _tool_message(value: Any, depth: int = 0) -> Any:
+    """Find LangChain's message in a result, inside whatever envelope. Its own ids differ each time."""
     if isinstance(value, str) and depth:
         value = _parsed(value)
     if not isinstance(value, dict) or depth > _DEEPEST:
         return None
     if "content" in value and "tool_call_id" in value:
         return value
-    found = (_message(value.get(key), depth + 1) for key in ("output", "kwargs", "data"))
+    found = (_tool_message(value.get(key), depth + 1) for key in ("output", "kwargs", "data"))
     return next((one for one in found if one is not None), None)
+
+
+def unequal_text() -> str:
+    """Make a text that equals no other. It has no digits, which are masked when results are compared."""
+    return f"unknown {str(next(_numbers)).translate(_NO_DIGITS)}"

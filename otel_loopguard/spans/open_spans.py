@@ -1,12 +1,14 @@
-"""The spans that are open now: where a processor, which is told of ended spans only by value, finds their ancestors."""
+"""The open spans, by id. A processor gets an ended span by value only, and finds its ancestors here."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry import trace
+from opentelemetry.trace import SpanKind, StatusCode
 
 from otel_loopguard.semconv import OPERATION_INVOKE_AGENT, OPERATION_NAME
+from otel_loopguard.spans.dialects import SpanView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -18,7 +20,7 @@ _DEEPEST = 256
 
 
 def attributes_of(span: ReadableSpan) -> Mapping[str, Any]:
-    """A span's attributes as they lie: its own property copies them, or takes a lock at each look."""
+    """Return a span's attributes without a copy. The SDK's own property copies them, or takes a lock each time."""
     try:
         found: Mapping[str, Any] = span._attributes._dict  # type: ignore[union-attr]  # noqa: SLF001
     except AttributeError:
@@ -26,14 +28,27 @@ def attributes_of(span: ReadableSpan) -> Mapping[str, Any]:
     return found
 
 
+def view_of(span: ReadableSpan) -> SpanView:
+    """View an ended span of the SDK as the dialects read it."""
+    status = span.status
+    return SpanView(
+        span.name,
+        attributes_of(span),
+        [(event.name, event.attributes or {}) for event in span.events],
+        status.status_code is StatusCode.ERROR,
+        status.description,
+        span.kind is SpanKind.SERVER,
+    )
+
+
 def id_of(span: ReadableSpan) -> int:
-    """The span's id."""
+    """Return the span's id, 0 if it has none."""
     context = span.get_span_context()
     return 0 if context is None else context.span_id
 
 
 class OpenSpans:
-    """Open spans by id, up to a bound: spans that never end would stay for ever, so the oldest go first."""
+    """The open spans by id, up to a bound. A span may never end, so the oldest are dropped first."""
 
     __slots__ = ("_spans",)
 
@@ -44,24 +59,24 @@ class OpenSpans:
         return len(self._spans)
 
     def started(self, span: Span) -> None:
-        """A span has started."""
-        context: Any = span._context  # noqa: SLF001 - half the time of asking for it; so below
+        """Add a span that has started."""
+        context: Any = span._context  # noqa: SLF001 - half the time of the public accessor; the same below
         self._spans[context.span_id] = span
         if len(self._spans) > MOST_SPANS:
             self._spans.pop(next(iter(self._spans)), None)
 
     def ended(self, span: ReadableSpan) -> bool:
-        """A span has ended; whether it was known, and this is the first to ask."""
-        context: Any = span._context  # noqa: SLF001
+        """Remove a span that has ended; True if it was known, and not removed before."""
+        context: Any = span._context  # noqa: SLF001 - as above
         return self._spans.pop(context.span_id, None) is not None
 
     def above(self, span: ReadableSpan) -> Span | None:
-        """The span right around this one, if it is open and known."""
-        parent: Any = span._parent  # noqa: SLF001 - as below
+        """Return the parent span, if it is open and known."""
+        parent: Any = span._parent  # noqa: SLF001 - as above
         return None if parent is None else self._spans.get(parent.span_id)
 
     def ancestors(self, span: ReadableSpan) -> Iterator[Span]:
-        """The open spans around this one, the nearest first; up to one that has ended, or lies elsewhere."""
+        """Yield the open ancestors, the nearest first, up to one that has ended or is in another process."""
         above = self.above(span)
         for _ in range(_DEEPEST):
             if above is None:
@@ -70,7 +85,7 @@ class OpenSpans:
             above = self.above(above)
 
     def agent(self) -> int | None:
-        """The id of the outermost agent span around the running code: it stands for one message of a user."""
+        """Return the id of the outermost agent span around the running code: one such span is one user message."""
         if not self._spans:
             return None
         span = self._spans.get(trace.get_current_span().get_span_context().span_id)
@@ -80,7 +95,7 @@ class OpenSpans:
         return id_of(agents[-1]) if agents else None
 
     def clear(self) -> None:
-        """Forget all, as after a fork: the parent ends its own spans."""
+        """Forget all spans, as after a fork: the parent process ends its own."""
         self._spans.clear()
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from opentelemetry import context as otel_context
 from opentelemetry.sdk.trace import SpanProcessor
 
-from otel_loopguard.spans.dialects import SIGNS
+from otel_loopguard.spans.dialects import SIGNS, SPAN_NAMES
 from otel_loopguard.spans.open_spans import attributes_of
 from otel_loopguard.telemetry.call_span import PENDING, PendingCall
 from otel_loopguard.turns.scope import current_scope
@@ -58,7 +58,9 @@ class LoopGuardSpanProcessor(SpanProcessor):
         if target is None:
             return
         try:
-            if target.closed(span) and not SIGNS.isdisjoint(attributes_of(span)):
+            if target.closed(span) and (
+                not SIGNS.isdisjoint(attributes_of(span)) or span._name.startswith(SPAN_NAMES)  # noqa: SLF001 - as fast
+            ):
                 target.foreign.ended(span)
             if target.foreign.marks:
                 target.foreign.over(span)

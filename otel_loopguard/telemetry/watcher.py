@@ -1,12 +1,13 @@
-"""Tool calls that only other instrumentations see: looked at when their spans end, and never stopped.
+"""Judge the tool calls that only other instrumentations record: at the end of their spans, without enforcement.
 
-The same call often has several spans: of a framework, of an instrumentation for it, of the protocol below, and of
-ours. It is counted once: by our own patch if there is one, else by the outermost span that says which tool it is.
+One call often has several spans: of the framework, of an instrumentation for it, of the protocol below, and ours. It is
+counted once: by our own patch if there is one, else by its outermost tool span.
 """
 
 from __future__ import annotations
 
 import itertools
+import logging
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,8 @@ from opentelemetry.trace import INVALID_SPAN, NonRecordingSpan
 
 from otel_loopguard import semconv
 from otel_loopguard.core.model import Action
-from otel_loopguard.spans.dialects import read, same_tool, suspected_tool, tool_name
-from otel_loopguard.spans.open_spans import attributes_of, id_of
+from otel_loopguard.spans.dialects import read, same_tool, tool_name
+from otel_loopguard.spans.open_spans import attributes_of, id_of, view_of
 from otel_loopguard.telemetry.events import tripped_attributes
 from otel_loopguard.telemetry.names import shown_name
 from otel_loopguard.turns.scope import current_scope
@@ -29,19 +30,29 @@ if TYPE_CHECKING:
 
     from otel_loopguard.core.guard import Guard, Turn
     from otel_loopguard.core.model import Trip
-    from otel_loopguard.spans.dialects import ForeignCall
+    from otel_loopguard.spans.dialects import SpanCall
     from otel_loopguard.spans.open_spans import OpenSpans
     from otel_loopguard.telemetry.providers import Providers
     from otel_loopguard.turns.attribution import Attribution
+
+logger = logging.getLogger("otel_loopguard")
 
 MOST_MARKS = 20_000
 MOST_CALLS = 1_024
 _LAYERS = 4
 _MESSAGE = ("invoke_agent", "invoke_workflow")
+_NO_ARGUMENTS = (
+    "The tool spans of %s have no arguments: these calls are counted, but they cannot be judged. Let that "
+    "instrumentation record the content of tool calls, or let otel_loopguard patch the framework."
+)
+_NO_RESULTS = (
+    "The tool spans of %s have no results: each result is taken as a new one, so most loops cannot be found. Let that "
+    "instrumentation record the content of tool calls, or let otel_loopguard patch the framework."
+)
 
 
 class _Watched:
-    """A turn in which nothing is enforced, and when each of its calls was last over."""
+    """A turn without enforcement, and the time at which each of its calls last ended."""
 
     __slots__ = ("_ends", "turn")
 
@@ -50,7 +61,7 @@ class _Watched:
         self._ends: dict[int, int] = {}
 
     def overlaps(self, call: int, span: ReadableSpan) -> bool:
-        """Whether this run was started before the last result of the same call was known, as those of a batch are."""
+        """Return True if the call started before the last equal call ended, as the calls of a batch do."""
         before, end = self._ends.pop(call, 0), span.end_time or 0
         self._ends[call] = max(before, end)
         if len(self._ends) > MOST_CALLS:
@@ -59,21 +70,21 @@ class _Watched:
 
 
 class _Mark:
-    """What has to be known of a span when it ends."""
+    """The facts about an open span that are needed at its end."""
 
     __slots__ = ("layer", "names", "turn")
 
     def __init__(self) -> None:
         self.layer = False
-        """It was started inside of a call that our own patch guards."""
+        """The span was started inside a call that our own patch guards."""
         self.names: tuple[str, ...] = ()
-        """Tools of which a call inside of this span was counted."""
+        """The tools of calls that were counted inside this span."""
         self.turn: _Watched | None = None
         """The turn that ends with this span."""
 
 
 class SpanWatcher:
-    """Judges what other instrumentations tell of tool calls, for observation only."""
+    """Judges the tool spans of other instrumentations, for observation only."""
 
     def __init__(
         self,
@@ -93,6 +104,7 @@ class SpanWatcher:
         self._patched = patched
         self._shadows: weakref.WeakKeyDictionary[Turn, _Watched] = weakref.WeakKeyDictionary()
         self.marks: dict[int, _Mark] = {}
+        self._logged: set[str] = set()
 
     def _mark(self, span: ReadableSpan) -> _Mark:
         if len(self.marks) >= MOST_MARKS:
@@ -102,11 +114,11 @@ class SpanWatcher:
     # --- counted once --------------------------------------------------------------------------------------------
 
     def layer(self, span: Span) -> None:
-        """This span was started inside of a call that we guard."""
+        """Mark a span that was started inside a call that we guard."""
         self._mark(span).layer = True
 
     def guarded(self, span: Span, tool: str) -> None:
-        """A call that we guard has started: if one of the spans around it is of the same call, it counts no more."""
+        """A call that we guard has started: do not count a span around it that is of the same call."""
         self._counted(span, tool)
 
     def _counted(self, span: ReadableSpan, tool: str) -> None:
@@ -120,18 +132,20 @@ class SpanWatcher:
             around = self._live.above(around)
 
     def _is_layer(self, span: ReadableSpan, tool: str) -> bool:
-        """Whether a span inside of this one was counted as this call, or one around it will be."""
+        """Return True if a span inside this one was counted as this call, or a span around it will be."""
         mark = self.marks.get(id_of(span))
         if mark is not None and (mark.layer or any(same_tool(tool, name) for name in mark.names)):
             return True
         around = itertools.islice(self._live.ancestors(span), _LAYERS)
-        return any(same_tool(tool, suspected_tool(one)) for one in around)
+        return any(same_tool(tool, tool_name(one.name, attributes_of(one))) for one in around)
 
     # --- judged --------------------------------------------------------------------------------------------------
 
     def ended(self, span: ReadableSpan) -> None:
-        """A span that may be a tool call's has ended."""
-        seen = read(span)
+        """Count and judge a span that may be a tool call."""
+        if semconv.TURN_ID in attributes_of(span):  # ours, or one that we wrote on
+            return
+        seen = read(view_of(span))
         if seen is None or self._patched(_maker(span)) or self._is_layer(span, seen.call.tool):
             return
         self._counted(span, seen.call.tool)
@@ -140,6 +154,12 @@ class SpanWatcher:
         arguments = self._guard.compiled.fingerprinter.arguments(seen.call.arguments)
         if not watched.overlaps(arguments ^ hash(seen.call.tool), span):
             failed, trip = _judged(watched.turn, seen)
+        if not seen.has_arguments:
+            # It is part of the history, because it may have changed something. A trip of it would mean nothing.
+            trip = None
+            self._log_once(_NO_ARGUMENTS, span)
+        elif not seen.has_result:
+            self._log_once(_NO_RESULTS, span)
         context = _context_of(span)
         name = shown_name(seen.call)
         self._providers.outlets().meters.tool_call(name, "failed" if failed else "executed", context)
@@ -147,7 +167,7 @@ class SpanWatcher:
             self._report(span, trip._replace(action=Action.OBSERVE), name, context)
 
     def _report(self, span: ReadableSpan, trip: Trip, name: str, context: Context) -> None:
-        """The span itself can take nothing any more: the trip is told on the one around it."""
+        """Write the trip on the nearest open span. The span of the call has ended, and takes no attributes."""
         outlets = self._providers.outlets()
         outlets.meters.trip(trip, name, context)
         around: Any = next((one for one in self._live.ancestors(span) if one.is_recording()), None)
@@ -163,10 +183,15 @@ class SpanWatcher:
         if marker:
             around.end()
 
+    def _log_once(self, message: str, span: ReadableSpan) -> None:
+        if message not in self._logged:
+            self._logged.add(message)
+            logger.warning(message, _maker(span) or "an instrumentation")
+
     # --- turns ---------------------------------------------------------------------------------------------------
 
     def _turn_of(self, span: ReadableSpan) -> _Watched:
-        """A turn of its own, in which nothing is enforced, beside the one that the call would belong to."""
+        """Return the turn without enforcement that is kept for the turn of this call."""
         scope = current_scope()
         message = None if scope is not None else self._message(span)
         if message is None:
@@ -179,9 +204,9 @@ class SpanWatcher:
         return mark.turn
 
     def _message(self, span: ReadableSpan) -> Span | None:
-        """The open span that stands for one message of a user: an agent's, else the outermost of the same maker.
+        """Return the open span of the user message: an agent's, else the outermost of the same instrumentation.
 
-        A call within a tool call is part of that one, as the calls of an agent that is used as a tool are.
+        A call inside a tool call belongs to that call, as the calls of an agent that is used as a tool do.
         """
         agent = same = outermost = None
         for around in self._live.ancestors(span):
@@ -190,7 +215,7 @@ class SpanWatcher:
                 agent = around
             if _maker(around) == _maker(span):
                 same = around
-            if tool_name(around) is not None:
+            if tool_name(around.name, attributes_of(around)) is not None:
                 break
         return agent or same or outermost
 
@@ -198,26 +223,26 @@ class SpanWatcher:
         watched = self._shadows.get(turn)
         if watched is None:
             watched = self._shadows[turn] = _Watched(self._guard.turn(source=turn.source, enforced=False))
-            self._guard.forget(watched.turn)  # it lives as long as the turn it stands beside
+            self._guard.forget(watched.turn)  # it lives as long as the turn that it is kept for
         return watched
 
     def over(self, span: ReadableSpan) -> None:
-        """A span has ended, and with it the turn that it stood for."""
+        """Close the turn that was kept for an ended span."""
         mark = self.marks.pop(id_of(span), None)
         if mark is not None and mark.turn is not None:
             mark.turn.turn.close()
             self._over(mark.turn.turn.calls)
 
     def clear(self) -> None:
-        """Forget all, as after a fork."""
+        """Forget all spans and turns, as after a fork."""
         self.marks.clear()
         self._shadows.clear()
 
 
-def _judged(turn: Turn, seen: ForeignCall) -> tuple[bool, Trip | None]:
-    """Whether the call failed, and what the guard saw."""
+def _judged(turn: Turn, seen: SpanCall) -> tuple[bool, Trip | None]:
+    """Return True if the call failed, and the trip."""
     begun = turn.begin(seen.call)
-    if not begun.runs:  # ``on_trip`` would have it so; it has run
+    if not begun.runs:  # a decision of ``on_trip``; but the call has run
         return seen.outcome.error is not None, begun.trip
     ended = turn.end(seen.call, seen.outcome)
     return bool(ended.record and ended.record.error), ended.trip or begun.trip
@@ -233,6 +258,6 @@ def _maker(span: ReadableSpan) -> str | None:
 
 
 def _context_of(span: ReadableSpan) -> Context:
-    """A context that points at an ended span, so that counts and logs are linked to its trace."""
+    """Make a context of an ended span, so that counts and logs are linked to its trace."""
     context = span.get_span_context()
     return trace.set_span_in_context(INVALID_SPAN if context is None else NonRecordingSpan(context))

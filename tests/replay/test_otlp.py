@@ -13,12 +13,12 @@ from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
 import otel_loopguard as loopguard
 from otel_loopguard.cli.main import main
-from otel_loopguard.cli.replay import otlp
 from otel_loopguard.cli.replay.judge import Judge
 from otel_loopguard.cli.replay.window import Window
 from otel_loopguard.core.policy.load import load_preset
 from otel_loopguard.core.policy.policy import Policy
 from otel_loopguard.errors import ToolLoopError
+from otel_loopguard.spans import otlp
 from otel_loopguard.testing import guarded
 from tests.core.judges.seed import HINT, SEED
 
@@ -48,7 +48,7 @@ def exported(policy: Policy, run: dict[str, Any]) -> tuple[list[dict[str, Any]],
 def judged(lines: list[Any], policy: Policy, **window: int) -> dict[str, list[Any]]:
     """The trips of a replay, by turn."""
     held = Window([Judge(policy)], **window)
-    turns = [turn for line in lines for span in otlp.spans_of(line) for turn in held.add(span)] + list(held.rest())
+    turns = [turn for line in lines for span in otlp.tool_spans(line) for turn in held.add(span)] + list(held.rest())
     found: dict[str, list[Any]] = {}
     for turn in turns:
         found.setdefault(turn.run_id, []).extend((t.tool, t.mode, str(t.action)) for t in turn.trips[0])
@@ -94,7 +94,7 @@ def test_what_is_held_is_bounded():
     lines = one_by_one(spans)
     window = Window([Judge(Policy())], most_held=10)
     for line in [*lines[::2], *lines[1::2]]:
-        for span in otlp.spans_of(line):
+        for span in otlp.tool_spans(line):
             list(window.add(span))
             assert window._held <= 10
     assert window.late > 0
@@ -220,5 +220,5 @@ def test_every_sort_of_attribute_value_is_read():
     said = span({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "t"})
     nested = {"kvlistValue": {"values": [{"key": "a", "value": {"arrayValue": {"values": [{"intValue": "3"}]}}}]}}
     said["attributes"].append({"key": "gen_ai.tool.call.arguments", "value": nested})
-    (found,) = otlp.spans_of(lines_of(said)[0])
-    assert found.attributes["gen_ai.tool.call.arguments"] == {"a": [3]}
+    (found,) = otlp.tool_spans(lines_of(said)[0])
+    assert found.view.attributes["gen_ai.tool.call.arguments"] == {"a": [3]}

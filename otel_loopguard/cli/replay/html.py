@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_loopguard import report, semconv
+from otel_loopguard import report
 from otel_loopguard.core.model import Kind, ToolCall
 from otel_loopguard.core.values.canonical import canonical
 
@@ -43,11 +43,10 @@ class Html:
         """A turn, or a part of one, that spans told of."""
         tripped = {trip.call - turn.first: trip for trip in turn.trips[0]}
         calls = []
-        for index, span in enumerate(turn.spans):
-            resolved, identity = span.resolve_call(self._compiled)
-            failed = span.failed or semconv.ERROR_HASH in span.attributes
-            at = span.seconds or None
-            calls.append(_call(resolved.tool.name, identity, tripped.get(index), failed=failed, at=at))
+        for index, call in enumerate(turn.recorded):
+            resolved, identity = call.resolve(self._compiled)
+            at = call.seconds or None
+            calls.append(_call(resolved.tool.name, identity, tripped.get(index), failed=call.failed, at=at))
         part = f"0, from call {turn.first + 1}" if turn.first else 0
         self._report.add(report.Run(turn.run_id, part, calls))
 

@@ -8,13 +8,14 @@ from typing import IO, TYPE_CHECKING, Any
 
 import orjson
 
-from otel_loopguard.cli.replay import corpus, otlp, sources, undecided
+from otel_loopguard.cli.replay import corpus, sources, undecided
 from otel_loopguard.cli.replay.html import Html
 from otel_loopguard.cli.replay.judge import Judge, Tripped
 from otel_loopguard.cli.replay.progress import Progress
 from otel_loopguard.cli.replay.summary import Summary, tables
 from otel_loopguard.cli.replay.window import Judged, Window
 from otel_loopguard.core.model import Action
+from otel_loopguard.spans import otlp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -91,7 +92,7 @@ class Replay:
         if "turns" in found:
             self._run(corpus.read(found))
         elif "resourceSpans" in found:
-            for span in list(otlp.spans_of(found)):
+            for span in list(otlp.tool_spans(found)):
                 self._judged(self._window.add(span))
         else:
             raise corpus.NotARunError("neither a run (turns) nor OTLP (resourceSpans)")

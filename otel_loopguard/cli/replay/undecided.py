@@ -32,8 +32,8 @@ def notes(missing: dict[str, int], policies: Sequence[Policy]) -> Iterator[str]:
     if missing.get(OWN) or missing.get(FOREIGN) or missing.get(NO_TOOLS):
         yield _HINTS
     if count := missing.get(NO_ARGUMENTS):
-        yield f"every mode but the counting ones: {count:,} calls tell no arguments; each is taken to be another call."
+        yield f"{count:,} calls cannot be judged: their spans have no arguments. They count as calls, and make no trip."
     if count := missing.get(NO_RESULTS):
-        yield f"every mode but the counting ones: {count:,} calls tell no result; each is taken to be another one."
+        yield f"every mode but the counting ones: {count:,} spans have no result; each is taken as a new one."
     if count := missing.get(LATE):
         yield f"{count:,} spans came after the rest of their turn was judged: their order is not the recorded one."

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from otel_loopguard.cli.replay.judge import Tripped, brought_something_new
 from otel_loopguard.core.model import Action
+from otel_loopguard.spans.dialects import same_tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from otel_loopguard.cli.replay.judge import Judge, TurnJudge
-    from otel_loopguard.cli.replay.otlp import Span
     from otel_loopguard.core.model import Record, Trip
+    from otel_loopguard.spans.otlp import RecordedCall, ToolSpan
 
 MOST_HELD = 100_000
 MOST_OF_A_TURN = 5_000
@@ -38,7 +39,7 @@ class Judged(NamedTuple):
     unknown_results: int
     first: int
     """The position of its first call in the turn: not 0 where this is a later part."""
-    spans: list[Span]
+    recorded: list[RecordedCall]
 
 
 class _Held:
@@ -47,12 +48,12 @@ class _Held:
     __slots__ = ("calls", "judges", "running", "spans", "touched", "until")
 
     def __init__(self) -> None:
-        self.spans: list[Span] = []
+        self.spans: list[ToolSpan] = []
         self.touched = 0
         self.judges: list[TurnJudge] | None = None
         self.calls = 0
         self.until: tuple[int, int] = (-1, -1)
-        self.running: list[list[tuple[Span, int, Record]]] = []
+        self.running: list[list[tuple[RecordedCall, int, Record]]] = []
 
 
 class Window:
@@ -68,7 +69,7 @@ class Window:
         self.late = 0
         """Spans that came after their turn, or the part of it that they belong to, was judged."""
 
-    def add(self, span: Span) -> Iterator[Judged]:
+    def add(self, span: ToolSpan) -> Iterator[Judged]:
         """A span more; the turns that are complete with it."""
         self._seen += 1
         held = self._turns.get(span.turn)
@@ -111,55 +112,66 @@ class Window:
         if ready:
             held.until = ready[-1].order
         own = any(span.own for span in ready)
-        ready = list(_once(ready, guarded=not own and any(span.trace in self._guarded for span in ready)))
+        guarded = not own and any(span.trace in self._guarded for span in ready)
+        calls = [span.read() for span in _once(ready, guarded=guarded)]
         if held.judges is None:
             held.judges = [judge.turn() for judge in self._judges]
             held.running = [[] for _ in self._judges]
         trips = tuple(
-            _Course(judge, turn, running, held.calls).run(ready, last=not keep)
+            _Course(judge, turn, running, held.calls).run(calls, last=not keep)
             for judge, turn, running in zip(self._judges, held.judges, held.running, strict=True)
         )
         begin = held.calls
-        held.calls += len(ready)
-        arguments = sum(not span.knows_arguments for span in ready)
-        results = sum(not span.knows_result for span in ready)
-        return Judged(name, len(ready), trips, own, arguments, results, begin, ready)
+        held.calls += len(calls)
+        arguments = sum(not call.has_arguments for call in calls)
+        results = sum(call.has_arguments and not call.has_result for call in calls)
+        return Judged(name, len(calls), trips, own, arguments, results, begin, calls)
 
 
 class _Course:
     """One judge's way through the spans of a turn: each begins at its place, and ends when its end has come."""
 
-    def __init__(self, judge: Judge, turn: TurnJudge, running: list[tuple[Span, int, Record]], calls: int) -> None:
+    def __init__(
+        self, judge: Judge, turn: TurnJudge, running: list[tuple[RecordedCall, int, Record]], calls: int
+    ) -> None:
         self._compiled = judge.compiled
         self._turn = turn
         self._running = running
         self._calls = calls
         self._trips: list[Tripped] = []
 
-    def run(self, spans: list[Span], *, last: bool) -> list[Tripped]:
-        for position, span in enumerate(spans, self._calls):
-            self._end_until(span.start)
-            resolved, arguments = span.resolve_call(self._compiled)
-            begin = self._turn.refused if span.refused else self._turn.begin
-            record = begin(resolved, arguments, registered=span.registered, now=span.seconds)
-            if span.refused or span.cancelled:
+    def run(self, calls: list[RecordedCall], *, last: bool) -> list[Tripped]:
+        asks = self._turn.asks
+        for position, call in enumerate(calls, self._calls):
+            self._end_until(call.span.start)
+            resolved, arguments = call.resolve(self._compiled)
+            begin = self._turn.refused if call.refused else self._turn.begin
+            # A call without arguments is part of the history, because it may have changed something.
+            self._turn.asks = asks and call.has_arguments
+            record = begin(resolved, arguments, registered=call.registered, now=call.seconds)
+            self._turn.asks = asks
+            if call.refused or call.cancelled:
                 if record.trip is not None:
                     self._note(position, record.trip, record)
             else:
-                self._running.append((span, position, record))
+                self._running.append((call, position, record))
         if last:
             self._end_until(None)
         return sorted(self._trips, key=lambda trip: trip.call)
 
     def _end_until(self, now: int | None) -> None:
-        ended = [item for item in self._running if now is None or item[0].end <= now]
+        ended = [item for item in self._running if now is None or item[0].span.end <= now]
         if not ended:
             return
-        self._running[:] = [item for item in self._running if now is not None and item[0].end > now]
-        for span, position, record in sorted(ended, key=lambda item: item[0].end):
-            trip, said = record.trip, self._turn.end(record, span.seen(self._compiled))
+        self._running[:] = [item for item in self._running if now is not None and item[0].span.end > now]
+        asks = self._turn.asks
+        for call, position, record in sorted(ended, key=lambda item: item[0].span.end):
+            self._turn.asks = asks and call.has_arguments
+            facts = call.facts(record.resolved.arguments, self._compiled)
+            trip, said = record.trip, self._turn.end(record, facts)
             if trip is not None or said is not None:
                 self._note(position, trip or said, record)  # type: ignore[arg-type]  # one of them is there
+        self._turn.asks = asks
 
     def _note(self, position: int, trip: Trip, record: Record) -> None:
         if trip.action >= Action.NUDGE:
@@ -167,15 +179,15 @@ class _Course:
             self._trips.append(Tripped(0, position, record.tool, str(trip.mode), trip.action, trip.count, lost))
 
 
-def _order(span: Span) -> tuple[int, int]:
+def _order(span: ToolSpan) -> tuple[int, int]:
     return span.order
 
 
-def _once(spans: list[Span], *, guarded: bool) -> Iterator[Span]:
+def _once(spans: list[ToolSpan], *, guarded: bool) -> Iterator[ToolSpan]:
     """Each call once: not those of others where ours tell the same, nor a span within one of the same tool."""
     tools = {span.span: span.tool for span in spans if not span.own}
     for span in spans:
-        if span.own or not (guarded or tools.get(span.parent) == span.tool):
+        if span.own or not (guarded or same_tool(span.tool, tools.get(span.parent))):
             yield span
 
 

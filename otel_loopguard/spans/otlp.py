@@ -1,0 +1,194 @@
+"""Read the tool spans of OTLP JSON lines, as the file exporter of a collector writes them.
+
+Spans of other instrumentations are read through ``dialects``. Our own spans have fingerprints instead of values, and
+the comparisons that the guard made at the time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from otel_loopguard import semconv
+from otel_loopguard.core.model import Kind, Sameness, ToolCall
+from otel_loopguard.core.values.results import OutcomeFacts, outcome_facts
+from otel_loopguard.spans import dialects
+from otel_loopguard.spans.dialects import SpanView
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from otel_loopguard.core.tools.contracts import ResolvedCall
+    from otel_loopguard.core.turn.compiled import CompiledPolicy
+    from otel_loopguard.spans.dialects import SpanCall
+
+_REFUSED = frozenset({"blocked", "aborted", "reused"})
+_SECOND = 1e9
+_END_OF_TIME = 1 << 64
+_FAILED = (2, "STATUS_CODE_ERROR")
+_SERVER = (2, "SPAN_KIND_SERVER")
+_KINDS = frozenset(map(str, Kind))
+_SAMENESS = {str(one): one for one in Sameness}
+
+
+class ToolSpan(NamedTuple):
+    """A tool span of a file. Its values are not parsed before its turn is judged."""
+
+    turn: str
+    """The id of the turn in our own spans, else the id of the trace."""
+    tool: str
+    order: tuple[int, int]
+    """The index of the call in our own spans, else 0; then the start time."""
+    start: int
+    end: int
+    own: bool
+    trace: str
+    view: SpanView
+    span: str = ""
+    parent: str = ""
+
+    def read(self) -> RecordedCall:
+        """Parse the values of the span."""
+        return RecordedCall(self, None if self.own else dialects.read(self.view))
+
+
+class RecordedCall(NamedTuple):
+    """A tool call of a file, ready to be judged under any policy."""
+
+    span: ToolSpan
+    foreign: SpanCall | None
+    """The call of another instrumentation's span; None for our own spans."""
+
+    @property
+    def has_arguments(self) -> bool:
+        """True if the span has the arguments, or their fingerprint. Without them no mode can judge the call."""
+        return self.foreign is None or self.foreign.has_arguments
+
+    @property
+    def has_result(self) -> bool:
+        """True if the span has the result or the error, or its fingerprint."""
+        return self.foreign is None or self.foreign.has_result
+
+    @property
+    def refused(self) -> bool:
+        """True if the guard refused the call, so that it did not run."""
+        return self.span.view.attributes.get(semconv.OUTCOME) in _REFUSED
+
+    @property
+    def cancelled(self) -> bool:
+        """True if the call never returned, so that it has no result."""
+        return self.foreign is None and self.span.view.attributes.get(semconv.OUTCOME) == "cancelled"
+
+    @property
+    def failed(self) -> bool:
+        """True if the span has an error."""
+        return self.span.view.failed or semconv.ERROR_HASH in self.span.view.attributes
+
+    @property
+    def seconds(self) -> float:
+        """The start time."""
+        return self.span.start / _SECOND
+
+    @property
+    def registered(self) -> bool | None:
+        """True if the tool exists; None if the span does not tell."""
+        found = self.span.view.attributes.get(semconv.TOOL_REGISTERED)
+        return found if isinstance(found, bool) else None
+
+    def resolve(self, compiled: CompiledPolicy) -> tuple[ResolvedCall, int]:
+        """Resolve the call under a policy, and return the fingerprint of its arguments."""
+        if self.foreign is not None:
+            resolved = compiled.contracts.resolve(self.foreign.call)
+            loose = resolved.kind is not Kind.WRITE
+            return resolved, compiled.fingerprinter.arguments(resolved.arguments, loose=loose)
+        name, attributes = self.span.tool, self.span.view.attributes
+        tool = compiled.contracts.tool(name, None)
+        kind = tool.kind
+        if not tool.declared and attributes.get(semconv.TOOL_KIND) in _KINDS:
+            kind = Kind(attributes[semconv.TOOL_KIND])
+        resolved = compiled.contracts.resolve(ToolCall(name))._replace(tool=tool, arguments=None, kind=kind)
+        return resolved, _fingerprint(attributes[semconv.ARGUMENTS_HASH])
+
+    def facts(self, arguments: Any, compiled: CompiledPolicy) -> OutcomeFacts:
+        """Return the fingerprints of the outcome. ``arguments`` are those of the resolved call."""
+        if self.foreign is not None:
+            return outcome_facts(self.foreign.outcome, arguments, compiled.fingerprinter)
+        attributes = self.span.view.attributes
+        error = attributes.get(semconv.ERROR_HASH)
+        digest = _fingerprint(error or attributes.get(semconv.RESULT_HASH) or self.span.span)
+        return OutcomeFacts(
+            digest=digest,
+            data=b"",
+            is_error=error is not None,
+            shape=digest if error is not None else 0,
+            transient=attributes.get(semconv.ERROR_TRANSIENT) is True,
+            pending=attributes.get(semconv.RESULT_PENDING) is True,
+            empty=False,
+            sameness=_SAMENESS.get(attributes.get(semconv.RESULT_SAMENESS, "")),
+        )
+
+
+def tool_spans(line: Mapping[str, Any]) -> Iterator[ToolSpan]:
+    """Yield the tool spans of one parsed line."""
+    for resource in line["resourceSpans"]:
+        for scope in resource.get("scopeSpans", ()):
+            own = scope.get("scope", {}).get("name") == semconv.SCOPE
+            for span in scope.get("spans", ()):
+                found = _tool_span(span, own=own)
+                if found is not None:
+                    yield found
+
+
+def _tool_span(span: Mapping[str, Any], *, own: bool) -> ToolSpan | None:
+    attributes = _attributes(span)
+    own = (own or semconv.TURN_ID in attributes) and semconv.ARGUMENTS_HASH in attributes
+    start, end = _time(span.get("startTimeUnixNano", 0)), _time(span.get("endTimeUnixNano", 0))
+    name, trace = str(span.get("name", "")), str(span.get("traceId", ""))
+    ids = str(span.get("spanId", "")), str(span.get("parentSpanId", ""))
+    if own:
+        tool = str(attributes.get(semconv.TOOL_NAME) or name)
+        if tool == semconv.UNKNOWN_TOOL:
+            tool = str(attributes.get(semconv.TOOL_NAME_HASH) or tool)
+        turn, index = str(attributes.get(semconv.TURN_ID)), int(attributes.get(semconv.CALL_INDEX, 0))
+        return ToolSpan(turn, tool, (index, start), start, end, True, trace, SpanView(name, attributes), *ids)  # noqa: FBT003 - a field
+    is_server = span.get("kind") in _SERVER
+    found = dialects.tool_name(name, attributes, is_server=is_server)
+    if found is None:
+        return None
+    status = span.get("status", {})
+    events = [(str(event.get("name", "")), _attributes(event)) for event in span.get("events", ())]
+    failed, description = status.get("code") in _FAILED, status.get("message") or None
+    view = SpanView(name, attributes, events, failed, description, is_server)
+    return ToolSpan(trace, found, (0, start), start, end, False, trace, view, *ids)  # noqa: FBT003 - a field
+
+
+def _attributes(item: Mapping[str, Any]) -> dict[str, Any]:
+    return {pair["key"]: _value(pair.get("value", {})) for pair in item.get("attributes", ())}
+
+
+def _value(value: Mapping[str, Any]) -> Any:
+    for kind, item in value.items():
+        if kind == "intValue":
+            return int(item)
+        if kind in ("stringValue", "boolValue", "doubleValue"):
+            return item
+        if kind == "arrayValue":
+            return [_value(one) for one in item.get("values", ())]
+        if kind == "kvlistValue":
+            return {one["key"]: _value(one.get("value", {})) for one in item.get("values", ())}
+    return None
+
+
+def _time(nanoseconds: Any) -> int:
+    found = int(nanoseconds)
+    if not 0 <= found < _END_OF_TIME:
+        raise ValueError("a time must have 64 bits")
+    return found
+
+
+def _fingerprint(text: str) -> int:
+    """Parse a fingerprint as it is shown. Any other text gets 64 bits of its own."""
+    _, _, digits = text.rpartition(":")
+    try:
+        return int(digits[:16], 16)
+    except ValueError:
+        return hash(text) & 0xFFFFFFFFFFFFFFFF
