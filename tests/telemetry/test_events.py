@@ -144,7 +144,7 @@ def test_the_shield_takes_faults_in_and_tells_no_value(caplog: pytest.LogCapture
         pass
     assert counted == ["here"] * 3
     assert len(caplog.records) == 1
-    assert "KeyError in test_small_parts.py" in caplog.text
+    assert "KeyError in test_events.py" in caplog.text
     assert "a value" not in caplog.text
 
 
