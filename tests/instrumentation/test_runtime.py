@@ -1,12 +1,16 @@
-"""Prefork servers: a child has its own turns and its own counts."""
+"""The runtime at its start and after a fork."""
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
 
 import pytest
+
+import otel_loopguard as loopguard
+from otel_loopguard.testing import guarded
 
 from .processes import clean_environment
 
@@ -44,3 +48,10 @@ with guarded() as recording:
         env=clean_environment(),
     )
     assert ended.stdout.splitlines() == ["parent ([2], 2, 0)", "child 0 ([2], 2, 0)", "parent 2"], ended.stderr
+
+
+def test_one_line_at_start_says_what_will_happen(caplog: pytest.LogCaptureFixture) -> None:
+    """The action, and how to have less of it."""
+    with caplog.at_level(logging.INFO, "otel_loopguard"), guarded(loopguard.Policy(action=loopguard.Action.NUDGE)):
+        pass
+    assert "otel_loopguard is on: action nudge, policy given in code" in caplog.text

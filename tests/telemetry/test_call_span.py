@@ -1,4 +1,4 @@
-"""One call, one span, one judgement: whatever providers, processors and samplers there are."""
+"""One call, one span: its attributes, its names, its place among the spans of others."""
 
 from __future__ import annotations
 
@@ -8,44 +8,22 @@ import pytest
 from opentelemetry import context as otel_context
 from opentelemetry import trace
 from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY
-from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, TraceIdRatioBased
 from opentelemetry.trace import StatusCode
 
 import otel_loopguard as loopguard
 from otel_loopguard import semconv
-from otel_loopguard.core.model import Action, ToolCall
-from otel_loopguard.core.policy.policy import Policy, Rule, ToolContract
+from otel_loopguard.core.model import ToolCall
 from otel_loopguard.instrumentation.functions.decorator import FUNCTION
-from otel_loopguard.instrumentation.runtime import Runtime, active_runtime
 from otel_loopguard.instrumentation.targets import Reading
 from otel_loopguard.instrumentation.tool_call import GuardedCall, drive
 from otel_loopguard.telemetry.call_span import NativeSpan
-from otel_loopguard.telemetry.processor import LoopGuardSpanProcessor
-from otel_loopguard.telemetry.series import combinations
-from otel_loopguard.testing import ScriptedAgent, guarded
+from otel_loopguard.telemetry.names import shown_name
+from otel_loopguard.telemetry.settings import Settings
+from otel_loopguard.testing import guarded
+from tests.telemetry.agents import attributes, look, stuck
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-
-@loopguard.tool
-def look(path: str) -> str:
-    """Look at something."""
-    with trace.get_tracer("app").start_as_current_span("inside the tool"):
-        return f"there is {path}"
-
-
-def stuck() -> list[int]:
-    """Three equal calls; the positions of those that were refused."""
-    return ScriptedAgent({"look": look}, [("look", {"path": "a"})] * 3).run().refused
-
-
-def attributes(span: Any) -> Mapping[str, Any]:
-    """The attributes of a span."""
-    return span.attributes or {}
 
 
 def test_what_a_span_says() -> None:
@@ -124,92 +102,6 @@ def test_the_event_says_why() -> None:
         }
 
 
-def test_the_event_is_there_when_a_later_processor_sees_the_span_start() -> None:
-    """The call is judged in ``on_start``, before its tool runs: others can read the verdict."""
-    seen: list[tuple[Any, int]] = []
-
-    class Later(SpanProcessor):
-        def on_start(self, span: Any, parent_context: Any = None) -> None:
-            seen.append((attributes(span).get(semconv.ACTION), len(span.events)))
-
-    with guarded() as recording:
-        assert recording.runtime is not None
-        recording.runtime.providers.outlets()
-        recording.tracer_provider.add_span_processor(Later())
-        stuck()
-        assert seen == [(None, 0), (None, 0), ("block", 1)]
-
-
-@pytest.mark.parametrize("sampler", [ALWAYS_OFF, TraceIdRatioBased(0.5)], ids=["off", "half"])
-def test_a_sampler_changes_no_verdict(sampler: Any) -> None:
-    """Each call is judged and counted once, recorded or not."""
-    with guarded(sampler=sampler) as recording:
-        for _ in range(20):
-            assert stuck() == [2]
-        assert recording.counted(semconv.METRIC_TOOL_CALLS) == 60
-        assert recording.counted(semconv.METRIC_TRIPS, loopguard__action="block") == 20
-        assert len(recording.spans) < 60
-
-
-def test_two_processors_judge_a_call_once() -> None:
-    """A provider that was given our processor twice tells everything once."""
-    with guarded() as recording:
-        runtime = recording.runtime
-        assert runtime is not None
-        assert runtime.providers.attach(recording.tracer_provider)
-        assert runtime.providers.attach(recording.tracer_provider)
-        second = LoopGuardSpanProcessor(active_runtime.attached)
-        recording.tracer_provider.add_span_processor(second)
-        assert stuck() == [2]
-        assert [len(span.events) for span in recording.spans] == [0, 1, 1]
-        assert recording.counted(semconv.METRIC_TRIPS) == 2
-
-
-def test_attach_adds_one_processor_to_each_provider() -> None:
-    """Asked for twice it is there once; what cannot take a processor is told so."""
-    added: list[Any] = []
-
-    class Provider(TracerProvider):
-        def add_span_processor(self, span_processor: Any) -> None:
-            added.append(span_processor)
-
-    with guarded():
-        one, two = Provider(), Provider()
-        assert [loopguard.attach(provider) for provider in (one, one, two, one)] == [True] * 4
-        assert len(added) == 2
-        assert loopguard.attach(trace.NoOpTracerProvider()) is False
-
-
-def test_a_provider_without_our_processor_has_the_same_spans(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the processor is missing, as in a foreign SDK, the dispatcher writes the same on the span."""
-    with guarded() as recording:
-        assert recording.runtime is not None
-        monkeypatch.setattr(active_runtime.attached, "add_processor", lambda *_: False)
-        assert stuck() == [2]
-        assert [len(span.events) for span in recording.spans] == [0, 1, 1]
-        assert attributes(recording.spans[2])[semconv.OUTCOME] == "blocked"
-
-
-def test_a_provider_that_is_replaced_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some packages write over the global provider; spans go where the program's spans go."""
-    exporters = [InMemorySpanExporter(), InMemorySpanExporter()]
-    runtime = Runtime(Policy())
-    before = active_runtime.instrumented
-    active_runtime.put(runtime)
-    try:
-        for exporter in exporters:
-            provider = TracerProvider()
-            provider.add_span_processor(SimpleSpanProcessor(exporter))
-            monkeypatch.setattr(trace, "_TRACER_PROVIDER", provider)
-            assert stuck() == [2]
-    finally:
-        active_runtime.put(before)
-    assert [[len(s.events) for s in exporter.get_finished_spans() if s.events] for exporter in exporters] == [
-        [1, 1],
-        [1, 1],
-    ]
-
-
 def test_where_instrumentation_is_suppressed_there_is_no_span() -> None:
     """The loop is stopped and counted all the same."""
     with guarded() as recording:
@@ -283,54 +175,43 @@ def test_one_call_has_one_execute_tool_span(where: NativeSpan) -> None:
             assert ours == [("execute_tool look", "execute_tool")] * 3
 
 
-def test_exemplars_link_counts_to_their_traces() -> None:
-    """A trip's count names the span of the very call."""
+@pytest.mark.parametrize(
+    ("call", "shown"),
+    [
+        (ToolCall("look", known_tools=["look"]), "look"),
+        (ToolCall("lok", known_tools=["look"]), "_unknown"),
+        (ToolCall("server.look-up:v2", known_tools=None), "server.look-up:v2"),
+        (ToolCall("look at this: hunter2", known_tools=None), "_unknown"),
+        (ToolCall("x" * 65, known_tools=None), "_unknown"),
+        (ToolCall("look at this", known_tools=["look at this"]), "look at this"),
+    ],
+)
+def test_names_that_nobody_registered_are_not_shown(call: ToolCall, shown: str) -> None:
+    """A name is the model's output until somebody registered it."""
+    assert shown_name(call) == shown
+
+
+def test_an_unknown_tools_name_is_a_hash() -> None:
+    """Two calls of the same made-up name can be seen to be the same, and not what it was."""
     with guarded() as recording:
-        stuck()
-        spans = {span.context.span_id for span in recording.spans if span.events}
-        exemplars = {
-            exemplar.span_id for point in recording.points(semconv.METRIC_TRIPS) for exemplar in point.exemplars
-        }
-        assert exemplars == spans
+        stuck("drop everything", known=False)
+        spans = [span.attributes or {} for span in recording.spans]
+        assert {span[semconv.TOOL_NAME] for span in spans} == {"_unknown"}
+        assert len({span[semconv.TOOL_NAME_HASH] for span in spans}) == 1
+        assert str(spans[0][semconv.TOOL_NAME_HASH]).startswith("blake2b-64:")
+        assert spans[0][semconv.TOOL_REGISTERED] is False
 
 
-def test_every_possible_trip_is_counted_zero_at_start() -> None:
-    """``increase()`` sees a first trip only where the series was there before."""
-    with guarded() as recording:
-        points = {
-            tuple(sorted(point.attributes.items())): point.value for point in recording.points(semconv.METRIC_TRIPS)
-        }
-        assert set(points.values()) == {0}
-        stuck()
-        after = {tuple(sorted(point.attributes.items())) for point in recording.points(semconv.METRIC_TRIPS)}
-        assert after == set(points)
-
-
-POLICIES = {
-    **{action: {"action": action} for action in ("off", "observe", "nudge", "reuse", "block", "abort")},
-    "a mode's own": {"modes": {"generic_repeat": Rule(action=Action.NUDGE)}},
-    "a tool's own": {"tools": {"lo*": ToolContract(action=Action.OBSERVE)}},
-    "a tool's own for a mode": {"tools": {"look": ToolContract(modes={"generic_repeat": Rule(action=Action.NUDGE)})}},
-    "asked": {"on_trip": lambda trip: Action.BLOCK if trip.action is Action.NUDGE else None},
-}
-
-
-@pytest.mark.parametrize("name", POLICIES)
-def test_no_trip_falls_outside_of_the_series_that_were_named(name: str) -> None:
-    """Whatever the ceiling, what is counted was counted zero before."""
-    policy = Policy(abort_after=1, **POLICIES[name])  # type: ignore[arg-type]
-    named = set(combinations(policy))
-    with guarded(policy) as recording:
-        for tools in ({"look": look}, {}):
-            ScriptedAgent(tools, [("look", {"path": "a"})] * 9).run()
-        look("outside of a turn")
-        assert {(trip.mode, trip.verdict, trip.action) for trip in recording.trips} <= named
-        assert bool(named) == bool(recording.trips) == (name != "off")
-
-
-def test_a_recovery_is_counted() -> None:
-    """After a trip the agent brought something new again: the remedy helped."""
-    with guarded() as recording:
-        paths = ["a", "a", "a", "b"]
-        ScriptedAgent({"look": look}, [("look", {"path": path}) for path in paths]).run()
-        assert recording.counted(semconv.METRIC_RECOVERIES, loopguard__action="block") == 1
+def test_a_conversation_id_can_be_hashed_or_left_out() -> None:
+    """Hashed, two turns of a conversation can still be seen to be of one."""
+    shown: dict[str, set[Any]] = {}
+    for how in ("raw", "hash", "off"):
+        with guarded(settings=Settings(conversation_id=how)) as recording:
+            for _ in range(2):
+                with loopguard.turn("ada@example.com"):
+                    loopguard.call("look", {}, lambda: "x")
+            shown[how] = {(span.attributes or {}).get(semconv.CONVERSATION_ID) for span in recording.spans}
+    assert shown["raw"] == {"ada@example.com"}
+    assert shown["off"] == {None}
+    (hashed,) = shown["hash"]
+    assert str(hashed).startswith("blake2b-64:")

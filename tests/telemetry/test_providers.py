@@ -1,4 +1,4 @@
-"""On and off and on again with the same providers: nothing can be taken from a provider, so nothing is added twice."""
+"""Providers that are replaced, or attached again: the processor and the instruments are added once."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from opentelemetry import metrics, trace
 from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import otel_loopguard as loopguard
 from otel_loopguard import semconv
-from otel_loopguard.instrumentation.runtime import active_runtime
+from otel_loopguard.core.policy.policy import Policy
+from otel_loopguard.instrumentation.runtime import Runtime, active_runtime
 from otel_loopguard.telemetry.processor import LoopGuardSpanProcessor
-from otel_loopguard.testing import Recording, ScriptedAgent
+from otel_loopguard.testing import Recording, ScriptedAgent, guarded
+from tests.telemetry.agents import attributes, stuck
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,3 +121,48 @@ def test_the_processor_does_nothing_while_the_guard_is_off(program: Recording) -
     loopguard.uninstrument()
     with program.tracer_provider.get_tracer("app").start_as_current_span("a"):
         assert len(runtime.live_spans) == 0
+
+
+def test_attach_adds_one_processor_to_each_provider() -> None:
+    """Asked for twice it is there once; what cannot take a processor is told so."""
+    added: list[Any] = []
+
+    class Provider(TracerProvider):
+        def add_span_processor(self, span_processor: Any) -> None:
+            added.append(span_processor)
+
+    with guarded():
+        one, two = Provider(), Provider()
+        assert [loopguard.attach(provider) for provider in (one, one, two, one)] == [True] * 4
+        assert len(added) == 2
+        assert loopguard.attach(trace.NoOpTracerProvider()) is False
+
+
+def test_a_provider_without_our_processor_has_the_same_spans(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the processor is missing, as in a foreign SDK, the dispatcher writes the same on the span."""
+    with guarded() as recording:
+        assert recording.runtime is not None
+        monkeypatch.setattr(active_runtime.attached, "add_processor", lambda *_: False)
+        assert stuck() == [2]
+        assert [len(span.events) for span in recording.spans] == [0, 1, 1]
+        assert attributes(recording.spans[2])[semconv.OUTCOME] == "blocked"
+
+
+def test_a_provider_that_is_replaced_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some packages write over the global provider; spans go where the program's spans go."""
+    exporters = [InMemorySpanExporter(), InMemorySpanExporter()]
+    runtime = Runtime(Policy())
+    before = active_runtime.instrumented
+    active_runtime.put(runtime)
+    try:
+        for exporter in exporters:
+            provider = TracerProvider()
+            provider.add_span_processor(SimpleSpanProcessor(exporter))
+            monkeypatch.setattr(trace, "_TRACER_PROVIDER", provider)
+            assert stuck() == [2]
+    finally:
+        active_runtime.put(before)
+    assert [[len(s.events) for s in exporter.get_finished_spans() if s.events] for exporter in exporters] == [
+        [1, 1],
+        [1, 1],
+    ]

@@ -1,0 +1,30 @@
+"""Telemetry settings from the environment."""
+
+from __future__ import annotations
+
+import pytest
+
+from otel_loopguard.telemetry.settings import Settings
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({}, Settings()),
+        ({"EVENTS": "log"}, Settings(span_events=False, log_events=True)),
+        ({"EVENTS": "BOTH"}, Settings(log_events=True)),
+        ({"CONVERSATION_ID": "hash"}, Settings(conversation_id="hash")),
+        ({"ENFORCE_WITHOUT_TURN": " True "}, Settings(enforce_without_turn=True)),
+        ({"EVENTS": "", "CONVERSATION_ID": ""}, Settings()),
+    ],
+)
+def test_settings_from_the_environment(environ: dict[str, str], expected: Settings) -> None:
+    """What is said is taken, in any case and with blanks; what is empty was not said."""
+    assert Settings.from_environment({f"OTEL_PYTHON_LOOPGUARD_{k}": v for k, v in environ.items()}) == expected
+
+
+def test_a_misspelt_setting_hides_rather_than_shows(caplog: pytest.LogCaptureFixture) -> None:
+    """The error names variable and remedy; a word that was meant to hide does not end in showing."""
+    settings = Settings.from_environment({"OTEL_PYTHON_LOOPGUARD_CONVERSATION_ID": "hsah"})
+    assert settings.conversation_id == "off"
+    assert "OTEL_PYTHON_LOOPGUARD_CONVERSATION_ID must be one of raw, hash, off" in caplog.text
