@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from otel_loopguard.cli.replay import corpus as reading
+from otel_loopguard.cli.replay import runs as reading
 from otel_loopguard.cli.replay.judge import Judge
 from otel_loopguard.core.policy.load import load_preset
 from tests.core.judges import corpus, measure, runner, traces

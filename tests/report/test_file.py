@@ -12,7 +12,7 @@ from otel_loopguard.cli.main import main
 from otel_loopguard.core.model import Action
 from otel_loopguard.report import Call, Run
 from otel_loopguard.report.columns import MOST_CALLS, Columns
-from tests.replay import made as recorded
+from tests.cli.replay import made as recorded
 
 from . import made
 
@@ -54,7 +54,7 @@ def test_replay_writes_it_without_arguments_and_results(tmp_path, capfdbinary):
 
 def test_replay_of_spans_writes_it(tmp_path):
     """Our own spans, which hold fingerprints only, make the same strips."""
-    from tests.replay.test_otlp import POLICIES, exported
+    from tests.cli.replay.test_span_buffer import POLICIES, exported
 
     spans, _ = exported(POLICIES[0], recorded.stuck())
     (tmp_path / "spans.jsonl").write_text(json.dumps({"resourceSpans": spans}) + "\n")

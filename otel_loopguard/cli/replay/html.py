@@ -11,9 +11,9 @@ from otel_loopguard.core.values.canonical import canonical
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from otel_loopguard.cli.replay.corpus import Run
     from otel_loopguard.cli.replay.judge import Tripped
-    from otel_loopguard.cli.replay.window import Judged
+    from otel_loopguard.cli.replay.runs import Run
+    from otel_loopguard.cli.replay.span_buffer import Judged
     from otel_loopguard.core.turn.compiled import CompiledPolicy
 
 

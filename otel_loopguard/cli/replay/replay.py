@@ -8,12 +8,12 @@ from typing import IO, TYPE_CHECKING, Any
 
 import orjson
 
-from otel_loopguard.cli.replay import corpus, sources, undecided
+from otel_loopguard.cli.replay import runs, sources, undecided
 from otel_loopguard.cli.replay.html import Html
 from otel_loopguard.cli.replay.judge import Judge, Tripped
 from otel_loopguard.cli.replay.progress import Progress
+from otel_loopguard.cli.replay.span_buffer import Judged, Window
 from otel_loopguard.cli.replay.summary import Summary, tables
-from otel_loopguard.cli.replay.window import Judged, Window
 from otel_loopguard.core.model import Action
 from otel_loopguard.spans import otlp
 
@@ -83,23 +83,23 @@ class Replay:
         except _MISSHAPEN as error:
             told = (
                 str(error)
-                if isinstance(error, corpus.NotARunError)
+                if isinstance(error, runs.NotARunError)
                 else f"not of the right shape ({type(error).__name__})"
             )
             self._report(f"{name}:{line.number}", told)
 
     def _found(self, found: Any) -> None:
         if "turns" in found:
-            self._run(corpus.read(found))
+            self._run(runs.read(found))
         elif "resourceSpans" in found:
             for span in list(otlp.tool_spans(found)):
                 self._judged(self._window.add(span))
         else:
-            raise corpus.NotARunError("neither a run (turns) nor OTLP (resourceSpans)")
+            raise runs.NotARunError("neither a run (turns) nor OTLP (resourceSpans)")
 
-    def _run(self, run: corpus.Run) -> None:
-        trips = [corpus.replay(run, judge) for judge in self._judges]
-        for what in corpus.undecided(run):
+    def _run(self, run: runs.Run) -> None:
+        trips = [runs.replay(run, judge) for judge in self._judges]
+        for what in runs.undecided(run):
             self._missing[what] += 1
         self._add(run.run_id, run.success, run.calls, trips)
         if self._html is not None:

@@ -14,7 +14,7 @@ from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 import otel_loopguard as loopguard
 from otel_loopguard.cli.main import main
 from otel_loopguard.cli.replay.judge import Judge
-from otel_loopguard.cli.replay.window import Window
+from otel_loopguard.cli.replay.span_buffer import Window
 from otel_loopguard.core.policy.load import load_preset
 from otel_loopguard.core.policy.policy import Policy
 from otel_loopguard.errors import ToolLoopError
@@ -81,7 +81,7 @@ def test_our_own_spans_replay_to_the_same_trips(policy):
 
 def test_a_long_turn_is_judged_in_parts(monkeypatch):
     """A turn that is too long to be held makes the same trips, part by part."""
-    monkeypatch.setattr("otel_loopguard.cli.replay.window.MOST_OF_A_TURN", 20)
+    monkeypatch.setattr("otel_loopguard.cli.replay.span_buffer.MOST_OF_A_TURN", 20)
     calls = [made.call("read_file", {"q": n % 40}, f"text {n % 40}", n) for n in range(200)]
     spans, trips = exported(Policy(), made.run("long", calls))
     assert sum(map(len, trips.values())) > 10

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from otel_loopguard.cli.replay import plain
+from otel_loopguard.cli.replay import fast_path
 from otel_loopguard.cli.replay.judge import Tripped, brought_something_new
-from otel_loopguard.cli.replay.recorded import Hasher, seen_of
+from otel_loopguard.cli.replay.outcomes import Hasher, seen_of
 from otel_loopguard.cli.replay.undecided import NO_TIME, NO_TOOLS
 from otel_loopguard.core.model import Action, ToolCall
 from otel_loopguard.core.tools.contracts import ResolvedCall
 
 if TYPE_CHECKING:
+    from otel_loopguard.cli.replay.fast_path import Read
     from otel_loopguard.cli.replay.judge import Judge, TurnJudge
-    from otel_loopguard.cli.replay.plain import Read
     from otel_loopguard.core.model import Record, Trip
 
 
@@ -55,16 +55,16 @@ def replay(run: Run, judge: Judge) -> list[Tripped]:
         calls = turn["calls"]
         names = {call["tool"] for call in calls}
         made_up = () if run.tools is None else names - run.tools
-        if not made_up and plain.calls_each_once(calls, names, judge.tools):
+        if not made_up and fast_path.calls_each_once(calls, names, judge.tools):
             continue
         read = _understood(calls, judge)
-        written = None if plain.sure_to_differ(read) else plain.canonical_arguments(read)
-        first = plain.until(calls, read, written, judge.tools)
+        written = None if fast_path.sure_to_differ(read) else fast_path.canonical_arguments(read)
+        first = fast_path.until(calls, read, written, judge.tools)
         if made_up:
             first = min(first, next(position for position, call in enumerate(calls) if call["tool"] in made_up))
         if first < len(calls):
             course = _Course(judge, run.tools, number, trips)
-            course.run(calls, read, written or plain.canonical_arguments(read), first)
+            course.run(calls, read, written or fast_path.canonical_arguments(read), first)
     return trips
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from otel_loopguard.cli.replay import corpus, plain
+from otel_loopguard.cli.replay import fast_path, runs
 from otel_loopguard.cli.replay.judge import Judge
 from otel_loopguard.core.guard import Guard
 from otel_loopguard.core.model import Action, Outcome, ToolCall
@@ -25,7 +25,7 @@ POLICIES = {
 
 
 def trips(run, policy=POLICIES["default"]):
-    found = corpus.replay(corpus.read(run), Judge(policy))
+    found = runs.replay(runs.read(run), Judge(policy))
     return [(trip.turn, trip.call, trip.mode, str(trip.action)) for trip in found]
 
 
@@ -34,8 +34,8 @@ def test_leaving_plain_calls_out_changes_nothing(name, monkeypatch):
     """Calls that no mode is asked about because they are too plain would have made no trip."""
     drawn = [made.drawn(seed) for seed in range(SEED, SEED + 150)]
     found = [trips(run, POLICIES[name]) for run in drawn]
-    monkeypatch.setattr(plain, "calls_each_once", lambda *_: False)
-    monkeypatch.setattr(plain, "until", lambda *_: 0)
+    monkeypatch.setattr(fast_path, "calls_each_once", lambda *_: False)
+    monkeypatch.setattr(fast_path, "until", lambda *_: 0)
     assert found == [trips(run, POLICIES[name]) for run in drawn], HINT
 
 
@@ -44,7 +44,7 @@ def test_plain_turns_are_left_out():
     run = made.run("plain", [made.call("read_file", {"path": str(n)}, f"text {n}", n) for n in range(50)])
     judge = Judge(Policy())
     judge.turn = None  # whoever judges needs a turn
-    assert corpus.replay(corpus.read(run), judge) == []
+    assert runs.replay(runs.read(run), judge) == []
 
 
 def test_it_decides_as_the_guard_does_until_the_first_refusal():

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from otel_loopguard.cli.replay.recorded import failed, told_apart
+from otel_loopguard.cli.replay.outcomes import failed, told_apart
 from otel_loopguard.core.model import Kind
 from otel_loopguard.core.values.canonical import canonical
 
