@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core.model import Action, Outcome
-from otel_loopguard.core.values.walker import unique
+from otel_loopguard.core.values.walker import unique_bytes
 from otel_loopguard.instrumentation.targets import no_place
 from otel_loopguard.telemetry.call_span import PendingCall
 
@@ -106,4 +106,4 @@ class Dialogue:
 
 def _unread(reading: Reading, result: Any) -> Outcome:  # noqa: ARG001 - the signature of the table
     """As the core has it of what it cannot read itself; where the result is to be given again, it is the object."""
-    return Outcome(result=unique().decode(), keep=result)
+    return Outcome(result=unique_bytes().decode(), keep=result)

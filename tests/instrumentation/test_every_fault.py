@@ -83,9 +83,8 @@ EXCUSED = {
     "turns.gc_safety:_Collector.runs_here": "compares two numbers",
 }
 NOT_COUNTED = {
-    "core.values.canonical:_is_suspicious": "the writer takes over, and the value has a fingerprint all the same",
+    "core.values.canonical:_may_need_normalising": "the walker takes over, and the value still has a fingerprint",
     "core.values.fast_json:dumps": "as above",
-    "core.values.fast_json:_is_too_much": "as above",
     "core.values.fast_json:_is_shallow": "as above",
     "core.tools.kinds:kind_of_call": "as above: the call is of the kind that its tool's name tells",
     "telemetry.providers:Providers.outlets": "finds the counter",

@@ -59,7 +59,7 @@ def until(calls: Sequence[Call], read: Sequence[Read], written: Sequence[bytes] 
 
 def canonical_arguments(read: Sequence[Read]) -> list[bytes]:
     """What tells the calls of a tool apart."""
-    return [canonical(arguments, loose=kind is not Kind.WRITE) for _, kind, arguments in read]
+    return [canonical(arguments, fold_blanks=kind is not Kind.WRITE) for _, kind, arguments in read]
 
 
 def sure_to_differ(read: Sequence[Read]) -> bool:

@@ -33,7 +33,7 @@ class Html:
             calls = []
             for index, call in enumerate(turn["calls"]):
                 resolved = self._compiled.contracts.resolve(ToolCall(call["tool"], call.get("args")))
-                data = canonical(resolved.arguments, loose=resolved.kind is not Kind.WRITE)
+                data = canonical(resolved.arguments, fold_blanks=resolved.kind is not Kind.WRITE)
                 identity = seen.setdefault(data, len(seen))
                 failed, trip = bool(call.get("is_error")), tripped.get((number, index))
                 calls.append(_call(resolved.tool.name, identity, trip, failed=failed, at=call.get("at")))

@@ -87,7 +87,7 @@ class Turn(Kin):
         """The decision, taken and recorded in one step; none if ``on_trip`` is to be asked about the trip first."""
         compiled = self._compiled
         resolved = compiled.contracts.resolve(call)
-        arguments = compiled.fingerprinter.arguments(resolved.arguments, loose=resolved.kind is not _WRITE)
+        arguments = compiled.fingerprinter.arguments(resolved.arguments, fold_blanks=resolved.kind is not _WRITE)
         registered = None if call.known_tools is None else _registered(call, resolved)
         now = self.last_used = self._clock()
         self._history.open_ended |= call.may_exist
@@ -240,7 +240,7 @@ class Turn(Kin):
         """The record of a call that the caller has made anew."""
         compiled = self._compiled
         resolved = compiled.contracts.resolve(call)
-        arguments = compiled.fingerprinter.arguments(resolved.arguments, loose=resolved.kind is not _WRITE)
+        arguments = compiled.fingerprinter.arguments(resolved.arguments, fold_blanks=resolved.kind is not _WRITE)
         with self._lock:
             return self._pending.take_equal(call, lambda record: bool(record.arguments == arguments))
 

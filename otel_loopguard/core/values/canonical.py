@@ -1,8 +1,8 @@
-"""Any Python value as canonical bytes: the same value always gives the same bytes, whatever the order of its keys.
+"""Encode any Python value as canonical bytes: equal values have equal bytes, whatever the order of their keys.
 
-Values that are plain JSON are written by orjson (a microsecond); everything else by a writer of our own that
-walks with an explicit stack, so that depth, cycles and hostile objects cannot hurt it. Both write the same
-bytes for the same value, which a test holds against each other. No method of a foreign object is ever called.
+orjson encodes plain JSON in a microsecond. The walker encodes everything else with an explicit stack, so that depth,
+cycles and hostile objects cannot hurt it. Both give the same bytes for the same value, which a test compares. No method
+of a foreign object is ever called.
 """
 
 from __future__ import annotations
@@ -11,38 +11,58 @@ import re
 from typing import Any
 
 from otel_loopguard.core.values import fast_json, introspect
-from otel_loopguard.core.values.normalise import normalise_text, parsed, utf8
-from otel_loopguard.core.values.walker import LARGEST_WHOLE_FLOAT, written
+from otel_loopguard.core.values.normalise import normalise_text, parse_literal, utf8
+from otel_loopguard.core.values.walker import LARGEST_WHOLE_FLOAT, walk
 
-# The exact look for what is normalised: 1.0 is 1, blanks fold, text may hold JSON of its own.
+# The exact test: 1.0 becomes 1, blanks fold, and a string may hold JSON.
 _NEEDS_NORMALISING = re.compile(r'\.0(?=[,}\]]|\Z)|  |\\[tnr]|" | "|"[\[{(]')
 _LONGEST_SEARCHED = 1_000_000
+_BLOCKS = frozenset({bytes, bytearray, memoryview})
 
 
-def canonical(value: Any, *, loose: bool = True) -> bytes:
-    """The canonical bytes of a call's arguments.
+def canonical(value: Any, *, fold_blanks: bool = True) -> bytes:
+    """Encode a call's arguments.
 
-    ``loose`` folds blanks in single-line strings and reads JSON or Python-literal text as its object; off for
-    tools that write, where blanks are content. The arguments' own text is read as its object all the same.
+    ``fold_blanks`` folds blanks in single-line strings and decodes strings that hold JSON or a Python literal. It is
+    off for tools that write, where blanks are content. Arguments that are one string are decoded in both cases.
     """
     if type(value) is not dict:
         value = introspect.as_builtin(value)
         if type(value) is str:
-            value = parsed(value)
+            value = parse_literal(value)
     if value is None:
         return b"{}"
     try:
         plain = fast_json.dumps(value)
-        if len(plain) > _LONGEST_SEARCHED or not _is_suspicious(plain.decode()):
+        if len(plain) > _LONGEST_SEARCHED or not _may_need_normalising(plain.decode()):
             return plain
-        return fast_json.dumps(_normalised(value, "", loose=loose))
-    except Exception:  # noqa: BLE001 - JSON it is not, for whatever reason
-        return written(value, loose=loose)
+        return fast_json.dumps(_normalise(value, "", fold_blanks=fold_blanks))
+    except Exception:  # noqa: BLE001 - not plain JSON, for whatever reason
+        return walk(value, fold_blanks=fold_blanks)
 
 
-def _is_suspicious(text: str) -> bool:
-    """Whether anything is to be normalised. Every call passes here: a look for one character costs next to nothing,
-    one for two costs ten times that, and the exact look a hundred times.
+def result_bytes(value: Any) -> bytes:
+    """Encode a result: text as it is, anything else canonical but not normalised.
+
+    An opaque object gives other bytes each time, because it may hold something new.
+    """
+    if type(value) not in introspect.BUILTINS:
+        value = introspect.as_builtin(value)
+    if type(value) is str:
+        return utf8(value)
+    try:
+        if type(value) in _BLOCKS:
+            return bytes(value)
+        return fast_json.dumps(value)
+    except Exception:  # noqa: BLE001 - not plain JSON, for whatever reason
+        return walk(value, fold_blanks=False, opaque_is_unique=True)
+
+
+def _may_need_normalising(text: str) -> bool:
+    """Return False for nearly every call, at little cost.
+
+    Every call passes here. A search for one character costs next to nothing, a search for two costs ten times that, and
+    the exact pattern a hundred times.
     """
     return (
         (" " in text and ("  " in text or '" ' in text or ' "' in text))
@@ -54,32 +74,15 @@ def _is_suspicious(text: str) -> bool:
     ) and _NEEDS_NORMALISING.search(text) is not None
 
 
-def _normalised(value: Any, name: str, *, loose: bool) -> Any:
-    """A plain JSON value with whole floats as integers and, if ``loose``, its texts loosened."""
+def _normalise(value: Any, name: str, *, fold_blanks: bool) -> Any:
+    """Turn whole floats into integers and, with ``fold_blanks``, normalise strings. ``name``: the value's key."""
     if isinstance(value, str):
-        found = normalise_text(value, name) if loose else value
-        return found if isinstance(found, str) else _normalised(found, name, loose=loose)
+        found = normalise_text(value, name) if fold_blanks else value
+        return found if isinstance(found, str) else _normalise(found, name, fold_blanks=fold_blanks)
     if isinstance(value, float):
         return int(value) if abs(value) < LARGEST_WHOLE_FLOAT and value.is_integer() else value
     if isinstance(value, dict):
-        return {key: _normalised(item, key, loose=loose) for key, item in value.items()}
+        return {key: _normalise(item, key, fold_blanks=fold_blanks) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_normalised(item, "", loose=loose) for item in value]
+        return [_normalise(item, "", fold_blanks=fold_blanks) for item in value]
     return value
-
-
-def result_bytes(value: Any) -> bytes:
-    """The bytes of a result: text as it is, anything else canonical but not normalised; what cannot be read is new."""
-    if type(value) not in introspect.BUILTINS:
-        value = introspect.as_builtin(value)
-    if type(value) is str:
-        return utf8(value)
-    try:
-        if type(value) in _BLOCKS:
-            return bytes(value)
-        return fast_json.dumps(value)
-    except Exception:  # noqa: BLE001 - as above
-        return written(value, loose=False, unread=True)
-
-
-_BLOCKS = frozenset({bytes, bytearray, memoryview})

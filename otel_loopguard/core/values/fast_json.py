@@ -1,7 +1,7 @@
-"""Plain JSON values written in C, once it is sure that C can bear them.
+"""Encode plain JSON values with orjson, after a check that orjson can bear them.
 
-orjson refuses lists and dictionaries that are too deep, but follows tuples until the process dies of it, and what
-holds the same list twice at each of sixty levels it would write until the end of days.
+orjson refuses lists and dictionaries that are too deep, but follows tuples until the process crashes. A value that
+holds the same list twice at each of sixty levels would keep it busy for years.
 """
 
 from __future__ import annotations
@@ -19,22 +19,18 @@ _MOST_VALUES = 50_000_000
 
 
 class NotPlainError(TypeError):
-    """The value is for the writer that walks."""
+    """The value needs the walker."""
 
 
 def dumps(value: Any) -> bytes:
-    """The bytes, keys sorted; an exception where the value is no plain JSON, or too much of it."""
-    if _is_too_much(value):
+    """Encode a value with sorted keys; raise if it is not plain JSON, or too deep or too large."""
+    if not _is_shallow(value) and _is_too_deep_or_large(value):
         raise NotPlainError
     return orjson.dumps(value, option=_OPTIONS)
 
 
-def _is_too_much(value: Any) -> bool:
-    return not _is_shallow(value) and _is_too_deep_or_wide(value)
-
-
 def _is_shallow(value: Any) -> bool:
-    """Whether it is an object of plain values and of containers of those, as nearly all arguments are."""
+    """Return True for a dictionary of plain values and of containers of those, as nearly all arguments are."""
     if type(value) is not dict:
         return type(value) not in _CONTAINERS
     for item in value.values():
@@ -45,7 +41,7 @@ def _is_shallow(value: Any) -> bool:
     return True
 
 
-def _is_too_deep_or_wide(value: Any) -> bool:
+def _is_too_deep_or_large(value: Any) -> bool:
     level = [value]
     containers = values = 0
     for _ in range(_DEEPEST):

@@ -1,7 +1,7 @@
-"""Keyed fingerprints of arguments, results and errors: 64 bits of BLAKE2b, held as integers.
+"""Keyed fingerprints of arguments, results and errors: 64 bits of BLAKE2b as an integer.
 
-Keyed, because a plain hash of ``{"ssn": ...}`` is reversed by a dictionary in seconds. The key is random per
-process unless one is given, so fingerprints of two processes compare only where both were given the same key.
+They are keyed, because a dictionary attack reverses a plain hash of ``{"ssn": ...}`` in seconds. Without a given key,
+each process has a random one, so that the fingerprints of two processes differ.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _QUOTED = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'|`[^`\n]*`")
 _DIGITS = re.compile(r"\d+")
 _LONGEST_ERROR = 4_096
 _MOST_MASKED_ARGUMENTS = 32
-_SHORTEST_TOLD_ANYWHERE = 3
-"""A shorter argument is told only where it stands as a word of its own."""
+_SHORTEST_SUBSTRING = 3
+"""A shorter argument is removed from an error only where it is a whole word."""
 
 
 class Fingerprinter:
-    """Makes fingerprints under one key."""
+    """Fingerprints under one key."""
 
     __slots__ = ("_keyed",)
 
@@ -34,55 +34,57 @@ class Fingerprinter:
         self._keyed = blake2b(digest_size=8, key=key if len(key) <= _LONGEST_KEY else blake2b(key).digest())
 
     def of(self, data: bytes) -> int:
-        """The fingerprint of bytes."""
+        """Fingerprint bytes."""
         state = self._keyed.copy()
         state.update(data)
         return int.from_bytes(state.digest(), "big")
 
-    def arguments(self, value: Any, *, loose: bool = True) -> int:
-        """The fingerprint of a call's arguments; ``loose`` is for tools that do not write."""
+    def arguments(self, value: Any, *, fold_blanks: bool = True) -> int:
+        """Fingerprint a call's arguments; ``fold_blanks`` is for tools that do not write."""
         state = self._keyed.copy()
-        state.update(canonical(value, loose=loose))
+        state.update(canonical(value, fold_blanks=fold_blanks))
         return int.from_bytes(state.digest(), "big")
 
     def result(self, value: Any) -> int:
-        """The fingerprint of a result, byte for byte."""
+        """Fingerprint a result, byte for byte."""
         return self.of(result_bytes(value))
 
     def error(self, error: BaseException | str) -> int:
-        """The fingerprint of an error: its type and its text."""
+        """Fingerprint an error: its type and its text."""
         return self.of(result_bytes(error_text(error)))
 
     def error_shape(self, error: BaseException | str, arguments: Any) -> int:
-        """The fingerprint of what is left of an error without digits, quoted text and the call's own arguments."""
+        """Fingerprint an error without digits, quoted text and the call's own arguments."""
         return self.of(result_bytes(error_shape(error_text(error), arguments)))
 
 
 def error_text(error: BaseException | str) -> str:
-    """Type and text of an error; an exception that cannot be printed is its type."""
+    """Return type and text of an error; only the type of an exception that cannot be printed."""
     if type(error) is str:
         return error
     if not introspect.is_a(error, BaseException):
         return str.__str__(error) if introspect.is_a(error, str) else introspect.type_name(type(error))
     try:
         text = str(error)
-    except Exception:  # noqa: BLE001 - the text of a foreign exception is foreign code; its type still tells
+    except Exception:  # noqa: BLE001 - foreign code makes the text of a foreign exception; its type is enough
         text = ""
     return f"{type(error).__name__}: {text}"
 
 
 def error_shape(text: str, arguments: Any) -> str:
-    """The text with all that varies from call to call taken out."""
+    """Remove everything from the text that varies from call to call."""
     text = text[:_LONGEST_ERROR]
     for value in sorted(_leaves(arguments), key=len, reverse=True)[:_MOST_MASKED_ARGUMENTS]:
-        if len(value) >= _SHORTEST_TOLD_ANYWHERE:
+        if len(value) >= _SHORTEST_SUBSTRING:
             text = text.replace(value, "")
         elif value in text:
             text = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", "", text)
     if '"' in text or "'" in text or "`" in text:
         text = _QUOTED.sub("", text)
-    bare_text = _without_digits(text)
-    return bare_text if len(bare_text) == len(text) else _without_digits(IDS.sub("", text))  # an id has a digit
+    without_digits = _without_digits(text)
+    if len(without_digits) == len(text):  # no digit, and therefore no id
+        return text
+    return _without_digits(IDS.sub("", text))
 
 
 def _without_digits(text: str) -> str:
@@ -90,7 +92,7 @@ def _without_digits(text: str) -> str:
 
 
 def _leaves(arguments: Any) -> set[str]:
-    """The strings within arguments that an error may quote."""
+    """Collect the strings within arguments that an error may quote."""
     found: set[str] = set()
     pending = [arguments]
     while pending and len(found) < _MOST_MASKED_ARGUMENTS:

@@ -149,8 +149,8 @@ def test_calls_that_are_sure_to_differ_do(calls):
 def test_equal_arguments_are_never_sure_to_differ(one):
     """Whatever has the same canonical form, in whatever notation, is looked at closely."""
     limits = Judge(Policy()).tools.limits("search", Judge(Policy()).compiled.contracts.tool("search", None))
-    for loose in (True, False):
-        same = [other for other in ARGUMENTS if canonical(other, loose=loose) == canonical(one, loose=loose)]
+    for fold in (True, False):
+        same = [other for other in ARGUMENTS if canonical(other, fold_blanks=fold) == canonical(one, fold_blanks=fold)]
         for other in same:
             assert not fast_path.sure_to_differ([(limits, Kind.READ, one), (limits, Kind.READ, other)])
 

@@ -178,7 +178,7 @@ HOSTILE = {
 def test_hostile_values_have_a_fingerprint(name):
     """No value raises or takes long, as arguments and as a result, and twice the same gives the same."""
     value, started = HOSTILE[name], time.perf_counter()
-    prints = [PRINTS.arguments(value), PRINTS.arguments(value, loose=False), PRINTS.result(value)]
+    prints = [PRINTS.arguments(value), PRINTS.arguments(value, fold_blanks=False), PRINTS.result(value)]
     assert time.perf_counter() - started < BOUND
     assert all(isinstance(found, int) and 0 <= found < 2**64 for found in prints)
     assert prints[0] == PRINTS.arguments(value)
@@ -227,7 +227,7 @@ def test_nested_hostile_objects_have_a_fingerprint(recipe):
     """As arguments, as a result, and as what the guard is given."""
     value = built(recipe)
     assert PRINTS.arguments(value) == PRINTS.arguments(value)
-    assert PRINTS.arguments(value, loose=False) == PRINTS.arguments(value, loose=False)
+    assert PRINTS.arguments(value, fold_blanks=False) == PRINTS.arguments(value, fold_blanks=False)
     PRINTS.result(value)
     turn = Guard().turn()
     for _ in range(2):
@@ -424,7 +424,7 @@ def test_different_values_have_different_fingerprints(one, other):
     from tests.core.judges import plain as judge
 
     same = judge.arguments_text(one, loose=False) == judge.arguments_text(other, loose=False)
-    assert (PRINTS.arguments(one, loose=False) == PRINTS.arguments(other, loose=False)) == same
+    assert (PRINTS.arguments(one, fold_blanks=False) == PRINTS.arguments(other, fold_blanks=False)) == same
 
 
 @pytest.mark.parametrize(
@@ -439,7 +439,7 @@ def test_different_values_have_different_fingerprints(one, other):
     ],
 )
 def test_what_means_the_same_is_the_same(one, other):
-    """Loosely, blanks and number types do not tell two calls apart."""
+    """With blanks folded, blanks and number types do not tell two calls apart."""
     assert PRINTS.arguments(one) == PRINTS.arguments(other)
 
 
@@ -462,8 +462,8 @@ def test_what_means_something_else_is_not_the_same(one, other):
 
 
 def test_writing_tools_keep_their_blanks():
-    """Not loosely, blanks are part of what is written."""
-    assert PRINTS.arguments({"text": "a  b"}, loose=False) != PRINTS.arguments({"text": "a b"}, loose=False)
+    """With blanks kept, they are part of the content."""
+    assert PRINTS.arguments({"text": "a  b"}, fold_blanks=False) != PRINTS.arguments({"text": "a b"}, fold_blanks=False)
 
 
 def test_the_key_decides():
