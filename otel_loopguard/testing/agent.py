@@ -22,14 +22,16 @@ class Ask(NamedTuple):
 
 
 class Transcript:
-    """What happened, from the model's point of view."""
+    """The calls of a run and their results, as the model saw them."""
 
     def __init__(self) -> None:
         self.asked: list[Ask] = []
         self.read: list[str] = []
         """The text of each tool result, as the model's next request had it."""
         self.error: BaseException | None = None
-        """What ended the run, if it did not end by itself."""
+        """The exception that ended the run, if one did."""
+        self.ended = ""
+        """The framework's own words, if this version of it ends such a run without an error of the program."""
 
     @property
     def refused(self) -> list[int]:
@@ -43,7 +45,7 @@ Script = Callable[[Transcript], "Ask | tuple[str, dict[str, Any]] | None"]
 class ScriptedAgent:
     """Makes the calls of its script one after the other, each guarded as ``loopguard.call`` guards it.
 
-    The script is a list of calls, or a function of what happened so far that returns the next call or None.
+    The script is a list of calls, or a function from the transcript so far to the next call or None.
     """
 
     def __init__(
@@ -52,17 +54,19 @@ class ScriptedAgent:
         script: Iterable[tuple[str, dict[str, Any]]] | Script,
         *,
         conversation_id: str | None = None,
+        agent_name: str | None = None,
         most: int = 1_000,
     ) -> None:
         self._tools = tools
         self._script = script
         self._conversation_id = conversation_id
+        self._agent_name = agent_name
         self._most = most
 
     def run(self) -> Transcript:
-        """One turn."""
+        """Run one turn."""
         transcript = Transcript()
-        with turn(self._conversation_id):
+        with turn(self._conversation_id, agent_name=self._agent_name):
             try:
                 for ask in self._asks(transcript):
                     transcript.read.append(str(self._call(ask)))
@@ -71,9 +75,9 @@ class ScriptedAgent:
         return transcript
 
     async def arun(self) -> Transcript:
-        """One turn, whose tools may be async."""
+        """Run one turn, whose tools may be async."""
         transcript = Transcript()
-        with turn(self._conversation_id):
+        with turn(self._conversation_id, agent_name=self._agent_name):
             try:
                 for ask in self._asks(transcript):
                     result = self._call(ask)

@@ -17,8 +17,8 @@ pytest.importorskip("langgraph")
 import otel_loopguard as loopguard
 from otel_loopguard import semconv
 from otel_loopguard.testing import Ask, Toolbox, guarded
+from otel_loopguard.testing.scripted.langchain import DRIVERS
 from otel_loopguard.turns.scope import bind, current_scope
-from tests.instrumentation.frameworks.scripted_langchain import DRIVERS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator

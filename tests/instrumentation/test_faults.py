@@ -16,8 +16,8 @@ from otel_loopguard.instrumentation.frameworks import langchain
 from otel_loopguard.spans import open_spans
 from otel_loopguard.telemetry import events, meters, reporter, watcher
 from otel_loopguard.testing import Ask, Toolbox, guarded
+from otel_loopguard.testing.scripted.langchain import DRIVERS
 from otel_loopguard.turns import attribution, conversations, runs, scope
-from tests.instrumentation.frameworks.scripted_langchain import DRIVERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,12 +18,11 @@ from opentelemetry import trace
 import otel_loopguard as loopguard
 from otel_loopguard import Policy, ToolContract, ToolLoopError, semconv
 from otel_loopguard.testing import SCENARIOS, Ask, Recording, Scenario, assert_no_trip, assert_trips, guarded
-from tests.instrumentation.frameworks.scripted_mcp import (
+from otel_loopguard.testing.scripted.mcp import (
     DRIVERS,
     Client,
     Image,
     agent,
-    annotations,
     failed,
     over_http,
     over_memory,
@@ -31,6 +30,7 @@ from tests.instrumentation.frameworks.scripted_mcp import (
     server_of,
     structured,
     text_of,
+    tool_annotations,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -107,9 +107,9 @@ async def test_what_a_server_says_of_its_tools_is_heard() -> None:
 
     server = server_of(
         {"frobnicate": frobnicate, "quux": quux, "grep": grep},
-        frobnicate=annotations(readOnlyHint=True),
-        quux=annotations(title="Quux"),
-        grep=annotations(destructiveHint=True),
+        frobnicate=tool_annotations(readOnlyHint=True),
+        quux=tool_annotations(title="Quux"),
+        grep=tool_annotations(destructiveHint=True),
     )
     with guarded() as recording:
         async with over_memory(server) as session:
@@ -132,7 +132,7 @@ async def test_an_effect_that_must_not_be_repeated() -> None:
         orders.append(item)
         return f"order number {len(orders) * 7919} placed"
 
-    hints = annotations(destructiveHint=True, idempotentHint=False)
+    hints = tool_annotations(destructiveHint=True, idempotentHint=False)
     with guarded() as recording:
         await results(server_of({"place_order": place_order}, place_order=hints), "place_order", 6, item="a")
         assert_trips(recording, "repeated_effect", action="nudge")

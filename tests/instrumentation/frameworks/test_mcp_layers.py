@@ -16,7 +16,7 @@ from otel_loopguard.testing import Ask, Recording, guarded
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-PROGRAM = {"command": sys.executable, "args": ["-m", "tests.instrumentation.frameworks.scripted_mcp"]}
+PROGRAM = {"command": sys.executable, "args": ["-m", "otel_loopguard.testing.scripted.mcp"]}
 STEPS = [[Ask("count", {})]] * 5
 
 
@@ -26,7 +26,7 @@ async def by_langchain() -> None:
     from langchain_mcp_adapters.client import MultiServerMCPClient
     from langchain_mcp_adapters.tools import load_mcp_tools
 
-    from tests.instrumentation.frameworks.scripted_langchain import QUESTION, ScriptedModel, prebuilt_agent
+    from otel_loopguard.testing.scripted.langchain import QUESTION, ScriptedModel, prebuilt_agent
 
     async with MultiServerMCPClient({"s": {**PROGRAM, "transport": "stdio"}}).session("s") as session:
         tools = await load_mcp_tools(session)
@@ -39,7 +39,7 @@ async def by_openai_agents() -> None:
     from agents import Agent, Runner
     from agents.mcp import MCPServerStdio
 
-    from tests.instrumentation.frameworks.scripted_openai_agents import ScriptedModel
+    from otel_loopguard.testing.scripted.openai_agents import ScriptedModel
 
     async with MCPServerStdio(PROGRAM) as server:
         agent = Agent(name="helper", model=ScriptedModel(STEPS), mcp_servers=[server])
@@ -52,7 +52,7 @@ async def by_pydantic_ai() -> None:
     from pydantic_ai import Agent
     from pydantic_ai.mcp import MCPToolset
 
-    from tests.instrumentation.frameworks.scripted_pydantic_ai import Script
+    from otel_loopguard.testing.scripted.pydantic_ai import Script
 
     server: Any = MCPToolset({"mcpServers": {"s": PROGRAM}})
     async with Agent(Script(STEPS).model(), toolsets=[server], retries=20) as agent:
@@ -74,13 +74,13 @@ async def test_what_a_server_says_is_heard_through_langchain() -> None:
     pytest.importorskip("langchain_mcp_adapters.tools", exc_type=ImportError)
     from langchain_mcp_adapters.tools import load_mcp_tools
 
-    from tests.instrumentation.frameworks.scripted_langchain import QUESTION, ScriptedModel, prebuilt_agent
-    from tests.instrumentation.frameworks.scripted_mcp import annotations, over_memory, server_of
+    from otel_loopguard.testing.scripted.langchain import QUESTION, ScriptedModel, prebuilt_agent
+    from otel_loopguard.testing.scripted.mcp import over_memory, server_of, tool_annotations
 
     def frobnicate(path: str) -> str:
         return "ok"
 
-    hints = annotations(readOnlyHint=True)
+    hints = tool_annotations(readOnlyHint=True)
     with guarded() as recording:
         async with over_memory(server_of({"frobnicate": frobnicate}, frobnicate=hints)) as session:
             model = ScriptedModel(steps=[[Ask("frobnicate", {"path": "a"})]], seen=[])

@@ -33,16 +33,16 @@ from agents.tracing.span_data import FunctionSpanData
 
 from otel_loopguard import Policy, ToolContract, ToolLoopError, semconv
 from otel_loopguard.testing import SCENARIOS, Ask, Scenario, assert_no_trip, assert_trips, guarded
-from otel_loopguard.turns.scope import current_scope
-from tests.instrumentation.frameworks.scripted_openai_agents import (
+from otel_loopguard.testing.scripted.openai_agents import (
     DRIVERS,
     TELLS_UNKNOWN,
     ScriptedModel,
     config,
-    run,
+    run_async,
     run_streamed,
     run_sync,
 )
+from otel_loopguard.turns.scope import current_scope
 from tests.instrumentation.processes import ROOT, start
 from tests.telemetry.otlp import attributes, receiver
 
@@ -72,7 +72,7 @@ def attribute(recording: Any, name: str) -> list[Any]:
     return [span.attributes.get(name) for span in recording.spans]
 
 
-@pytest.mark.parametrize("go", [run, run_sync, run_streamed])
+@pytest.mark.parametrize("go", [run_async, run_sync, run_streamed])
 def test_a_made_up_tool_that_ends_the_run_is_one_failed_call(go: Any) -> None:
     """By default the SDK ends the run with its own error: it stays that, and the call has its span."""
     with guarded() as recording:
@@ -91,7 +91,7 @@ def test_unknown_and_known_tools_in_one_answer_are_a_call_each() -> None:
     steps = [[Ask("lok", {"path": "a"}), Ask("look", {"path": "a"}), Ask("lookk", {"path": "a"})]]
     model = ScriptedModel([*steps, *[[Ask("lok", {"path": "a"})]] * 3])
     with guarded() as recording:
-        run(Agent(name="a", model=model, tools=[look]))
+        run_async(Agent(name="a", model=model, tools=[look]))
         assert sorted(span.name for span in recording.spans[:3]) == ["execute_tool _unknown"] * 2 + [
             "execute_tool look"
         ]
@@ -100,7 +100,7 @@ def test_unknown_and_known_tools_in_one_answer_are_a_call_each() -> None:
         assert "tool_loop_detected" in model.read[-1]
 
 
-@pytest.mark.parametrize("go", [run, run_sync, run_streamed])
+@pytest.mark.parametrize("go", [run_async, run_sync, run_streamed])
 def test_an_aborted_run_is_caught_by_either_name(go: Any) -> None:
     """``except ToolLoopError`` and ``except AgentsException`` both have it, also out of a stream."""
     with guarded(Policy(abort_after=1)) as recording:
@@ -118,7 +118,7 @@ def test_an_abort_among_parallel_calls_ends_the_run() -> None:
     steps = [[Ask("look", {"path": "a"})], *[[Ask("look", {"path": "a"}), Ask("look", {"path": "b"})]] * 8]
     with guarded(Policy(abort_after=1)) as recording:
         with pytest.raises(ToolLoopError):
-            run(Agent(name="a", model=ScriptedModel(steps), tools=[look]))
+            run_async(Agent(name="a", model=ScriptedModel(steps), tools=[look]))
         assert recording.runtime.guard.live == 0
 
 
@@ -133,7 +133,7 @@ def test_a_hand_off_is_the_same_turn_and_no_tool_call() -> None:
         handoffs=[second],
     )
     with guarded() as recording:
-        run(first)
+        run_async(first)
         assert recording.outcomes == ["executed", "nudged", "blocked"]
         assert attribute(recording, semconv.AGENT_NAME) == ["first", "second", "second"]
         assert len(set(attribute(recording, semconv.TURN_ID))) == 1
@@ -145,7 +145,7 @@ def test_an_agent_that_is_a_tool_has_a_turn_of_its_own() -> None:
     ask = helper.as_tool("ask_helper", "Ask the helper.")
     model = ScriptedModel([[Ask("ask_helper", {"input": f"question {number}"})] for number in range(4)])
     with guarded() as recording:
-        run(Agent(name="boss", model=model, tools=[ask]))
+        run_async(Agent(name="boss", model=model, tools=[ask]))
         assert model.read == ["Done."] * 4
         assert len(recording.spans) == 8
         turns = set(attribute(recording, semconv.TURN_ID))
@@ -155,7 +155,7 @@ def test_an_agent_that_is_a_tool_has_a_turn_of_its_own() -> None:
         assert_no_trip(recording)
 
 
-@pytest.mark.parametrize("go", [run, run_streamed])
+@pytest.mark.parametrize("go", [run_async, run_streamed])
 def test_a_helper_that_is_ended_is_a_failed_tool_of_its_boss(go: Any) -> None:
     """Its run is over; the one who asked reads that, and goes on."""
     helper = Agent(name="helper", model=script(*["a"] * 20), tools=[look])
@@ -175,7 +175,7 @@ def test_each_message_of_a_session_is_a_turn_of_its_own() -> None:
         agent = Agent(name="a", model=script("a", "a"), tools=[look])
         session = SQLiteSession("session-1")
         for _ in range(3):
-            run(agent, session=session)
+            run_async(agent, session=session)
         assert recording.outcomes == ["executed", "nudged"] * 3
         assert len(set(attribute(recording, semconv.TURN_ID))) == 3
         assert set(attribute(recording, semconv.CONVERSATION_ID)) == {"session-1"}
@@ -188,9 +188,9 @@ def test_a_group_id_is_a_conversation() -> None:
     set_tracing_disabled(False)
     try:
         with guarded() as recording:
-            run(agent, run_config=config(group_id="group-1"))
+            run_async(agent, run_config=config(group_id="group-1"))
             with trace("workflow", group_id="group-2"):
-                run(agent)
+                run_async(agent)
             assert attribute(recording, semconv.CONVERSATION_ID) == ["group-1", "group-2"]
     finally:
         set_tracing_disabled(True)
@@ -219,7 +219,7 @@ def test_its_own_tracing_sees_every_call_as_before() -> None:
     set_tracing_disabled(False)
     try:
         with guarded() as recording:
-            run(Agent(name="a", model=script("a", "a", "a"), tools=[look]))
+            run_async(Agent(name="a", model=script("a", "a", "a"), tools=[look]))
     finally:
         set_tracing_disabled(True)
         set_trace_processors([])
@@ -237,7 +237,7 @@ def test_guardrails_end_and_refuse_as_before() -> None:
 
     with guarded() as recording:
         with pytest.raises(InputGuardrailTripwireTriggered):
-            run(Agent(name="a", model=script("a"), tools=[look], input_guardrails=[never]))
+            run_async(Agent(name="a", model=script("a"), tools=[look], input_guardrails=[never]))
         with pytest.raises(InputGuardrailTripwireTriggered):
             run_streamed(Agent(name="a", model=script("a"), tools=[look], input_guardrails=[never]))
         assert recording.runtime.guard.live == 0
@@ -262,7 +262,7 @@ def test_what_a_tools_guardrail_turns_down_is_a_call_that_failed() -> None:
 
     model = script("secret", "a", "secret", "secret", name="peek")
     with guarded() as recording:
-        run(Agent(name="a", model=model, tools=[peek]))
+        run_async(Agent(name="a", model=model, tools=[peek]))
         assert ran == ["a"]
         assert model.read[:2] == ["not that one", "there is a"]
         assert model.read[2].startswith("not that one\n")
@@ -285,7 +285,7 @@ def test_a_flaky_tool_may_be_tried_again() -> None:
 
     model = script(*["a"] * 5, name="fetch")
     with guarded() as recording:
-        run(Agent(name="a", model=model, tools=[fetch]))
+        run_async(Agent(name="a", model=model, tools=[fetch]))
         assert model.read[-1] == "got it"
         assert set(recording.outcomes[:4]) == {"failed", "nudged"}
         assert recording.outcomes[4] == "executed"
@@ -306,7 +306,7 @@ def test_an_own_word_for_failures_is_a_failure() -> None:
 
     model = script("a", "a", "a", name="fetch")
     with guarded() as recording:
-        run(Agent(name="a", model=model, tools=[fetch]))
+        run_async(Agent(name="a", model=model, tools=[fetch]))
         assert model.read[0] == "sorry"
         assert recording.outcomes == ["failed", "nudged", "blocked"]
         assert attribute(recording, semconv.ERROR_TYPE)[0] == "ValueError"
@@ -322,7 +322,7 @@ def test_a_failing_tool_that_ends_the_run_does_so() -> None:
 
     with guarded() as recording:
         with pytest.raises(Exception, match="no a"):
-            run(Agent(name="a", model=script("a", name="fetch"), tools=[fetch]))
+            run_async(Agent(name="a", model=script("a", name="fetch"), tools=[fetch]))
         assert recording.outcomes == ["failed"]
         assert recording.runtime.guard.live == 0
 
@@ -344,7 +344,7 @@ def test_a_direct_answer_is_for_the_user() -> None:
         tool_use_behavior=lambda context, results: _final(len(ran) == 2, results),
     )
     with guarded() as recording:
-        assert run(agent).final_output == "there is a"
+        assert run_async(agent).final_output == "there is a"
         assert len(recording.spans) == 2
 
 
@@ -364,7 +364,7 @@ def test_json_stays_json() -> None:
 
     model = ScriptedModel([[Ask("fetch", {"path": "a"})]] * 2 + [[Ask("look", {"path": "b"})]])
     with guarded():
-        run(Agent(name="a", model=model, tools=[fetch, look]))
+        run_async(Agent(name="a", model=model, tools=[fetch, look]))
         assert model.read[0] == model.read[1] == "{'rows': 2}"
         assert model.read[2].startswith("there is b\n")
         assert "fetch" in model.read[2]
@@ -374,7 +374,7 @@ def test_an_earlier_result_is_given_again() -> None:
     """Where the contract allows it, the repeated call reads the same once more with a note, and nothing runs."""
     model = script("a", "a", "a")
     with guarded(Policy(tools={"look": ToolContract(kind="read", reuse=True)})) as recording:
-        run(Agent(name="a", model=model, tools=[look]))
+        run_async(Agent(name="a", model=model, tools=[look]))
         assert recording.outcomes[-1] == "reused"
         assert model.read[-1].startswith("there is a\n")
 
@@ -452,7 +452,7 @@ def test_a_turn_around_several_runs_is_one_turn() -> None:
 
     with guarded() as recording, loopguard.turn():
         for _ in range(4):
-            run(Agent(name="a", model=script("a"), tools=[look]))
+            run_async(Agent(name="a", model=script("a"), tools=[look]))
         assert_trips(recording, "generic_repeat", action="block", times=2)
 
 
@@ -462,7 +462,7 @@ def test_what_a_tools_server_says_of_it_is_heard() -> None:
     tool = dataclasses.replace(look, name="zap")
     tool._mcp_annotations = SimpleNamespace(readOnlyHint=True)  # type: ignore[assignment]
     with guarded() as recording:
-        run(Agent(name="a", model=script("a", name="zap"), tools=[tool]))
+        run_async(Agent(name="a", model=script("a", name="zap"), tools=[tool]))
         assert attribute(recording, semconv.TOOL_KIND) == ["read"]
 
 
@@ -480,7 +480,7 @@ def test_nothing_of_a_call_is_told() -> None:
     model = ScriptedModel([*[[Ask("fetch", {"path": path})] for path in paths], [Ask("SECRETTOOL", {"SECRET": 1})]])
     with guarded() as recording:
         with suppress(ModelBehaviorError):
-            run(Agent(name="a", model=model, tools=[fetch]))
+            run_async(Agent(name="a", model=model, tools=[fetch]))
         assert len(recording.spans) == 9
         told = [span.to_json() for span in recording.spans]
         for metric in (semconv.METRIC_TRIPS, semconv.METRIC_TOOL_TRIPS, semconv.METRIC_TOOL_CALLS):

@@ -25,16 +25,16 @@ from pydantic_ai.messages import ToolReturn
 import otel_loopguard as loopguard
 from otel_loopguard import Policy, ToolContract, ToolLoopError, semconv
 from otel_loopguard.testing import SCENARIOS, Ask, Scenario, assert_no_trip, assert_trips, guarded
-from otel_loopguard.turns.scope import current_scope
-from tests.instrumentation.frameworks.scripted_pydantic_ai import (
+from otel_loopguard.testing.scripted.pydantic_ai import (
     DRIVERS,
     Script,
     agent_of,
     iterate,
-    run,
+    run_async,
     run_stream,
     run_sync,
 )
+from otel_loopguard.turns.scope import current_scope
 from tests.instrumentation.processes import ROOT, start
 from tests.telemetry.otlp import attributes, receiver
 
@@ -61,7 +61,7 @@ def attribute(recording: Any, name: str) -> list[Any]:
     return [span.attributes.get(name) for span in recording.spans]
 
 
-@pytest.mark.parametrize("go", [run, run_sync, run_stream, iterate])
+@pytest.mark.parametrize("go", [run_async, run_sync, run_stream, iterate])
 def test_a_made_up_tool_without_retries_left_ends_the_run(go: Any) -> None:
     """The made-up call that is one too many is the framework's own error, and has its span, too."""
     asked = script("a", "b", "c", name="nope")
@@ -75,7 +75,7 @@ def test_a_made_up_tool_without_retries_left_ends_the_run(go: Any) -> None:
         assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
 
 
-@pytest.mark.parametrize("go", [run, run_sync, run_stream, iterate])
+@pytest.mark.parametrize("go", [run_async, run_sync, run_stream, iterate])
 def test_an_aborted_run_reaches_the_caller(go: Any) -> None:
     """``except ToolLoopError`` has it, whichever way the agent is run, and no turn is left."""
     with guarded(Policy(abort_after=1)) as recording:
@@ -92,7 +92,7 @@ def test_an_abort_among_parallel_calls_ends_the_run() -> None:
     steps = [[Ask("look", {"path": "a"})], *[[Ask("look", {"path": "a"}), Ask("look", {"path": "b"})]] * 8]
     with guarded(Policy(abort_after=1)) as recording:
         with pytest.raises(ToolLoopError):
-            run(agent_of(Script(steps), [look]))
+            run_async(agent_of(Script(steps), [look]))
         assert recording.runtime.guard.live == 0
 
 
@@ -100,7 +100,7 @@ def test_a_refusal_is_a_denial_where_a_result_may_be_one() -> None:
     """The model's client may tell it from a success; it asks for no other try, and costs none."""
     asked = script("a", "a", "a")
     with guarded():
-        run(agent_of(asked, [look], retries=0))
+        run_async(agent_of(asked, [look], retries=0))
         outcomes = [getattr(part, "outcome", "success") for part in asked.returned]
         assert outcomes[:2] == ["success", "success"]
         assert outcomes[2] in ("denied", "success")
@@ -126,7 +126,7 @@ def test_beside_its_own_spans_each_call_has_one(include_content: bool) -> None:
         )
         Agent.instrument_all(settings)
         try:
-            run(agent_of(asked, [look]))
+            run_async(agent_of(asked, [look]))
         finally:
             Agent.instrument_all(False)
         executions = [span for span in recording._spans.get_finished_spans() if is_execution(span)]
@@ -143,7 +143,7 @@ def test_output_tools_are_the_answer_and_no_calls() -> None:
     """A structured answer is given through a tool, by the model's grace; it is not guarded, nor counted."""
     asked = Script([[Ask("look", {"path": "a"})]], answer="it is there")
     with guarded() as recording:
-        assert run(agent_of(asked, [look], output_type=ToolOutput(str))).output == "it is there"
+        assert run_async(agent_of(asked, [look], output_type=ToolOutput(str))).output == "it is there"
         assert [span.name for span in recording.spans] == ["execute_tool look"]
 
 
@@ -156,7 +156,7 @@ def test_a_retry_that_a_tool_asks_for_is_a_failure() -> None:
 
     asked = script("a", "b", "b", "b", name="fetch")
     with guarded() as recording:
-        run(agent_of(asked, [fetch]))
+        run_async(agent_of(asked, [fetch]))
         assert "give the full path" in asked.read[0]
         assert recording.outcomes[:3] == ["failed"] * 3
         assert "tool_loop_detected" in asked.read[-1]
@@ -172,7 +172,7 @@ def test_a_failing_tool_ends_the_run_as_before() -> None:
 
     with guarded() as recording:
         with pytest.raises(LookupError):
-            run(agent_of(script("a", name="fetch"), [fetch]))
+            run_async(agent_of(script("a", name="fetch"), [fetch]))
         assert recording.outcomes == ["failed"]
         assert recording.runtime.guard.live == 0
 
@@ -186,7 +186,7 @@ def test_an_agent_that_is_a_tool_has_a_turn_of_its_own() -> None:
 
     boss = Script([[Ask("ask_helper", {"question": f"question {number}"})] for number in range(4)])
     with guarded() as recording:
-        run(agent_of(boss, [ask_helper]))
+        run_async(agent_of(boss, [ask_helper]))
         assert boss.read == ["Done."] * 4
         assert len(recording.spans) == 8
         turns = set(attribute(recording, semconv.TURN_ID))
@@ -203,7 +203,7 @@ def test_each_message_of_a_conversation_is_a_turn_of_its_own() -> None:
         agent = agent_of(script("a", "a"), [look])
         history: Any = None
         for _ in range(3):
-            history = run(agent, message_history=history).all_messages()
+            history = run_async(agent, message_history=history).all_messages()
         assert recording.outcomes == ["executed", "nudged"] * 3
         assert len(set(attribute(recording, semconv.TURN_ID))) == 3
         assert len(set(attribute(recording, semconv.CONVERSATION_ID))) == 1
@@ -220,7 +220,7 @@ def test_a_tools_return_object_keeps_what_is_beside_its_text() -> None:
 
     asked = script("a", "a", name="fetch")
     with guarded() as recording:
-        run(agent_of(asked, [fetch]))
+        run_async(agent_of(asked, [fetch]))
         assert [part.metadata for part in asked.returned] == [{"rows": 2}] * 2
         assert asked.read[1].startswith("2 rows of a\n")
         assert recording.outcomes == ["executed", "nudged"]
@@ -235,7 +235,7 @@ def test_structured_results_stay_what_they_are() -> None:
 
     asked = Script([[Ask("fetch", {"path": "a"})]] * 2 + [[Ask("look", {"path": "b"})]])
     with guarded():
-        run(agent_of(asked, [fetch, look]))
+        run_async(agent_of(asked, [fetch, look]))
         assert asked.returned[1].content == {"rows": 2}
         assert asked.read[2].startswith("there is b\n")
         assert "fetch" in asked.read[2]
@@ -245,7 +245,7 @@ def test_an_earlier_result_is_given_again() -> None:
     """Where the contract allows it, the repeated call reads the same once more with a note, and nothing runs."""
     asked = script("a", "a", "a")
     with guarded(Policy(tools={"look": ToolContract(kind="read", reuse=True)})) as recording:
-        run(agent_of(asked, [look]))
+        run_async(agent_of(asked, [look]))
         assert recording.outcomes[-1] == "reused"
         assert asked.read[-1].startswith("there is a\n")
 
@@ -264,7 +264,7 @@ def test_a_call_that_waits_for_approval_is_one_call() -> None:
     asked = script("a", name="delete")
     with guarded() as recording:
         agent = agent_of(asked, [delete], output_type=[str, DeferredToolRequests])
-        first = run(agent)
+        first = run_async(agent)
         (request,) = first.output.approvals
         results = DeferredToolResults(approvals={request.tool_call_id: True})
 
@@ -313,7 +313,7 @@ def test_a_turn_around_several_runs_is_one_turn() -> None:
     """A program that asks its agent again and again for one message says so, and repeats are seen across runs."""
     with guarded() as recording, loopguard.turn():
         for _ in range(4):
-            run(agent_of(script("a"), [look]))
+            run_async(agent_of(script("a"), [look]))
         assert_trips(recording, "generic_repeat", action="block", times=2)
 
 
@@ -321,7 +321,7 @@ def test_arguments_that_are_json_text_and_objects_are_the_same() -> None:
     """A streamed call has its arguments as text, an unstreamed one as an object; blanks in the text say nothing."""
     steps: Any = [[Ask("look", {"path": "a"})], [Ask("look", '{ "path":"a" }')]]  # type: ignore[arg-type]
     with guarded() as recording:
-        run(agent_of(Script(steps), [look]))
+        run_async(agent_of(Script(steps), [look]))
         assert len(set(attribute(recording, semconv.ARGUMENTS_HASH))) == 1
 
 
@@ -329,7 +329,7 @@ def test_what_a_tools_server_says_of_it_is_heard() -> None:
     """The annotations that an MCP toolset hands on decide what a tool of no telling name is."""
     tool = Tool(look, name="zap", metadata={"annotations": {"readOnlyHint": True}})
     with guarded() as recording:
-        run(agent_of(script("a", name="zap"), [tool]))
+        run_async(agent_of(script("a", name="zap"), [tool]))
         assert attribute(recording, semconv.TOOL_KIND) == ["read"]
 
 
@@ -345,7 +345,7 @@ def test_nothing_of_a_call_is_told() -> None:
     paths = ["SECRET1"] * 4 + ["SECRETFAIL"] * 4
     asked = Script([*[[Ask("fetch", {"path": path})] for path in paths], *[[Ask("SECRETTOOL", {"SECRET": 1})]] * 3])
     with guarded() as recording:
-        run(agent_of(asked, [fetch]))
+        run_async(agent_of(asked, [fetch]))
         assert len(recording.spans) == 11
         told = [span.to_json() for span in recording.spans]
         for metric in (semconv.METRIC_TRIPS, semconv.METRIC_TOOL_TRIPS, semconv.METRIC_TOOL_CALLS):

@@ -20,8 +20,7 @@ from langgraph.types import Command, interrupt
 from otel_loopguard import ToolLoopError, semconv
 from otel_loopguard.core.policy.policy import Policy, ToolContract
 from otel_loopguard.testing import Ask, assert_no_trip, assert_trips, guarded
-from otel_loopguard.turns.scope import current_scope
-from tests.instrumentation.frameworks.scripted_langchain import (
+from otel_loopguard.testing.scripted.langchain import (
     QUESTION,
     ScriptedModel,
     State,
@@ -29,6 +28,7 @@ from tests.instrumentation.frameworks.scripted_langchain import (
     prebuilt_agent,
     text_of,
 )
+from otel_loopguard.turns.scope import current_scope
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

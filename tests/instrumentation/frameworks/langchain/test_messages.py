@@ -19,7 +19,7 @@ from langgraph.types import Command, interrupt
 import otel_loopguard as loopguard
 from otel_loopguard import Policy, ToolContract, semconv
 from otel_loopguard.testing import Ask, assert_no_trip, guarded
-from tests.instrumentation.frameworks.scripted_langchain import (
+from otel_loopguard.testing.scripted.langchain import (
     QUESTION,
     ScriptedModel,
     State,
@@ -193,8 +193,8 @@ def test_ids_that_a_model_uses_again_hide_no_loop() -> None:
     """After an interrupt the same id is the same call once; in the next message it is another one."""
 
     class Constant(ScriptedModel):
-        def _answer(self, step: int) -> AIMessage:
-            answer = super()._answer(step)
+        def _answer(self, asks: Any) -> AIMessage:
+            answer = super()._answer(asks)
             for call in answer.tool_calls:
                 call["id"] = "call_0"
             return answer

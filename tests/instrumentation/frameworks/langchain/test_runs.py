@@ -17,7 +17,7 @@ from langgraph.types import Command, interrupt
 
 from otel_loopguard import semconv
 from otel_loopguard.testing import Ask, guarded
-from tests.instrumentation.frameworks.scripted_langchain import QUESTION, ScriptedModel, own_graph, prebuilt_agent
+from otel_loopguard.testing.scripted.langchain import QUESTION, ScriptedModel, own_graph, prebuilt_agent
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -1,4 +1,7 @@
-"""Pydantic AI's own function model as a script, and the drivers that run an agent with it in every way."""
+"""A script for Pydantic AI's function model, and a driver for each way of running an agent with it."""
+
+# mypy: disable-error-code="import-not-found"
+# It is not among what development installs: each framework has an environment of its own.
 
 from __future__ import annotations
 
@@ -7,25 +10,27 @@ import itertools
 import json
 from typing import TYPE_CHECKING, Any
 
-from pydantic_ai import Agent
+from pydantic_ai import Agent, ModelRetry, Tool
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, UserPromptPart
 from pydantic_ai.models.function import DeltaToolCall, FunctionModel
 from pydantic_ai.toolsets import FunctionToolset
+from pydantic_ai.usage import UsageLimits
 
-from otel_loopguard.testing import Ask, Transcript
+from otel_loopguard.testing.agent import Transcript
+from otel_loopguard.testing.scripted import AGENT_NAME, failing_as, next_calls
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
-    Steps = Sequence[Sequence[Ask]]
-    Tools = Mapping[str, Callable[..., Any]]
+    from otel_loopguard.testing.agent import Ask
+    from otel_loopguard.testing.scripted import Steps, Tools
 
 RETRIES = 20
 _numbers = itertools.count()
 
 
 class Script:
-    """Makes the calls of its steps one after the other, and keeps what it reads."""
+    """Makes the calls of its steps, one step a request, and keeps the requests."""
 
     def __init__(self, steps: Steps, answer: str = "Done.") -> None:
         self.steps = steps
@@ -33,7 +38,7 @@ class Script:
         self.seen: list[list[Any]] = []
 
     def model(self) -> FunctionModel:
-        """The framework's model with this script in it."""
+        """Make a model of the framework that follows this script."""
         return FunctionModel(self._respond, stream_function=self._stream)
 
     def _respond(self, messages: list[Any], info: Any) -> ModelResponse:
@@ -42,7 +47,7 @@ class Script:
             return ModelResponse(parts=[self._answer(info)])
         return ModelResponse(parts=[ToolCallPart(ask.tool, ask.arguments, _call_id()) for ask in asked])
 
-    async def _stream(self, messages: list[Any], info: Any) -> AsyncIterator[Any]:
+    async def _stream(self, messages: list[Any], _: Any) -> AsyncIterator[Any]:
         asked = self._next(messages)
         if asked:
             yield {
@@ -60,14 +65,13 @@ class Script:
 
     def _next(self, messages: list[Any]) -> Sequence[Ask]:
         self.seen.append(list(messages))
-        # Counted from the last message of the user: a conversation may have several.
-        step = 0
+        step = 0  # counted from the last message of the user: a conversation may have several
         for message in messages:
             if isinstance(message, ModelResponse):
                 step += any(isinstance(part, ToolCallPart) for part in message.parts)
             elif any(isinstance(part, UserPromptPart) for part in message.parts):
                 step = 0
-        return self.steps[step] if step < len(self.steps) else ()
+        return next_calls(self.steps, step, self.read)
 
     @property
     def returned(self) -> list[Any]:
@@ -78,7 +82,7 @@ class Script:
 
     @property
     def read(self) -> list[str]:
-        """Their text."""
+        """The text of the tool results in the last request."""
         return [
             part.model_response_str() if hasattr(part, "model_response_str") else part.model_response()
             for part in self.returned
@@ -86,7 +90,7 @@ class Script:
 
 
 def _is_result(part: Any) -> bool:
-    """A tool's return, or in older versions the prompt to try it again."""
+    """True for the return of a tool, or in older versions the prompt to try it again."""
     retried = getattr(part, "tool_name", None) is not None and hasattr(part, "model_response")
     return retried or hasattr(part, "model_response_str")
 
@@ -100,20 +104,21 @@ def _text(arguments: Any) -> str:
 
 
 def agent_of(script: Script, tools: Sequence[Any] = (), **options: Any) -> Agent[Any, Any]:
-    return Agent(script.model(), tools=list(tools), name="helper", **{"retries": RETRIES, **options})
+    """Build an agent that follows this script."""
+    return Agent(script.model(), tools=list(tools), **{"name": "helper", "retries": RETRIES, **options})
 
 
 def plain_tools(functions: Tools) -> dict[str, Any]:
+    """Make plain tools."""
     return {"tools": list(functions.values())}
 
 
 def async_tools(functions: Tools) -> dict[str, Any]:
+    """Make async tools."""
     return {"tools": [_async_tool(function) for function in functions.values()]}
 
 
 def _async_tool(function: Callable[..., Any]) -> Any:
-    from pydantic_ai import Tool
-
     async def run(path: str) -> str:
         await asyncio.sleep(0)
         return str(await asyncio.to_thread(function, path))
@@ -122,16 +127,26 @@ def _async_tool(function: Callable[..., Any]) -> Any:
 
 
 def toolsets(functions: Tools) -> dict[str, Any]:
-    """Nested, as toolsets of servers and plugins are."""
+    """Nest the tools, as toolsets of servers and plugins are."""
     inner = FunctionToolset(list(functions.values()))
-    return {"toolsets": [inner.filtered(lambda context, definition: True)]}
+    return {"toolsets": [inner.filtered(lambda *_: True)]}
 
 
-def run(agent: Agent[Any, Any], **options: Any) -> Any:
+def _failing_tools(functions: Tools) -> dict[str, Any]:
+    return {"tools": [failing_as(function, _fail) for function in functions.values()]}
+
+
+def _fail(text: str) -> str:
+    raise ModelRetry(text)
+
+
+def run_async(agent: Agent[Any, Any], **options: Any) -> Any:
+    """Run the agent with ``run``."""
     return asyncio.run(agent.run("Go on.", **options))
 
 
 def run_sync(agent: Agent[Any, Any], **options: Any) -> Any:
+    """Run the agent with ``run_sync``."""
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     try:
@@ -142,6 +157,8 @@ def run_sync(agent: Agent[Any, Any], **options: Any) -> Any:
 
 
 def run_stream(agent: Agent[Any, Any], **options: Any) -> Any:
+    """Run the agent with ``run_stream``."""
+
     async def stream() -> Any:
         async with agent.run_stream("Go on.", **options) as result:
             return await result.get_output()
@@ -150,6 +167,8 @@ def run_stream(agent: Agent[Any, Any], **options: Any) -> Any:
 
 
 def iterate(agent: Agent[Any, Any], **options: Any) -> Any:
+    """Run the agent with ``iter``."""
+
     async def nodes() -> Any:
         async with agent.iter("Go on.", **options) as going:
             async for _ in going:
@@ -159,14 +178,14 @@ def iterate(agent: Agent[Any, Any], **options: Any) -> Any:
     return asyncio.run(nodes())
 
 
-def driver(go: Callable[[Any], Any], make_tools: Any = plain_tools) -> Any:
-    """A driver that runs an agent with these tools that way."""
+def driver(go: Callable[[Any], Any], make_tools: Any = plain_tools, **options: Any) -> Any:
+    """Make a driver that runs an agent this way, with tools made this way."""
 
     def drive(tools: Tools, steps: Steps) -> Transcript:
         script, transcript = Script(steps), Transcript()
         try:
-            go(agent_of(script, **make_tools(tools)))
-        except BaseException as error:
+            go(agent_of(script, **make_tools(tools), **options))
+        except BaseException as error:  # noqa: BLE001 - the transcript says what ended the run
             transcript.error = error
         transcript.read = script.read
         return transcript
@@ -174,10 +193,15 @@ def driver(go: Callable[[Any], Any], make_tools: Any = plain_tools) -> Any:
     return drive
 
 
+def _run_long(agent: Agent[Any, Any]) -> Any:
+    return run_async(agent, usage_limits=UsageLimits(request_limit=None))
+
+
+run = driver(_run_long, _failing_tools, name=AGENT_NAME, retries=1_000)
 DRIVERS = {
-    "run": driver(run),
-    "run-async-tools": driver(run, async_tools),
-    "run-toolsets": driver(run, toolsets),
+    "run": driver(run_async),
+    "run-async-tools": driver(run_async, async_tools),
+    "run-toolsets": driver(run_async, toolsets),
     "run-sync": driver(run_sync),
     "run-stream": driver(run_stream),
     "run-stream-async-tools": driver(run_stream, async_tools),

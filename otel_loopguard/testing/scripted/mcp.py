@@ -1,11 +1,15 @@
-"""MCP servers made of functions, the ways to reach them, and a hand-written agent with a scripted model.
+"""MCP servers made of functions, the ways to reach them, and a loop by hand with a scripted model.
 
-Run as a program it is such a server, over stdio.
+Run as a program, it is such a server over stdio.
 """
+
+# mypy: disable-error-code="import-not-found"
+# It is not among what development installs: each framework has an environment of its own.
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import sys
 import threading
 import time
@@ -13,13 +17,13 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import mcp
-import uvicorn
 from mcp import ClientSession, StdioServerParameters
 from mcp.client import streamable_http
 from mcp.client.stdio import stdio_client
 
 import otel_loopguard as loopguard
-from otel_loopguard.testing import Transcript
+from otel_loopguard.testing.agent import Transcript
+from otel_loopguard.testing.scripted import AGENT_NAME, next_calls
 
 try:
     from mcp.client.client import Client
@@ -32,25 +36,23 @@ except ImportError:  # version 1
     Client = None
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterator
 
-    from otel_loopguard.testing import Ask
+    from otel_loopguard.testing.scripted import Steps, Tools
 
-    Tools = Mapping[str, Callable[..., Any]]
-
-__all__ = ["Client", "Image", "MCPServer", "annotations", "over_http", "over_memory", "over_stdio", "server_of"]
+__all__ = ["Client", "Image", "MCPServer", "over_http", "over_memory", "over_stdio", "server_of", "tool_annotations"]
 
 
 def server_of(tools: Tools, **annotated: Any) -> Any:
-    """A server with these tools; keywords are their annotations."""
-    server = MCPServer("test")
+    """Make a server with these tools; keywords are their annotations."""
+    server = MCPServer("test", log_level="CRITICAL")
     for name, function in tools.items():
         server.tool(annotations=annotated.get(name))(function)
     return server
 
 
-def annotations(**hints: bool) -> Any:
-    """A tool's annotations by their names on the wire, which every version takes."""
+def tool_annotations(**hints: bool) -> Any:
+    """Make annotations by their names on the wire, which every version takes."""
     return mcp.types.ToolAnnotations.model_validate(hints)
 
 
@@ -59,9 +61,9 @@ def annotations(**hints: bool) -> Any:
 
 @asynccontextmanager
 async def over_memory(server: Any) -> AsyncIterator[Any]:
-    """A session with a server in this process."""
+    """Open a session with a server in this process."""
     if Client is None:
-        async with create_connected_server_and_client_session(server._mcp_server) as session:
+        async with create_connected_server_and_client_session(server._mcp_server) as session:  # noqa: SLF001 - as its own tests do
             yield session
     else:
         async with Client(server) as client:
@@ -70,14 +72,14 @@ async def over_memory(server: Any) -> AsyncIterator[Any]:
 
 @asynccontextmanager
 async def by_client(server: Any) -> AsyncIterator[Any]:
-    """The client object that version 2 has around its session."""
+    """Open the client object that version 2 has around its session."""
     async with Client(server) as client:
         yield client
 
 
 @asynccontextmanager
 async def over_http(server: Any) -> AsyncIterator[Any]:
-    """A session with a server behind a port."""
+    """Open a session with a server behind a port."""
     connect = getattr(streamable_http, "streamable_http_client", None) or streamable_http.streamablehttp_client
     with serving(server) as url:
         async with connect(url) as streams, ClientSession(streams[0], streams[1]) as session:
@@ -87,7 +89,9 @@ async def over_http(server: Any) -> AsyncIterator[Any]:
 
 @contextmanager
 def serving(server: Any) -> Iterator[str]:
-    """The server runs in a thread of its own, on a port that the system chooses."""
+    """Run the server in a thread of its own, on a port that the system chooses."""
+    import uvicorn  # noqa: PLC0415 - only for HTTP
+
     config = uvicorn.Config(server.streamable_http_app(), host="127.0.0.1", port=0, log_level="error")
     web = uvicorn.Server(config)
     thread = threading.Thread(target=web.run, daemon=True)
@@ -104,7 +108,7 @@ def serving(server: Any) -> Iterator[str]:
 
 @asynccontextmanager
 async def over_stdio() -> AsyncIterator[Any]:
-    """A session with this file, run as a program."""
+    """Open a session with this file, run as a program."""
     program = StdioServerParameters(command=sys.executable, args=["-m", __name__])
     async with stdio_client(program) as (read, write), ClientSession(read, write) as session:
         await session.initialize()
@@ -115,26 +119,32 @@ async def over_stdio() -> AsyncIterator[Any]:
 
 
 def driver(connect: Callable[[Any], Any]) -> Any:
-    """A driver for the table of scenarios, that reaches the tools this way."""
+    """Make a driver that reaches the tools this way."""
 
-    def drive(tools: Tools, steps: Sequence[Sequence[Ask]]) -> Transcript:
-        async def run() -> Transcript:
+    def drive(tools: Tools, steps: Steps) -> Transcript:
+        async def talk() -> Transcript:
             async with connect(server_of(tools)) as session:
                 return await agent(session, steps)
 
-        return asyncio.run(asyncio.wait_for(run(), 60))
+        return asyncio.run(asyncio.wait_for(talk(), 60))
 
     return drive
 
 
-async def agent(session: Any, steps: Sequence[Sequence[Ask]]) -> Transcript:
-    """One message of a user: lists the tools, then makes the calls of each step at the same time."""
+async def agent(session: Any, steps: Steps) -> Transcript:
+    """Run one turn: list the tools, then make the calls of each step at the same time.
+
+    The error is caught within the session, whose task groups would wrap it.
+    """
     transcript = Transcript()
     await session.list_tools()
-    with loopguard.turn():
+    with loopguard.turn(agent_name=AGENT_NAME):
         try:
-            for step in steps:
-                results = await asyncio.gather(*(session.call_tool(ask.tool, ask.arguments) for ask in step))
+            for step in itertools.count():
+                asks = next_calls(steps, step, transcript.read)
+                if not asks:
+                    break
+                results = await asyncio.gather(*(session.call_tool(ask.tool, ask.arguments) for ask in asks))
                 transcript.read += [text_of(result) for result in results]
         except loopguard.ToolLoopError as error:
             transcript.error = error
@@ -142,20 +152,21 @@ async def agent(session: Any, steps: Sequence[Sequence[Ask]]) -> Transcript:
 
 
 def text_of(result: Any) -> str:
-    """What a model reads of a result."""
+    """The text of a result, as a model reads it."""
     return "\n".join(block.text for block in result.content if block.type == "text")
 
 
 def failed(result: Any) -> bool:
-    """Whether the result says that it is an error."""
+    """True if the result is marked as an error."""
     return bool(getattr(result, "is_error", getattr(result, "isError", False)))
 
 
 def structured(result: Any) -> Any:
-    """The structured content, if this version has any."""
+    """The structured content of a result, if this version has any."""
     return getattr(result, "structured_content", getattr(result, "structuredContent", None))
 
 
+run = driver(over_memory)
 DRIVERS = {"memory": driver(over_memory), "http": driver(over_http)}
 if Client is not None:
     DRIVERS["client"] = driver(by_client)
@@ -165,12 +176,12 @@ if __name__ == "__main__":
     counted = {"ran": 0}
 
     def count() -> str:
-        """How often this ran."""
+        """Count this call."""
         counted["ran"] += 1
         return "so often"
 
     def often() -> str:
-        """How often ``count`` ran."""
+        """Say how often ``count`` ran."""
         return f"count ran {counted['ran']} times"
 
     server_of({"count": count, "often": often}).run("stdio")

@@ -1,30 +1,39 @@
-"""A LangChain model that is a script, and the drivers that run LangChain's ways of having an agent with it."""
+"""A scripted LangChain model, and a driver for each way of running an agent with LangChain or LangGraph."""
 
 from __future__ import annotations
 
 import asyncio
+import functools
+import os
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
-from langchain_core.tools import StructuredTool
+from langchain_core.runnables import RunnableLambda
+from langchain_core.tools import StructuredTool, ToolException
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.prebuilt import ToolNode
 
 import otel_loopguard as loopguard
-from otel_loopguard.testing import Ask, Transcript
+from otel_loopguard.testing.agent import Transcript
+from otel_loopguard.testing.scripted import AGENT_NAME, failing_as, next_calls
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
-    Steps = Sequence[Sequence[Ask]]
-    Tools = Mapping[str, Callable[..., Any]]
+    from otel_loopguard.testing.agent import Ask
+    from otel_loopguard.testing.scripted import Steps, Tools
+
+os.environ.update(LANGSMITH_TRACING="false", LANGCHAIN_TRACING_V2="false")
+
+QUESTION: dict[str, Any] = {"messages": [("user", "Go on.")]}
+_LIMITS: Any = {"recursion_limit": 1_000}
 
 
 class ScriptedModel(BaseChatModel):
-    """Makes the calls of its steps one after the other, and keeps what it reads."""
+    """Makes the calls of its steps, one step a request, and keeps the requests."""
 
     steps: Any
     seen: list[list[BaseMessage]] = []
@@ -34,28 +43,26 @@ class ScriptedModel(BaseChatModel):
         return "scripted"
 
     def bind_tools(self, *_: Any, **__: Any) -> ScriptedModel:
-        """It knows its tools by heart."""
+        """Ignore the tools: the script names them."""
         return self
 
     def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
         self.seen.append(list(messages))
-        # Counted from the last message of the user: a conversation may have several.
-        step = 0
+        step = 0  # counted from the last message of the user: a conversation may have several
         for message in messages:
             if isinstance(message, HumanMessage):
                 step = 0
             elif isinstance(message, AIMessage) and message.tool_calls:
                 step += 1
-        return ChatResult(generations=[ChatGeneration(message=self._answer(step))])
+        asks = next_calls(self.steps, step, self.read)
+        return ChatResult(generations=[ChatGeneration(message=self._answer(asks))])
 
-    def _answer(self, step: int) -> AIMessage:
-        if step >= len(self.steps):
-            return AIMessage("Done.")
+    def _answer(self, asks: Sequence[Ask]) -> AIMessage:
         calls = [
             {"name": ask.tool, "args": ask.arguments, "id": f"call-{len(self.seen)}-{number}"}
-            for number, ask in enumerate(self.steps[step])
+            for number, ask in enumerate(asks)
         ]
-        return AIMessage("", tool_calls=calls)
+        return AIMessage("" if calls else "Done.", tool_calls=calls)
 
     @property
     def read(self) -> list[str]:
@@ -65,17 +72,19 @@ class ScriptedModel(BaseChatModel):
 
 
 def text_of(message: BaseMessage) -> str:
-    """A message's text, whether it is a string or a list of blocks."""
+    """The text of a message, whose content is a string or a list of blocks."""
     if isinstance(message.content, str):
         return message.content
     return " ".join(part if isinstance(part, str) else part.get("text", "") for part in message.content)
 
 
 def sync_tools(functions: Tools) -> list[StructuredTool]:
+    """Make plain tools."""
     return [StructuredTool.from_function(function) for function in functions.values()]
 
 
 def async_tools(functions: Tools) -> list[StructuredTool]:
+    """Make async tools."""
     return [_async_tool(function) for function in functions.values()]
 
 
@@ -87,12 +96,25 @@ def _async_tool(function: Callable[..., Any]) -> StructuredTool:
     return StructuredTool.from_function(coroutine=run, name=function.__name__, description="A tool.")
 
 
+def _failing_tools(functions: Tools) -> list[StructuredTool]:
+    return [
+        StructuredTool.from_function(failing_as(function, _fail), handle_tool_error=True)
+        for function in functions.values()
+    ]
+
+
+def _fail(text: str) -> str:
+    raise ToolException(text)
+
+
 class State(TypedDict):
+    """The state of a hand-written graph."""
+
     messages: Annotated[list[AnyMessage], add_messages]
 
 
 def own_graph(model: ScriptedModel, tools: list[StructuredTool], **node: Any) -> Any:
-    """A hand-written graph with the prebuilt ToolNode."""
+    """Build a graph by hand, with the prebuilt ToolNode."""
 
     def ask(state: State) -> dict[str, Any]:
         return {"messages": [model.invoke(state["messages"])]}
@@ -102,8 +124,6 @@ def own_graph(model: ScriptedModel, tools: list[StructuredTool], **node: Any) ->
 
     def following(state: State) -> str:
         return "tools" if getattr(state["messages"][-1], "tool_calls", None) else END
-
-    from langchain_core.runnables import RunnableLambda
 
     graph = StateGraph(State)
     graph.add_node("model", RunnableLambda(ask, aask))
@@ -115,29 +135,27 @@ def own_graph(model: ScriptedModel, tools: list[StructuredTool], **node: Any) ->
 
 
 def prebuilt_agent(model: ScriptedModel, tools: list[StructuredTool], **options: Any) -> Any:
-    """``create_agent``, or what was there before it."""
+    """Build an agent with ``create_agent``, or with the function that came before it."""
+    create: Any
     try:
-        from langchain.agents import create_agent
+        from langchain.agents import create_agent as create  # noqa: PLC0415 - newer versions have it
     except ImportError:
-        from langgraph.prebuilt import create_react_agent as create_agent
-    return create_agent(model, tools, **options)
-
-
-QUESTION: dict[str, Any] = {"messages": [("user", "Go on.")]}
+        from langgraph.prebuilt import create_react_agent as create  # noqa: PLC0415
+    return create(model, tools, **options)
 
 
 def _transcript(model: ScriptedModel, run: Callable[[], Any]) -> Transcript:
     transcript = Transcript()
     try:
         run()
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001 - the transcript says what ended the run
         transcript.error = error
     transcript.read = model.read
     return transcript
 
 
 def driver(build: Callable[..., Any], run: Callable[[Any], Any], make_tools: Any = sync_tools) -> Any:
-    """A driver that builds an agent this way and runs it that way."""
+    """Make a driver from a function that builds an agent and one that runs it."""
 
     def drive(tools: Tools, steps: Steps) -> Transcript:
         model = ScriptedModel(steps=steps, seen=[])
@@ -148,7 +166,7 @@ def driver(build: Callable[..., Any], run: Callable[[Any], Any], make_tools: Any
 
 
 def bare_loop(tools: Tools, steps: Steps) -> Transcript:
-    """``bind_tools``, and a loop by hand that invokes the tools."""
+    """Run a loop by hand that invokes the tools, with a model that has them bound."""
     model = ScriptedModel(steps=steps, seen=[])
     by_name = {tool.name: tool for tool in sync_tools(tools)}
 
@@ -163,7 +181,7 @@ def bare_loop(tools: Tools, steps: Steps) -> Transcript:
 
 
 def _invoke(agent: Any) -> None:
-    agent.invoke(QUESTION)
+    agent.invoke(QUESTION, _LIMITS)
 
 
 def _ainvoke(agent: Any) -> None:
@@ -191,6 +209,7 @@ def _events(agent: Any) -> None:
     asyncio.run(run())
 
 
+run = driver(functools.partial(prebuilt_agent, name=AGENT_NAME), _invoke, _failing_tools)
 DRIVERS = {
     "agent-invoke": driver(prebuilt_agent, _invoke),
     "agent-ainvoke": driver(prebuilt_agent, _ainvoke, async_tools),
