@@ -12,7 +12,7 @@ from otel_loopguard.core.model import Mode
 
 RUNBOOKS: Final = "https://github.com/otel-loopguard/otel-loopguard/blob/main/docs/runbooks"
 
-# Series that more than one rule or panel asks for; the name says by which labels, of what, and how.
+# Series that more than one rule or panel uses, named labels:metric:operation.
 TRIPS_BY_MODE: Final = "job_mode:loopguard_trips:increase5m"
 TRIPS: Final = "job:loopguard_trips:increase5m"
 CALLS: Final = "job:loopguard_tool_calls:increase15m"
@@ -30,7 +30,7 @@ UNKNOWN_FACTOR: Final = 2
 
 @dataclass(frozen=True)
 class Recording:
-    """A query whose result Prometheus stores under a name of its own."""
+    """A query whose result Prometheus stores under a new name."""
 
     record: str
     expr: str
@@ -38,9 +38,9 @@ class Recording:
 
 @dataclass(frozen=True)
 class Alert:
-    """A query that returns something, always above 0, only where somebody should look.
+    """A query that returns a value above 0 if the alert should fire, and nothing otherwise.
 
-    In the texts ``{job}``, ``{site}`` and ``{instance}`` stand for labels and ``{value}`` for the query's value,
+    In the texts ``{job}``, ``{site}`` and ``{instance}`` are replaced by labels, ``{value}`` by the query's value,
     printed with ``number``.
     """
 
@@ -60,22 +60,22 @@ class Alert:
 
     @property
     def runbook(self) -> str:
-        """The page that says what to look at and what to do."""
+        """The URL of the alert's runbook."""
         return f"{RUNBOOKS}/{self.page}.md"
 
 
 def _above_own_past(series: str, factor: float) -> str:
-    """More than a multiple of the last day's average; a service without a past has none to exceed."""
+    """Compare with a multiple of the last day's average, which is 0 for a service without a past."""
     return f"{series} > {factor} * (avg_over_time({series}[1d] offset 10m) or {series} * 0)"
 
 
 def _trips(by: str, *matchers: str) -> str:
-    """Trips in 5 minutes; of an application that exports traces only, and so no trip metric, the trip events."""
+    """Trips in 5 minutes; the trip events for applications that export traces only, without the trip metric."""
     counted, seen = (grown(select(metric, *matchers), "5m") for metric in (names.TRIPS, names.TRIP_EVENTS))
     return f"{total(by, counted)}\nor on ({names.JOB}) {total(by, seen)}"
 
 
-# Before it opens, the breaker nudges: that is a trip, but nothing to wake anybody for.
+# Before it opens, the breaker nudges. That is a trip, but not urgent.
 _BREAKER_REFUSES = (equals(names.MODE, Mode.GLOBAL_CIRCUIT_BREAKER.value), f'{names.VERDICT}=~"reuse|block|abort"')
 
 RECORDINGS: Final = (
@@ -100,7 +100,7 @@ ALERTS: Final = (
         severity="page",
         summary="{job}: {value} tool loops in 5 minutes",
         description=f"The guard saw {{value}} loops in 5 minutes: more than {SPIKE_FLOOR}, and more than "
-        f"{SPIKE_FACTOR} times what this service usually has.",
+        f"{SPIKE_FACTOR} times the usual number of this service.",
     ),
     Alert(
         name="LoopguardTripRatio",
@@ -118,7 +118,7 @@ ALERTS: Final = (
         wait="0s",
         severity="page",
         summary="{job}: the circuit breaker is open",
-        description="Turns had so many errors in a row, or calls that brought nothing new, that the breaker opened: "
+        description="Turns had too many errors in a row, or too many calls without anything new. The breaker opened: "
         "{value} refused in 5 minutes.",
     ),
     Alert(
@@ -128,7 +128,7 @@ ALERTS: Final = (
         severity="ticket",
         summary="{job}: {value} calls to tools that do not exist in 30 minutes",
         description=f"The model called tools that are not registered {{value}} times in 30 minutes: more than "
-        f"{UNKNOWN_FLOOR}, and more than {UNKNOWN_FACTOR} times what this service usually has.",
+        f"{UNKNOWN_FLOOR}, and more than {UNKNOWN_FACTOR} times the usual number of this service.",
     ),
     Alert(
         name="LoopguardGuardErrors",
@@ -136,8 +136,8 @@ ALERTS: Final = (
         wait="0s",
         severity="ticket",
         summary="{job}: the guard itself failed at {site}",
-        description="The guard had {value} errors of its own in 15 minutes. The tools ran on, unprotected for those "
-        "calls.",
+        description="The guard had {value} internal errors in 15 minutes. The tools ran; those calls were not "
+        "protected.",
     ),
     Alert(
         name="LoopguardCollectorDown",
@@ -145,16 +145,16 @@ ALERTS: Final = (
         wait="2m",
         severity="ticket",
         summary="Prometheus cannot read the collector's metrics",
-        description="For 2 minutes nothing came from the collector's endpoint {instance}. Loops are still stopped, but "
-        "nobody sees them.",
+        description="For 2 minutes the collector's endpoint {instance} returned no data. Loops are still stopped, but "
+        "not visible.",
     ),
     Alert(
         name="LoopguardServiceSilent",
         expr=f"sum_over_time({PRESENT}[1h:1m] offset 10m) >= 50\n  unless {PRESENT}",
         wait="5m",
         severity="ticket",
-        summary="{job}: was there for an hour and reports nothing now",
+        summary="{job}: reported for an hour and reports nothing now",
         description="This service reported in {value} of 60 minutes, and has stopped. It may be down, or its "
-        "telemetry may be cut off.",
+        "telemetry may not reach the collector.",
     ),
 )

@@ -1,4 +1,4 @@
-"""Writes every generated file of this directory, or with ``--check`` says which of them are not up to date.
+"""Write every generated file of this directory. With ``--check``, list those that are not up to date.
 
 Run as ``python -m dashboards.build [--check]``.
 """
@@ -67,7 +67,7 @@ def as_json(board: Dashboard) -> str:
     document: dict[str, Any] = json.loads(json.dumps(board.build(), cls=JSONEncoder))
     for number, panel in enumerate(document["panels"], start=1):
         panel["id"] = number
-        # The builder writes null where nothing was set; Grafana takes defaults for what is missing, not for null.
+        # The builder writes null for unset options. Grafana has defaults for missing options, but not for null.
         panel.update({key: {} for key in ("options",) if key in panel and panel[key] is None})
     return json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
@@ -80,7 +80,7 @@ def main(arguments: list[str]) -> int:
     """The command line: 1 if something is stale."""
     if arguments == ["--check"]:
         for path in stale():
-            print(f"dashboards/{path} is not what the code makes of it: run `make dashboards` and commit")
+            print(f"dashboards/{path} is not up to date: run `make dashboards` and commit")
         return 1 if stale() else 0
     if arguments:
         print(__doc__, file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The drill-down: from a spike to the very conversations."""
+"""The drill-down: from a spike to its conversations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from grafana_foundation_sdk.cog.builder import Builder
     from grafana_foundation_sdk.models.dashboard import Panel
 
-_NO_TRIPS = "No loop seen for this choice: widen the time range, or choose All"
+_NO_TRIPS = "No loop for this selection: widen the time range, or choose All"
 
 
 def drilldown() -> Dashboard:
@@ -31,7 +31,7 @@ def drilldown() -> Dashboard:
     board = (
         Dashboard("Agent loops: conversations")
         .uid(DRILLDOWN_UID)
-        .description("Where a spike of tool loops comes from, down to the traces and conversations.")
+        .description("The sources of a spike of tool loops, down to traces and conversations.")
         .tags(["otel-loopguard"])
         .time("now-3h", "now")
         .tooltip(DashboardCursorSync.CROSSHAIR)
@@ -42,7 +42,7 @@ def drilldown() -> Dashboard:
     chosen = (variables.service(), variables.mode(), variables.tool(), variables.service_name())
     for variable in (variables.prometheus(), variables.tempo(), *chosen):
         board = board.with_variable(variable)
-    for title, panels in {"Where it comes from": _sources(), "Traces with a trip": _traces()}.items():
+    for title, panels in {"Sources": _sources(), "Traces with a trip": _traces()}.items():
         board = board.with_row(Row(title))
         for panel in panels:
             board = board.with_panel(panel)
@@ -54,7 +54,7 @@ def _sources() -> list[Builder[Panel]]:
     return [
         over_time(
             "Trips by tool and mode",
-            "Trips in 5 minutes. The diamonds are exemplars: each leads to a trace with a trip.",
+            "Trips in 5 minutes. The diamonds are exemplars: each links to a trace with a trip.",
             {f"{{{{{names.TOOL}}}}} · {{{{{names.MODE}}}}}": queries.TRIPS_BY_TOOL},
             bars=True,
             exemplars=True,
@@ -62,7 +62,7 @@ def _sources() -> list[Builder[Panel]]:
         ).links([runbook("trip-spike")]),
         listing(
             "Trips by service, tool and mode",
-            "In this time range. Click a service to see it alone.",
+            "In this time range. Click a service to filter by it.",
             queries.TRIPS_BY_SERVICE_TOOL_MODE,
             {names.JOB: "Service", names.TOOL: "Tool", names.MODE: "Loop", "Value": "Trips"},
             empty=_NO_TRIPS,
@@ -74,8 +74,8 @@ def _traces() -> list[Builder[Panel]]:
     return [
         spans(
             "Tripped calls",
-            "Every call that was a step of a loop, with its conversation and turn. Click the trace to read it as a "
-            "whole: the first call of the loop shows what the tool answered.",
+            "Every call that was a step of a loop, with its conversation and turn. Click the trace to read all of it: "
+            "the first call of the loop shows the tool's result.",
             queries.TRIPPED_SPANS,
             empty="No trace found: does the collector send to this Tempo (collector-config-tempo.yaml)?",
         ),

@@ -15,11 +15,11 @@ NO_CALLS = "No tool call reported: is the service instrumented, is the collector
 
 
 def guard() -> list[Builder[Panel]]:
-    """What the guard costs, and where it fails."""
+    """Panels on the cost and the faults of the guard."""
     return [
         over_time(
-            "Time a check takes",
-            "What the guard adds to a tool call.",
+            "Duration of a check",
+            "The time that the guard adds to a tool call.",
             queries.CHECK_DURATION,
             unit="s",
             steps=[(None, "green"), (0.001, "red")],
@@ -27,14 +27,14 @@ def guard() -> list[Builder[Panel]]:
         ),
         over_time(
             "Errors of the guard",
-            "Faults of ours in 15 minutes, by place. The tool runs all the same, unprotected for that call.",
+            "Internal faults in 15 minutes, by site. The tool still runs; that call is not protected.",
             {f"{{{{{names.SITE}}}}}": queries.INTERNAL_ERRORS},
             steps=[(None, "green"), (1, "red")],
             empty="None",
         ).links([runbook("guard-errors")]),
         over_time(
             "Calls to unknown tools",
-            "Calls in 5 minutes whose tool is not registered: the model made the name up.",
+            "Calls in 5 minutes whose tool is not registered: the model invented the name.",
             {f"{{{{{names.JOB}}}}}": queries.UNKNOWN_CALLS},
             empty="None",
         ).links([runbook("unknown-tools")]),
@@ -42,31 +42,31 @@ def guard() -> list[Builder[Panel]]:
 
 
 def telemetry() -> list[Builder[Panel]]:
-    """What becomes of what applications export."""
+    """Panels on the way of spans and metrics from the applications to the back ends."""
     return [
         over_time(
-            "Trips, by who counted them",
-            "The applications count their trips; the collector counts the events on their spans. Events below metrics: "
-            "spans are sampled or lost on the way. Metrics without events: traces are not exported.",
+            "Trips by source of the count",
+            "Applications count their trips; the collector counts the events on their spans. Fewer events than "
+            "metrics: spans are sampled or lost. Metrics without events: traces are not exported.",
             queries.TRIPS_BY_SOURCE,
-            empty="No loop seen in this time range",
+            empty="No loop in this time range",
         ),
         over_time(
             "Collector",
-            "Spans in 5 minutes; refused are those that found no memory, and came again. Traces wait for a decision "
+            "Spans in 5 minutes. Spans are refused when memory is short, and sent again. Traces wait for a decision "
             "until their root has ended.",
             queries.COLLECTOR,
             empty="The collector's own metrics are not scraped",
         ).links([runbook("collector-down")]),
         over_time(
-            "Written and delivered",
-            "Spans in 5 minutes, by where they went.",
+            "Delivered spans",
+            "Spans in 5 minutes, by exporter.",
             {"{{exporter}}": queries.DELIVERED},
             empty="The collector's own metrics are not scraped",
         ),
         over_time(
             "Waiting for the trace back end",
-            "What the queue on disk holds. It grows while the back end is away, and nothing is lost until it is full.",
+            "The size of the queue on disk. It grows while the back end is away. Data is lost only if it is full.",
             {"{{exporter}}": queries.QUEUED},
             unit="bytes",
             empty="No trace back end: the collector runs without collector-config-tempo.yaml",

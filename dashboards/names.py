@@ -1,4 +1,4 @@
-"""The names of ``otel_loopguard.semconv`` as Prometheus shows them.
+"""The Prometheus names of ``otel_loopguard.semconv``.
 
 The collector's exporter turns dots into underscores, adds the unit where it is a real one (``s``, not ``{trip}``) and
 ``_total`` to counters.
@@ -19,7 +19,7 @@ def _counter(name: str) -> str:
     return f"{_underscored(name)}_total"
 
 
-# --- what applications export ----------------------------------------------------------------------------------
+# --- metrics of the applications ----------------------------------------------------------------------------------
 TRIPS: Final = _counter(semconv.METRIC_TRIPS)
 RECOVERIES: Final = _counter(semconv.METRIC_RECOVERIES)
 TOOL_TRIPS: Final = _counter(semconv.METRIC_TOOL_TRIPS)
@@ -29,7 +29,7 @@ CHECK_DURATION: Final = f"{_underscored(semconv.METRIC_CHECK_DURATION)}_seconds_
 TURNS_LIVE: Final = _underscored(semconv.METRIC_TURNS_LIVE)
 INTERNAL_ERRORS: Final = _counter(semconv.METRIC_INTERNAL_ERRORS)
 
-# --- what the collector makes of trip events and says of itself ------------------------------------------------------
+# --- metrics of the collector ------------------------------------------------------
 TRIP_EVENTS: Final = "loopguard_trip_events_total"
 RECEIVED_SPANS: Final = "otelcol_receiver_accepted_spans"
 REFUSED_SPANS: Final = "otelcol_receiver_refused_spans"
@@ -38,7 +38,7 @@ SENT_SPANS: Final = "otelcol_exporter_sent_spans"
 QUEUE_SIZE: Final = "otelcol_exporter_queue_size"
 UP: Final = "up"
 COLLECTOR_JOB: Final = "loopguard"
-"""Prometheus's name of the scrape of the collector's endpoint; its series keep the applications' own ``job``."""
+"""The job that scrapes the collector's endpoint; its series keep the ``job`` of the applications."""
 
 # --- labels ------------------------------------------------------------------------------------------------------
 JOB: Final = "job"

@@ -1,4 +1,4 @@
-"""The overview: are agents looping, where, what was done about it, and did it help."""
+"""The overview: loops by service and tool, actions, recoveries, and the health of the guard."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from grafana_foundation_sdk.cog.builder import Builder
     from grafana_foundation_sdk.models.dashboard import Panel
 
-_NO_TRIPS = "No loop seen in this time range"
+_NO_TRIPS = "No loop in this time range"
 _CHOSEN_MODE = f"var-mode=${{__field.labels.{names.MODE}}}"
 _CHOSEN_TOOL = f"var-tool=${{__field.labels.{names.TOOL}}}"
 
@@ -36,7 +36,7 @@ def overview() -> Dashboard:
     board = (
         Dashboard("Agent loops")
         .uid(OVERVIEW_UID)
-        .description("Tool-call loops of LLM agents, as otel_loopguard sees and stops them.")
+        .description("Tool-call loops of LLM agents, detected and stopped by otel_loopguard.")
         .tags(["otel-loopguard"])
         .time("now-3h", "now")
         .refresh("1m")
@@ -58,10 +58,10 @@ def _rows() -> dict[str, list[Builder[Panel]]]:
     return {
         "In this time range": _numbers(),
         "Loops": _loops(),
-        "Did it help": _help(),
-        "Shadow mode: what enforcing would have refused": _shadow(),
+        "Actions and recoveries": _help(),
+        "Shadow mode: calls that enforcing would have refused": _shadow(),
         "The guard itself": guard(),
-        "Its telemetry": telemetry(),
+        "Telemetry": telemetry(),
     }
 
 
@@ -69,7 +69,7 @@ def _numbers() -> list[Builder[Panel]]:
     return [
         number(
             "Loop trips",
-            "How often a loop was seen: nudged, answered from an earlier result, refused, aborted, or only observed.",
+            "Loops that were nudged, answered from an earlier result, refused, aborted, or only observed.",
             queries.TRIPS_TOTAL,
             steps=[(None, "green"), (1, "orange")],
             empty=_NO_TRIPS,
@@ -84,20 +84,20 @@ def _numbers() -> list[Builder[Panel]]:
         ),
         number(
             "Recovered",
-            "Share of trips after which the same turn brought something new: the remedy worked.",
+            "Share of trips after which the same turn got something new.",
             queries.RECOVERED_SHARE,
             unit="percentunit",
             steps=[(None, "red"), (0.5, "green")],
             empty=_NO_TRIPS,
         ),
-        number("Tool calls", "Everything the guard looked at.", queries.CALLS_TOTAL, empty=NO_CALLS),
+        number("Tool calls", "All calls that the guard judged.", queries.CALLS_TOTAL, empty=NO_CALLS),
         number("Turns live", "Turns that the guard holds in memory now.", queries.TURNS_LIVE, empty=NO_CALLS),
         number(
             "Would be refused",
-            "Trips whose rules wanted to refuse, while the policy's ceiling let the tool run.",
+            "Trips whose verdict was to refuse, while the policy's ceiling let the tool run.",
             queries.WOULD_REFUSE_TOTAL,
             steps=[(None, "green"), (1, "blue")],
-            empty="Nothing: either no loop, or what was seen was refused",
+            empty="Nothing: no loop, or every loop was refused",
         ),
     ]
 
@@ -107,7 +107,7 @@ def _loops() -> list[Builder[Panel]]:
         over_time(
             "Trips by mode",
             "Trips in the last 5 minutes at each moment, by the shape of the loop. The diamonds are exemplars: "
-            "each leads to a trace with a trip.",
+            "each links to a trace with a trip.",
             {f"{{{{{names.MODE}}}}}": queries.TRIPS_BY_MODE},
             bars=True,
             exemplars=True,
@@ -129,7 +129,7 @@ def _loops() -> list[Builder[Panel]]:
         ).links([runbook("trip-spike")]),
         over_time(
             "Loops per tool call",
-            f"Trips by tool calls over 15 minutes; above the dashed line ({alerts.RATIO_LIMIT:.0%}) an alert waits.",
+            f"Trips by tool calls over 15 minutes. Above the dashed line ({alerts.RATIO_LIMIT:.0%}) an alert is due.",
             {f"{{{{{names.JOB}}}}}": queries.TRIP_RATIO},
             unit="percentunit",
             steps=[(None, "green"), (alerts.RATIO_LIMIT, "red")],
@@ -141,16 +141,16 @@ def _loops() -> list[Builder[Panel]]:
 def _help() -> list[Builder[Panel]]:
     return [
         over_time(
-            "What was done",
-            "Trips in 5 minutes by what was done about them.",
+            "Actions",
+            "Trips in 5 minutes by the action taken.",
             {f"{{{{{names.ACTION}}}}}": queries.TRIPS_BY_ACTION},
             bars=True,
             empty=_NO_TRIPS,
         ),
         top_list(
             "Recovered, by mode",
-            "Share of trips after which the turn brought something new again. A low share says that the model does "
-            "not take the hint: think of a stronger action for that mode.",
+            "Share of trips after which the turn got something new. A low share means that the model ignores the "
+            "messages: consider a stronger action for that mode.",
             queries.RECOVERED_BY_MODE,
             f"{{{{{names.MODE}}}}}",
             unit="percentunit",
@@ -158,13 +158,13 @@ def _help() -> list[Builder[Panel]]:
         ),
         over_time(
             "Tool calls in a turn",
-            "How many tool calls a turn made until it ended. A rising p99 is often the first sign.",
+            "Tool calls of a turn until it ended. A rising p99 is often the first sign of loops.",
             queries.TURN_LENGTH,
             empty="No turn has ended in this time range",
         ),
         over_time(
             "Calls by outcome",
-            "Tool calls in 5 minutes: run, nudged, refused in one way or another, failed, cancelled.",
+            "Tool calls in 5 minutes: executed, nudged, reused, blocked, aborted, failed, cancelled.",
             {f"{{{{{names.OUTCOME}}}}}": queries.CALLS_BY_OUTCOME},
             bars=True,
             empty=NO_CALLS,
@@ -173,7 +173,7 @@ def _help() -> list[Builder[Panel]]:
 
 
 def _shadow() -> list[Builder[Panel]]:
-    empty = "Nothing: no loop was seen, or the policy enforces and refused it"
+    empty = "Nothing: no loop, or the policy enforces and refused it"
     return [
         over_time(
             "Would have been refused",
@@ -185,9 +185,9 @@ def _shadow() -> list[Builder[Panel]]:
         ),
         listing(
             "By mode",
-            "What the rules wanted and what was done, by the shape of the loop.",
+            "Verdicts of the rules and actions taken, by the shape of the loop.",
             queries.WOULD_REFUSE_BY_MODE,
-            {names.MODE: "Loop", names.VERDICT: "Rules wanted", names.ACTION: "Was done", "Value": "Trips"},
+            {names.MODE: "Loop", names.VERDICT: "Verdict", names.ACTION: "Action", "Value": "Trips"},
             empty=empty,
         ),
     ]

@@ -1,4 +1,4 @@
-"""The kinds of panel the dashboards are made of."""
+"""The kinds of panels."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ DRILLDOWN_UID: Final = "loopguard-drilldown"
 OVERVIEW_UID: Final = "loopguard-overview"
 
 Panel = TypeVar("Panel", timeseries.Panel, stat.Panel, bargauge.Panel, table.Panel)
-# A threshold is the value from which a colour holds; the first has none.
+# A threshold is the value from which a colour applies; the first has none.
 Steps = list[tuple[float | None, str]]
 CALM: Final[Steps] = [(None, "green")]
 
@@ -72,7 +72,7 @@ def over_time(
     exemplars: bool = False,
     empty: str,
 ) -> timeseries.Panel:
-    """How something went on. The mapping's keys are legends, in Grafana's own template words."""
+    """A time series. The mapping's keys are legends, in Grafana's template syntax."""
     panel = _described(timeseries.Panel(), title, why, unit=unit, steps=steps, empty=empty)
     for index, (legend, query) in enumerate(queries.items()):
         target = Dataquery().expr(query).legend_format(legend).ref_id("ABCDEFGH"[index]).range().exemplar(exemplars)
@@ -83,7 +83,7 @@ def over_time(
 
 
 def top_list(title: str, why: str, query: str, legend: str, *, unit: str = "short", empty: str) -> bargauge.Panel:
-    """The largest of something over the whole time range, as bars."""
+    """The largest values over the whole time range, as bars."""
     return (
         _described(bargauge.Panel(), title, why, unit=unit, steps=[(None, "orange")], empty=empty)
         .with_target(instant(query).legend_format(legend))
@@ -113,13 +113,13 @@ def listing(title: str, why: str, query: str, columns: Mapping[str, str], *, emp
 
 
 def spans(title: str, why: str, query: str, *, empty: str) -> table.Panel:
-    """The spans that a TraceQL query finds, as a table that leads to their traces."""
+    """The spans of a TraceQL query, as a table with links to their traces."""
     panel = _described(table.Panel(), title, why, unit="short", steps=CALM, empty=empty).datasource(TEMPO)
     return panel.with_target(_Spans(query)).height(14).span(24)
 
 
 class _Spans(tempo.TempoQuery):
-    """A TraceQL query that answers with spans: the builder knows the query, but not yet ``tableType``."""
+    """A TraceQL query that returns spans. The builder knows the query, but not yet ``tableType``."""
 
     def __init__(self, query: str) -> None:
         super().__init__()
@@ -135,7 +135,7 @@ class _SpanTable(TempoQuery):
 
 
 class _Alerts(AnnotationQuery):
-    """Firing alerts: the builder knows the query, but not yet how Prometheus's labels become a text."""
+    """Firing alerts. The builder knows the query, but not yet the formats of title and text."""
 
     def build(self) -> AnnotationModel:
         return _NamedAlerts(**vars(super().build()))
@@ -148,7 +148,7 @@ class _NamedAlerts(AnnotationModel):
 
 
 def firing_alerts() -> AnnotationQuery:
-    """Marks on every panel where an alert of ours fires."""
+    """Mark on every panel when one of our alerts fires."""
     firing = select("ALERTS", 'alertname=~"Loopguard.+"', equals("alertstate", "firing"))
     return _Alerts().name("Alerts").datasource(PROMETHEUS).enable(enable=True).icon_color("red").expr(firing)
 
@@ -165,13 +165,13 @@ def link(title: str, url: str) -> DashboardLink:
 
 def runbook(page: str) -> DashboardLink:
     """A link to a runbook."""
-    return link("What to do: the runbook", f"{RUNBOOKS}/{page}.md").target_blank(target_blank=True)
+    return link("Runbook", f"{RUNBOOKS}/{page}.md").target_blank(target_blank=True)
 
 
 def drilldown(*chosen: str) -> DashboardLink:
-    """From a point of a panel to its conversations; ``chosen`` are more URL parameters."""
+    """A link from a point of a panel to its conversations; ``chosen`` are more URL parameters."""
     parameters = "&".join(["${__url_time_range}", "${datasource:queryparam}", "${job:queryparam}", *chosen])
-    return link("The conversations behind this", f"/d/{DRILLDOWN_UID}?{parameters}")
+    return link("Conversations of this point", f"/d/{DRILLDOWN_UID}?{parameters}")
 
 
 def _described(panel: Panel, title: str, why: str, *, unit: str, steps: Steps, empty: str) -> Panel:

@@ -1,4 +1,4 @@
-"""The few PromQL shapes that rules and panels are made of."""
+"""The PromQL expressions that rules and panels share."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ def select(metric: str, *matchers: str) -> str:
 
 
 def grown(selected: str, window: str) -> str:
-    """By how much each counter grew in a window, also one that was born in it.
+    """The growth of each counter in a window, also of series that are new in it.
 
-    ``increase()`` sees nothing of a series' first value, and a loop's series is often born with its first trips. A
-    series counts as born if it was not there before the window nor in the hour before that: one that comes back after
-    an outage has its old value, which is no growth.
+    ``increase()`` ignores the first value of a series, and a loop's series often begins with its first trips. A series
+    is new if it did not exist in the hour before the window. A series that returns after an outage has its old value,
+    which is no growth.
     """
-    born = f"{selected} unless last_over_time({selected}[1h] offset {window})"
-    return f"(\n  {born}\n  or increase({selected}[{window}])\n)"
+    new = f"{selected} unless last_over_time({selected}[1h] offset {window})"
+    return f"(\n  {new}\n  or increase({selected}[{window}])\n)"
 
 
 def total(by: str, vector: str) -> str:
@@ -30,7 +30,7 @@ def total(by: str, vector: str) -> str:
 
 
 def share(part: str, whole: str) -> str:
-    """Part of whole; 0 where nothing of the part happened, nothing where there is no whole."""
+    """Part divided by whole: 0 without a part, nothing without a whole."""
     return f"({part} or {whole} * 0) / ({whole} > 0)"
 
 

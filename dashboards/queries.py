@@ -1,4 +1,4 @@
-"""Every query of the dashboards, by what it answers."""
+"""Every query of the dashboards."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RANGE: Final = "$__range"
 _JOB: Final = f'{names.JOB}=~"$job"'
 _MODE: Final = f'{names.MODE}=~"$mode"'
 _TOOL: Final = f'{names.TOOL}=~"$tool"'
-# Actions that keep the tool from running, and those that let it run.
+# Actions that replace the tool's run, and actions that let it run.
 _REFUSING: Final = "reuse|block|abort"
 _LETTING: Final = "off|observe|nudge"
 _REFUSED_OUTCOMES: Final = "reused|blocked|aborted"
@@ -49,7 +49,7 @@ TRIPS_BY_SERVICE_TOOL_MODE: Final = (
     f"{total(f'{names.JOB}, {names.TOOL}, {names.MODE}', grown(_tool_trips, RANGE))} > 0"
 )
 
-# --- as it went on ---------------------------------------------------------------------------------------------------
+# --- over time -------------------------------------------------------------------------------------------------------
 TRIPS_BY_MODE: Final = total(names.MODE, grown(_trips, WINDOW))
 TRIPS_BY_ACTION: Final = total(names.ACTION, grown(_trips, WINDOW))
 TRIPS_BY_TOOL: Final = total(f"{names.TOOL}, {names.MODE}", grown(_tool_trips, WINDOW))

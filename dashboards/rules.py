@@ -21,8 +21,8 @@ HEADER = "# Made by `make dashboards` from dashboards/alerts.py; change it there
 def prometheus_rules() -> str:
     """The rules file as text."""
     recorded = [{"record": each.record, "expr": each.expr} for each in RECORDINGS]
-    # One group: its rules are evaluated one after the other, so that alerts see what was recorded a moment before. Two
-    # groups run side by side, and an alert could be an interval late.
+    # One group: its rules are evaluated in order, so that alerts use series that were just recorded. Two groups are
+    # evaluated in parallel, and an alert could be an interval late.
     group = {"name": "loopguard", "rules": recorded + [_alert(each) for each in ALERTS]}
     return HEADER + dump({"groups": [group]})
 
@@ -40,12 +40,12 @@ def grafana_rules() -> str:
 
 
 def fill(text: str, label: Callable[[str], str], value: str) -> str:
-    """A text of an alert with its ``{placeholders}`` in a rule language's own words."""
+    """Replace the ``{placeholders}`` of an alert's text by templates of the rule language."""
     return re.sub(r"\{(\w+)\}", lambda match: value if match[1] == "value" else label(match[1]), text)
 
 
 def dump(document: Any) -> str:
-    """YAML that a person reads: in our order, long queries in blocks."""
+    """Readable YAML: keys in our order, long queries in blocks."""
     return yaml.dump(document, Dumper=_Readable, sort_keys=False, width=200, allow_unicode=True)
 
 
@@ -65,7 +65,7 @@ def _grafana_alert(alert: Alert) -> dict[str, Any]:
         "title": alert.name,
         "condition": "B",
         "for": alert.wait,
-        # The queries return something only where somebody should look.
+        # The queries return a value only if the alert should fire.
         "noDataState": "OK",
         "execErrState": "Error",
         "labels": {"severity": alert.severity},
@@ -76,7 +76,7 @@ def _grafana_alert(alert: Alert) -> dict[str, Any]:
 
 def _query(expr: str) -> dict[str, Any]:
     model = {"refId": "A", "expr": expr, "instant": True, "range": False, "intervalMs": 1000, "maxDataPoints": 43200}
-    # Grafana wants a range also for an instant query; its end is what counts.
+    # Grafana requires a range for an instant query, too; only its end matters.
     return {
         "refId": "A",
         "datasourceUid": PROMETHEUS_UID,
@@ -108,7 +108,7 @@ def _annotations(alert: Alert, value: str) -> dict[str, str]:
 
 
 def _label(name: str) -> str:
-    # A site is a label of ours, named as in OpenTelemetry; job and instance are Prometheus's own.
+    # The site's label has its OpenTelemetry name; job and instance are Prometheus's labels.
     return f"{{{{ $labels.{'loopguard_site' if name == 'site' else name} }}}}"
 
 

@@ -1,4 +1,4 @@
-"""What a reader chooses at the top of a dashboard."""
+"""The variables at the top of a dashboard."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ TEMPO: Final = DataSourceRef(type_val="tempo", uid="${tempo}")
 
 
 def prometheus() -> DatasourceVariable:
-    """Which Prometheus to ask."""
+    """The Prometheus data source."""
     return DatasourceVariable("datasource").label("Prometheus").type("prometheus")
 
 
 def tempo() -> DatasourceVariable:
-    """Which Tempo to ask."""
+    """The Tempo data source."""
     return DatasourceVariable("tempo").label("Tempo").type("tempo")
 
 
 # Some services export traces only: their trips are counted by the collector.
 _ANY_SERVICE: Final = f'{{__name__=~"{names.TOOL_CALLS}|{names.TRIP_EVENTS}"}}'
 _CHOSEN_SERVICES: Final = f'{{__name__=~"{names.TOOL_CALLS}|{names.TRIP_EVENTS}", {names.JOB}=~"$job"}}'
-# Matches series without the label, too: a choice of "All" must not hide what has none.
+# Matches series without the label, too: "All" must not hide them.
 _ALL: Final = ".*"
 
 
@@ -45,7 +45,7 @@ def service() -> QueryVariable:
 
 
 def mode() -> QueryVariable:
-    """The shapes of a loop that the chosen services can see."""
+    """The loop modes of the chosen services."""
     query = f'label_values({names.TRIPS}{{{names.JOB}=~"$job"}}, {names.MODE})'
     return _values("mode", "Loop mode", query).all_value(_ALL)
 
@@ -56,7 +56,7 @@ def tool() -> QueryVariable:
 
 
 def service_name() -> QueryVariable:
-    """The chosen services as Tempo knows them: a job may have the namespace in front of the name."""
+    """The chosen services by their name in Tempo: a job may have the namespace in front of the name."""
     query = f"label_values({_CHOSEN_SERVICES}, {names.JOB})"
     return _values("service_name", "Service name", query).regex(r"/(?:.*\/)?(.+)/").hide(VariableHide.HIDE_VARIABLE)
 

@@ -56,7 +56,7 @@ def test_every_alert_has_a_runbook(alert: Alert) -> None:
     text = page.read_text()
 
     assert alert.name in text
-    assert "## Look at" in text
+    assert "## Check" in text
     assert "## Do" in text
 
 
