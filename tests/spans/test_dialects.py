@@ -1,0 +1,174 @@
+"""The same spans are read live, from the SDK, and by ``replay``, from OTLP JSON: both give the same verdicts."""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+from typing import Any
+
+import pytest
+from google.protobuf.json_format import MessageToDict
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+
+from otel_loopguard import semconv
+from otel_loopguard.cli.main import main
+from otel_loopguard.core.model import Action
+from otel_loopguard.spans import dialects
+from otel_loopguard.spans.dialects import SpanView
+from tests.core.judges.seed import HINT, SEED
+from tests.telemetry.watching import all_spans, calls, watching
+
+from .samples import SAMPLES, WITHOUT_CONTENT, Call, Sample
+
+REFUSALS = {str(action) for action in Action if action >= Action.REUSE}
+TOOLS = ("read_file", "search", "write_file", "run_tests", "get_status")
+RESULTS = ("ok", "nothing", "queued", "the same text", "took 3.2s", "12 of 40", "Error: no such file")
+
+
+def call(number: int, tool: str = "read_file", path: str = "a", result: str = "text", error: str | None = None) -> Call:
+    """A call with two arguments."""
+    return Call(tool, {"path": path, "deep": True}, result, number, error)
+
+
+def drawn(seed: int) -> list[Call]:
+    """Calls drawn from the seed, with repeats, errors and results that differ in numbers only."""
+    rng = random.Random(seed)
+    tools, results = rng.sample(TOOLS, rng.choice((1, 2, 3))), rng.sample(RESULTS, rng.choice((1, 2, 5)))
+    variety, failing = rng.choice((1, 1, 2, 9)), rng.choice((0, 0.2, 0.7))
+    return [
+        call(
+            number,
+            rng.choice(tools),
+            f"p{rng.randrange(variety)}",
+            rng.choice(results),
+            f"no such thing: {rng.choice('ab')}" if rng.random() < failing else None,
+        )
+        for number in range(rng.randint(4, 20))
+    ]
+
+
+def play(sample: Sample, made: list[Call], tmp_path: Any, capfdbinary: Any, *, content: bool = True) -> tuple[Any, Any]:
+    """Watch the calls live, then replay the spans that were exported; the trips of both: tool, mode, verdict."""
+    with watching() as recording:
+        tracer = recording.tracer_provider.get_tracer(sample.scope)
+        with tracer.start_as_current_span("message"):
+            for one in made:
+                sample.record(tracer, one, content=content)
+        assert calls(recording) == len(made)
+        spans = [span for span in all_spans(recording) if span.instrumentation_scope.name != semconv.SCOPE]
+        live = [
+            (str(said[semconv.TOOL_NAME]), str(said[semconv.MODE]), str(said[semconv.VERDICT]))
+            for span in all_spans(recording)
+            for event in span.events
+            if event.name == semconv.EVENT_TRIP and (said := event.attributes or {})
+        ]
+    path = tmp_path / "traces.jsonl"
+    path.write_text(json.dumps(MessageToDict(encode_spans(spans))) + "\n")
+    capfdbinary.readouterr()
+    assert main(["replay", "--json", str(path)]) == 0
+    (line,) = map(json.loads, capfdbinary.readouterr().out.splitlines())
+    named = [sample_tool(sample, one) for one in made]
+    replayed = [(named[trip["call"]], trip["mode"], trip["action"]) for trip in line["trips"]]
+    return live, replayed
+
+
+def sample_tool(sample: Sample, one: Call) -> str:
+    """The name of the tool as the dialect writes it."""
+    return sample.span_name.format(one.tool).removeprefix("execute_tool ") if "P-" in sample.span_name else one.tool
+
+
+def until_refused(trips: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+    """The trips up to the first refusal. After it the program would have gone on differently."""
+    first = next((index for index, trip in enumerate(trips) if trip[2] in REFUSALS), len(trips))
+    return trips[: first + 1]
+
+
+@pytest.mark.parametrize("dialect", SAMPLES)
+def test_live_and_replay_agree(dialect: str, tmp_path: Any, capfdbinary: Any) -> None:
+    """The same modes, tools and verdicts up to the first refusal, for calls drawn from seeds."""
+    seen = 0
+    for seed in range(SEED, SEED + 12):
+        live, replayed = play(SAMPLES[dialect], drawn(seed), tmp_path, capfdbinary)
+        assert until_refused(live) == until_refused(replayed), f"seed {seed}; {HINT}"
+        seen += len(live)
+    assert seen > 10
+
+
+@pytest.mark.parametrize("dialect", SAMPLES)
+def test_a_repeat_is_found_both_ways(dialect: str, tmp_path: Any, capfdbinary: Any) -> None:
+    """The third call that returns nothing new is refused."""
+    live, replayed = play(SAMPLES[dialect], [call(number) for number in range(3)], tmp_path, capfdbinary)
+    assert [trip[1:] for trip in live] == [("generic_repeat", "nudge"), ("generic_repeat", "block")]
+    assert live == replayed
+
+
+@pytest.mark.parametrize("dialect", SAMPLES)
+def test_new_results_and_new_arguments_are_no_loop_both_ways(dialect: str, tmp_path: Any, capfdbinary: Any) -> None:
+    """Work looks like work in every dialect."""
+    words = ("ant", "bee", "cat", "dog", "eel", "fox")
+    made = [call(number, path=word, result=f"the text of {word}") for number, word in enumerate(words)]
+    made += [call(number, path="state", result=f"now it is {word}") for number, word in enumerate(words, len(words))]
+    assert play(SAMPLES[dialect], made, tmp_path, capfdbinary) == ([], [])
+
+
+@pytest.mark.parametrize("dialect", SAMPLES)
+def test_errors_are_errors_both_ways(dialect: str, tmp_path: Any, capfdbinary: Any) -> None:
+    """One shape of error, on arguments that differ, is an error loop."""
+    words = ("one", "two", "three", "four")
+    made = [call(number, path=word, error="no such file") for number, word in enumerate(words)]
+    live, replayed = play(SAMPLES[dialect], made, tmp_path, capfdbinary)
+    assert {trip[1] for trip in live} == {"error_repeat"}
+    assert live == replayed
+
+
+@pytest.mark.parametrize("dialect", {**SAMPLES, **WITHOUT_CONTENT})
+def test_calls_without_arguments_are_not_judged_both_ways(
+    dialect: str, tmp_path: Any, capfdbinary: Any, caplog: Any
+) -> None:
+    """They are counted, and it is said once that they cannot be judged."""
+    made = [call(number, error="no" if number % 2 else None) for number in range(20)]
+    sample = {**SAMPLES, **WITHOUT_CONTENT}[dialect]
+    with caplog.at_level(logging.WARNING, "otel_loopguard"):
+        assert play(sample, made, tmp_path, capfdbinary, content=False) == ([], [])
+    (line,) = (record.getMessage() for record in caplog.records)
+    assert line.startswith(f"The tool spans of {sample.scope} have no arguments")
+    assert main(["replay", str(tmp_path / "traces.jsonl")]) == 0
+    assert b"20 calls cannot be judged: their spans have no arguments." in capfdbinary.readouterr().out
+
+
+@pytest.mark.parametrize("dialect", SAMPLES)
+def test_the_whole_call_is_read(dialect: str) -> None:
+    """Name, arguments and result of each dialect."""
+    sample, one = SAMPLES[dialect], call(1, result="the text")
+    events = [] if sample.events is None else list(sample.events(one))
+    found = dialects.read(SpanView(sample.span_name.format(one.tool), sample.attributes(one), events))
+    assert found is not None
+    assert found.has_arguments
+    assert found.has_result
+    assert found.call.tool == sample_tool(sample, one)
+    if dialect != "opentelemetry-hashes":
+        assert found.call.arguments == one.arguments
+        assert "the text" in str(found.outcome.result)
+        assert f"call-{one.number}" not in str(found.outcome.result)
+
+
+def test_merged_tools_are_no_call() -> None:
+    """ADK makes one more span for the calls of a batch."""
+    attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "(merged tools)"}
+    assert dialects.tool_name("execute_tool (merged)", attributes) is None
+    assert dialects.read(SpanView("execute_tool (merged)", attributes)) is None
+
+
+def test_the_result_of_a_failed_call_is_its_error() -> None:
+    """If neither an exception nor a description tells more than the type."""
+    attributes = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "look",
+        "gen_ai.tool.call.arguments": '{"path": "a"}',
+        "gen_ai.tool.call.result": '{"error": "no such file"}',
+        "error.type": "TOOL_ERROR",
+    }
+    found = dialects.read(SpanView("execute_tool look", attributes, failed=True, description="TOOL_ERROR"))
+    assert found is not None
+    assert (found.outcome.result, found.outcome.is_error) == ({"error": "no such file"}, True)
