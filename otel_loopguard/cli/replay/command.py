@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 _FAILED_ON, _NOT_ALL_READ = 1, 3
 _DESCRIPTION = """
 Reads runs (JSON lines, one run a line) and tool spans (OTLP JSON lines as a collector's file exporter writes them,
-ours or of OpenInference and OpenLLMetry); plain, gzip or zstd; `-` is standard input.
+ours or those of other instrumentations); plain, gzip or zstd; `-` is standard input.
 
 Exit status: 0 all was read; 1 --fail-on found something; 2 wrong use, a missing file or a wrong policy; 3 some lines
-were broken and skipped.
+were broken and skipped, or a file has no run and no tool span.
 """
 
 
@@ -55,7 +55,7 @@ def run(asked: argparse.Namespace) -> int:
     if not asked.json:
         replay.print_tables(sys.stdout)
     replay.print_notes(sys.stderr if asked.json else sys.stdout)
-    if replay.broken:
+    if replay.broken or replay.nothing_read:
         return _NOT_ALL_READ
     failed = asked.fail_on is not None and replay.strongest >= Action[asked.fail_on.upper()]
     return _FAILED_ON if failed else 0

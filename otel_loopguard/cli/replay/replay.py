@@ -16,6 +16,7 @@ from otel_loopguard.cli.replay.span_buffer import Judged, Window
 from otel_loopguard.cli.replay.summary import Summary, tables
 from otel_loopguard.core.model import Action
 from otel_loopguard.spans import otlp
+from otel_loopguard.spans.dialects import DIALECTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 _MOST_REPORTED = 20
 _MISSHAPEN = (TypeError, ValueError, KeyError, AttributeError, IndexError, OverflowError)
 """What a line raises that is JSON but not of the shape that it should be."""
+_NOTHING_READ = (
+    "no run and no tool span was found. replay reads runs, one JSON object a line, and the tool spans of OTLP JSON "
+    f"lines, ours and those of {', '.join(row.name for row in DIALECTS)}. See docs/replay.md."
+)
 
 
 class Replay:
@@ -40,7 +45,10 @@ class Replay:
         self._html = Html(html, policies[0][0], self._judges[0].compiled) if html is not None else None
         self._missing: Counter[str] = Counter()
         self._progress = Progress([], wanted=False)
+        self._read = 0
         self.broken = self.calls = self.runs = 0
+        self.nothing_read = False
+        """True if one of the inputs has no run and no tool span."""
 
     @property
     def strongest(self) -> Action:
@@ -59,6 +67,7 @@ class Replay:
             self._html.write()
 
     def _file(self, reader: Reader) -> None:
+        before = self._read
         try:
             for line in reader.lines():
                 self._line(line, reader.name)
@@ -66,6 +75,10 @@ class Replay:
             raise
         except (OSError, EOFError, sources.unpacking_error()) as error:  # a packed file that ends too early
             self._report(reader.name, f"cannot be read to its end: {error}")
+        if self._read == before:
+            self.nothing_read = True
+            self._progress.clear()
+            print(f"{reader.name}: {_NOTHING_READ}", file=sys.stderr)
 
     def _line(self, line: Line, name: str) -> None:
         if not line.whole:
@@ -91,9 +104,11 @@ class Replay:
     def _found(self, found: Any) -> None:
         if "turns" in found:
             self._run(runs.read(found))
+            self._read += 1
         elif "resourceSpans" in found:
             for span in list(otlp.tool_spans(found)):
                 self._judged(self._window.add(span))
+                self._read += 1
         else:
             raise runs.NotARunError("neither a run (turns) nor OTLP (resourceSpans)")
 

@@ -240,3 +240,18 @@ def test_a_progress_bar_on_a_terminal_only(file):
     assert b"[#" not in ended.stdout
     quiet = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     assert quiet.stderr == b""
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b'{"resourceSpans": []}\n', b'{"resourceSpans": [{"scopeSpans": [{"spans": [{"name": "chat"}]}]}]}\n']
+)
+def test_a_file_in_which_nothing_is_found_is_named(file, tmp_path, capfdbinary, data):
+    """A file without a run or a tool span ends in status 3, and the message says what can be read."""
+    path = tmp_path / "empty.jsonl"
+    path.write_bytes(data)
+    status, out, err = replayed(capfdbinary, file, str(path), "--json")
+    assert (status, len(out.splitlines())) == (3, 2)
+    assert f"{path}: no run and no tool span was found" in err
+    assert "OpenInference" in err
+    assert "docs/replay.md" in err
+    assert file not in err
