@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from otel_loopguard.core.model import Outcome
 from otel_loopguard.core.values.canonical import result_bytes
 from otel_loopguard.core.values.fingerprint import Fingerprinter
-from otel_loopguard.core.values.results import ERROR_SALT, hides_error, may_hide_error, outcome_facts
+from otel_loopguard.core.values.results import ERROR_SALT, contains_error, may_contain_error, outcome_facts
 
 if TYPE_CHECKING:
     from otel_loopguard.core.values.results import OutcomeFacts
@@ -30,7 +30,7 @@ class Hasher(Fingerprinter):
 def failed(call: dict[str, Any]) -> bool:
     """Whether a call, whose result is a text, is recorded as an error, or its text is one."""
     said, text = call.get("is_error"), call["result"]
-    return bool(said) or (may_hide_error(text) and hides_error(result_bytes(text), said))
+    return bool(said) or (may_contain_error(text) and contains_error(result_bytes(text), said))
 
 
 def told_apart(call: dict[str, Any]) -> int | str:

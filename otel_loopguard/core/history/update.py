@@ -120,7 +120,7 @@ class History(Memory):
         stats.details = now = detailed_fingerprints(
             outcome.data, fingerprinter, volatile_keys=tool.contract.volatile, mask=not tool.takes_next
         )
-        masked = (now.changed if record.changed_between else now.quiet).masked
+        masked = (now.with_durations if record.changed_between else now.without_durations).masked
         if last is None:
             return _DIFFERENT, masked
         sameness = compare(last, now, record.kind, moves_cursor=tool.moves, changed=record.changed_between)

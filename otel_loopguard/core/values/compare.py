@@ -1,7 +1,7 @@
-"""Same, progress, alike or different: how a result compares with that of the last run of the same call.
+"""Compare a result with that of the last run of the same call: same, progress, alike or different.
 
-Lazy: a call that never repeats costs one hash of its result. The first result that differs is *different*
-without a further look (the benefit of the doubt); only from then on is the call's face kept.
+A call that never repeats costs one hash of its result. The first result that differs is *different*, without a closer
+look. From then on the call's detailed fingerprints are kept.
 """
 
 from __future__ import annotations
@@ -16,45 +16,44 @@ if TYPE_CHECKING:
     from otel_loopguard.core.values.masking import MaskedView
 
 
-class DetailedFingerprints:
-    """A result's dearer fingerprints, made when they are first asked for; the numbers stay in the process."""
-
-    __slots__ = ("changed", "directions", "quiet")
-
-    def __init__(self, quiet: ViewFingerprints, changed: ViewFingerprints) -> None:
-        self.quiet = quiet
-        """Durations masked."""
-        self.changed = changed
-        """Durations kept: after a change they may be what was measured."""
-        self.directions: tuple[int, ...] | None = None
-        """Which way each number went last; None where that is open."""
-
-
 class ViewFingerprints(NamedTuple):
-    """One face of a result, hashed."""
+    """The fingerprints of one masked view of a result."""
 
     masked: int | None
     shape: int
     numbers: tuple[float, ...]
-    tells_rest: bool
-    tells_part: bool
+    has_total: bool
+    has_fraction: bool
+
+
+class DetailedFingerprints:
+    """The fingerprints of both views of a result. Its numbers never leave the process."""
+
+    __slots__ = ("directions", "with_durations", "without_durations")
+
+    def __init__(self, without_durations: ViewFingerprints, with_durations: ViewFingerprints) -> None:
+        self.without_durations = without_durations
+        self.with_durations = with_durations
+        """For a comparison after a change, when a duration may be the measured value."""
+        self.directions: tuple[int, ...] | None = None
+        """The last direction of each number; None before any comparison."""
 
 
 def detailed_fingerprints(
     data: bytes, fingerprinter: Fingerprinter, *, volatile_keys: tuple[str, ...], mask: bool
 ) -> DetailedFingerprints:
-    """Make the dearer fingerprints of a result; ``volatile_keys`` and ``mask`` as in ``masked_views``."""
-    seen = masked_views(data, volatile_keys=volatile_keys, mask=mask)
-    quiet = _hashed(seen.quiet, seen.middle, fingerprinter)
-    return DetailedFingerprints(
-        quiet, quiet if seen.changed is seen.quiet else _hashed(seen.changed, seen.middle, fingerprinter)
-    )
+    """Fingerprint the views of a result; ``volatile_keys`` and ``mask`` as in ``masked_views``."""
+    views = masked_views(data, volatile_keys=volatile_keys, mask=mask)
+    without = _fingerprints(views.without_durations, views.middle, fingerprinter)
+    if views.with_durations is views.without_durations:
+        return DetailedFingerprints(without, without)
+    return DetailedFingerprints(without, _fingerprints(views.with_durations, views.middle, fingerprinter))
 
 
-def _hashed(face: MaskedView, middle: bytes, fingerprinter: Fingerprinter) -> ViewFingerprints:
-    masked = fingerprinter.of(face.masked.encode("utf-8", "replace") + middle) if face.masked else None
-    shape = fingerprinter.of(face.shape.encode("utf-8", "replace") + middle)
-    return ViewFingerprints(masked, shape, face.numbers, face.tells_rest, face.tells_part)
+def _fingerprints(view: MaskedView, middle: bytes, fingerprinter: Fingerprinter) -> ViewFingerprints:
+    masked = fingerprinter.of(view.masked.encode("utf-8", "replace") + middle) if view.masked else None
+    shape = fingerprinter.of(view.shape.encode("utf-8", "replace") + middle)
+    return ViewFingerprints(masked, shape, view.numbers, view.has_total, view.has_fraction)
 
 
 def compare(
@@ -62,26 +61,28 @@ def compare(
 ) -> Sameness:
     """Compare ``now`` with ``last``, whose bytes differ, and keep the directions of its numbers in ``now``.
 
-    ``moves_cursor``: the tool's numbers say where its cursor is. ``changed``: something changed between the two runs.
+    ``moves_cursor``: the tool's numbers are a cursor's position. ``changed``: something changed between the two runs.
     """
-    before, after = (last.changed, now.changed) if changed else (last.quiet, now.quiet)
+    before, after = (
+        (last.with_durations, now.with_durations) if changed else (last.without_durations, now.without_durations)
+    )
     if before.masked is not None and before.masked == after.masked:
         now.directions = last.directions
         return Sameness.SAME
     if before.shape != after.shape:
         return Sameness.DIFFERENT
-    counts = (kind is Kind.SHELL and after.tells_rest) or (kind is Kind.WRITE and after.tells_part)
-    # A command that counts (`export.sh`: "1200 of 5000") progresses, too, and so does a write that is part of the way.
+    # A command that counts (`export.sh`: "1200 of 5000") progresses, and so does a write that is part of the way.
+    counts = (kind is Kind.SHELL and after.has_total) or (kind is Kind.WRITE and after.has_fraction)
     may_progress = moves_cursor or counts or kind.may_progress
-    if may_progress and _goes_on(last, now, before.numbers, after.numbers):
+    if may_progress and _keeps_direction(last, now, before.numbers, after.numbers):
         return Sameness.PROGRESS
     return Sameness.ALIKE
 
 
-def _goes_on(
+def _keeps_direction(
     last: DetailedFingerprints, now: DetailedFingerprints, before: tuple[float, ...], after: tuple[float, ...]
 ) -> bool:
-    """Whether each number that moves keeps its own direction; a reversal starts the directions anew."""
+    """Return True if a number moves, and each one that moves keeps its direction. A reversal resets the directions."""
     if len(before) != len(after):
         return False
     moves = tuple((b < a) - (b > a) for b, a in zip(before, after, strict=True))

@@ -1,8 +1,8 @@
-"""Masked views of a result: without timestamps, ids and durations; its outline; and its numbers.
+"""Mask timestamps, ids and durations in results, and find the outline and the numbers of the rest.
 
-Masked and dropped only when a comparison asks for it. At most 8 KB are looked at, head and tail; what lies between is
-compared byte for byte. One pass over the words that hold a digit: everything volatile has one, and most words of a
-text have none.
+Only a comparison of two different results needs this, so it is done late. At most 8 KB are read, head and tail; the
+part in the middle is compared byte for byte. One pass over the words that contain a digit is enough: every timestamp,
+id and duration contains one, and most words of a text do not.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import orjson
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MASK = "\0"
+_MASK = "\0"
 _LONGEST_PART = 4_096
-_DEEPEST_UNFOLDED = 32
+_DEEPEST_DECODED = 32
 
 _COLOUR = re.compile(r"(?:\x1b|\\u001b)\[([0-9;]*)m")
 _DIGITS_AS_LETTERS = str.maketrans("0123456789;", "abcdefghij_")
@@ -29,13 +29,13 @@ _ID = re.compile(
     r'[^"\s:=]*"?\s{0,2}[:=]\s{0,2}("[^"]*"|[^\s",;{}\[\]]+)',
     re.IGNORECASE,
 )
-"""Keys whose values name the answer, never say anything in it, whatever they look like; above, what they begin with."""
+"""Keys whose values are ids of the answer, never content, whatever they look like; above, how such keys begin."""
 
 _MOST_NUMBERS = 64
 _LONGEST_PREFIX = 64
 _LONG_NUMBER = 10
 _GLUE = "\x1f"
-"""Stands for a blank within one thing, such as a timestamp, so that a word is a word."""
+"""Replaces a blank inside a timestamp or duration, so that it is one word."""
 
 _EDGE, _END = r"(?<![0-9A-Za-z])", r"(?![0-9A-Za-z])"
 _UNITS = r"(?:ns|us|ms|s|secs?|seconds?|mins?|minutes?|hrs?|hours?|milliseconds?|microseconds?)"
@@ -49,7 +49,7 @@ _VOLATILE = re.compile(
     rf"{_EDGE}(?:{_TIMESTAMP}|{_HTTP_DATE}|{_UUID}|(?P<duration>\d+(?:\.\d+)?\x1f?{_UNITS})|{_HEX}|\d{{10,}}(?:\.\d+)?){_END}",
     re.ASCII,
 )
-_WITHIN_ONE_THING = re.compile(
+_BLANK_INSIDE = re.compile(
     rf"\d(?: (?=(?:{_UNITS}|Z|UTC|GMT)\b|[+-]\d{{4}}\b)|-(?:[A-Z][a-z]{{2}}-(?:\d\d)?)?\d\d (?=\d\d:\d\d)"
     r"| [A-Z][a-z]{2} \d{4} \d\d:\d\d(?::\d\d)?(?: (?=GMT|UTC|[+-]\d{4}))?)",
     re.ASCII,
@@ -57,68 +57,70 @@ _WITHIN_ONE_THING = re.compile(
 _FROM_A_DIGIT = re.compile(r"[0-9](?:[0-9A-Za-z_.:+\x1f-]*[0-9A-Za-z_])?")
 _LETTERS_BEFORE = re.compile(r"[A-Za-z_]*\Z")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
-_LEFT = re.compile(r"[^\W_]").search
-_TELLS_REST = re.compile(r"\d\s?(?:of|/)\s?\d|\btotal|remain|\bleft\b|\d ?%").search
-_PART = re.compile(r"([0-9]{1,9})\s?(?:of|/)\s?([0-9]{1,9})")
-_AGAIN = re.compile(r"\battempt|\btr(?:y|ies)\b|\bretr|\bfail|\berror", re.IGNORECASE)
+_HAS_CONTENT = re.compile(r"[^\W_]").search
+_HAS_TOTAL = re.compile(r"\d\s?(?:of|/)\s?\d|\btotal|remain|\bleft\b|\d ?%").search
+_FRACTION = re.compile(r"([0-9]{1,9})\s?(?:of|/)\s?([0-9]{1,9})")
+_RETRY = re.compile(r"\battempt|\btr(?:y|ies)\b|\bretr|\bfail|\berror", re.IGNORECASE)
 _KEY = re.compile(r'"[^"]*":|\bnull\b')
 
 
 class MaskedView(NamedTuple):
-    """A result as the dearer comparisons see it."""
+    """One view of a result for comparison."""
 
     masked: str
-    """With its volatile parts masked; empty where nothing but volatile parts is there."""
+    """The text with its volatile parts masked; empty if nothing else is in it."""
     shape: str
-    """Without the words that hold a digit."""
+    """The text without the words that contain a digit."""
     numbers: tuple[float, ...]
     """The numbers in those words, in order."""
-    tells_rest: bool = False
-    """It says how much there is in all, or how much is left."""
-    tells_part: bool = False
-    """It says "5 of 40", and nothing of trying again."""
+    has_total: bool = False
+    """The text gives a total or a remainder."""
+    has_fraction: bool = False
+    """The text gives a fraction such as "5 of 40", and does not mention another attempt."""
 
 
 class MaskedViews(NamedTuple):
-    """The two faces of a result, and the part of it that only its bytes are compared of."""
+    """Both views of a result, and the bytes between its head and its tail."""
 
-    quiet: MaskedView
-    """Durations masked."""
-    changed: MaskedView
-    """Durations kept: after a change they may be what was measured."""
+    without_durations: MaskedView
+    with_durations: MaskedView
+    """After a change, a duration may be the measured value."""
     middle: bytes
 
 
 def masked_views(data: bytes, *, volatile_keys: tuple[str, ...], mask: bool) -> MaskedViews:
-    """The faces of a result; ``mask`` is off for tools that take the next thing, where the id is the answer."""
+    """Return the views of a result. ``mask`` is off for tools that take the next item, where the id is the answer."""
     head, middle, tail = _cut(data)
-    found = None if middle else _parsed(data)
+    found = None if middle else _parse_json(data)
     if found is None:
         text = head.decode("utf-8", "replace") + tail.decode("utf-8", "replace")
     else:
         if b'\\"' in data:
-            found = _unfolded(found, 0)
+            found = _decode_nested(found, 0)
         if volatile_keys:
-            found = _without(found, frozenset(volatile_keys))
+            found = _mask_keys(found, frozenset(volatile_keys))
         text = orjson.dumps(found, option=orjson.OPT_SORT_KEYS).decode().replace('\\"', "'")
-    if "\x1b" in text or "\\u001b" in text:  # a colour is no number, and its code's last letter no part of a word
+    if "\x1b" in text or "\\u001b" in text:  # a colour is no number, and the last letter of its code no part of a word
         text = _COLOUR.sub(_colour, text)
     if not mask:
-        return MaskedViews(*_faces(text, text, mask=False, has_keys=found is not None), middle)
-    text = _without_keys(text, _ID_WORDS, _ID)
-    return MaskedViews(
-        *_faces(_without_keys(text, _TIMING_WORDS, _TIMING), text, mask=True, has_keys=found is not None),
-        middle,
-    )
+        view = _unmasked(IDS.sub("0", text), whole_numbers=False)._replace(masked=text)
+        return MaskedViews(view, view, middle)
+    text = _mask_values(text, _ID_WORDS, _ID)
+    without_timing = _mask_values(text, _TIMING_WORDS, _TIMING)
+    without_durations, with_durations = _mask_words(without_timing, has_keys=found is not None)
+    if without_timing != text:
+        with_durations = _mask_words(text, has_keys=found is not None)[1]
+    return MaskedViews(without_durations, with_durations, middle)
 
 
 def _cut(data: bytes) -> tuple[bytes, bytes, bytes]:
+    """Split a result into head, middle and tail; a short one is all head."""
     if len(data) <= 2 * _LONGEST_PART:
         return data, b"", b""
     return data[:_LONGEST_PART], data[_LONGEST_PART:-_LONGEST_PART], data[-_LONGEST_PART:]
 
 
-def _parsed(data: bytes) -> Any:
+def _parse_json(data: bytes) -> Any:
     if data.lstrip()[:1] not in (b"{", b"["):
         return None
     try:
@@ -127,31 +129,31 @@ def _parsed(data: bytes) -> Any:
         return None
 
 
-def _unfolded(value: Any, depth: int) -> Any:
-    """The value with JSON that stands within its texts (as in MCP results) as objects: their keys may be shuffled."""
+def _decode_nested(value: Any, depth: int) -> Any:
+    """Decode strings that hold JSON, as in MCP results: the order of their keys may differ."""
     if isinstance(value, dict):
-        return {key: _unfolded(item, depth + 1) for key, item in value.items()}
+        return {key: _decode_nested(item, depth + 1) for key, item in value.items()}
     if isinstance(value, list):
-        return [_unfolded(item, depth + 1) for item in value]
-    if isinstance(value, str) and value[:1] in ("{", "[") and depth < _DEEPEST_UNFOLDED:
+        return [_decode_nested(item, depth + 1) for item in value]
+    if isinstance(value, str) and value[:1] in ("{", "[") and depth < _DEEPEST_DECODED:
         try:
-            return _unfolded(orjson.loads(value), depth + 1)
+            return _decode_nested(orjson.loads(value), depth + 1)
         except ValueError:
-            return value  # text that only begins like JSON
+            return value  # it only begins like JSON
     return value
 
 
-def _without(value: Any, keys: frozenset[str]) -> Any:
-    """The value with what stands under the keys masked. orjson has bounded the depth."""
+def _mask_keys(value: Any, keys: frozenset[str]) -> Any:
+    """Mask the values of these keys. orjson has limited the depth."""
     if isinstance(value, dict):
-        return {key: MASK if key in keys else _without(item, keys) for key, item in value.items()}
-    return [_without(item, keys) for item in value] if isinstance(value, list) else value
+        return {key: _MASK if key in keys else _mask_keys(item, keys) for key, item in value.items()}
+    return [_mask_keys(item, keys) for item in value] if isinstance(value, list) else value
 
 
-def _without_keys(text: str, words: tuple[str, ...], key_and_value: re.Pattern[str]) -> str:
-    """The text with the values of keys masked, from one of the words on."""
+def _mask_values(text: str, words: tuple[str, ...], key_and_value: re.Pattern[str]) -> str:
+    """Mask the value of each key that begins with one of the words."""
     lower = text.lower()
-    if len(lower) != len(text):  # a letter that is two in lower case: places would not be the same
+    if len(lower) != len(text):  # a letter becomes two in lower case, so positions differ
         lower = text
     spans = set()
     for word in words:
@@ -162,32 +164,23 @@ def _without_keys(text: str, words: tuple[str, ...], key_and_value: re.Pattern[s
                 spans.add(found.span(1))
             at = lower.find(word, at + 1)
     for start, end in sorted(spans, reverse=True):
-        text = text[:start] + f'"{MASK}"' + text[end:]
+        text = text[:start] + f'"{_MASK}"' + text[end:]
     return text
 
 
-def _faces(quiet: str, changed: str, *, mask: bool, has_keys: bool) -> tuple[MaskedView, MaskedView]:
-    """The face without durations and the one with them; mostly they are one, and made in one pass."""
-    if not mask:
-        bare = plain_face(IDS.sub("0", changed), whole_numbers=False)._replace(masked=changed)
-        return bare, bare
-    first, with_durations = masked_faces(quiet, has_keys=has_keys)
-    return first, with_durations if quiet == changed else masked_faces(changed, has_keys=has_keys)[1]
-
-
 def _colour(match: re.Match[str]) -> str:
-    return f"{MASK}{match.group(1).translate(_DIGITS_AS_LETTERS)}{MASK}"
+    return f"{_MASK}{match.group(1).translate(_DIGITS_AS_LETTERS)}{_MASK}"
 
 
-def masked_faces(text: str, *, has_keys: bool) -> tuple[MaskedView, MaskedView]:
-    """Both faces of a text. A second look is needed only where the first one has seen a duration."""
-    glued = _WITHIN_ONE_THING.sub(_glued, text)
-    quiet, durations = _masked_face(glued, text, durations=False, has_keys=has_keys)
-    return quiet, _masked_face(glued, text, durations=True, has_keys=has_keys)[0] if durations else quiet
+def _mask_words(text: str, *, has_keys: bool) -> tuple[MaskedView, MaskedView]:
+    """Return the views without and with durations. A second pass is needed only if the first one found a duration."""
+    glued = _BLANK_INSIDE.sub(_glue, text)
+    without, durations = _masked_view(glued, text, durations=False, has_keys=has_keys)
+    return without, _masked_view(glued, text, durations=True, has_keys=has_keys)[0] if durations else without
 
 
-def _masked_face(glued: str, text: str, *, durations: bool, has_keys: bool) -> tuple[MaskedView, bool]:
-    """The face of a text, its ``durations`` shown or masked; and whether it has any."""
+def _masked_view(glued: str, text: str, *, durations: bool, has_keys: bool) -> tuple[MaskedView, bool]:
+    """Return the view with its ``durations`` shown or masked, and True if there are any."""
     masked: list[str] = []
     shape: list[str] = []
     numbers: list[str] = []
@@ -202,33 +195,33 @@ def _masked_face(glued: str, text: str, *, durations: bool, has_keys: bool) -> t
             numbers += _NUMBER.findall(word)
             continue
         if found.end() - found.start() == end - start:
-            rest, kept = "", word if found.lastgroup else ""
+            rest, with_duration = "", word if found.lastgroup else ""
         else:
-            rest, kept = _VOLATILE.sub("", word), _VOLATILE.sub(_unless_duration, word)
-        any_duration = any_duration or kept != rest
-        if durations and kept != rest:
-            masked += (between, kept)
-            numbers += _NUMBER.findall(kept)
+            rest, with_duration = _VOLATILE.sub("", word), _VOLATILE.sub(_unless_duration, word)
+        any_duration = any_duration or with_duration != rest
+        if durations and with_duration != rest:
+            masked += (between, with_duration)
+            numbers += _NUMBER.findall(with_duration)
         else:
-            masked += (between, MASK, rest)
+            masked += (between, _MASK, rest)
             numbers += _NUMBER.findall(rest) if rest else ()
     masked.append(glued[last:])
     shape.append(glued[last:])
-    shown = "".join(masked)
-    if not _LEFT(_KEY.sub("", shown) if has_keys else shown):  # the id is the answer: nothing is masked
-        return plain_face(text, whole_numbers=True)._replace(masked=""), any_duration
+    joined = "".join(masked)
+    if not _HAS_CONTENT(_KEY.sub("", joined) if has_keys else joined):  # the id is the answer: nothing is masked
+        return _unmasked(text, whole_numbers=True)._replace(masked=""), any_duration
     values = tuple(map(float, numbers[:_MOST_NUMBERS]))
-    tells_rest = bool(numbers) and _TELLS_REST(shown) is not None
-    return MaskedView(shown, MASK.join(shape), values, tells_rest, tells_rest and _tells_part(shown)), any_duration
+    has_total = bool(numbers) and _HAS_TOTAL(joined) is not None
+    return MaskedView(joined, _MASK.join(shape), values, has_total, has_total and _has_fraction(joined)), any_duration
 
 
-def _tells_part(text: str) -> bool:
-    part = _PART.search(text)
-    return part is not None and int(part.group(1)) <= int(part.group(2)) and _AGAIN.search(text) is None
+def _has_fraction(text: str) -> bool:
+    found = _FRACTION.search(text)
+    return found is not None and int(found.group(1)) <= int(found.group(2)) and _RETRY.search(text) is None
 
 
-def plain_face(text: str, *, whole_numbers: bool) -> MaskedView:
-    """A face with nothing masked. ``whole_numbers``: digits within an id count nothing."""
+def _unmasked(text: str, *, whole_numbers: bool) -> MaskedView:
+    """Return a view with nothing masked. ``whole_numbers``: ignore the digits within an id."""
     shape: list[str] = []
     numbers: list[float] = []
     last = 0
@@ -239,11 +232,11 @@ def plain_face(text: str, *, whole_numbers: bool) -> MaskedView:
         shape.append(text[last:start])
         last = end
     shape.append(text[last:])
-    return MaskedView(text, MASK.join(shape), tuple(numbers[:_MOST_NUMBERS]))
+    return MaskedView(text, _MASK.join(shape), tuple(numbers[:_MOST_NUMBERS]))
 
 
 def _words_with_digits(text: str) -> Iterator[tuple[int, int]]:
-    """Where the words are that hold a digit, from their first letter on."""
+    """Yield start and end of each word that contains a digit."""
     last = 0
     for found in _FROM_A_DIGIT.finditer(text):
         start, end = found.span()
@@ -254,7 +247,7 @@ def _words_with_digits(text: str) -> Iterator[tuple[int, int]]:
         last = end
 
 
-def _glued(match: re.Match[str]) -> str:
+def _glue(match: re.Match[str]) -> str:
     return match.group().replace(" ", _GLUE)
 
 
