@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard.core.model import Outcome
@@ -134,11 +135,51 @@ class CallTarget:
 Target = ToolTarget | RunTarget | CallTarget
 
 
+class OwnLimit(NamedTuple):
+    """A limit of tool calls that a framework offers itself. The doctor reports it where a program uses it."""
+
+    name: str
+    module: str
+    path: str
+    """The function that runs if the limit is in use."""
+    keyword: str | None = None
+    """The keyword that sets the limit, if the function has others."""
+
+
 @dataclass(frozen=True)
 class Framework:
-    """The facts of one framework. Each framework's module or package exports one, as ``FRAMEWORK``."""
+    """The facts of one framework. Each framework's module or package exports one, as ``FRAMEWORK``.
+
+    Patching, the doctor, the demo, the matrix of tested versions and the check of docs/frameworks.md read them here.
+    """
 
     name: str
     targets: tuple[Target, ...]
     native_scopes: tuple[str, ...] = ()
     """The instrumentation scopes of its own tool spans. They are not counted if one of the tool targets is patched."""
+    title: str = ""
+    """Its name in the documentation."""
+    modules: tuple[str, ...] = ()
+    """The modules that a program with an agent of this framework imports."""
+    versions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The requirements of each environment that it is tested in, ``oldest`` first, ``newest`` last. Empty for a library
+    that is patched, but has no agents."""
+    limits: tuple[OwnLimit, ...] = ()
+    loggers: tuple[str, ...] = ()
+    """Loggers that report each failed tool call."""
+
+    @property
+    def command_name(self) -> str:
+        """Its name on a command line."""
+        return self.name.replace("_", "-")
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """The packages to install for its newest version."""
+        return tuple(re.split("[<>=]", requirement)[0] for requirement in self.versions["newest"])
+
+    @property
+    def supported_from(self) -> str:
+        """The oldest supported versions, as docs/frameworks.md names them."""
+        pinned = (requirement.split("==") for requirement in self.versions["oldest"] if "==" in requirement)
+        return ", ".join(f"{package} {version}" for package, version in pinned)

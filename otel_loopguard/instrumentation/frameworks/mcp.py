@@ -163,4 +163,16 @@ _TARGETS: tuple[Target, ...] = (
     CallTarget("mcp.client.client", "Client.list_tools", _list_tools),
 )
 
-FRAMEWORK = Framework("mcp", _TARGETS)
+FRAMEWORK = Framework(
+    "mcp",
+    _TARGETS,
+    title="MCP clients",
+    modules=("mcp",),
+    versions={
+        # 1.8 has tool annotations and HTTP. It does not import with the newest pydantic.
+        "oldest": ("mcp==1.8.0", "pydantic<2.12"),
+        "newest-1": ("mcp<2",),
+        "newest": ("mcp>=2",),
+    },
+    loggers=("mcp",),
+)

@@ -263,4 +263,15 @@ _TARGETS: tuple[Target, ...] = (
     RunTarget("agents.run", "AgentRunner.run_streamed", _read_run, CallStyle.BACKGROUND, _unfinished, _over),
 )
 
-FRAMEWORK = Framework("openai_agents", _TARGETS)
+FRAMEWORK = Framework(
+    "openai_agents",
+    _TARGETS,
+    title="OpenAI Agents SDK",
+    modules=("agents",),
+    versions={
+        # Before 0.10.5 nothing reports the failure of a tool. 0.10 to 0.13 do not import with the newest openai 2.x.
+        "oldest": ("openai-agents==0.10.5", "openai<2.31"),
+        "newest": ("openai-agents",),
+    },
+    loggers=("openai.agents",),
+)

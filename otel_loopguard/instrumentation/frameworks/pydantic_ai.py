@@ -17,7 +17,15 @@ from otel_loopguard.core.model import Outcome, ToolCall
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.annotations import hints_of
 from otel_loopguard.instrumentation.content import appended, arguments_of
-from otel_loopguard.instrumentation.targets import CallStyle, Framework, Reading, RunTarget, ToolAdapter, ToolTarget
+from otel_loopguard.instrumentation.targets import (
+    CallStyle,
+    Framework,
+    OwnLimit,
+    Reading,
+    RunTarget,
+    ToolAdapter,
+    ToolTarget,
+)
 from otel_loopguard.telemetry.call_span import NativeSpan
 from otel_loopguard.turns.runs import RunInfo
 
@@ -148,4 +156,21 @@ _TARGETS: tuple[Target, ...] = (
     RunTarget("pydantic_ai.agent", "Agent.iter", _read_run, CallStyle.CONTEXT, _unfinished),
 )
 
-FRAMEWORK = Framework("pydantic_ai", _TARGETS, native_scopes=("pydantic-ai",))
+FRAMEWORK = Framework(
+    "pydantic_ai",
+    _TARGETS,
+    native_scopes=("pydantic-ai",),
+    title="Pydantic AI",
+    modules=("pydantic_ai",),
+    versions={
+        # Calls are guarded from 1.63 on; the last made-up call of a run has its span from 1.90 on.
+        "oldest": ("pydantic-ai-slim==1.90.0",),
+        "newest-1": ("pydantic-ai-slim<2",),
+        "newest": ("pydantic-ai-slim",),
+    },
+    limits=(
+        OwnLimit(
+            "Pydantic AI UsageLimits(tool_calls_limit)", "pydantic_ai.usage", "UsageLimits.__init__", "tool_calls_limit"
+        ),
+    ),
+)

@@ -5,6 +5,22 @@ from __future__ import annotations
 from otel_loopguard.instrumentation.frameworks.langchain.messages import MESSAGES
 from otel_loopguard.instrumentation.frameworks.langchain.runs import RUNS
 from otel_loopguard.instrumentation.frameworks.langchain.tools import TOOLS
-from otel_loopguard.instrumentation.targets import Framework
+from otel_loopguard.instrumentation.targets import Framework, OwnLimit
 
-FRAMEWORK = Framework("langchain", (*TOOLS, *MESSAGES, *RUNS))
+FRAMEWORK = Framework(
+    "langchain",
+    (*TOOLS, *MESSAGES, *RUNS),
+    title="LangChain, LangGraph",
+    modules=("langchain", "langgraph"),
+    versions={
+        "oldest": ("langchain-core==0.3.80", "langgraph==0.3.34", "langgraph-prebuilt==0.1.8"),
+        "newest": ("langchain", "langgraph"),
+    },
+    limits=tuple(
+        OwnLimit(f"LangChain {name}", f"langchain.agents.middleware.{module}", f"{name}.__init__")
+        for module, name in (
+            ("tool_call_limit", "ToolCallLimitMiddleware"),
+            ("model_call_limit", "ModelCallLimitMiddleware"),
+        )
+    ),
+)

@@ -1,0 +1,61 @@
+"""The facts of a framework are in its own file; the doctor, the demo, the matrix and the docs agree with them."""
+
+from __future__ import annotations
+
+import runpy
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from otel_loopguard.cli.main import main
+from otel_loopguard.instrumentation import frameworks
+from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
+
+ROOT = Path(__file__).resolve().parents[3]
+SUPPORTED = [framework for framework in FRAMEWORKS if framework.versions]
+EACH = pytest.mark.parametrize("framework", SUPPORTED, ids=lambda framework: framework.name)
+
+
+def test_every_file_is_in_the_table():
+    """A file or folder of the room is one framework, which has its name."""
+    room = Path(frameworks.__file__).parent
+    found = {path.stem for path in room.iterdir() if not path.name.startswith("__")}
+    assert found == {framework.name for framework in FRAMEWORKS}
+
+
+@EACH
+def test_the_docs_name_its_supported_versions(framework):
+    """The row of docs/frameworks.md begins with its title and its oldest versions."""
+    page = (ROOT / "docs" / "frameworks.md").read_text("utf-8")
+    assert f"| {framework.title} | {framework.supported_from} |" in page
+
+
+@EACH
+def test_it_is_tested_with_its_oldest_and_its_newest_version(framework):
+    """The matrix has an environment for each version, and its tests exist."""
+    matrix = runpy.run_path(str(ROOT / "tests/instrumentation/frameworks/run_matrix"))["MATRIX"]
+    assert list(framework.versions)[0] == "oldest"  # noqa: RUF015 - the order is tested
+    assert list(framework.versions)[-1] == "newest"
+    for version, requirements in framework.versions.items():
+        assert matrix[f"{framework.command_name}-{version}"][0] == requirements
+    assert [test for _, tests in matrix.values() for test in tests if not (ROOT / test).exists()] == []
+
+
+@EACH
+def test_the_demo_and_the_doctor_can_run_it(framework, capsys):
+    """It has a scripted model, and the demo offers it."""
+    assert find_spec(f"otel_loopguard.testing.scripted.{framework.name}")
+    with pytest.raises(SystemExit):
+        main(["demo", "--help"])
+    assert framework.command_name in capsys.readouterr().out
+
+
+def test_its_own_limits_name_functions():
+    """The doctor patches them as any other target; those of installed frameworks exist."""
+    pytest.importorskip("langchain")
+    for limit in frameworks.langchain.FRAMEWORK.limits:
+        found = import_module(limit.module)
+        for name in limit.path.split("."):
+            found = getattr(found, name)
