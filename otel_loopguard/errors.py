@@ -1,16 +1,16 @@
-"""Every exception of ours."""
+"""The exceptions of this package."""
 
 from __future__ import annotations
 
 
 class LoopGuardError(Exception):
-    """What all exceptions of this package have in common."""
+    """The base class of all exceptions of this package."""
 
 
 class ToolLoopError(LoopGuardError):
-    """The run was ended, because the agent went on calling tools without getting anywhere.
+    """The agent's run was ended, because it kept calling tools without progress.
 
-    It carries names and numbers only, never an argument or a result: frameworks log exceptions.
+    It holds names and numbers only, never an argument or a result: frameworks log exceptions.
     """
 
     def __init__(

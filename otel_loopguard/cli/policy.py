@@ -30,33 +30,33 @@ _ORDER = (
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """The arguments of both."""
+    """Add the arguments of both."""
     subparsers = parser.add_subparsers(metavar="check|show", required=True)
-    check = subparsers.add_parser("check", help="name every mistake in a policy file; exit status 1 if there is one")
+    check = subparsers.add_parser("check", help="list every mistake in a policy file; exit status 1 if there is one")
     check.add_argument("file", metavar="FILE")
     check.set_defaults(run=_check)
-    show = subparsers.add_parser("show", help="show a policy: without arguments the one that the environment describes")
+    show = subparsers.add_parser("show", help="show a policy; without arguments, the policy of the environment")
     show.add_argument("--preset", metavar="NAME", help=f"one of {', '.join(presets.names())}")
-    show.add_argument("--file", metavar="FILE", help="a policy file; with --preset it lies over that preset")
-    show.add_argument("--json", action="store_true", help="as JSON")
+    show.add_argument("--file", metavar="FILE", help="a policy file; with --preset, it overrides that preset")
+    show.add_argument("--json", action="store_true", help="print JSON")
     show.set_defaults(run=_show)
 
 
-def _check(asked: argparse.Namespace) -> int:
-    loaded = load_file(asked.file)
+def _check(options: argparse.Namespace) -> int:
+    loaded = load_file(options.file)
     for problem in loaded.problems:
         print(problem, file=sys.stderr)
     if not loaded.problems:
-        print(f"{asked.file}: no mistakes, {len(loaded.origins)} settings")
+        print(f"{options.file}: no mistakes, {len(loaded.origins)} settings")
     return bool(loaded.problems)
 
 
-def _show(asked: argparse.Namespace) -> int:
-    loaded = chosen(asked.preset, asked.file)
+def _show(options: argparse.Namespace) -> int:
+    loaded = chosen_policy(options.preset, options.file)
     for problem in (*loaded.problems, *loaded.notes):
         print(problem, file=sys.stderr)
     rows = list(settings_of(loaded))
-    if asked.json:
+    if options.json:
         found = {dotted(path): {"value": value, "from": origin} for path, value, origin in rows}
         print(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())
         return bool(loaded.problems)
@@ -69,8 +69,8 @@ def _show(asked: argparse.Namespace) -> int:
     return bool(loaded.problems)
 
 
-def chosen(preset: str | None, file: str | None) -> LoadedPolicy:
-    """The policy of a preset, of a file (over that preset), or of the environment."""
+def chosen_policy(preset: str | None, file: str | None) -> LoadedPolicy:
+    """Load the policy of a preset, of a file (over that preset), or of the environment."""
     if file is not None:
         if preset is not None:
             load_preset(preset)
@@ -82,23 +82,23 @@ def chosen(preset: str | None, file: str | None) -> LoadedPolicy:
 
 
 def settings_of(loaded: LoadedPolicy) -> Iterator[tuple[Path, Any, str]]:
-    """Every setting with its value and where that comes from; what is not set anywhere has its default."""
+    """List every setting with its value and source; unset ones have their default."""
     policy, origins = loaded.policy, loaded.origins
     for name in schema.POLICY:
-        yield (name,), plain(getattr(policy, name)), origins.get((name,), "default")
+        yield (name,), json_value(getattr(policy, name)), origins.get((name,), "default")
     for mode in DEFAULT_RULES:
         yield from _rule(("modes", str(mode)), policy.rule(mode), origins)
     for glob, contract in policy.tools.items():
         for name in schema.CONTRACT:
             path = ("tools", glob, name)
             if path in origins:
-                yield path, plain(getattr(contract, name)), origins[path]
+                yield path, json_value(getattr(contract, name)), origins[path]
         for mode, rule in contract.modes.items():
             inner = ("tools", glob, "modes", mode)
             yield from (row for row in _rule(inner, rule, origins) if row[0] in origins)
     for table in ("words", "sentences"):
         for name, value in getattr(policy, table).items():
-            yield (table, name), plain(value), origins.get((table, name), "default")
+            yield (table, name), json_value(value), origins.get((table, name), "default")
     yield ("hash_key",), "set" if policy.hash_key else "random", origins.get(("hash_key",), "default")
 
 
@@ -108,11 +108,11 @@ def _rule(path: Path, rule: Rule, origins: Any) -> Iterator[tuple[Path, Any, str
         inner = (*path, one.name)
         value = getattr(rule, one.name)
         if mode in schema.OF_MODES.get(one.name, (mode,)) and (value is not None or inner in origins):
-            yield inner, plain(value), origins.get(inner, "default")
+            yield inner, json_value(value), origins.get(inner, "default")
 
 
-def plain(value: Any) -> Any:
-    """A value as TOML and JSON have it."""
+def json_value(value: Any) -> Any:
+    """Convert a value to the types of TOML and JSON."""
     if isinstance(value, Action):
         return str(value)
     if isinstance(value, tuple):

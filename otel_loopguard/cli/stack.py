@@ -1,4 +1,4 @@
-"""``otel-loopguard stack export DIR`` and ``stack check [DIR]``: the files of the stack, from the installed package."""
+"""``otel-loopguard stack export DIR`` and ``stack check [DIR]``: the stack's files, from the installed package."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-# What belongs to the stack, relative to the repository, to the package's copy of it, and to an export alike: the files
-# name one another by these paths.
+# The files of the stack. The paths are the same in the repository, in the package's copy and in an export, because the
+# files refer to each other by them.
 PATTERNS = (
     "collector-config.yaml",
     "collector-config-tempo.yaml",
@@ -30,19 +30,19 @@ PATTERNS = (
     "docs/stack.md",
     "docs/runbooks/*.md",
 )
-_PATIENCE_SECONDS = 120
+_TIMEOUT_SECONDS = 120
 
 _PACKAGE = Path(__file__).parents[1]
 
 
 class Check(NamedTuple):
-    """A program that can judge files of the stack; it starts nothing, serves nothing and writes nothing."""
+    """A program that validates files of the stack. It starts, serves and writes nothing."""
 
-    what: str
+    subject: str
     programs: tuple[str, ...]
     arguments: tuple[str, ...]
-    able: tuple[str, ...] = ()
-    """Arguments with which the program succeeds if it can judge at all: docker is often there without its plugin."""
+    probe: tuple[str, ...] = ()
+    """Arguments with which the program succeeds if it can validate at all: docker may lack its compose plugin."""
 
 
 CHECKS = (
@@ -62,20 +62,26 @@ CHECKS = (
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """The arguments of both."""
+    """Add the arguments of both."""
     subparsers = parser.add_subparsers(metavar="export|check", required=True)
     export = subparsers.add_parser("export", help="write the stack's files: collector, rules, dashboards, compose.yaml")
     export.add_argument("directory", metavar="DIR", type=Path)
-    export.add_argument("--force", action="store_true", help="overwrite files that were changed")
+    export.add_argument("--force", action="store_true", help="overwrite changed files")
     export.set_defaults(run=_export)
-    check = subparsers.add_parser("check", help="judge the files with the programs that are installed; starts nothing")
-    check.add_argument("directory", metavar="DIR", type=Path, nargs="?", help="an export; without it, what is shipped")
+    check = subparsers.add_parser("check", help="validate the files with the installed programs; starts nothing")
+    check.add_argument(
+        "directory",
+        metavar="DIR",
+        type=Path,
+        nargs="?",
+        help="an export; default: the files of the package",
+    )
     check.add_argument("--collector", metavar="PROGRAM", help="a collector that is not on the PATH")
     check.set_defaults(run=_check)
 
 
 def shipped() -> Path:
-    """Where the files are: in the installed package, or around it in a checkout."""
+    """Return the folder of the files: in the installed package, or around it in a checkout."""
     for place in (_PACKAGE / "_stack", _PACKAGE.parent):
         if (place / PATTERNS[0]).is_file():
             return place
@@ -84,14 +90,14 @@ def shipped() -> Path:
 
 
 def files(place: Path) -> list[Path]:
-    """The stack's files below a directory, relative to it."""
+    """List the stack's files below a directory, relative to it."""
     return sorted(path.relative_to(place) for pattern in PATTERNS for path in place.glob(pattern))
 
 
-def _export(asked: argparse.Namespace) -> int:
-    source, target = shipped(), asked.directory
+def _export(options: argparse.Namespace) -> int:
+    source, target = shipped(), options.directory
     changed = [path for path in files(source) if _differs(source / path, target / path)]
-    if changed and not asked.force:
+    if changed and not options.force:
         names = "\n".join(f"  {path}" for path in changed)
         msg = f"these files in {target} were changed; --force overwrites them:\n{names}"
         raise LoopGuardError(msg)
@@ -106,12 +112,12 @@ def _differs(source: Path, target: Path) -> bool:
     return target.exists() and target.read_bytes() != source.read_bytes()
 
 
-def _check(asked: argparse.Namespace) -> int:
-    place = asked.directory or shipped()
+def _check(options: argparse.Namespace) -> int:
+    place = options.directory or shipped()
     failures = list(_missing(place)) + list(_unreadable(place))
     for failure in failures:
         print(f"failed   {failure}")
-    results = [_judge(check, place, asked.collector) for check in CHECKS]
+    results = [_passes(check, place, options.collector) for check in CHECKS]
     return int(bool(failures) or not all(results))
 
 
@@ -130,22 +136,21 @@ def _unreadable(place: Path) -> Iterator[str]:
             yield f"{path} is no JSON: {error}"
 
 
-def _judge(check: Check, place: Path, collector: str | None) -> bool:
-    """Whether nothing speaks against it: also where nobody can judge, which is said."""
-    names = (collector,) if collector and check.what.startswith("collector") else check.programs
+def _passes(check: Check, place: Path, collector: str | None) -> bool:
+    """Return False if the program rejects the files. A check without its program is skipped, which is printed."""
+    names = (collector,) if collector and check.subject.startswith("collector") else check.programs
     program = next((found for name in names if (found := shutil.which(name))), None)
-    if program is None or (check.able and _run(place, program, *check.able).returncode):
-        print(f"skipped  {check.what}: {' or '.join(names)} cannot judge it or is not installed")
+    if program is None or (check.probe and _run(place, program, *check.probe).returncode):
+        print(f"skipped  {check.subject}: {' or '.join(names)} is not installed or cannot check it")
         return True
     result = _run(place, program, *check.arguments)
-    print(f"{'failed  ' if result.returncode else 'ok      '} {check.what} ({Path(program).name})")
+    print(f"{'failed  ' if result.returncode else 'ok      '} {check.subject} ({Path(program).name})")
     if result.returncode:
         print(result.stdout + result.stderr, file=sys.stderr)
     return result.returncode == 0
 
 
 def _run(place: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    # The program is one that the caller has installed, the arguments are ours.
-    return subprocess.run(  # noqa: S603
-        command, cwd=place, capture_output=True, text=True, timeout=_PATIENCE_SECONDS, check=False
+    return subprocess.run(  # noqa: S603 - the program is one that the caller has installed, the arguments are ours
+        command, cwd=place, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=False
     )

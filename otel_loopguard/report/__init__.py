@@ -1,7 +1,7 @@
-"""A report of what looped, as one HTML file that opens anywhere and needs no network.
+"""The HTML report: one file that shows which calls looped, and needs no network.
 
-``write(path, runs)`` for runs that are all at hand; ``Report`` where they come one by one. Tool names, modes, run ids
-and counts stand in it, never an argument or a result.
+Use ``write(path, runs)`` for a list of runs, and ``Report`` for runs that arrive one by one. The file holds tool names,
+modes, run ids and counts, never an argument or a result.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _TITLE = "Tool loops"
 
 
 class ReportError(LoopGuardError):
-    """The report cannot be written where it was asked for."""
+    """The report cannot be written to its path."""
 
 
 class Report:
-    """A report to which runs are added as they come."""
+    """A report to which runs are added one by one."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Whether the file can be written is seen now, and not after all the work."""
+        """Open the file once, so that a wrong path fails now and not after all the work."""
         self.path = Path(path)
         self._columns = Columns()
         try:
@@ -42,14 +42,14 @@ class Report:
             raise _cannot(self.path, error) from error
 
     def add(self, run: Run) -> None:
-        """One turn more."""
+        """Add one turn."""
         self._columns.add(run)
 
     def write(self, *, title: str = _TITLE, subtitle: str = "") -> None:
         """Write the file."""
         now = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
-        told = [harmless(part) for part in (subtitle, f"written {now}", f"otel-loopguard {__version__}") if part]
-        text = page(self._columns.plain(), title=harmless(title), subtitle=" · ".join(told))
+        details = [harmless(part) for part in (subtitle, f"written {now}", f"otel-loopguard {__version__}") if part]
+        text = page(self._columns.to_json(), title=harmless(title), subtitle=" · ".join(details))
         try:
             self.path.write_text(text, encoding="utf-8")
         except OSError as error:
@@ -57,7 +57,7 @@ class Report:
 
 
 def write(path: str | os.PathLike[str], runs: Iterable[Run], *, title: str = _TITLE, subtitle: str = "") -> None:
-    """Write a report of these runs to this file."""
+    """Write a report of these runs to a file."""
     report = Report(path)
     for run in runs:
         report.add(run)

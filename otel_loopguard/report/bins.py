@@ -1,4 +1,4 @@
-"""Trips over time: counted by mode and decision in a few dozen bins of equal width."""
+"""Count trips over time, by mode and decision, in bins of equal width."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ MOST_BINS = 60
 def binned(
     places: Sequence[float], modes: Sequence[int], codes: Sequence[int], ends: tuple[float, float]
 ) -> dict[str, Any]:
-    """``places`` are times, or positions in the order of calls; ``ends`` the first and the last of all calls."""
+    """Count the trips in each bin.
+
+    ``places`` are times, or positions in the order of calls. ``ends`` are the first and the last of all calls.
+    """
     start, last = ends if places else (0.0, 0.0)
     width = ((last - start) or 1.0) / MOST_BINS
     rows: dict[tuple[int, int], list[int]] = {}

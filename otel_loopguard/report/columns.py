@@ -1,6 +1,6 @@
-"""Runs become columns of small numbers: 100,000 calls are then a file of about a megabyte.
+"""Store runs as columns of small numbers: a report of 100,000 calls is then about a megabyte.
 
-All calls are counted; those of the timeline are kept up to a bound, since a replay may be of any length.
+All calls are counted. The timeline keeps calls up to a bound, because a replay may be of any length.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from otel_loopguard.report.records import Call, Run
 
 MOST_CALLS = 250_000
-"""Calls that the timeline shows. Beyond, calls are counted only, and the page says so."""
+"""Calls that the timeline shows. Further calls are only counted, which the page states."""
 MOST_NAMES = 10_000
 _LONGEST_NAME = 120
 _CODES = {word: code for code, word in enumerate(DECISIONS)}
@@ -24,7 +24,7 @@ _FIRST_TRIP = _CODES[TRIPS[0]]
 
 
 class Names:
-    """Each name once, by number. Names may come from a model: their length and number are bounded."""
+    """A table of names, each with its number. A model may write names, so their length and count are bounded."""
 
     def __init__(self, *first: str, most: int = MOST_NAMES) -> None:
         self.list = list(first)
@@ -32,7 +32,7 @@ class Names:
         self._numbers = {name: number for number, name in enumerate(first)}
 
     def number(self, name: str) -> int:
-        """The number of this name."""
+        """Return the number of a name."""
         found = self._numbers.get(name)
         if found is None:
             shown = harmless(name) if len(self.list) < self._most else "(others)"
@@ -46,13 +46,13 @@ class Names:
 
 
 def harmless(name: str) -> str:
-    """A name as it can be shown: what no font has, or what turns text around, becomes a question mark."""
+    """Cut a long name, and replace unprintable characters, which include those that reverse text."""
     cut = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
     return "".join(character if character.isprintable() else "?" for character in cut)
 
 
 class Columns:
-    """What was added so far."""
+    """The columns of all runs that were added."""
 
     def __init__(self, most_calls: int = MOST_CALLS) -> None:
         self._most_calls = most_calls
@@ -67,7 +67,7 @@ class Columns:
         self._all_calls = self._all_turns = self._looping = 0
 
     def add(self, run: Run) -> None:
-        """One turn more."""
+        """Add one turn."""
         if not run.calls:
             return
         kept = len(self._times) + len(run.calls) <= self._most_calls
@@ -82,7 +82,7 @@ class Columns:
             looping |= numbers[1] >= _FIRST_TRIP
             self._count(call, numbers)
             if kept:
-                # Within its turn each call has a number of its own: the report does not even hold the digest.
+                # Equal calls get a number within their turn, so the report holds no digest either.
                 self._keep(call, numbers, same.setdefault((call.tool, call.identity), len(same)))
         self._all_turns += 1
         self._looping += looping
@@ -105,8 +105,8 @@ class Columns:
             self._calls[name].append(value)
         self._times.append(call.at or 0.0)
 
-    def plain(self) -> dict[str, Any]:
-        """Everything that the page needs, as JSON takes it."""
+    def to_json(self) -> dict[str, Any]:
+        """Return the page's data as plain JSON types."""
         timed = self._timed and self._all_calls > 0
         positions, times, modes, codes = self._trips
         ends = self._span if timed else (0.0, float(max(self._all_calls - 1, 0)))

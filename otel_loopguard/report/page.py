@@ -1,4 +1,4 @@
-"""One HTML file that holds everything: text, style, script and data. It asks no server for anything, and may not."""
+"""Assemble the HTML file from text, style, script and data. Its security policy forbids every request."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _SCRIPTS = (
     "words.js", "data.js", "dom.js", "theme.js", "overview.js", "over_time.js", "tools.js",
     "shape.js", "strip.js", "turns.js", "detail.js", "timeline.js", "listing.js", "start.js",
 )  # fmt: skip
-_PLACE = re.compile(r"@@(\w+)@@")
-# Within a script element only these could end it, or begin a comment; in JSON they may stand as escapes.
+_PLACEHOLDER = re.compile(r"@@(\w+)@@")
+# Only these characters can end a script element or begin a comment in it; JSON allows them as escapes.
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 
 
 def page(data: dict[str, Any], *, title: str, subtitle: str) -> str:
-    """The whole file. Everything that came from outside is escaped, and no script runs but ours."""
+    """Return the whole file. Text from outside is escaped, and only our script may run."""
     style = "\n".join(map(_asset, _STYLES))
     script = f"/* uPlot\n\n{_asset(_LICENSE)}*/\n{_asset(_LIBRARY)}\n(() => {{\n'use strict';\n"
     script += "\n".join(map(_asset, _SCRIPTS)) + "})();\n"
@@ -36,7 +36,7 @@ def page(data: dict[str, Any], *, title: str, subtitle: str) -> str:
         "script": script,
         "data": orjson.dumps(data).decode().translate(_ESCAPES),
     }
-    return _PLACE.sub(lambda place: parts[place[1]], _asset("page.html"))
+    return _PLACEHOLDER.sub(lambda place: parts[place[1]], _asset("page.html"))
 
 
 def _asset(name: str) -> str:

@@ -1,4 +1,4 @@
-"""What a report is made of: runs, their calls, and what was decided about each. Never an argument, never a result."""
+"""The input of a report: runs, their calls, and the decision on each. No argument and no result."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 DECISIONS = ("ran", "failed", "nudged", "reused", "refused", "aborted")
-"""What can become of a call, from the mildest to the strongest."""
+"""The possible fates of a call, from the mildest to the strongest."""
 
 TRIPS = DECISIONS[2:]
-"""Those that a loop was the reason of."""
+"""The decisions that a loop caused."""
 
 _OF_ACTION = {Action.NUDGE: "nudged", Action.REUSE: "reused", Action.BLOCK: "refused", Action.ABORT: "aborted"}
 
@@ -23,16 +23,16 @@ class Call(NamedTuple):
 
     tool: str
     identity: int
-    """Equal for equal calls of a turn (tool and arguments); anything that is no argument: a digest, or a number."""
+    """Equal for equal calls of a turn (tool and arguments): a digest or a number, never an argument."""
     decision: str = "ran"
     mode: str = ""
-    """The mode that tripped; empty where none did."""
+    """The mode that tripped; empty if none did."""
     at: float | None = None
-    """When it began, in seconds: since 1970, or since the run began."""
+    """The start of the call in seconds, since 1970 or since the start of the run."""
 
 
 class Run(NamedTuple):
-    """One turn of a run. A turn that is handed over in parts comes as several of these, one after the other."""
+    """One turn of a run. A turn may be passed in parts, as several of these in order."""
 
     run_id: str
     turn: int | str
@@ -40,6 +40,6 @@ class Run(NamedTuple):
 
 
 def decision(action: Action | None, *, failed: bool = False) -> str:
-    """The word for what was done: a nudge on a call that failed is a nudge."""
+    """Return the word for a guard's action. A nudge on a failed call is a nudge."""
     ran = "failed" if failed else "ran"
     return ran if action is None else _OF_ACTION.get(action, ran)

@@ -95,8 +95,8 @@ def test_digests_do_not_stand_in_the_file():
     data = Columns()
     data.add(Run("x", 0, [Call("a", 10**18), Call("b", 10**18), Call("a", 5), Call("a", 10**18)]))
     data.add(Run("x", 1, [Call("a", 5)]))
-    assert data.plain()["calls"]["same"] == [0, 1, 2, 0, 0]
-    assert str(10**18) not in json.dumps(data.plain())
+    assert data.to_json()["calls"]["same"] == [0, 1, 2, 0, 0]
+    assert str(10**18) not in json.dumps(data.to_json())
 
 
 def test_all_is_counted_however_much_it_is():
@@ -104,7 +104,7 @@ def test_all_is_counted_however_much_it_is():
     columns = Columns(most_calls=10)
     for _ in range(4):
         columns.add(made.every_decision())
-    data = columns.plain()
+    data = columns.to_json()
     assert (len(data["calls"]["tool"]), data["totals"]) == (6, {"turns": 4, "calls": 24, "looping": 4})
     assert data["counts"] == [[4] * 6]
     assert sum(sum(bins) for _, _, bins in data["over"]["rows"]) == 16
@@ -116,15 +116,15 @@ def test_times_count_only_if_every_call_has_one():
     for at, timed in ((5.0, True), (None, False), (float("nan"), False)):
         columns = Columns()
         columns.add(Run("x", 0, [Call("a", 1, at=1.0), Call("a", 1, "refused", "cycle", at)]))
-        assert columns.plain()["over"]["timed"] is timed
-        assert (columns.plain()["at"] is not None) is timed
+        assert columns.to_json()["over"]["timed"] is timed
+        assert (columns.to_json()["at"] is not None) is timed
 
 
 def test_names_are_bounded_in_length_and_number():
     """A model may invent names without end: they are cut, and the rest are one."""
     columns = Columns()
     columns.add(Run("x", 0, [Call(f"{n}" + "y" * 500, n) for n in range(12_000)]))
-    names = columns.plain()["tools"]
+    names = columns.to_json()["tools"]
     assert len(names) <= 10_001
     assert max(map(len, names)) == 120
     assert names[-1] == "(others)"

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_loopguard.cli.policy import chosen
+from otel_loopguard.cli.policy import chosen_policy
 from otel_loopguard.cli.replay import sources
 from otel_loopguard.cli.replay.replay import Replay
 from otel_loopguard.core.model import Action
@@ -62,7 +62,7 @@ def run(asked: argparse.Namespace) -> int:
 
 
 def _policy(preset: str | None, file: str | None) -> tuple[str, Policy]:
-    loaded = chosen(preset, file)
+    loaded = chosen_policy(preset, file)
     name = preset or (Path(file).name if file else "default")
     return name, loaded.checked(name)
 
