@@ -86,7 +86,7 @@ NOT_COUNTED = {
     "core.values.canonical:_may_need_normalising": "the walker takes over, and the value still has a fingerprint",
     "core.values.fast_json:dumps": "as above",
     "core.values.fast_json:_is_shallow": "as above",
-    "core.tools.kinds:kind_of_call": "as above: the call is of the kind that its tool's name tells",
+    "core.tools.kinds:kind_of_call": "as above: the kind by the tool's name is used",
     "telemetry.providers:Providers.outlets": "finds the counter",
     "telemetry.meters:Meters.error": "is the counter",
 }

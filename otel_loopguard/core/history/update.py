@@ -123,7 +123,7 @@ class History(Memory):
         masked = (now.with_durations if record.changed_between else now.without_durations).masked
         if last is None:
             return _DIFFERENT, masked
-        sameness = compare(last, now, record.kind, moves_cursor=tool.moves, changed=record.changed_between)
+        sameness = compare(last, now, record.kind, moves_cursor=tool.moves_cursor, changed=record.changed_between)
         return sameness, masked
 
     def _is_news(self, record: Record, outcome: OutcomeFacts, *, unseen: bool) -> bool:

@@ -1,1 +1,1 @@
-"""The kind and the contract of a tool."""
+"""Tools: contracts, kinds, and the words that they are found by."""

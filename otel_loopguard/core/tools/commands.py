@@ -1,4 +1,4 @@
-"""Shell commands and SQL that only read, by the program's (the statement's) first words."""
+"""Find shell commands and SQL statements that only read, by their first words."""
 
 from __future__ import annotations
 
@@ -26,28 +26,30 @@ _WRITES_IN_SCRIPT = {
     "less": re.compile(r"^\+"),
     "more": re.compile(r"^\+"),
 }
-"""What in the arguments of a program with a language of its own writes or runs something."""
-_SYSTEM = re.compile(r"/(?:usr/)?(?:local/)?s?bin/|/opt/homebrew/bin/")
-"""Where a program is the one that its name says; `./test` may be anything."""
+"""By program: patterns of arguments that write or run something, where the program has its own script language."""
+_SYSTEM_FOLDER = re.compile(r"/(?:usr/)?(?:local/)?s?bin/|/opt/homebrew/bin/")
+"""Here, programs are what their names promise; `./test` may be anything."""
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
 _SHELL_COMMAND = ("-c", "-lc")
 _TAKES_NO_VALUE = re.compile(r"--no-|--\w[\w-]*=|-[vqpP]$|--(?:verbose|quiet|paginate)$")
 _SLEEPS = frozenset({"sleep", "timeout", "wait"})
 _FIRST_WORD = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/|\()*([A-Za-z]+)", re.DOTALL)
-_THINGS = "(?:table|index|view|schema|database|user|role|function|procedure|sequence|trigger|type|extension|policy)"
+_SQL_OBJECTS = (
+    "(?:table|index|view|schema|database|user|role|function|procedure|sequence|trigger|type|extension|policy)"
+)
 _WRITING_SQL = (
     r"(?:insert\s+into|update\s+(?:only\s+)?[\w.\"`\[\]]+(?:\s+(?:as\s+)?\w+)?\s+set|delete\s+from|merge\s+into"
-    rf"|(?:drop|alter|create)\s+{_THINGS}|truncate\s+\w+|grant\s+\w+\s+(?:on|to))\b"
+    rf"|(?:drop|alter|create)\s+{_SQL_OBJECTS}|truncate\s+\w+|grant\s+\w+\s+(?:on|to))\b"
 )
 _SQL_TEXT = re.compile(r"'(?:[^']|'')*'")
 _NEVER_WRITE = frozenset({"show", "describe", "desc"})
-_WRITES_ALL_THE_SAME = (
+_SQL_READS_THAT_WRITE = (
     r"^\s*(?:select\b[^;]*?\binto\s+(?:outfile|dumpfile|[\w.#\"`]+(?:\s+from|\s*;))|pragma\s+[\w.]+\s*="
     rf"|select\s+\*\s+into\s|explain\s+analy[sz]e\s+{_WRITING_SQL})"
 )
-_WRITES_WITHIN = re.compile(rf"\b{_WRITING_SQL}|{_WRITES_ALL_THE_SAME}", re.IGNORECASE)
-_WRITES_NEXT = re.compile(rf"[;()]\s*{_WRITING_SQL}|{_WRITES_ALL_THE_SAME}", re.IGNORECASE)
-"""The same for a tool that searches: its query may be a question about SQL, so it must be a statement of its own."""
+_WRITES_ANYWHERE = re.compile(rf"\b{_WRITING_SQL}|{_SQL_READS_THAT_WRITE}", re.IGNORECASE)
+_WRITES_AS_STATEMENT = re.compile(rf"[;()]\s*{_WRITING_SQL}|{_SQL_READS_THAT_WRITE}", re.IGNORECASE)
+"""For a tool that searches: its query may be a question about SQL, so only a separate statement counts."""
 
 
 @cache
@@ -56,26 +58,26 @@ def _sql_words() -> frozenset[str]:
 
 
 def command_kind(command: Any) -> Kind | None:
-    """READ for a command of reading programs only, WAIT for a sleep, POLL for a sleep and a look; else None."""
+    """Return READ for a command of reading programs only, WAIT for a sleep, POLL for a sleep and a read; else None."""
     if isinstance(command, (list, tuple)):
         return _kind_of_parts([list(command)]) if command and all(isinstance(word, str) for word in command) else None
     if not isinstance(command, str) or len(command) > _LONGEST_COMMAND:
         return None
     if not command.strip():
-        return Kind.POLL  # nothing is run: it looks whether the last command has said more
+        return Kind.POLL  # no command: it reads new output of the last one
     command = _HARMLESS_REDIRECTIONS.sub(" ", command)
-    bare = _QUOTED.sub("''", command)
-    if _RUNS_OR_WRITES.search(bare) or "\\'" in command or '\\"' in bare:
+    without_quotes = _QUOTED.sub("''", command)
+    if _RUNS_OR_WRITES.search(without_quotes) or "\\'" in command or '\\"' in without_quotes:
         return None
     return _kind_of_parts([words for part in _split(command) if (words := _words(part))])
 
 
 def _split(command: str) -> list[str]:
-    """The commands between the separators that stand outside of quotes."""
-    holes = [match.span() for match in _QUOTED.finditer(command)]
+    """Split at the separators outside of quotes."""
+    quoted = [match.span() for match in _QUOTED.finditer(command)]
     parts, start = [], 0
     for match in _SEPARATORS.finditer(command):
-        if not any(begin < match.start() < end for begin, end in holes):
+        if not any(begin < match.start() < end for begin, end in quoted):
             parts.append(command[start : match.start()])
             start = match.end()
     return [*parts, command[start:]]
@@ -93,21 +95,21 @@ def _words(part: str) -> list[str]:
 
 def _kind_of_parts(parts: list[list[str]]) -> Kind | None:
     sleeps = [words for words in parts if words[0] in _SLEEPS and len(words) < 3]
-    looks = [words for words in parts if words not in sleeps]
-    if not parts or not all(_only_reads(words) for words in looks):
+    reads = [words for words in parts if words not in sleeps]
+    if not parts or not all(_only_reads(words) for words in reads):
         return None
     if all(words[0] == "cd" for words in parts):
-        return None  # moves the session: what is read next depends on it
+        return None  # it moves the session, and later results depend on that
     if sleeps:
-        return Kind.POLL if any(words[0] not in ("echo", "true", "cd") for words in looks) else Kind.WAIT
+        return Kind.POLL if any(words[0] not in ("echo", "true", "cd") for words in reads) else Kind.WAIT
     return Kind.READ
 
 
 def _only_reads(words: list[str]) -> bool:
-    words = _behind_runners(words)
+    words = _without_runners(words)
     if not words:
         return True
-    program, rest = _SYSTEM.sub("", words[0], count=1), words[1:]
+    program, rest = _SYSTEM_FOLDER.sub("", words[0], count=1), words[1:]
     lists = word_lists()["commands"]
     if _has_writing_flag(program, rest, lists["writing_flags"]):
         return False
@@ -124,20 +126,20 @@ def _only_reads(words: list[str]) -> bool:
     return bool(operands <= lists["most_operands"].get(program, operands))
 
 
-def _behind_runners(words: list[str]) -> list[str]:
-    """What is run in the end: ``env`` and its like pass on what follows their flags and assignments."""
+def _without_runners(words: list[str]) -> list[str]:
+    """Remove programs such as ``env``, which run the command after their own flags and assignments."""
     runners = word_lists()["commands"]["runners"]
     while words and words[0] in runners:
         flags, words = runners[words[0]], words[1:]
         while words and (words[0].startswith("-") or _ASSIGNMENT.match(words[0])):
             if words[0].startswith("-") and words[0] not in flags:
-                return ["?"]  # who knows what that flag takes
+                return ["?"]  # an unknown flag: it may have a value
             words = words[2:] if flags.get(words[0]) else words[1:]
     return words
 
 
 def _has_writing_flag(program: str, rest: list[str], writing: Mapping[str, Any]) -> bool:
-    return any(word == flag or _means(word, flag) for word in rest for flag in writing.get(program, ()))
+    return any(word == flag or _matches(word, flag) for word in rest for flag in writing.get(program, ()))
 
 
 def _reads_by_subcommand(program: str, rest: list[str], lists: Mapping[str, Any]) -> bool:
@@ -154,8 +156,8 @@ def _reads_by_subcommand(program: str, rest: list[str], lists: Mapping[str, Any]
     return rest[0] in lists["reading_alone"].get(program, ()) and all(word.startswith("-") for word in rest[1:])
 
 
-def _means(word: str, flag: str) -> bool:
-    """``-i.bak`` and ``--in-place=.bak`` mean ``-i`` and ``--in-place``; ``-ni`` means ``-i``, too."""
+def _matches(word: str, flag: str) -> bool:
+    """Match ``-i`` with ``-i.bak`` and ``-ni``, and ``--in-place`` with ``--in-place=.bak``."""
     if flag.startswith("--"):
         return word.startswith(flag + "=")
     if len(flag) > 2:
@@ -164,41 +166,41 @@ def _means(word: str, flag: str) -> bool:
 
 
 def sql_kind(statement: str, named: Kind) -> Kind | None:
-    """READ for SQL that only reads, WRITE for SQL that writes; None for text that is no SQL."""
+    """Return READ for SQL that only reads, WRITE for SQL that writes, None for any other text."""
     word = statement[:_LONGEST_FIRST_WORD].partition(" ")[0].lower()
     if word.isalpha():
         if word not in _sql_words():  # most queries are questions
             return None
-    else:  # a blank, a comment or a parenthesis comes first, or a line break next
+    else:  # there is a blank, a comment or a parenthesis before it, or a line break after it
         first = _FIRST_WORD.match(statement[:_LONGEST_COMMAND])
         word = first.group(1).lower() if first else ""
     lists = word_lists()["sql"]
     if word in lists["read"]:
-        return Kind.WRITE if _writes_besides(word, statement[:_LONGEST_COMMAND], named) else Kind.READ
+        return Kind.WRITE if _also_writes(word, statement[:_LONGEST_COMMAND], named) else Kind.READ
     if word in lists["write"] and _looks_like_sql(word, statement[:_LONGEST_COMMAND]):
         return Kind.WRITE
     return None
 
 
-def _writes_besides(word: str, statement: str, named: Kind) -> bool:
-    """Whether what begins like a look writes all the same; what stands in quotes is text."""
-    writes = _WRITES_NEXT if named is Kind.READ or word in _NEVER_WRITE else _WRITES_WITHIN
+def _also_writes(word: str, statement: str, named: Kind) -> bool:
+    """Return True if a statement writes though it begins with a word that reads. Text in quotes is ignored."""
+    writes = _WRITES_AS_STATEMENT if named is Kind.READ or word in _NEVER_WRITE else _WRITES_ANYWHERE
     return writes.search(_SQL_TEXT.sub("''", statement)) is not None
 
 
 def _looks_like_sql(word: str, statement: str) -> bool:
-    """Whether a statement's second word is one that SQL has there: "update my address" is a search, not SQL."""
-    second = _SQL_SECOND.get(word)
+    """Return True if SQL has this second word after ``word``: "update my address" is a search, not SQL."""
+    second = _SECOND_WORDS.get(word)
     return second is None or re.search(rf"\b{word}(?:\s+|(?=;)|$)(?:{second})", statement, re.IGNORECASE) is not None
 
 
-_SQL_SECOND = {
+_SECOND_WORDS = {
     "insert": r"(?:into|ignore|or)\b",
     "update": r"(?:[^;]{1,120}?)\sset\s",
     "delete": r"(?:\w+\s+)?from\b",
-    "create": rf"(?:{_THINGS}|unique|temp|temporary|or\s+replace|materialized)\b",
-    "drop": rf"(?:{_THINGS}|column|materialized)\b",
-    "alter": rf"(?:{_THINGS}|system)\b",
+    "create": rf"(?:{_SQL_OBJECTS}|unique|temp|temporary|or\s+replace|materialized)\b",
+    "drop": rf"(?:{_SQL_OBJECTS}|column|materialized)\b",
+    "alter": rf"(?:{_SQL_OBJECTS}|system)\b",
     "truncate": r"table|\S+\s*;?\s*$",
     "merge": r"into\b",
     "replace": r"into\b",

@@ -1,6 +1,6 @@
-"""What is known of a tool: declared in the policy, else hinted by its server, else told by its name.
+"""Find a tool's contract and kind: declared in the policy, else hinted by its server, else found by its name.
 
-The answer for a name is worked out once and kept; what depends on a call's arguments is looked at each time.
+The tool of a name is made once and kept. The kind of a call depends on its arguments and is found each time.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _MOST_NAMES = 4_096
 
 
 class Tool:
-    """All that is known of one tool: its contract, its named kind, and each mode's rule and ceiling."""
+    """One tool: its contract, its kind by name, and the rule and the ceiling of each mode."""
 
     __slots__ = (
-        "ceilings", "checks", "contract", "dangerous", "declared", "hints", "kind", "moves", "name", "route", "rules",
-        "takes_next",
+        "ceilings", "checks", "contract", "dangerous", "declared", "hints", "kind", "moves_cursor", "name", "route",
+        "rules", "takes_next",
     )  # fmt: skip
 
     def __init__(self, name: str, contract: ToolContract, words: Lexicon, policy: Policy, hints: Hints | None) -> None:
@@ -37,12 +37,14 @@ class Tool:
         self.contract = contract
         self.hints = hints
         self.declared = contract.kind is not None
-        self.kind = Kind(contract.kind) if contract.kind is not None else _hinted(hints, words.kind_of_name(name))
-        self.takes_next = words.takes_the_next(name)
-        self.moves = words.moves(name)
+        self.kind = (
+            Kind(contract.kind) if contract.kind is not None else _kind_by_hints(hints, words.kind_of_name(name))
+        )
+        self.takes_next = words.takes_next(name)
+        self.moves_cursor = words.moves_cursor(name)
         self.route = _route(name, contract)
         self.checks: Any = None
-        """The ``Checks`` that this tool needs; made when it is first called."""
+        """The ``Checks`` for this tool; made at its first call."""
         self.rules: dict[str, Rule] = {}
         self.ceilings: dict[str, Action] = {}
         for mode in DEFAULT_RULES:
@@ -58,13 +60,15 @@ class Tool:
         return rule if own is None else own.over(rule)
 
     def ceiling(self, mode: str, policy: Policy) -> Action:
-        """The strongest action that a trip of this mode may lead to."""
-        known = self.ceilings.get(mode)
-        return _lowest(policy.action, self.contract.action, policy.rule(mode).action) if known is None else known
+        """Return the strongest action that a trip of this mode may have."""
+        ceiling = self.ceilings.get(mode)
+        if ceiling is None:  # a mode of the policy's own detectors
+            return _lowest(policy.action, self.contract.action, policy.rule(mode).action)
+        return ceiling
 
 
 class ResolvedCall(NamedTuple):
-    """A call as it is judged: behind its gateway, with its kind."""
+    """A call with its tool and kind; of a call to a gateway, the call to the tool behind it."""
 
     tool: Tool
     arguments: Any
@@ -72,7 +76,7 @@ class ResolvedCall(NamedTuple):
 
 
 class Contracts:
-    """Answers what a call is, under one policy."""
+    """The tools of one policy: finds the tool, the arguments and the kind of each call."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
@@ -81,22 +85,22 @@ class Contracts:
             ((re.compile(translate(glob)), contract) for glob, contract in policy.tools.items()),
             key=lambda pair: _specificity(pair[0].pattern),
         )
-        self._known: dict[Any, Tool] = {}
+        self._tools: dict[Any, Tool] = {}
 
     def resolve(self, call: ToolCall) -> ResolvedCall:
-        """The tool that a call is to, its arguments and its kind."""
+        """Find the tool of a call, its arguments and its kind; a call to a gateway is one to the tool behind it."""
         tool, arguments = self.tool(call.tool, call.hints), call.arguments
         if type(arguments) is not dict:
             arguments = introspect.as_builtin(arguments)
         if tool.route is not None:
-            inner = _inner(arguments, tool.route)
+            inner = _call_behind(arguments, tool.route)
             if inner is not None:
                 tool, arguments = self.tool(inner[0], None), inner[1]
         kind = tool.kind
         if not tool.declared:
             try:
                 kind = kind_of_call(kind, arguments, self._words)
-            except Exception:  # noqa: BLE001 - arguments that resist being looked at say no more than the tool's name
+            except Exception:  # noqa: BLE001 - arguments that cannot be read; the tool's name decides
                 kind = tool.kind
         target = tool.contract.target
         if target is not None and type(arguments) is dict and target in arguments:
@@ -104,19 +108,19 @@ class Contracts:
         return tuple.__new__(ResolvedCall, (tool, arguments, kind))
 
     def kind(self, tool: Tool, arguments: Any) -> Kind:
-        """What one call of a tool does."""
+        """Return the kind of one call of a tool."""
         return tool.kind if tool.declared else kind_of_call(tool.kind, arguments, self._words)
 
     def tool(self, name: str, hints: Hints | None) -> Tool:
-        """What is known of a name; kept, within a bound, because models make names up."""
+        """Return the tool of a name. Tools are kept, up to a limit, because models make up names."""
         if type(name) is not str:
             name = introspect.name_text(name)
         key = name if hints is None else (name, hints)
-        tool = self._known.get(key)
+        tool = self._tools.get(key)
         if tool is None:
-            if len(self._known) >= _MOST_NAMES:
-                self._known.clear()
-            tool = self._known[key] = Tool(name, self._contract(name), self._words, self._policy, hints)
+            if len(self._tools) >= _MOST_NAMES:
+                self._tools.clear()
+            tool = self._tools[key] = Tool(name, self._contract(name), self._words, self._policy, hints)
         return tool
 
     def _contract(self, name: str) -> ToolContract:
@@ -135,8 +139,8 @@ def _lowest(*actions: Action | None) -> Action:
     return min(action for action in actions if action is not None)
 
 
-def _hinted(hints: Hints | None, named: Kind) -> Kind:
-    """The kind that a tool's server tells; a name that tells more about a reading tool is still heard."""
+def _kind_by_hints(hints: Hints | None, named: Kind) -> Kind:
+    """Return the kind by the server's hints; of a tool that only reads, the kind by name is more specific."""
     if hints is None:
         return named
     if hints.read_only is True:
@@ -156,8 +160,8 @@ def _route(name: str, contract: ToolContract) -> Mapping[str, Any] | None:
     return None
 
 
-def _inner(arguments: Any, route: Mapping[str, Any]) -> tuple[str, Any] | None:
-    """Name and arguments of the tool behind a gateway; None where the arguments do not look like a gateway's."""
+def _call_behind(arguments: Any, route: Mapping[str, Any]) -> tuple[str, Any] | None:
+    """Return name and arguments of the tool behind a gateway; None if they are not in the gateway's arguments."""
     if type(arguments) is not dict:
         return None
     for parameter in route["tool"]:
@@ -165,12 +169,12 @@ def _inner(arguments: Any, route: Mapping[str, Any]) -> tuple[str, Any] | None:
         if type(name) is str and name:
             for candidate in route.get("args", ()):
                 if candidate in arguments:
-                    return name, _with_the_rest(arguments, parameter, candidate)
+                    return name, _with_other_parameters(arguments, parameter, candidate)
             return name, {key: value for key, value in arguments.items() if key != parameter}
     return None
 
 
-def _with_the_rest(arguments: Mapping[str, Any], tool: str, args: str) -> Any:
-    """The inner arguments; other parameters (a server's name) still tell calls apart."""
+def _with_other_parameters(arguments: Mapping[str, Any], tool: str, args: str) -> Any:
+    """Return the inner arguments, with the other parameters (a server's name), which still distinguish calls."""
     rest = {key: value for key, value in arguments.items() if key not in (tool, args)}
     return [rest, arguments[args]] if rest else arguments[args]

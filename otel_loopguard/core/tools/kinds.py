@@ -1,4 +1,4 @@
-"""The kind of one call: by its tool's name, and by the arguments that tell more."""
+"""Find the kind of one call: its arguments may be more specific than its tool's name."""
 
 from __future__ import annotations
 
@@ -14,50 +14,64 @@ if TYPE_CHECKING:
 
     from otel_loopguard.core.tools.lexicon import Lexicon
 
+_SHELL, _READ, _WRITE = Kind.SHELL, Kind.READ, Kind.WRITE
+_MAY_RUN_COMMANDS = frozenset({Kind.READ, Kind.UNKNOWN, Kind.SHELL})
+
 _ONE_WORD = re.compile(r"[A-Za-z_][\w-]*")
-_ACTION_PARAMETERS = ("action", "operation", "method")
-_COMMAND_PARAMETERS = ("command", "cmd", "script", "commands")
-_SQL_PARAMETERS = ("sql", "query", "statement", "sql_query")
 _LONGEST_ACTION = 64
-_TELLING = frozenset((*_ACTION_PARAMETERS, *_COMMAND_PARAMETERS, *_SQL_PARAMETERS))
-"""Parameters that may say more of a call than its tool's name; most calls have none of them."""
+_ACTION_PARAMETERS = ("action", "operation", "method")
+_ACTIONS = frozenset((*_ACTION_PARAMETERS, "command"))
+_COMMAND_PARAMETERS = ("command", "cmd", "script", "commands")
+_COMMANDS = frozenset(_COMMAND_PARAMETERS)
+_COMMAND_PARAMETERS_OF_OTHERS = ("command", "cmd")
+"""Those of tools whose name is not that of a shell."""
+_SQL_PARAMETERS = ("sql", "query", "statement", "sql_query")
+_QUESTION_PARAMETER = "query"
+"""The one SQL parameter that searches have, too."""
+_DECISIVE_PARAMETERS = frozenset((*_ACTION_PARAMETERS, *_COMMAND_PARAMETERS, *_SQL_PARAMETERS))
+"""Parameters that may decide the kind; most calls have none of them."""
 
 
 def kind_of_call(named: Kind, arguments: Any, words: Lexicon) -> Kind:
-    """The kind of one call: its arguments may say more than the tool's name."""
+    """Return the kind of a call. ``named`` is the kind by the tool's name; ``words`` knows the kinds of actions."""
     if type(arguments) is str:
         return command_kind(arguments) or named if named is Kind.SHELL else named
-    if type(arguments) is not dict or _TELLING.isdisjoint(arguments):
+    if type(arguments) is not dict or _DECISIVE_PARAMETERS.isdisjoint(arguments):
         return named
     if not _ACTIONS.isdisjoint(arguments):
-        told = _kind_of_action(named, arguments, words)
-        if told is not None:
-            return told
-    if named in _MAY_RUN_COMMANDS and not _RUN.isdisjoint(arguments):
-        run = [one for one in (_COMMAND_PARAMETERS if named is _SHELL else _COMMANDS) if one in arguments]
-        if run:
-            return _kind_of_commands(run, arguments) or _SHELL
-    if named in _MAY_RUN_COMMANDS:
-        for parameter in _SQL_PARAMETERS:
-            if parameter in arguments and type(said := _said(arguments[parameter])) is str:
-                return sql_kind(said, named) or (named if parameter == _A_QUESTION or named is not _READ else _WRITE)
+        kind = _kind_of_action(named, arguments, words)
+        if kind is not None:
+            return kind
+    if named not in _MAY_RUN_COMMANDS:
+        return named
+    if not _COMMANDS.isdisjoint(arguments):
+        possible = _COMMAND_PARAMETERS if named is _SHELL else _COMMAND_PARAMETERS_OF_OTHERS
+        given = [parameter for parameter in possible if parameter in arguments]
+        if given:
+            return _kind_of_commands(given, arguments) or _SHELL
+    for parameter in _SQL_PARAMETERS:
+        if parameter in arguments and type(statement := _builtin_text(arguments[parameter])) is str:
+            kind = sql_kind(statement, named)
+            if kind is None and named is _READ and parameter != _QUESTION_PARAMETER:
+                return _WRITE  # SQL that is not known to read
+            return kind or named
     return named
 
 
 def _kind_of_commands(parameters: list[str], arguments: Mapping[str, Any]) -> Kind | None:
-    """What is run, all of it; ``commands`` are several, each a text."""
+    """Return the kind that all commands have in common; ``commands`` is a list of texts."""
     kinds: set[Kind | None] = set()
     for parameter in parameters:
-        said = _said(arguments[parameter])
-        several = said if parameter == "commands" and type(said) is list else [said]
+        value = _builtin_text(arguments[parameter])
+        several = value if parameter == "commands" and type(value) is list else [value]
         kinds.update(command_kind(one) for one in several)
     if Kind.POLL in kinds and arguments.get("restart") is True:
         return None
     return kinds.pop() if len(kinds) == 1 else None
 
 
-def _said(value: Any) -> Any:
-    """A text, or a list of words; None of whatever else: a foreign object is not asked what it says."""
+def _builtin_text(value: Any) -> Any:
+    """Return a text, or a list of words, as builtin objects; None for any other value. No foreign code is run."""
     if type(value) is str:
         return value
     value = introspect.as_builtin(value)
@@ -67,23 +81,13 @@ def _said(value: Any) -> Any:
 
 
 def _kind_of_action(named: Kind, arguments: Mapping[str, Any], words: Lexicon) -> Kind | None:
-    """What an ``action`` says; an editor's ``command`` is its action, which is one word; a shell's is what it runs."""
+    """Return the kind of an ``action``. An editor's ``command`` is one word, its action; a shell's is what it runs."""
     for parameter in _ACTION_PARAMETERS if named is _SHELL else (*_ACTION_PARAMETERS, "command"):
-        action = _said(arguments.get(parameter))
+        action = _builtin_text(arguments.get(parameter))
         if type(action) is not str or len(action) > _LONGEST_ACTION:
             continue
         if parameter != "command" or _ONE_WORD.fullmatch(action):
-            told = words.kind_of_name(action)
-            if told not in (Kind.UNKNOWN, Kind.FINAL, Kind.HANDOFF):
-                return told
+            kind = words.kind_of_name(action)
+            if kind not in (Kind.UNKNOWN, Kind.FINAL, Kind.HANDOFF):
+                return kind
     return None
-
-
-_ACTIONS = frozenset((*_ACTION_PARAMETERS, "command"))
-_SHELL = Kind.SHELL
-_READ, _WRITE = Kind.READ, Kind.WRITE
-_MAY_RUN_COMMANDS = frozenset({Kind.READ, Kind.UNKNOWN, Kind.SHELL})
-_COMMANDS = ("command", "cmd")
-_RUN = frozenset(_COMMAND_PARAMETERS)
-_A_QUESTION = "query"
-"""The one of the parameters for SQL that a search has, too."""

@@ -24,48 +24,47 @@ _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 @cache
 def word_lists() -> Mapping[str, Any]:
-    """The data file, read once."""
-    lists: Mapping[str, Any] = tomllib.loads(
-        files("otel_loopguard.core.tools").joinpath("words.toml").read_text("utf-8")
-    )
+    """Read the data file, once."""
+    data_file = files("otel_loopguard.core.tools").joinpath("words.toml")
+    lists: Mapping[str, Any] = tomllib.loads(data_file.read_text("utf-8"))
     return lists
 
 
 class Lexicon:
-    """The lists of the data file, extended by a policy's own."""
+    """The lists of the data file, extended by those of a policy."""
 
     def __init__(self, more: Mapping[str, tuple[str, ...]] | None = None) -> None:
         more = more or {}
         lists = word_lists()
         self._verbs = _by_word(_VERBS, lists)
         self._nouns = _by_word(_NOUNS, lists)
-        for name in ("read", "write", "shell", "agent", "think", "poll", "wait"):  # one's own words win
+        for name in ("read", "write", "shell", "agent", "think", "poll", "wait"):  # the policy's words win
             self._verbs.update((word, Kind(name)) for word in more.get(name, ()))
         self._phrases = [(f" {phrase} ", Kind(name)) for name, some in lists["phrases"].items() for phrase in some]
         self.dangerous = frozenset(lists["dangerous"])
-        self._moving = frozenset((*lists["cursor"], *lists["take"], "move"))
-        self.take = frozenset((*lists["take"], *more.get("take", ())))
+        self._cursor = frozenset((*lists["cursor"], *lists["take"], "move"))
+        self._take = frozenset((*lists["take"], *more.get("take", ())))
         self._take_nouns = frozenset(lists["take_nouns"])
         self._poll_nouns = frozenset(lists["poll_nouns"])
         self._final = frozenset((*lists["final"], *more.get("final", ())))
         self._handoff = (*lists["handoff"], *more.get("handoff", ()))
 
     def kind_of_name(self, name: str) -> Kind:
-        """The kind that a tool's name tells."""
+        """Return the kind of a tool by its name."""
         for part in name_parts(name):
             found = self._kind_of_part(part)
             if found is not None:
                 return found
         return Kind.UNKNOWN
 
-    def takes_the_next(self, name: str) -> bool:
-        """Whether the tool takes the next thing, so that every result is another one."""
+    def takes_next(self, name: str) -> bool:
+        """Return True if the tool takes the next item, so that each result is another item."""
         words = frozenset(word for part in name_parts(name)[:1] for word in part)
-        return not words.isdisjoint(self.take) and words.isdisjoint(self._take_nouns)
+        return not words.isdisjoint(self._take) and words.isdisjoint(self._take_nouns)
 
-    def moves(self, name: str) -> bool:
-        """Whether the tool moves a cursor: numbers that go on in one direction tell where it is."""
-        return any(word in self._moving for part in name_parts(name)[:1] for word in part)
+    def moves_cursor(self, name: str) -> bool:
+        """Return True if the tool moves a cursor: numbers that move in one direction are its position."""
+        return any(word in self._cursor for part in name_parts(name)[:1] for word in part)
 
     def _kind_of_part(self, words: list[str]) -> Kind | None:
         whole = " ".join(words)
@@ -73,20 +72,20 @@ class Lexicon:
             return Kind.FINAL
         if whole.startswith(self._handoff):
             return Kind.HANDOFF
-        for phrase, meant in self._phrases:
+        for phrase, kind_of_phrase in self._phrases:
             if phrase in f" {whole} ":
-                return meant
+                return kind_of_phrase
         kinds = [kind for word in words if (kind := self._verbs.get(word))]
         for word in words:
             kind = self._verbs.get(word)
             if kind is not None and kind.polls and not (word in self._poll_nouns and kinds[0] is Kind.WRITE):
                 return kind
-        if kinds and not _JOINING.isdisjoint(words) and Kind.WRITE in kinds:
+        if kinds and not _CONJUNCTIONS.isdisjoint(words) and Kind.WRITE in kinds:
             return Kind.WRITE  # find_and_replace, get_or_create
         return kinds[0] if kinds else next((noun for word in words if (noun := self._nouns.get(word))), None)
 
 
-_JOINING = frozenset({"and", "or"})
+_CONJUNCTIONS = frozenset({"and", "or"})
 _VERBS = (
     ("poll", Kind.POLL),
     ("wait", Kind.WAIT),
@@ -102,7 +101,7 @@ _NOUNS = (("read_nouns", Kind.READ), ("think_nouns", Kind.THINK))
 
 
 def _by_word(names: tuple[tuple[str, Kind], ...], lists: Mapping[str, Any]) -> dict[str, Kind]:
-    """The kind of each word; what stands in two lists is of the first."""
+    """Map each word to its kind; a word in two lists has the kind of the first."""
     kinds: dict[str, Kind] = {}
     for name, kind in names:
         for word in lists[name]:
@@ -111,6 +110,6 @@ def _by_word(names: tuple[tuple[str, Kind], ...], lists: Mapping[str, Any]) -> d
 
 
 def name_parts(name: str) -> list[list[str]]:
-    """The words of a tool's own name, then those of its server's prefix."""
+    """Split a tool's name into words: those of its own name first, then those of its server's prefix."""
     parts = [_WORDS.findall(part) for part in _PREFIX_ENDS.split(name) if part]
     return [[word.lower() for word in part] for part in reversed(parts) if part]
