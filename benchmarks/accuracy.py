@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard.cli.replay import runs as reading
-from otel_loopguard.cli.replay.judge import Judge
+from otel_loopguard.cli.replay.judge import PolicyJudge
 from otel_loopguard.core.policy.load import load_preset
 from tests.core.judges import corpus, measure, runner, traces
 from tests.core.judges.real import EnforcedTurn
@@ -64,7 +64,7 @@ class Row(NamedTuple):
     figures: measure.Figures
 
 
-def replay(run: dict[str, Any], judge: Judge) -> corpus.Replayed:
+def replay(run: dict[str, Any], judge: PolicyJudge) -> corpus.Replayed:
     """One run, its trips in the judges' own terms."""
     found = reading.replay(reading.read(run), judge)
     return corpus.Replayed(run, [corpus.Tripped(t.turn, t.call, t.mode, str(t.action)) for t in found])
@@ -72,7 +72,7 @@ def replay(run: dict[str, Any], judge: Judge) -> corpus.Replayed:
 
 def measured(runs: list[dict[str, Any]], policy: str, labels: list[dict[str, Any]]) -> Row:
     """One policy on these runs."""
-    judge = Judge(load_preset(policy).checked())
+    judge = PolicyJudge(load_preset(policy).checked())
     replayed = [replay(run, judge) for run in runs]
     refused = [one for one in replayed if one.refusals]
     return Row(refused, replayed, measure.verdicts(replayed, labels), measure.figures(replayed))

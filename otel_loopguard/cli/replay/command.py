@@ -1,4 +1,4 @@
-"""``otel-loopguard replay FILE...``: what a policy would have done about runs that are over."""
+"""``otel-loopguard replay FILE...``: judge recorded runs and exported spans under a policy."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ were broken and skipped, or a file has no run and no tool span.
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `replay`."""
+    """Add the arguments of `replay`."""
     parser.description = _DESCRIPTION
     parser.add_argument("files", metavar="FILE", nargs="+")
     which = parser.add_mutually_exclusive_group()
@@ -44,20 +44,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run)
 
 
-def run(asked: argparse.Namespace) -> int:
-    """Everything that can be wrong is looked at before the work begins."""
-    sources.check(asked.files)
-    policies = [_policy(asked.preset, asked.policy)]
-    if asked.compare:
-        policies.append(_other(asked.compare))
-    replay = Replay(policies, json=asked.json, html=asked.html)
-    replay.files([sources.Reader(name) for name in asked.files])
-    if not asked.json:
+def run(options: argparse.Namespace) -> int:
+    """Run `replay`. Files and policies are checked before any work begins."""
+    sources.check(options.files)
+    policies = [_policy(options.preset, options.policy)]
+    if options.compare:
+        policies.append(_other(options.compare))
+    replay = Replay(policies, json=options.json, html=options.html)
+    replay.files([sources.Reader(name) for name in options.files])
+    if not options.json:
         replay.print_tables(sys.stdout)
-    replay.print_notes(sys.stderr if asked.json else sys.stdout)
+    replay.print_notes(sys.stderr if options.json else sys.stdout)
     if replay.broken or replay.nothing_read:
         return _NOT_ALL_READ
-    failed = asked.fail_on is not None and replay.strongest >= Action[asked.fail_on.upper()]
+    failed = options.fail_on is not None and replay.strongest >= Action[options.fail_on.upper()]
     return _FAILED_ON if failed else 0
 
 

@@ -1,76 +1,187 @@
-"""How far into a turn no mode can have anything to say: most turns are plain from beginning to end, and need no judge.
+"""Find the first call of a turn at which some mode may trip. Most turns have none, and are not judged at all.
 
-Why that is sound. A *repeat* is a call with the tool and the arguments of an earlier one. Up to the first repeat, and
-to the first call to a tool that does not exist, every call is untried, and then
+This is sound for the following reason. A *repeat* is a call with the tool and the arguments of an earlier call. Before
+the first repeat, and before the first call to an unknown tool, every call is untried. Then
 
-- modes that weigh evidence, laps, polls and effects ask what is known of a call: nothing yet;
-- ``error_repeat`` asks for errors of one tool since it last succeeded, or for equal results of one tool in a row;
-- ``no_novelty`` and ``global_circuit_breaker`` ask for calls without news: an untried call that succeeds is news,
-  unless it only thinks. Their refusals are of repeats alone;
-- ``retry_limit``, ``similar_query``, ``max_calls`` and policies that count calls ask for a number of calls.
+- modes about evidence, cycles, polls and effects read the history of a call, which is empty;
+- ``error_repeat`` counts the errors of one tool since its last success, or its equal results in a row;
+- ``no_novelty`` and ``global_circuit_breaker`` count calls without news. An untried call that succeeds is news, unless
+  it only thinks. Both refuse repeats only;
+- ``retry_limit``, ``similar_query``, ``max_calls`` and policies that count calls count calls.
 
-Here these are counted, and never too low: that some kinds are exempt, that errors differ in shape and queries in
-words, and what a window forgets is left out. A call without a trip leaves nothing behind but what is remembered of its
-outcome, so the modes may be asked from any call on, if the history was told of the earlier ones.
+These numbers are counted here, and never too low: exempt kinds, the shapes of errors, the words of queries and the
+calls that a window forgets all count. A call without a trip leaves only its outcome in the history. So the modes may
+be asked from any call on, if the history has the earlier ones.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from otel_loopguard.cli.replay.outcomes import failed, told_apart
-from otel_loopguard.core.model import Kind
+from otel_loopguard.cli.replay.outcomes import is_failure, result_identity
+from otel_loopguard.core.model import Kind, Mode
+from otel_loopguard.core.policy.policy import Rule
 from otel_loopguard.core.values.canonical import canonical
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from otel_loopguard.cli.replay.limits import Limits, Tools
+    from otel_loopguard.core.policy.policy import Policy
+    from otel_loopguard.core.tools.contracts import Tool
 
     Call = dict[str, Any]
-    Read = tuple[Limits, Kind, Any]
-    """A call as it is understood: its tool, what it does, and its arguments."""
+    KnownCall = tuple["Limits", Kind, Any]
+    """A resolved call: the limits of its tool, its kind, and its arguments."""
+
+_MOST_TOOLS = 4_096
+_NEVER = 1 << 30
 
 
-def calls_each_once(calls: Sequence[Call], names: set[str], tools: Tools) -> bool:
-    """Whether this is a short turn that calls different tools: that is plain without a look at what was said."""
+# --- limits ------------------------------------------------------------------------------------------------------
+
+
+class Limits(NamedTuple):
+    """A tool, and the numbers of calls, none a repeat, at which a mode may trip."""
+
+    name: str
+    tool: Tool
+    once: int
+    """Calls in a turn that calls each tool only once."""
+    calls: int
+    """Calls of this tool."""
+    errors: int
+    """Errors of this tool since its last success."""
+    equal: int
+    """Equal results of this tool in a row."""
+    row: int
+    """Calls in a row, of any tools, that failed or only thought."""
+    no_news: int
+    """Such calls in the turn."""
+    turn: int
+    """Calls in the turn."""
+
+
+class LimitsByTool:
+    """The limits of the tools that were called so far, under one policy."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._limits: dict[Tool, Limits] = {}
+        self.simple: dict[str, Limits] = {}
+        """By the name in the call: tools that are no gateway and have no target to look up."""
+        self.calls = self.errors = self.equal = self.row = self.turn = _NEVER
+        """The lowest limits of all tools. ``row`` is the lower one of ``row`` and ``no_news``."""
+
+    def of(self, name: str, tool: Tool) -> Limits:
+        """Return the limits of a tool that was called by this name. Models make names up, so the number is bounded."""
+        limits = self._limits.get(tool)
+        if limits is None:
+            if len(self._limits) >= _MOST_TOOLS:
+                self._limits.clear()
+                self.simple.clear()
+            limits = self._limits[tool] = limits_of(tool, self._policy)
+            self.calls = min(self.calls, limits.calls)
+            self.errors = min(self.errors, limits.errors)
+            self.equal = min(self.equal, limits.equal)
+            self.row = min(self.row, limits.row, limits.no_news)
+            self.turn = min(self.turn, limits.turn)
+        if tool.name == name and tool.route is None and tool.contract.target is None:
+            self.simple[name] = limits
+        return limits
+
+
+def limits_of(tool: Tool, policy: Policy) -> Limits:
+    """Work out the limits of a tool under a policy."""
+    by_policy = _limits_of_counts if policy.counting == "calls" else _limits_of_results
+    calls, errors, equal, row, no_news, turn = by_policy(tool, policy)
+    query = _rule(tool, Mode.SIMILAR_QUERY, policy)
+    calls = min(calls, _cap(tool, policy), _NEVER if tool.contract.query is None else _lowest(query.nudge, query.block))
+    once = 1 if min(calls, errors, equal) <= 1 else min(row, no_news, turn)
+    return Limits(tool.name, tool, once, calls, errors, equal, row, no_news, turn)
+
+
+def _limits_of_results(tool: Tool, policy: Policy) -> tuple[int, ...]:
+    errors, novelty = _rule(tool, Mode.ERROR_REPEAT, policy), _rule(tool, Mode.NO_NOVELTY, policy)
+    breaker = _rule(tool, Mode.GLOBAL_CIRCUIT_BREAKER, policy)
+    return (
+        1 if errors.block == 1 else _NEVER,
+        _lowest(errors.nudge, (errors.block or _NEVER) - 1),
+        _lowest(errors.nudge_same_result),
+        _lowest(novelty.nudge, breaker.nudge),
+        _lowest(breaker.no_news_nudge),
+        policy.max_calls + 1 if policy.max_calls else _NEVER,
+    )
+
+
+def _limits_of_counts(tool: Tool, policy: Policy) -> tuple[int, ...]:
+    counts = [_rule(tool, mode, policy) for mode in (Mode.GENERIC_REPEAT, Mode.POLL_NO_PROGRESS, Mode.PING_PONG)]
+    lowest = min(_lowest(rule.nudge, rule.block, rule.abort) for rule in counts)  # 1: without any repeat
+    breaker, most = _rule(tool, Mode.GLOBAL_CIRCUIT_BREAKER, policy), policy.max_calls
+    turn = _lowest(breaker.block, most and most + 1, most and math.ceil(most * (breaker.nudge_at_share or 0)))
+    return 1 if lowest == 1 else _NEVER, _NEVER, _NEVER, _NEVER, _NEVER, turn
+
+
+def _cap(tool: Tool, policy: Policy) -> int:
+    cap, rule = tool.contract.cap, _rule(tool, Mode.RETRY_LIMIT, policy)
+    return _NEVER if cap is None else min(cap + 1, _lowest(math.ceil(cap * (rule.nudge_at_share or 0))))
+
+
+def _rule(tool: Tool, mode: Mode, policy: Policy) -> Rule:
+    return tool.rules[mode] if not policy.order or mode in policy.order else _SILENT
+
+
+_SILENT = Rule()
+
+
+def _lowest(*limits: int | None) -> int:
+    return min((limit for limit in limits if limit), default=_NEVER)
+
+
+# --- turns -------------------------------------------------------------------------------------------------------
+
+
+def is_short_and_varied(calls: Sequence[Call], names: set[str], limits: LimitsByTool) -> bool:
+    """Return True if the turn is short and calls each tool once. Then no mode can trip, whatever the calls hold."""
     length = len(calls)
     if len(names) < length:
         return False
     for name in names:
-        limits = tools.simple.get(name)
-        if limits is None or length >= limits.once:
+        known = limits.simple.get(name)
+        if known is None or length >= known.once:
             return False
     return True
 
 
-def until(calls: Sequence[Call], read: Sequence[Read], written: Sequence[bytes] | None, tools: Tools) -> int:
-    """The position of the first call that a mode may have something to say about; or how many calls there are.
+def first_to_judge(
+    calls: Sequence[Call], known: Sequence[KnownCall], arguments: Sequence[bytes] | None, limits: LimitsByTool
+) -> int:
+    """Return the position of the first call at which a mode may trip, or the number of calls. All tools exist.
 
-    ``written`` are the canonical arguments, if the calls are not sure to differ. All tools exist.
+    ``arguments`` are the canonical arguments; None if the calls are sure to differ.
     """
-    end = len(read) if written is None else _first_repeat(read, written)
-    return _first_beyond(calls, read, end) if _may_go_beyond(calls, read, end, tools) else end
+    end = len(known) if arguments is None else _first_repeat(known, arguments)
+    return _first_at_limit(calls, known, end) if _may_reach_limit(calls, known, end, limits) else end
 
 
-def canonical_arguments(read: Sequence[Read]) -> list[bytes]:
-    """What tells the calls of a tool apart."""
-    return [canonical(arguments, fold_blanks=kind is not Kind.WRITE) for _, kind, arguments in read]
+def canonical_arguments(known: Sequence[KnownCall]) -> list[bytes]:
+    """Return the arguments in the form in which equal calls are equal."""
+    return [canonical(arguments, fold_blanks=kind is not Kind.WRITE) for _, kind, arguments in known]
 
 
-def sure_to_differ(read: Sequence[Read]) -> bool:
-    """Whether no two of these calls can be the same, as far as can be told without the canonical form of arguments.
+def all_differ(known: Sequence[KnownCall]) -> bool:
+    """Return True if no two of these calls can be equal, as far as is known without their canonical arguments.
 
-    What that form folds is blanks and line breaks in texts, 1.0 into 1, texts that hold JSON or a Python literal into
-    their object, and nothing into an empty object. So of two that are the same, each written as it stands, nothing
-    differs once the characters are taken out that blanks and numbers are folded by; the rest is looked for. All are
-    written in one go, a mark between them: where a text holds the mark, there are too many parts.
+    The canonical form folds blanks and line breaks in texts, 1.0 into 1, texts that hold JSON or a Python literal into
+    their object, and no arguments into an empty object. Two equal calls, each written as JSON, are therefore the same
+    once the characters are removed that folded blanks and numbers are written with. The other cases are searched for.
+    All calls are written at once, with a mark between them. If a text holds the mark, there are too many parts.
     """
-    calls: list[tuple[Any, ...]] = [(_MARK, limits.name, arguments or None) for limits, _, arguments in read]
+    calls: list[tuple[Any, ...]] = [(_MARK, limits.name, arguments or None) for limits, _, arguments in known]
     calls.append((_MARK,))
     try:
         written = orjson.dumps(calls, option=orjson.OPT_SORT_KEYS).translate(None, _FOLDED)
@@ -85,65 +196,65 @@ def sure_to_differ(read: Sequence[Read]) -> bool:
 _MARK = "\x7f"
 _MARK_BYTES = b'"\x7f"'
 _FOLDED = b" \\tnr.0-"
-"""Blanks, and the letters that JSON writes line breaks and tabs with; what 1.0, -0.0 and 0 differ in."""
+"""Blanks, the letters that JSON writes line breaks and tabs with, and the difference between 1.0, -0.0 and 0."""
 _NOT_SURE = re.compile(rb'"(?:[\[{(]|"\])')
-"""A text that may hold an object, or is blank, and so as good as no arguments."""
+"""A text that may hold an object, or a blank text, which is as good as no arguments."""
 
 
-def _first_repeat(read: Sequence[Read], written: Sequence[bytes]) -> int:
+def _first_repeat(known: Sequence[KnownCall], arguments: Sequence[bytes]) -> int:
     seen: set[tuple[str, bytes]] = set()
-    for position, data in enumerate(written):
-        key = read[position][0].name, data
+    for position, data in enumerate(arguments):
+        key = known[position][0].name, data
         if key in seen:
             return position
         seen.add(key)
-    return len(read)
+    return len(known)
 
 
-def _may_go_beyond(calls: Sequence[Call], read: Sequence[Read], end: int, tools: Tools) -> bool:
-    """A first look, at the numbers of the whole turn: most turns are far from every limit."""
-    most = len(read) + 1 - len({limits.name for limits, _, _ in read})  # calls of one tool
-    if most >= tools.calls or end >= tools.turn:
+def _may_reach_limit(calls: Sequence[Call], known: Sequence[KnownCall], end: int, limits: LimitsByTool) -> bool:
+    """Compare the numbers of the whole turn with the limits first: most turns are far from every limit."""
+    most = len(known) + 1 - len({one.name for one, _, _ in known})  # calls of one tool
+    if most >= limits.calls or end >= limits.turn:
         return True
-    if most < min(tools.errors, tools.equal) and end < tools.row:
+    if most < min(limits.errors, limits.equal) and end < limits.row:
         return False
-    failures = [kind for _, kind, _ in read].count(Kind.THINK)
+    failures = [kind for _, kind, _ in known].count(Kind.THINK)
     for call in calls:
         result = call.get("result")
         if type(result) is not str:
             return True
-        if call.get("is_error") or "rror" in result:  # as every text has that tells of an error
+        if call.get("is_error") or "rror" in result:  # each text that is an error has these letters
             failures += 1
-    if failures >= min(tools.errors, tools.row):
+    if failures >= min(limits.errors, limits.row):
         return True
-    return most >= tools.equal and len(calls) - len(set(map(told_apart, calls))) >= tools.equal - 1
+    return most >= limits.equal and len(calls) - len(set(map(result_identity, calls))) >= limits.equal - 1
 
 
-def _first_beyond(calls: Sequence[Call], read: Sequence[Read], end: int) -> int:
-    """The position of the first of these untried calls with which a limit is reached; ``end``, if there is none."""
+def _first_at_limit(calls: Sequence[Call], known: Sequence[KnownCall], end: int) -> int:
+    """Return the position of the first of these untried calls that reaches a limit; ``end`` if there is none."""
     made: defaultdict[str, int] = defaultdict(int)
     errors: defaultdict[str, int] = defaultdict(int)
     equal: defaultdict[str, int] = defaultdict(int)
-    answers: dict[str, int | str] = {}
-    row = barren = 0
+    results: dict[str, int | str] = {}
+    row = no_news = 0
     for position in range(end):
-        call, (limits, kind, _) = calls[position], read[position]
+        call, (limits, kind, _) = calls[position], known[position]
         name = limits.name
         if type(call.get("result")) is not str:
-            return position  # an error may hide in it
+            return position  # it may hold an error
         made[name] += 1
-        fails = failed(call)
+        fails = is_failure(call)
         errors[name] = errors[name] + 1 if fails else 0
         if not fails and kind.is_evidence and not kind.polls:
-            answer = told_apart(call)
-            equal[name] = equal[name] + 1 if answers.get(name) == answer else 1
-            answers[name] = answer
+            result = result_identity(call)
+            equal[name] = equal[name] + 1 if results.get(name) == result else 1
+            results[name] = result
         if fails or kind is Kind.THINK:
-            row, barren = row + 1, barren + 1
+            row, no_news = row + 1, no_news + 1
         elif not kind.polls:
             row = 0
         if made[name] >= limits.calls or errors[name] >= limits.errors or equal[name] >= limits.equal:
             return position
-        if row >= limits.row or barren >= limits.barren or position + 1 >= limits.turn:
+        if row >= limits.row or no_news >= limits.no_news or position + 1 >= limits.turn:
             return position
     return end

@@ -1,4 +1,4 @@
-"""``--html FILE``: what the report shows of a replay, under the first policy. Arguments become numbers here."""
+"""Write the report of a replay under the first policy (``--html FILE``). Arguments become numbers."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from otel_loopguard.core.values.canonical import canonical
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from otel_loopguard.cli.replay.judge import Tripped
+    from otel_loopguard.cli.replay.judge import TripOfRun
     from otel_loopguard.cli.replay.runs import Run
-    from otel_loopguard.cli.replay.span_buffer import Judged
+    from otel_loopguard.cli.replay.span_buffer import JudgedTurn
     from otel_loopguard.core.turn.compiled import CompiledPolicy
 
 
 class Html:
-    """The report of a replay, to which runs and turns are added as they are judged."""
+    """The report of a replay."""
 
     def __init__(self, path: str, policy: str, compiled: CompiledPolicy) -> None:
         self._report = report.Report(path)
         self._policy = policy
         self._compiled = compiled
 
-    def run(self, run: Run, trips: Sequence[Tripped]) -> None:
-        """A recorded run."""
+    def run(self, run: Run, trips: Sequence[TripOfRun]) -> None:
+        """Add a recorded run."""
         tripped = {(trip.turn, trip.call): trip for trip in trips}
         for number, turn in enumerate(run.turns):
             seen: dict[bytes, int] = {}
@@ -39,8 +39,8 @@ class Html:
                 calls.append(_call(resolved.tool.name, identity, trip, failed=failed, at=call.get("at")))
             self._report.add(report.Run(run.run_id, number, calls))
 
-    def turn(self, turn: Judged) -> None:
-        """A turn, or a part of one, that spans told of."""
+    def turn(self, turn: JudgedTurn) -> None:
+        """Add a turn of spans, or a part of one."""
         tripped = {trip.call - turn.first: trip for trip in turn.trips[0]}
         calls = []
         for index, call in enumerate(turn.recorded):
@@ -51,10 +51,10 @@ class Html:
         self._report.add(report.Run(turn.run_id, part, calls))
 
     def write(self) -> None:
-        """Everything was judged."""
+        """Write the file."""
         self._report.write(title="Replay", subtitle=f"policy {self._policy}")
 
 
-def _call(tool: str, identity: int, trip: Tripped | None, *, failed: bool, at: float | None) -> report.Call:
+def _call(tool: str, identity: int, trip: TripOfRun | None, *, failed: bool, at: float | None) -> report.Call:
     action, mode = (trip.action, trip.mode) if trip is not None else (None, "")
     return report.Call(tool, identity, report.decision(action, failed=failed), mode, at)

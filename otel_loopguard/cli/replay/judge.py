@@ -1,6 +1,6 @@
-"""A turn as the guard sees it, without what only a live program needs: locks, spans, the model's answers.
+"""Judge recorded turns under a policy, without the parts that only a live program needs: locks, spans, messages.
 
-What was recorded after a refusal is taken as if the call had run, so every refusal is listed, not only the first.
+A call after a refusal is judged as if the refused call had run, so every refusal is listed, not only the first.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from otel_loopguard.cli.replay.limits import Tools
+from otel_loopguard.cli.replay.fast_path import LimitsByTool
 from otel_loopguard.core.model import Action, Record, Sameness
 from otel_loopguard.core.turn import decide
 from otel_loopguard.core.turn.compiled import CompiledPolicy
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from otel_loopguard.core.values.results import OutcomeFacts
 
 
-class Tripped(NamedTuple):
+class TripOfRun(NamedTuple):
     """A trip on one call of a run."""
 
     turn: int
@@ -31,11 +31,11 @@ class Tripped(NamedTuple):
     action: Action
     count: int  # type: ignore[assignment]  # hides tuple.count
     lost: bool = False
-    """The call was refused, and what it had brought was new."""
+    """True if the call was refused, and its recorded result was new."""
 
 
-class Judge:
-    """Judges turns under one policy. One that only observes is asked what it would do."""
+class PolicyJudge:
+    """Judges turns under one policy. A policy that only observes is judged as if it refused."""
 
     def __init__(self, policy: Policy) -> None:
         if policy.action is Action.OBSERVE:
@@ -43,11 +43,11 @@ class Judge:
         self.off = policy.action is Action.OFF
         self.compiled = CompiledPolicy(policy)
         self.forgets = policy.counting == "calls" and policy.window > 0
-        """Whether it counts within a window of time: when one looks decides then what it has forgotten."""
-        self.tools = Tools(policy)
+        """True if it counts calls within a window of time. Then each look at the history drops old calls."""
+        self.limits = LimitsByTool(policy)
 
     def turn(self, fingerprinter: Fingerprinter | None = None) -> TurnJudge:
-        """A turn that begins; all its fingerprints are of one maker."""
+        """Begin a turn. All its fingerprints come from one fingerprinter."""
         return TurnJudge(self.compiled, fingerprinter or self.compiled.fingerprinter, off=self.off)
 
 
@@ -111,8 +111,8 @@ class TurnJudge:
         return decide.after(history, record, compiled, Action.ABORT)
 
 
-def brought_something_new(record: Record) -> bool:
-    """Whether a call that would have been refused had a result which its earlier runs had not shown."""
+def result_was_new(record: Record) -> bool:
+    """Return True if the result of a refused call differs from those of its earlier runs."""
     if record.sameness is Sameness.FIRST:
         return True
     return record.news and record.sameness in (Sameness.DIFFERENT, Sameness.PROGRESS)

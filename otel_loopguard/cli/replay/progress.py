@@ -1,4 +1,4 @@
-"""A line on the terminal that says how far a replay is. Written by hand: it is one line, and needs no package."""
+"""Show the progress of a replay on the terminal. One line needs no package."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WIDTH = 24
 
 
 class Progress:
-    """Shown on standard error, and only if that is a terminal."""
+    """A line on standard error, if that is a terminal."""
 
     def __init__(self, readers: list[Reader], *, wanted: bool) -> None:
         self.shown = wanted and sys.stderr.isatty()
@@ -23,7 +23,7 @@ class Progress:
         self._started = self._last = monotonic()
 
     def step(self, calls: int, runs: int) -> None:
-        """Show how far it is, a few times a second."""
+        """Update the line, a few times a second."""
         if not self.shown:
             return
         now = monotonic()
@@ -38,6 +38,6 @@ class Progress:
         print(f"{text:<79}", end="", file=sys.stderr, flush=True)
 
     def clear(self) -> None:
-        """Leave the line as it was, for what is printed next."""
+        """Clear the line before other output."""
         if self.shown:
             print("\r" + " " * 79 + "\r", end="", file=sys.stderr, flush=True)

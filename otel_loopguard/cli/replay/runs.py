@@ -1,6 +1,6 @@
-"""Runs as JSON lines, one run a line: their calls are fed to a judge, and their trips come out.
+"""Replay runs recorded as JSON lines, one run a line.
 
-Written for speed: what a run's calls have in common is looked up once, and nothing is made that is not needed.
+Written for speed: facts that the calls of a run share are looked up once, and no object is made without need.
 """
 
 from __future__ import annotations
@@ -8,107 +8,108 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard.cli.replay import fast_path
-from otel_loopguard.cli.replay.judge import Tripped, brought_something_new
-from otel_loopguard.cli.replay.outcomes import Hasher, seen_of
-from otel_loopguard.cli.replay.undecided import NO_TIME, NO_TOOLS
+from otel_loopguard.cli.replay.judge import TripOfRun, result_was_new
+from otel_loopguard.cli.replay.outcomes import RunFingerprinter, facts_of
+from otel_loopguard.cli.replay.summary import Missing
 from otel_loopguard.core.model import Action, ToolCall
 from otel_loopguard.core.tools.contracts import ResolvedCall
 
 if TYPE_CHECKING:
-    from otel_loopguard.cli.replay.fast_path import Read
-    from otel_loopguard.cli.replay.judge import Judge, TurnJudge
+    from otel_loopguard.cli.replay.fast_path import KnownCall
+    from otel_loopguard.cli.replay.judge import PolicyJudge, TurnJudge
     from otel_loopguard.core.model import Record, Trip
 
 
-_HASHER = Hasher()
+_FINGERPRINTER = RunFingerprinter()
 
 
 class Run(NamedTuple):
-    """A run, and what is known of how it ended."""
+    """A run of one line."""
 
     run_id: str
     success: bool | None
     turns: list[dict[str, Any]]
     tools: frozenset[str] | None
+    """The registered tools; None if they are not recorded."""
     calls: int
 
 
 class NotARunError(ValueError):
-    """The line is JSON, but no run; the message says what is missing."""
+    """The line is JSON, but no run; the message names the fault."""
 
 
-def read(found: dict[str, Any]) -> Run:
-    """A parsed line as a run."""
-    turns = found.get("turns")
+def read(line: dict[str, Any]) -> Run:
+    """Read a parsed line as a run."""
+    turns = line.get("turns")
     if not isinstance(turns, list):
         raise NotARunError("turns must be a list")
     calls = sum([len(turn["calls"]) for turn in turns])
-    success, tools = found.get("success"), found.get("tools")
+    success, tools = line.get("success"), line.get("tools")
     known = frozenset(tools) if isinstance(tools, list) else None
-    return Run(str(found.get("run_id")), success if isinstance(success, bool) else None, turns, known or None, calls)
+    return Run(str(line.get("run_id")), success if isinstance(success, bool) else None, turns, known or None, calls)
 
 
-def replay(run: Run, judge: Judge) -> list[Tripped]:
-    """The trips of a run. A turn that is plain to its end is not judged at all."""
-    trips: list[Tripped] = []
+def replay(run: Run, judge: PolicyJudge) -> list[TripOfRun]:
+    """Return the trips of a run. A turn in which no call can trip is skipped."""
+    trips: list[TripOfRun] = []
     for number, turn in enumerate(run.turns):
         calls = turn["calls"]
         names = {call["tool"] for call in calls}
-        made_up = () if run.tools is None else names - run.tools
-        if not made_up and fast_path.calls_each_once(calls, names, judge.tools):
+        unknown = () if run.tools is None else names - run.tools
+        if not unknown and fast_path.is_short_and_varied(calls, names, judge.limits):
             continue
-        read = _understood(calls, judge)
-        written = None if fast_path.sure_to_differ(read) else fast_path.canonical_arguments(read)
-        first = fast_path.until(calls, read, written, judge.tools)
-        if made_up:
-            first = min(first, next(position for position, call in enumerate(calls) if call["tool"] in made_up))
+        known = _resolve(calls, judge)
+        arguments = None if fast_path.all_differ(known) else fast_path.canonical_arguments(known)
+        first = fast_path.first_to_judge(calls, known, arguments, judge.limits)
+        if unknown:
+            first = min(first, next(position for position, call in enumerate(calls) if call["tool"] in unknown))
         if first < len(calls):
-            course = _Course(judge, run.tools, number, trips)
-            course.run(calls, read, written or fast_path.canonical_arguments(read), first)
+            replayed = _TurnReplay(judge, run.tools, number, trips)
+            replayed.run(calls, known, arguments or fast_path.canonical_arguments(known), first)
     return trips
 
 
-def undecided(run: Run) -> tuple[str, ...]:
-    """What is missing from this run that some mode asks for."""
-    tools = () if run.tools is not None else (NO_TOOLS,)
+def missing(run: Run) -> tuple[Missing, ...]:
+    """Return the facts that some mode needs and that this run does not have."""
+    tools = () if run.tools is not None else (Missing.TOOLS,)
     for turn in run.turns:
         if turn["calls"]:
-            return tools if "at" in turn["calls"][0] else (*tools, NO_TIME)
+            return tools if "at" in turn["calls"][0] else (*tools, Missing.TIMES)
     return tools
 
 
-def _understood(calls: list[dict[str, Any]], judge: Judge) -> list[Read]:
-    contracts, tools = judge.compiled.contracts, judge.tools
-    kind_of, simple, read = contracts.kind, tools.simple, []
+def _resolve(calls: list[dict[str, Any]], judge: PolicyJudge) -> list[KnownCall]:
+    contracts, limits_by_tool = judge.compiled.contracts, judge.limits
+    kind_of, simple, known = contracts.kind, limits_by_tool.simple, []
     for call in calls:
         name, arguments = call["tool"], call.get("args")
         limits = simple.get(name)
         if limits is None:
             tool, arguments, kind = contracts.resolve(ToolCall(name, arguments))
-            limits = tools.limits(name, tool)
+            limits = limits_by_tool.of(name, tool)
         else:
             kind = kind_of(limits.tool, arguments)
-        read.append((limits, kind, arguments))
-    return read
+        known.append((limits, kind, arguments))
+    return known
 
 
-class _Course:
-    """One turn on its way through a judge."""
+class _TurnReplay:
+    """The replay of one turn under one policy."""
 
-    __slots__ = ("_judge", "_known", "_now", "_number", "_trips", "_turn")
+    __slots__ = ("_judge", "_now", "_number", "_tools", "_trips", "_turn")
 
-    def __init__(self, judge: Judge, known: frozenset[str] | None, number: int, trips: list[Tripped]) -> None:
+    def __init__(self, judge: PolicyJudge, tools: frozenset[str] | None, number: int, trips: list[TripOfRun]) -> None:
         self._judge = judge
-        self._known = known
+        self._tools = tools
         self._number = number
         self._trips = trips
         self._now = 0.0
         self._turn: TurnJudge
 
-    def run(self, calls: list[dict[str, Any]], read: list[Read], written: list[bytes], first: int) -> None:
-        """Calls of one step begin all, then end all. Until the ``first`` that a mode may object to, none is asked."""
+    def run(self, calls: list[dict[str, Any]], known: list[KnownCall], arguments: list[bytes], first: int) -> None:
+        """Begin all calls of a step, then end them all. No mode is asked before the call at ``first``."""
         length = len(calls)
-        turn = self._turn = self._judge.turn(_HASHER)
+        turn = self._turn = self._judge.turn(_FINGERPRINTER)
         if self._judge.forgets:
             first = 0
         asks, begin, end = turn.asks, self._begin, self._end
@@ -120,36 +121,36 @@ class _Course:
                     last += 1
             turn.asks = asks and last > first
             if last == position + 1:
-                end(position, calls[position], begin(calls[position], read[position], written[position]))
+                end(position, calls[position], begin(calls[position], known[position], arguments[position]))
             else:
-                begun = [begin(calls[index], read[index], written[index]) for index in range(position, last)]
+                begun = [begin(calls[index], known[index], arguments[index]) for index in range(position, last)]
                 for index, record in enumerate(begun, position):
                     end(index, calls[index], record)
             position = last
 
-    def _begin(self, call: dict[str, Any], read: Read, data: bytes) -> Record:
-        limits, kind, arguments = read
+    def _begin(self, call: dict[str, Any], known: KnownCall, data: bytes) -> Record:
+        limits, kind, arguments = known
         tool, registered, at = limits.tool, None, call.get("at")
-        if self._known is not None and tool.name == call["tool"]:
-            registered = tool.name in self._known
+        if self._tools is not None and tool.name == call["tool"]:
+            registered = tool.name in self._tools
         if at is not None:
             self._now = _seconds(at)
         resolved = ResolvedCall(tool, arguments, kind)
-        return self._turn.begin(resolved, _HASHER.of(data), registered=registered, now=self._now)
+        return self._turn.begin(resolved, _FINGERPRINTER.of(data), registered=registered, now=self._now)
 
     def _end(self, position: int, call: dict[str, Any], record: Record) -> None:
         trip = record.trip
-        said = self._turn.end(record, seen_of(call, record.resolved.arguments, _HASHER))
+        nudge = self._turn.end(record, facts_of(call, record.resolved.arguments, _FINGERPRINTER))
         if trip is None:
-            if said is None:
+            if nudge is None:
                 return
-            trip = said
-        self._note(position, trip, record)
+            trip = nudge
+        self._add(position, trip, record)
 
-    def _note(self, position: int, trip: Trip, record: Record) -> None:
+    def _add(self, position: int, trip: Trip, record: Record) -> None:
         if trip.action >= Action.NUDGE:
-            lost = trip.action >= Action.REUSE and brought_something_new(record)
-            found = Tripped(self._number, position, record.tool, str(trip.mode), trip.action, trip.count, lost)
+            lost = trip.action >= Action.REUSE and result_was_new(record)
+            found = TripOfRun(self._number, position, record.tool, str(trip.mode), trip.action, trip.count, lost)
             self._trips.append(found)
 
 

@@ -1,4 +1,4 @@
-"""Lines of files: plain, gzip, zstd or standard input, one at a time, whatever the size of the file."""
+"""Read the lines of files and of standard input, plain, gzip or zstd, one at a time."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ if TYPE_CHECKING:
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _BUFFER = 1 << 20
 LONGEST_LINE = 256 << 20
-"""A line that is longer is reported as broken and skipped: nothing that is read may fill the memory."""
+"""A longer line is reported as broken and skipped, so that no input can fill the memory."""
 STDIN = "-"
 
 
 class Line(NamedTuple):
-    """One line, and where it stands."""
+    """One line, and its number."""
 
     number: int
     data: bytes
     whole: bool
-    """False: it was longer than the longest line."""
+    """False if it was longer than ``LONGEST_LINE``."""
 
 
 class InputError(LoopGuardError):
-    """A file cannot be read: said before any work is done."""
+    """A file cannot be read. Raised before any work is done."""
 
 
 class OutputError(LoopGuardError):
-    """What was found cannot be written."""
+    """The output cannot be written."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(f"standard output: {error.strerror or error}")
 
 
 def check(names: list[str]) -> None:
-    """Every file is there, and can be unpacked here; all that cannot are named at once."""
+    """Check that every file exists and can be unpacked; the error names all that cannot."""
     problems = [problem for name in names if name != STDIN for problem in [_problem(name)] if problem]
     if problems:
         raise InputError("\n".join(problems))
@@ -65,7 +65,7 @@ def _problem(name: str) -> str | None:
 
 
 class Reader:
-    """Reads one input. ``position`` and ``size`` are of the packed bytes, for a progress bar."""
+    """Reads one input. ``position`` and ``size`` count packed bytes, for the progress line."""
 
     def __init__(self, name: str) -> None:
         self.name = "standard input" if name == STDIN else name
@@ -75,14 +75,14 @@ class Reader:
 
     @property
     def position(self) -> int:
-        """How many of the file's bytes have been read."""
+        """The number of bytes read so far."""
         try:
             return self._raw.tell() if self._raw is not None and self.size else 0
         except (OSError, ValueError):  # a pipe; a file that is closed by now
             return 0
 
     def lines(self) -> Iterator[Line]:
-        """The lines that hold anything."""
+        """Yield the lines that are not blank."""
         with self._opened() as unpacked:
             number = 0
             while data := unpacked.readline(LONGEST_LINE):
@@ -116,7 +116,7 @@ class Reader:
 
 
 def _zstd() -> Any:
-    """The module that unpacks zstd, if there is one."""
+    """Import the module that unpacks zstd, if it is installed."""
     name = "compression.zstd" if sys.version_info >= (3, 14) else "zstandard"
     try:
         return import_module(name)
@@ -125,14 +125,14 @@ def _zstd() -> Any:
 
 
 def unpacking_error() -> type[Exception]:
-    """What a damaged zstd file raises; that of gzip is an OSError."""
+    """Return the error that a damaged zstd file raises; gzip raises OSError."""
     module = _zstd()
     return zlib.error if module is None else module.ZstdError
 
 
 def _unpack_zstd(raw: IO[bytes]) -> Any:
     module = _zstd()
-    if module is None:  # only standard input gets here: files were looked at before
+    if module is None:  # only standard input: files were checked before
         raise InputError("standard input: this is zstd; pip install 'otel-loopguard[zstd]'")
     if hasattr(module, "ZstdFile"):
         return module.ZstdFile(raw)

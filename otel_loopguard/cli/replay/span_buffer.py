@@ -1,7 +1,7 @@
-"""Spans arrive out of order and late: they are held for a while, then each turn is judged in the order of its calls.
+"""Hold spans, which arrive late and out of order, until their turn is complete, and judge the turn in order.
 
-What is held is bounded, however long the file: a turn that nothing was added to for a long time is judged, and so is
-the older half of one that grows without end.
+The number of spans is bounded, however long the file is: a turn without new spans for a long time is judged, and so is
+the older half of a turn that grows without end.
 """
 
 from __future__ import annotations
@@ -9,41 +9,41 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, NamedTuple
 
-from otel_loopguard.cli.replay.judge import Tripped, brought_something_new
+from otel_loopguard.cli.replay.judge import TripOfRun, result_was_new
 from otel_loopguard.core.model import Action
 from otel_loopguard.spans.dialects import same_tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from otel_loopguard.cli.replay.judge import Judge, TurnJudge
+    from otel_loopguard.cli.replay.judge import PolicyJudge, TurnJudge
     from otel_loopguard.core.model import Record, Trip
     from otel_loopguard.spans.otlp import RecordedCall, ToolSpan
 
 MOST_HELD = 100_000
 MOST_OF_A_TURN = 5_000
 LONGEST_QUIET = 50_000
-"""Spans of other turns after which a turn is taken to be over."""
+"""A turn is complete after this many spans of other turns."""
 MOST_REMEMBERED = 100_000
 
 
-class Judged(NamedTuple):
-    """A turn, or the part of one, that has been judged."""
+class JudgedTurn(NamedTuple):
+    """A turn that was judged, or a part of one."""
 
     run_id: str
     calls: int
-    trips: tuple[list[Tripped], ...]
-    """One list a judge."""
+    trips: tuple[list[TripOfRun], ...]
+    """One list for each judge."""
     own: bool
-    unknown_arguments: int
-    unknown_results: int
+    without_arguments: int
+    without_result: int
     first: int
-    """The position of its first call in the turn: not 0 where this is a later part."""
+    """The position of its first call in the turn, not 0 if this is a later part."""
     recorded: list[RecordedCall]
 
 
-class _Held:
-    """The spans of one turn that wait, and how far its judges are."""
+class _OpenTurn:
+    """The held spans of one turn, and the state of its judges."""
 
     __slots__ = ("calls", "judges", "running", "spans", "touched", "until")
 
@@ -56,25 +56,25 @@ class _Held:
         self.running: list[list[tuple[RecordedCall, int, Record]]] = []
 
 
-class Window:
-    """Holds turns until they are complete, as far as one can know, and judges them."""
+class SpanBuffer:
+    """Holds the spans of turns until they are complete, as far as can be known, and judges them."""
 
-    def __init__(self, judges: list[Judge], *, most_held: int = MOST_HELD, quiet: int = LONGEST_QUIET) -> None:
+    def __init__(self, judges: list[PolicyJudge], *, most_held: int = MOST_HELD, quiet: int = LONGEST_QUIET) -> None:
         self._judges = judges
         self._most_held, self._quiet = most_held, quiet
-        self._turns: OrderedDict[str, _Held] = OrderedDict()
+        self._turns: OrderedDict[str, _OpenTurn] = OrderedDict()
         self._held = self._seen = 0
         self._guarded: OrderedDict[str, None] = OrderedDict()
         self._over: OrderedDict[str, None] = OrderedDict()
         self.late = 0
-        """Spans that came after their turn, or the part of it that they belong to, was judged."""
+        """Spans that came after their turn, or their part of it, was judged."""
 
-    def add(self, span: ToolSpan) -> Iterator[Judged]:
-        """A span more; the turns that are complete with it."""
+    def add(self, span: ToolSpan) -> Iterator[JudgedTurn]:
+        """Add a span; yield the turns that are complete now."""
         self._seen += 1
         held = self._turns.get(span.turn)
         if held is None:
-            held = self._turns[span.turn] = _Held()
+            held = self._turns[span.turn] = _OpenTurn()
             self.late += span.turn in self._over
         if span.own:
             _remember(self._guarded, span.trace)
@@ -93,18 +93,18 @@ class Window:
                 return
             yield self._close(name)
 
-    def rest(self) -> Iterator[Judged]:
-        """The input is over: so is every turn."""
+    def rest(self) -> Iterator[JudgedTurn]:
+        """Yield all turns that are left at the end of the input."""
         while self._turns:
             yield self._close(next(iter(self._turns)))
 
-    def _close(self, name: str) -> Judged:
+    def _close(self, name: str) -> JudgedTurn:
         judged = self._judge(name, self._turns[name], keep=0)
         del self._turns[name]
         _remember(self._over, name)
         return judged
 
-    def _judge(self, name: str, held: _Held, keep: int) -> Judged:
+    def _judge(self, name: str, held: _OpenTurn, keep: int) -> JudgedTurn:
         held.spans.sort(key=_order)
         ready = held.spans[: len(held.spans) - keep] if keep else held.spans
         held.spans = held.spans[len(ready) :]
@@ -118,29 +118,29 @@ class Window:
             held.judges = [judge.turn() for judge in self._judges]
             held.running = [[] for _ in self._judges]
         trips = tuple(
-            _Course(judge, turn, running, held.calls).run(calls, last=not keep)
+            _TurnReplay(judge, turn, running, held.calls).run(calls, last=not keep)
             for judge, turn, running in zip(self._judges, held.judges, held.running, strict=True)
         )
         begin = held.calls
         held.calls += len(calls)
         arguments = sum(not call.has_arguments for call in calls)
         results = sum(call.has_arguments and not call.has_result for call in calls)
-        return Judged(name, len(calls), trips, own, arguments, results, begin, calls)
+        return JudgedTurn(name, len(calls), trips, own, arguments, results, begin, calls)
 
 
-class _Course:
-    """One judge's way through the spans of a turn: each begins at its place, and ends when its end has come."""
+class _TurnReplay:
+    """The replay of the calls of a turn under one policy, each begun and ended at its time."""
 
     def __init__(
-        self, judge: Judge, turn: TurnJudge, running: list[tuple[RecordedCall, int, Record]], calls: int
+        self, judge: PolicyJudge, turn: TurnJudge, running: list[tuple[RecordedCall, int, Record]], calls: int
     ) -> None:
         self._compiled = judge.compiled
         self._turn = turn
         self._running = running
         self._calls = calls
-        self._trips: list[Tripped] = []
+        self._trips: list[TripOfRun] = []
 
-    def run(self, calls: list[RecordedCall], *, last: bool) -> list[Tripped]:
+    def run(self, calls: list[RecordedCall], *, last: bool) -> list[TripOfRun]:
         asks = self._turn.asks
         for position, call in enumerate(calls, self._calls):
             self._end_until(call.span.start)
@@ -152,7 +152,7 @@ class _Course:
             self._turn.asks = asks
             if call.refused or call.cancelled:
                 if record.trip is not None:
-                    self._note(position, record.trip, record)
+                    self._add(position, record.trip, record)
             else:
                 self._running.append((call, position, record))
         if last:
@@ -168,15 +168,15 @@ class _Course:
         for call, position, record in sorted(ended, key=lambda item: item[0].span.end):
             self._turn.asks = asks and call.has_arguments
             facts = call.facts(record.resolved.arguments, self._compiled)
-            trip, said = record.trip, self._turn.end(record, facts)
-            if trip is not None or said is not None:
-                self._note(position, trip or said, record)  # type: ignore[arg-type]  # one of them is there
+            trip, nudge = record.trip, self._turn.end(record, facts)
+            if trip is not None or nudge is not None:
+                self._add(position, trip or nudge, record)  # type: ignore[arg-type]  # one of them is there
         self._turn.asks = asks
 
-    def _note(self, position: int, trip: Trip, record: Record) -> None:
+    def _add(self, position: int, trip: Trip, record: Record) -> None:
         if trip.action >= Action.NUDGE:
-            lost = trip.action >= Action.REUSE and record.sameness is not None and brought_something_new(record)
-            self._trips.append(Tripped(0, position, record.tool, str(trip.mode), trip.action, trip.count, lost))
+            lost = trip.action >= Action.REUSE and record.sameness is not None and result_was_new(record)
+            self._trips.append(TripOfRun(0, position, record.tool, str(trip.mode), trip.action, trip.count, lost))
 
 
 def _order(span: ToolSpan) -> tuple[int, int]:
@@ -184,7 +184,7 @@ def _order(span: ToolSpan) -> tuple[int, int]:
 
 
 def _once(spans: list[ToolSpan], *, guarded: bool) -> Iterator[ToolSpan]:
-    """Each call once: not those of others where ours tell the same, nor a span within one of the same tool."""
+    """Yield one span for each call: not those of others if ours are in the trace, nor one inside a span of its tool."""
     tools = {span.span: span.tool for span in spans if not span.own}
     for span in spans:
         if span.own or not (guarded or same_tool(span.tool, tools.get(span.parent))):

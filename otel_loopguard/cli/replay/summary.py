@@ -1,21 +1,36 @@
-"""What a replay adds up to: counts by mode, tool and action, and what it would have meant for good and bad runs."""
+"""Sum up a replay: counts by mode, tool and action, for successful and failed runs, and what could not be judged."""
 
 from __future__ import annotations
 
+import enum
 from collections import Counter
 from typing import TYPE_CHECKING
 
 from otel_loopguard.core.model import Action
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from otel_loopguard.cli.replay.judge import Tripped
+    from otel_loopguard.cli.replay.judge import TripOfRun
+    from otel_loopguard.core.policy.policy import Policy
 
 MOST_FIRST_TRIPS = 10
 MOST_TOOLS = 15
 _MOST_NAMES = 10_000
 OUTCOMES = {True: "successful", False: "failed", None: "unlabelled"}
+
+
+class Missing(enum.Enum):
+    """A fact that an input may not have, without which some mode cannot be judged, or only in part."""
+
+    TIMES = "times"
+    TOOLS = "tools"
+    VALUES = "values"
+    """Our own spans: they have fingerprints only."""
+    TOOLS_OF_SPANS = "tools of spans"
+    ARGUMENTS = "arguments"
+    RESULTS = "results"
+    ORDER = "order"
 
 
 class Summary:
@@ -28,16 +43,16 @@ class Summary:
         self.refused: Counter[bool | None] = Counter()
         self.aborted: Counter[bool | None] = Counter()
         self.spared: Counter[bool | None] = Counter()
-        """Refused calls that would have brought nothing new."""
+        """Refused calls whose recorded result was not new."""
         self.lost: Counter[bool | None] = Counter()
         """Refused calls whose recorded result was new."""
         self.modes: Counter[tuple[str, Action]] = Counter()
         self.tools: Counter[tuple[str, Action]] = Counter()
-        self.first: list[tuple[str, Tripped]] = []
+        self.first: list[tuple[str, TripOfRun]] = []
         self.strongest = Action.OFF
 
-    def add(self, run_id: str, success: bool | None, trips: Sequence[Tripped]) -> None:  # noqa: FBT001 - a label
-        """A run more."""
+    def add(self, run_id: str, success: bool | None, trips: Sequence[TripOfRun]) -> None:  # noqa: FBT001 - a label
+        """Add a run."""
         self.runs[success] += 1
         if not trips:
             return
@@ -48,7 +63,7 @@ class Summary:
         self.aborted[success] += strongest is Action.ABORT
         for trip in trips:
             self.modes[trip.mode, trip.action] += 1
-            tool = trip.tool if len(self.tools) < _MOST_NAMES else "(others)"  # model output may stand there
+            tool = trip.tool if len(self.tools) < _MOST_NAMES else "(others)"  # the name may be model output
             self.tools[tool, trip.action] += 1
             if trip.action >= Action.REUSE:
                 (self.lost if trip.lost else self.spared)[success] += 1
@@ -57,7 +72,7 @@ class Summary:
 
 
 def tables(summaries: Sequence[Summary]) -> Iterable[str]:
-    """The tables, one policy beside the other."""
+    """Yield the tables. Each has the policies side by side."""
     if len(summaries) > 1:
         yield "policies: " + ", ".join(summary.name for summary in summaries)
     yield _outcomes(summaries)
@@ -114,8 +129,8 @@ def _first(summary: Summary) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in plain text: words to the left, numbers to the right."""
-    shown = [[_harmless(cell) for cell in row] for row in rows]
+    """Lay out a table in plain text: words to the left, numbers to the right."""
+    shown = [[_printable(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in (list(head), *shown)) for column in range(len(head))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(head, widths, strict=True)).rstrip()]
     lines.append("  ".join("-" * width for width in widths))
@@ -127,7 +142,31 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
-def _harmless(cell: str) -> str:
-    """Names in a file may hold anything, also what a terminal would obey."""
+def _printable(cell: str) -> str:
+    """Replace control characters: names in a file may hold escape sequences for the terminal."""
     text = "".join(character if character.isprintable() else "?" for character in cell)
     return text if len(text) <= 60 else text[:59] + "…"
+
+
+def notes(missing: Mapping[Missing, int], policies: Sequence[Policy]) -> Iterator[str]:
+    """Yield a sentence for each fact that is missing, with the number of runs or calls that do not have it."""
+    if count := missing.get(Missing.TIMES):
+        yield f"poll_no_progress: {count:,} runs tell no times: `min_interval` and `patience` are not judged."
+        if any(policy.counting == "calls" and policy.window for policy in policies):
+            yield f"window: {count:,} runs tell no times: all calls of a turn are taken to be within one window."
+    if count := missing.get(Missing.TOOLS):
+        yield f"unknown_tool_repeat: {count:,} runs do not tell which tools exist: not judged there."
+    if count := missing.get(Missing.VALUES):
+        yield f"similar_query: {count:,} turns hold fingerprints and no queries: not judged there."
+        yield f"error_repeat: in {count:,} turns only errors whose whole text is equal count as the same error."
+        yield "volatile_repeat, poll_no_progress, generic_repeat: judged by the sameness that the guard recorded."
+    if count := missing.get(Missing.TOOLS_OF_SPANS):
+        yield f"unknown_tool_repeat: {count:,} traces of other instrumentations do not tell which tools exist."
+    if missing.get(Missing.VALUES) or missing.get(Missing.TOOLS_OF_SPANS) or missing.get(Missing.TOOLS):
+        yield "repeated_effect: what a tool's server says of it is not recorded; only tools declared `once` are judged."
+    if count := missing.get(Missing.ARGUMENTS):
+        yield f"{count:,} calls cannot be judged: their spans have no arguments. They count as calls, and make no trip."
+    if count := missing.get(Missing.RESULTS):
+        yield f"every mode but the counting ones: {count:,} spans have no result; each is taken as a new one."
+    if count := missing.get(Missing.ORDER):
+        yield f"{count:,} spans came after the rest of their turn was judged: their order is not the recorded one."

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from otel_loopguard.cli.replay import fast_path, runs
-from otel_loopguard.cli.replay.judge import Judge
+from otel_loopguard.cli.replay.judge import PolicyJudge
 from otel_loopguard.core.model import Kind
 from otel_loopguard.core.policy.policy import Policy, Rule, ToolContract
 from otel_loopguard.core.policy.schema import MODES, OF_MODES
@@ -107,9 +107,9 @@ def policy(rng: random.Random) -> Policy:
 def test_leaving_plain_calls_out_changes_nothing(rng):
     """Not asking the modes about the calls that are plain makes the very same trips as asking them about each call."""
     drawn, chosen = run(rng), policy(rng)
-    found = runs.replay(runs.read(drawn), Judge(chosen))
-    with mock.patch.multiple(fast_path, calls_each_once=_no, until=_from_the_first):
-        assert found == runs.replay(runs.read(drawn), Judge(chosen)), f"{drawn} under {chosen}"
+    found = runs.replay(runs.read(drawn), PolicyJudge(chosen))
+    with mock.patch.multiple(fast_path, is_short_and_varied=_no, first_to_judge=_from_the_first):
+        assert found == runs.replay(runs.read(drawn), PolicyJudge(chosen)), f"{drawn} under {chosen}"
 
 
 def _no(*_):
@@ -139,20 +139,20 @@ json_values = st.recursive(
 @given(st.lists(st.tuples(json_values, st.sampled_from((Kind.READ, Kind.WRITE))), min_size=2, max_size=3))
 def test_calls_that_are_sure_to_differ_do(calls):
     """Arguments that are told apart without their canonical form have different ones."""
-    limits = Judge(Policy()).tools.limits("search", Judge(Policy()).compiled.contracts.tool("search", None))
+    limits = PolicyJudge(Policy()).limits.of("search", PolicyJudge(Policy()).compiled.contracts.tool("search", None))
     read = [(limits, kind, orjson.loads(orjson.dumps(arguments))) for arguments, kind in calls]
-    if fast_path.sure_to_differ(read):
+    if fast_path.all_differ(read):
         assert len(set(fast_path.canonical_arguments(read))) == len(read)
 
 
 @pytest.mark.parametrize("one", ARGUMENTS)
 def test_equal_arguments_are_never_sure_to_differ(one):
     """Whatever has the same canonical form, in whatever notation, is looked at closely."""
-    limits = Judge(Policy()).tools.limits("search", Judge(Policy()).compiled.contracts.tool("search", None))
+    limits = PolicyJudge(Policy()).limits.of("search", PolicyJudge(Policy()).compiled.contracts.tool("search", None))
     for fold in (True, False):
         same = [other for other in ARGUMENTS if canonical(other, fold_blanks=fold) == canonical(one, fold_blanks=fold)]
         for other in same:
-            assert not fast_path.sure_to_differ([(limits, Kind.READ, one), (limits, Kind.READ, other)])
+            assert not fast_path.all_differ([(limits, Kind.READ, one), (limits, Kind.READ, other)])
 
 
 def test_what_is_nested_too_deeply_is_looked_at_closely():
@@ -160,14 +160,14 @@ def test_what_is_nested_too_deeply_is_looked_at_closely():
     deep = '{"turns": [{"calls": [' + ", ".join(
         f'{{"tool": "search", "args": {{"q": {"[" * 300}{n}{"]" * 300}}}, "result": "ok"}}' for n in (1, 1, 2)
     )
-    found = runs.replay(runs.read(orjson.loads(deep + "]}]}")), Judge(Policy()))
+    found = runs.replay(runs.read(orjson.loads(deep + "]}]}")), PolicyJudge(Policy()))
     assert [trip.call for trip in found] == [1]
 
 
 def judged(calls, policy):
     """The calls about which the modes are asked, in one turn."""
     asked = []
-    judge = Judge(policy)
+    judge = PolicyJudge(policy)
     turn = judge.turn
 
     class Watched:
@@ -223,14 +223,14 @@ def test_polls_between_do_not_end_a_streak():
     """Errors in a row stay so, and equal results too, where only polls came between."""
     failing = [made.call(f"thing_{n}", {"q": n}, "Error: no") for n in range(5)]
     asked = [call for n, one in enumerate(failing) for call in (made.call("get_status", {"q": n}, "done"), one)]
-    (found,) = runs.replay(runs.read(made.run("errors", asked)), Judge(Policy()))
+    (found,) = runs.replay(runs.read(made.run("errors", asked)), PolicyJudge(Policy()))
     assert (found.call, found.mode) == (9, "global_circuit_breaker")
     results = [
         made.call("read_file", {"q": n, "action": action}, text)
         for n in range(5)
         for action, text in (("read", "same"), ("poll", "done"))
     ]
-    (found,) = runs.replay(runs.read(made.run("results", results)), Judge(Policy()))
+    (found,) = runs.replay(runs.read(made.run("results", results)), PolicyJudge(Policy()))
     assert (found.call, found.mode) == (8, "error_repeat")
 
 
@@ -238,5 +238,5 @@ def test_hashes_are_equal_in_any_notation():
     """A hash is a number: in capitals, and with more digits than are compared, it is the same one."""
     hashes = ("ab" * 8, "AB" * 8, "ab" * 12, "ab" * 8, "AB" * 16)
     calls = [made.call("read_file", {"q": n}, f"text {n}", result_hash=one) for n, one in enumerate(hashes)]
-    (found,) = runs.replay(runs.read(made.run("hashes", calls)), Judge(Policy()))
+    (found,) = runs.replay(runs.read(made.run("hashes", calls)), PolicyJudge(Policy()))
     assert (found.call, found.mode) == (4, "error_repeat")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from otel_loopguard.cli.replay import fast_path, runs
-from otel_loopguard.cli.replay.judge import Judge
+from otel_loopguard.cli.replay.judge import PolicyJudge
 from otel_loopguard.core.guard import Guard
 from otel_loopguard.core.model import Action, Outcome, ToolCall
 from otel_loopguard.core.policy.load import load_preset, load_text
@@ -25,7 +25,7 @@ POLICIES = {
 
 
 def trips(run, policy=POLICIES["default"]):
-    found = runs.replay(runs.read(run), Judge(policy))
+    found = runs.replay(runs.read(run), PolicyJudge(policy))
     return [(trip.turn, trip.call, trip.mode, str(trip.action)) for trip in found]
 
 
@@ -34,15 +34,15 @@ def test_leaving_plain_calls_out_changes_nothing(name, monkeypatch):
     """Calls that no mode is asked about because they are too plain would have made no trip."""
     drawn = [made.drawn(seed) for seed in range(SEED, SEED + 150)]
     found = [trips(run, POLICIES[name]) for run in drawn]
-    monkeypatch.setattr(fast_path, "calls_each_once", lambda *_: False)
-    monkeypatch.setattr(fast_path, "until", lambda *_: 0)
+    monkeypatch.setattr(fast_path, "is_short_and_varied", lambda *_: False)
+    monkeypatch.setattr(fast_path, "first_to_judge", lambda *_: 0)
     assert found == [trips(run, POLICIES[name]) for run in drawn], HINT
 
 
 def test_plain_turns_are_left_out():
     """A turn of calls that all differ is not judged at all."""
     run = made.run("plain", [made.call("read_file", {"path": str(n)}, f"text {n}", n) for n in range(50)])
-    judge = Judge(Policy())
+    judge = PolicyJudge(Policy())
     judge.turn = None  # whoever judges needs a turn
     assert runs.replay(runs.read(run), judge) == []
 

@@ -13,8 +13,8 @@ from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
 import otel_loopguard as loopguard
 from otel_loopguard.cli.main import main
-from otel_loopguard.cli.replay.judge import Judge
-from otel_loopguard.cli.replay.span_buffer import Window
+from otel_loopguard.cli.replay.judge import PolicyJudge
+from otel_loopguard.cli.replay.span_buffer import SpanBuffer
 from otel_loopguard.core.policy.load import load_preset
 from otel_loopguard.core.policy.policy import Policy
 from otel_loopguard.errors import ToolLoopError
@@ -47,7 +47,7 @@ def exported(policy: Policy, run: dict[str, Any]) -> tuple[list[dict[str, Any]],
 
 def judged(lines: list[Any], policy: Policy, **window: int) -> dict[str, list[Any]]:
     """The trips of a replay, by turn."""
-    held = Window([Judge(policy)], **window)
+    held = SpanBuffer([PolicyJudge(policy)], **window)
     turns = [turn for line in lines for span in otlp.tool_spans(line) for turn in held.add(span)] + list(held.rest())
     found: dict[str, list[Any]] = {}
     for turn in turns:
@@ -92,7 +92,7 @@ def test_what_is_held_is_bounded():
     """However many turns are open at once, only so many spans wait; what comes too late is counted."""
     spans, _ = exported(Policy(), made.run("many", *[made.stuck(times=2)["turns"][0]["calls"] for _ in range(50)]))
     lines = one_by_one(spans)
-    window = Window([Judge(Policy())], most_held=10)
+    window = SpanBuffer([PolicyJudge(Policy())], most_held=10)
     for line in [*lines[::2], *lines[1::2]]:
         for span in otlp.tool_spans(line):
             list(window.add(span))
