@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from otel_loopguard.core.model import Action
-from otel_loopguard.core.policy import presets, schema
+from otel_loopguard.core.policy import schema
 from otel_loopguard.core.policy.check import dotted
-from otel_loopguard.core.policy.load import LoadedPolicy, load_file, load_policy, load_preset
+from otel_loopguard.core.policy.load import LoadedPolicy, load_file, load_policy, load_preset, preset_names
 from otel_loopguard.core.policy.policy import DEFAULT_RULES, Rule
 from otel_loopguard.errors import PolicyError
 
@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     check.add_argument("file", metavar="FILE")
     check.set_defaults(run=_check)
     show = subparsers.add_parser("show", help="show a policy; without arguments, the policy of the environment")
-    show.add_argument("--preset", metavar="NAME", help=f"one of {', '.join(presets.names())}")
+    show.add_argument("--preset", metavar="NAME", help=f"one of {', '.join(preset_names())}")
     show.add_argument("--file", metavar="FILE", help="a policy file; with --preset, it overrides that preset")
     show.add_argument("--json", action="store_true", help="print JSON")
     show.set_defaults(run=_show)

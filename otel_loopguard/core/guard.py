@@ -90,7 +90,7 @@ class Guard:
             turn_id = f"{self._prefix}-{next(self._numbers)}"
         now = self.clock()
         if self.watch is not None:
-            self.watch.look(now)
+            self.watch.check(now)
         return self._store.get_or_create(turn_id, lambda: Turn(self, turn_id, source, enforced=enforced), now)
 
     def forget(self, turn: Kin) -> None:

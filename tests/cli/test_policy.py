@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from otel_loopguard.cli.main import COMMANDS, main
-from otel_loopguard.core.policy import presets
+from otel_loopguard.core.policy.load import preset_names
 
 
 def test_check_names_every_mistake(tmp_path, capsys):
@@ -70,7 +70,7 @@ def test_show_the_environments(monkeypatch, capsys):
     assert "no such preset" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", presets.names())
+@pytest.mark.parametrize("name", preset_names())
 def test_every_preset_can_be_shown(name, capsys):
     """No preset holds a value that cannot be written down."""
     assert main(["policy", "show", "--preset", name]) == 0

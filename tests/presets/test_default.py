@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from otel_loopguard.core.policy import presets
-from otel_loopguard.core.policy.load import load_preset
+from otel_loopguard.core.policy.load import load_preset, preset_names
 from otel_loopguard.core.policy.policy import Policy
 
 from .driver import Driven
@@ -15,7 +14,7 @@ NAMES = {
 
 def test_there_are_eight():
     """Eight presets come with the package, and each of them is without a mistake."""
-    assert set(presets.names()) == NAMES
+    assert set(preset_names()) == NAMES
     assert all(load_preset(name).problems == () for name in NAMES)
 
 

@@ -10,7 +10,7 @@ from otel_loopguard.cli.policy import chosen_policy
 from otel_loopguard.cli.replay import sources
 from otel_loopguard.cli.replay.replay import Replay
 from otel_loopguard.core.model import Action
-from otel_loopguard.core.policy import presets
+from otel_loopguard.core.policy.load import preset_names
 from otel_loopguard.errors import PolicyError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = _DESCRIPTION
     parser.add_argument("files", metavar="FILE", nargs="+")
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--preset", metavar="NAME", help=f"judge with this preset: {', '.join(presets.names())}")
+    which.add_argument("--preset", metavar="NAME", help=f"judge with this preset: {', '.join(preset_names())}")
     which.add_argument("--policy", metavar="FILE", help="judge with this policy file")
     parser.add_argument("--compare", metavar="OTHER", help="a preset or a policy file, shown beside the first")
     parser.add_argument("--json", action="store_true", help="one JSON line a run instead of tables")
@@ -68,8 +68,8 @@ def _policy(preset: str | None, file: str | None) -> tuple[str, Policy]:
 
 
 def _other(name: str) -> tuple[str, Policy]:
-    if name in presets.names():
+    if name in preset_names():
         return _policy(name, None)
     if Path(name).exists() or "/" in name or name.endswith(".toml"):
         return _policy(None, name)
-    raise PolicyError([f"{name} is neither a preset ({', '.join(presets.names())}) nor a file"], source="--compare")
+    raise PolicyError([f"{name} is neither a preset ({', '.join(preset_names())}) nor a file"], source="--compare")

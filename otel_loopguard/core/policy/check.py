@@ -1,6 +1,6 @@
-"""A policy as tables becomes a flat list of settings; every mistake on the way is written down.
+"""Check a policy's tables: parse them into a flat list of settings, and collect every mistake.
 
-The tables are those of a TOML text, or those that a ``Policy`` made in code amounts to: both are held to the same.
+The tables are those of a TOML text, or the fields of a ``Policy`` made in code. Both are checked alike.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core.policy import schema
-from otel_loopguard.core.policy.problems import HIDDEN, Problem, meant, nearest
+from otel_loopguard.core.policy.problems import HIDDEN, Problem, suggestion, suggestion_or_all
 from otel_loopguard.errors import PolicyError
 
 if TYPE_CHECKING:
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     Place = Callable[[Path], str]
 
 _TABLES = ("modes", "tools", "words", "sentences")
-_NOT_HERE = {
-    "hash_key": "a key does not belong into this file; set OTEL_PYTHON_LOOPGUARD_HASH_KEY or ..._HASH_KEY_FILE.",
+_ONLY_IN_CODE = {
+    "hash_key": "a key does not belong in this file; set OTEL_PYTHON_LOOPGUARD_HASH_KEY or ..._HASH_KEY_FILE.",
     "detectors": "functions can only be given in code: Policy(detectors=[...]).",
     "on_trip": "a function can only be given in code: Policy(on_trip=...).",
 }
 
 
-def said(one: Any) -> dict[str, Any]:
-    """What a ``Policy``, ``Rule`` or ``ToolContract`` says: all that is not left at its default."""
+def explicit_settings(one: Any) -> dict[str, Any]:
+    """Return the fields of a ``Policy``, ``Rule`` or ``ToolContract`` that do not have their default."""
     given = ((field, getattr(one, field.name)) for field in fields(one))
     return {
         field.name: value
@@ -40,27 +40,27 @@ def said(one: Any) -> dict[str, Any]:
 
 
 class Checker:
-    """Walks the tables of one source; without a place they are those of code."""
+    """Checks the tables of one source. Without a ``place`` the source is code."""
 
     def __init__(self, place: Place | None = None, presets: tuple[str, ...] = ()) -> None:
         self.values: dict[Path, Any] = {}
-        """Every setting that is right, by its path."""
+        """Every valid setting, by its path."""
         self.problems: list[Problem] = []
         self._place = place or (lambda _path: "")
         self._presets = presets
         self._settings = schema.POLICY if place else {**schema.POLICY, **schema.CODE}
         self._in_code = place is None
-        self._own_modes = False
+        self._any_mode = False
 
     def tables(self, source: str) -> dict[str, Any]:
-        """The settings as tables again, each understood; if there were mistakes, an error that names them all."""
+        """Return the parsed settings as tables; raise an error that names all mistakes if there are any."""
         if self.problems:
             raise PolicyError([str(problem) for problem in self.problems], source=source)
         return nested(self.values)
 
     def policy(self, table: Mapping[str, Any]) -> None:
-        """The whole of it. Detectors of one's own have modes of their own, whatever these are called."""
-        self._own_modes = self._in_code and bool(table.get("detectors"))
+        """Check a whole policy. If it has detectors of the user, modes may have any name."""
+        self._any_mode = self._in_code and bool(table.get("detectors"))
         for name, value in table.items():
             path = (name,)
             if name in self._settings:
@@ -71,12 +71,12 @@ class Checker:
                 if isinstance(value, str) and value in self._presets:
                     self.values[path] = value
                 else:
-                    self._wrong(path, value, f"no such preset; {nearest(str(value), self._presets)}")
-            elif name in _NOT_HERE:
-                self._wrong(path, HIDDEN, _NOT_HERE[name])
+                    self._report(path, value, f"no such preset; {suggestion_or_all(str(value), self._presets)}")
+            elif name in _ONLY_IN_CODE:
+                self._report(path, HIDDEN, _ONLY_IN_CODE[name])
             else:
                 known = (*schema.POLICY, *_TABLES, "preset")
-                self._wrong(path, value, f"no such setting; {nearest(name, known)}")
+                self._report(path, value, f"no such setting; {suggestion_or_all(name, known)}")
 
     def _table(self, path: Path, value: Any) -> None:
         items = self._items(path, value, "a mapping", path[0])
@@ -94,7 +94,7 @@ class Checker:
     def _rule(self, path: Path, value: Any) -> None:
         mode = path[-1]
         if not self._is_mode(mode):
-            self._wrong(path, HIDDEN, f"no such mode; {nearest(mode, schema.MODES)}")
+            self._report(path, HIDDEN, f"no such mode; {suggestion_or_all(mode, schema.MODES)}")
             return
         own = list(schema.RULE)
         if mode in schema.MODES and isinstance(value, Mapping):  # a Rule may be that of several modes
@@ -104,33 +104,34 @@ class Checker:
                 self._set((*path, name), schema.RULE[name], item)
             elif name in schema.RULE:
                 belongs = ", ".join(schema.OF_MODES[name])
-                self._wrong((*path, name), item, f"{mode} has no such setting; it is one of {belongs}.")
+                self._report((*path, name), item, f"{mode} has no such setting; it is one of {belongs}.")
             elif name in schema.RENAMED:
-                self._wrong((*path, name), item, f"no such setting; it is called {schema.RENAMED[name]} now.")
+                self._report((*path, name), item, f"no such setting; it is called {schema.RENAMED[name]} now.")
             else:
-                self._wrong((*path, name), item, f"no such setting of a mode; {nearest(name, own)}")
+                self._report((*path, name), item, f"no such setting of a mode; {suggestion_or_all(name, own)}")
 
     def _tool(self, path: Path, value: Any) -> None:
         glob = path[-1]
         if not glob or glob.count("[") > glob.count("]"):
-            self._wrong(path, HIDDEN, 'must be a glob of tool names, such as "read_*"; a [ needs its ].')
+            self._report(path, HIDDEN, 'must be a glob of tool names, such as "read_*"; a [ needs its ].')
         self.contract(path, self._items(path, value, "a ToolContract", f'tools."{glob}"'))
 
     def contract(self, path: Path, table: Mapping[str, Any]) -> None:
-        """What is said of one tool; without a path it is not yet said of which."""
+        """Check the settings of one tool. The path is empty for a contract made in code: it has no tool yet."""
         for name, value in table.items():
             inner = (*path, name)
             if name in schema.CONTRACT:
                 self._set(inner, schema.CONTRACT[name], value)
             elif name != "modes":
-                self._wrong(inner, value, f"no such setting of a tool; {nearest(name, (*schema.CONTRACT, 'modes'))}")
+                remedy = f"no such setting of a tool; {suggestion_or_all(name, (*schema.CONTRACT, 'modes'))}"
+                self._report(inner, value, remedy)
             else:
                 for mode, rule in self._items(inner, value, "a mapping", f"{dotted(inner)}.MODE").items():
                     self._rule((*inner, mode), rule)
 
     def _words(self, path: Path, value: Any) -> None:
         if path[-1] not in schema.WORDS:
-            self._wrong(path, value, f"no such list of words; {nearest(path[-1], schema.WORDS)}")
+            self._report(path, value, f"no such list of words; {suggestion_or_all(path[-1], schema.WORDS)}")
         else:
             self._set(path, schema.TEXTS, value)
 
@@ -145,47 +146,48 @@ class Checker:
     def _one_sentence(self, path: Path, name: str, value: Any) -> None:
         mode, _, step = name.partition(".")
         if not self._is_mode(mode):
-            self._wrong(path, value, f"no such mode; {nearest(mode, schema.MODES)}")
+            self._report(path, value, f"no such mode; {suggestion_or_all(mode, schema.MODES)}")
         elif step and mode in schema.MODES and step not in schema.SENTENCES:
-            self._wrong(path, value, f"no such sentence; {nearest(step, schema.SENTENCES)}")
-        elif schema.SENTENCE.accept(value) is None:
-            self._wrong(path, value, f"must be {schema.SENTENCE.what}.")
+            self._report(path, value, f"no such sentence; {suggestion_or_all(step, schema.SENTENCES)}")
+        elif schema.SENTENCE.parse(value) is None:
+            self._report(path, value, f"must be {schema.SENTENCE.description}.")
         else:
             self.values["sentences", mode if step == "refusal" else name] = value
 
     def _is_mode(self, name: str) -> bool:
-        return self._own_modes or name in schema.MODES
+        return self._any_mode or name in schema.MODES
 
-    def _items(self, path: Path, value: Any, what: str, table: str) -> Mapping[str, Any]:
-        """What stands in a table; a ``Rule`` or a ``ToolContract`` is the table of what it says."""
+    def _items(self, path: Path, value: Any, expected: str, table: str) -> Mapping[str, Any]:
+        """Return the items of a table; those of a ``Rule`` or ``ToolContract`` are its explicit settings."""
         if isinstance(value, Mapping):
             return {str(name): item for name, item in value.items()}
         if is_dataclass(value) and not isinstance(value, type):
-            return said(value)
-        self._wrong(path, value, f"must be {what}." if self._in_code else f"must be a table: [{table}]")
+            return explicit_settings(value)
+        self._report(path, value, f"must be {expected}." if self._in_code else f"must be a table: [{table}]")
         return {}
 
     def _set(self, path: Path, setting: Setting, value: Any) -> None:
-        resolved = setting.accept(value)
-        if resolved is None:
+        parsed = setting.parse(value)
+        if parsed is None:
             value = HIDDEN if path == ("hash_key",) else value
-            self._wrong(path, value, f"must be {setting.what}{_meant(value, setting)}")
+            self._report(path, value, must_be(setting, value))
         else:
-            self.values[path] = resolved
+            self.values[path] = parsed
 
-    def _wrong(self, path: Path, value: Any, remedy: str) -> None:
+    def _report(self, path: Path, value: Any, remedy: str) -> None:
         self.problems.append(Problem(dotted(path), self._place(path), value, remedy))
 
 
-def _meant(value: Any, setting: Setting) -> str:
-    """The end of the sentence: the nearest of the words that a setting takes, if one is near."""
+def must_be(setting: Setting, value: Any) -> str:
+    """Describe the valid values, and suggest the nearest word for an invalid one."""
     words = [word for word in (value if isinstance(value, (list, tuple)) else [value]) if isinstance(word, str)]
-    found = next((near for word in words if word not in setting.words and (near := meant(word, setting.words))), "")
-    return f"; {found}" if found else "."
+    suggestions = (suggestion(word, setting.words) for word in words if word not in setting.words)
+    nearest = next(filter(None, suggestions), "")
+    return f"must be {setting.description}; {nearest}" if nearest else f"must be {setting.description}."
 
 
 def nested(values: Mapping[Path, Any]) -> dict[str, Any]:
-    """A flat list of settings as the tables in which they stand."""
+    """Turn a flat list of settings into tables."""
     top: dict[str, Any] = {}
     for path, value in values.items():
         table = top
@@ -196,5 +198,5 @@ def nested(values: Mapping[Path, Any]) -> dict[str, Any]:
 
 
 def dotted(path: Path) -> str:
-    """A path as it is written in TOML."""
+    """Write a path as in TOML."""
     return ".".join(part if part.replace("_", "a").replace("-", "a").isalnum() else f'"{part}"' for part in path)

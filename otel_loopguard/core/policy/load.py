@@ -1,7 +1,7 @@
-"""Where a policy comes from, in one order: a later source wins, setting by setting.
+"""Load a policy from its sources. A later source wins, setting by setting.
 
-The defaults; then what the program declares of its tools in code; then a preset; then the policy file; then the
-environment. A ``Policy`` that code hands to ``instrument()`` or ``Guard`` is taken as it is, instead of all these.
+The sources are: the defaults; the tools that the program declares in code; a preset; the policy file; the environment.
+A ``Policy`` that code hands to ``instrument()`` or ``Guard`` replaces all of these except declared tools.
 
 >>> from otel_loopguard.core.policy.load import load_policy
 >>> loaded = load_policy({"OTEL_PYTHON_LOOPGUARD_ACTION": "observe"})
@@ -12,13 +12,15 @@ environment. A ``Policy`` that code hands to ``instrument()`` or ``Guard`` is ta
 from __future__ import annotations
 
 import sys
+from functools import cache
+from importlib.resources import files
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from otel_loopguard.core.policy import presets, schema
-from otel_loopguard.core.policy.check import Checker, nested
+from otel_loopguard.core.policy import schema
+from otel_loopguard.core.policy.check import Checker, must_be, nested
 from otel_loopguard.core.policy.policy import Policy
-from otel_loopguard.core.policy.problems import HIDDEN, Problem, meant, nearest
+from otel_loopguard.core.policy.problems import HIDDEN, Problem, suggestion_or_all
 from otel_loopguard.core.policy.toml_lines import line_of, lines_of
 from otel_loopguard.errors import PolicyError
 
@@ -39,50 +41,48 @@ VARIABLES = (
 )  # fmt: skip
 
 
-def _policy(values: Mapping[Path, Any]) -> Policy:
-    """The policy that these settings make."""
-    return Policy(**nested(values))
-
-
 class LoadedPolicy(NamedTuple):
-    """A policy, where each of its settings came from, and every mistake that was found on the way.
+    """A policy, the origin of each of its settings, and every mistake in them.
 
-    Where there are mistakes, ``policy`` is the default one; only an action and a hash key that the environment gives
-    correctly are kept, so that a mistake elsewhere never makes the guard refuse more than it was told to.
+    If there are mistakes, ``policy`` is the default one with the valid action and hash key of the environment, if any.
+    So a mistake elsewhere never makes a guard refuse calls that was set to observe.
     """
 
     policy: Policy
     origins: Mapping[Path, str]
     problems: tuple[Problem, ...]
     file: str | None = None
-    """The policy file that the environment names."""
+    """The path of the policy file, if there is one."""
     notes: tuple[Problem, ...] = ()
-    """What is wrong beside the policy, such as a variable that nobody reads."""
+    """Mistakes outside of the policy, such as an unknown variable."""
 
     def checked(self, source: str = "policy") -> Policy:
-        """The policy; if there are mistakes, an error that names them all."""
+        """Return the policy; raise an error that names all mistakes if there are any."""
         if self.problems:
             raise PolicyError([str(problem) for problem in self.problems], source=source)
         return self.policy
 
 
 class _Layers:
+    """The settings of several sources, one over the other."""
+
     def __init__(self) -> None:
         self.values: dict[Path, Any] = {}
         self.origins: dict[Path, str] = {}
         self.problems: list[Problem] = []
 
     def preset(self, name: str) -> None:
-        """Settings under everything that is there already."""
-        checker = Checker(lambda _path: f"preset {name}", presets.names())
-        checker.policy(tomllib.loads(presets.text(name)))
+        """Add the settings of a preset, under all others."""
+        text = (files("otel_loopguard") / "presets" / f"{name}.toml").read_text("utf-8")
+        checker = Checker(lambda _path: f"preset {name}", preset_names())
+        checker.policy(tomllib.loads(text))
         for path, value in checker.values.items():
             if path not in self.values:
                 self.values[path] = value
                 self.origins[path] = f"preset {name}"
 
     def text(self, text: str, source: str) -> None:
-        """Settings of a TOML text."""
+        """Add the settings of a TOML text."""
         lines = lines_of(text)
 
         def place(path: Path) -> str:
@@ -94,14 +94,14 @@ class _Layers:
         except tomllib.TOMLDecodeError as error:
             self.problems.append(Problem("(the file)", source, HIDDEN, f"this is not TOML: {error}."))
             return
-        checker = Checker(place, presets.names())
+        checker = Checker(place, preset_names())
         checker.policy(table)
         self.problems += checker.problems
         self.values.update(checker.values)
         self.origins.update({path: place(path) for path in checker.values})
 
     def file(self, path: str, named: str) -> None:
-        """Settings of a file."""
+        """Add the settings of a file; ``named`` is the name for it in a message."""
         try:
             text = FilePath(path).read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
@@ -110,8 +110,8 @@ class _Layers:
             return
         self.text(text, path)
 
-    def below(self, preset: str | None) -> None:
-        """The preset that the others lie on: the one that is named, else the one that the file names."""
+    def base_preset(self, preset: str | None) -> None:
+        """Add the preset below the file: the given one, else the one that the file names."""
         name = preset or self.values.pop(("preset",), None)
         self.values.pop(("preset",), None)
         self.origins.pop(("preset",), None)
@@ -120,34 +120,33 @@ class _Layers:
 
 
 def load_policy(environ: Mapping[str, str]) -> LoadedPolicy:
-    """The policy that the environment describes. Never raises: mistakes are in ``problems``."""
+    """Load the policy that the environment describes. Never raises: mistakes are in ``problems``."""
     layers = _Layers()
     given = {name: environ[PREFIX + name] for name in VARIABLES if environ.get(PREFIX + name)}
     file, preset = given.get("CONFIG"), given.get("PRESET")
     if file:
         layers.file(file, PREFIX + "CONFIG")
-    if preset and preset not in presets.names():
-        remedy = f"no such preset; {nearest(preset, presets.names())}"
+    if preset and preset not in preset_names():
+        remedy = f"no such preset; {suggestion_or_all(preset, preset_names())}"
         layers.problems.append(Problem(PREFIX + "PRESET", "environment", preset, remedy))
         preset = None
-    layers.below(preset)
+    layers.base_preset(preset)
     _from_variables(layers, given)
     if not layers.problems:
-        return LoadedPolicy(_policy(layers.values), layers.origins, (), file, _unread(environ))
+        return LoadedPolicy(Policy(**nested(layers.values)), layers.origins, (), file, _unknown_variables(environ))
     kept: dict[Path, Any] = {}
     for name in ("action", "hash_key"):
         if layers.origins.get((name,), "").startswith(PREFIX) and (name,) in layers.values:
             kept[name,] = layers.values[name,]
-    return LoadedPolicy(
-        _policy(kept), {path: layers.origins[path] for path in kept}, tuple(layers.problems), file, _unread(environ)
-    )
+    origins = {path: layers.origins[path] for path in kept}
+    return LoadedPolicy(Policy(**nested(kept)), origins, tuple(layers.problems), file, _unknown_variables(environ))
 
 
-def _unread(environ: Mapping[str, str]) -> tuple[Problem, ...]:
-    """The variables that look like ours and that nobody reads."""
+def _unknown_variables(environ: Mapping[str, str]) -> tuple[Problem, ...]:
+    """List the variables with the package's prefix that do not exist."""
     names = (variable.removeprefix(PREFIX) for variable in sorted(environ) if variable.startswith(PREFIX))
     return tuple(
-        Problem(PREFIX + name, "environment", HIDDEN, f"no such variable; {nearest(name, VARIABLES)}")
+        Problem(PREFIX + name, "environment", HIDDEN, f"no such variable; {suggestion_or_all(name, VARIABLES)}")
         for name in names
         if name not in VARIABLES
     )
@@ -156,10 +155,10 @@ def _unread(environ: Mapping[str, str]) -> tuple[Problem, ...]:
 def _from_variables(layers: _Layers, given: Mapping[str, str]) -> None:
     action = given.get("ACTION", "").strip().lower()
     if action in schema.ACTIONS:
-        layers.values["action",] = schema.ACTION.accept(action)
+        layers.values["action",] = schema.ACTION.parse(action)
         layers.origins["action",] = PREFIX + "ACTION"
     elif action:
-        remedy = f"must be {schema.ACTION.what}; {meant(action, schema.ACTIONS)}"
+        remedy = must_be(schema.ACTION, action)
         layers.problems.append(Problem(PREFIX + "ACTION", "environment", action, remedy))
     key: bytes | None = None
     if "HASH_KEY" in given:
@@ -185,29 +184,36 @@ def _key_of_file(layers: _Layers, path: str) -> bytes | None:
 
 
 def load_file(path: str, preset: str | None = None) -> LoadedPolicy:
-    """The policy of a file, over a preset if one is named."""
+    """Load the policy of a file, over a preset if one is given."""
     layers = _Layers()
     layers.file(path, "policy file")
-    layers.below(preset)
+    layers.base_preset(preset)
     if layers.problems:
         return LoadedPolicy(Policy(), {}, tuple(layers.problems), path)
-    return LoadedPolicy(_policy(layers.values), layers.origins, (), path)
+    return LoadedPolicy(Policy(**nested(layers.values)), layers.origins, (), path)
 
 
 def load_text(text: str, source: str = "policy") -> LoadedPolicy:
-    """The policy of a TOML text."""
+    """Load the policy of a TOML text."""
     layers = _Layers()
     layers.text(text, source)
-    layers.below(None)
+    layers.base_preset(None)
     if layers.problems:
         return LoadedPolicy(Policy(), {}, tuple(layers.problems))
-    return LoadedPolicy(_policy(layers.values), layers.origins, ())
+    return LoadedPolicy(Policy(**nested(layers.values)), layers.origins, ())
+
+
+@cache
+def preset_names() -> tuple[str, ...]:
+    """Return the names of all presets, ``default`` included."""
+    found = (entry.name for entry in files("otel_loopguard").joinpath("presets").iterdir())
+    return tuple(sorted(name.removesuffix(".toml") for name in found if name.endswith(".toml")))
 
 
 def load_preset(name: str) -> LoadedPolicy:
-    """A policy that comes with the package; a name that is none raises."""
-    if name not in presets.names():
-        raise PolicyError([f"no such preset: {name}; {nearest(name, presets.names())}"], source="preset")
+    """Load a policy that comes with the package; raise an error if there is none of this name."""
+    if name not in preset_names():
+        raise PolicyError([f"no such preset: {name}; {suggestion_or_all(name, preset_names())}"], source="preset")
     layers = _Layers()
     layers.preset(name)
-    return LoadedPolicy(_policy(layers.values), layers.origins, ())
+    return LoadedPolicy(Policy(**nested(layers.values)), layers.origins, ())

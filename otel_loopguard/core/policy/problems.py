@@ -1,4 +1,4 @@
-"""How a mistake in a policy is told: where, what, and what to do about it."""
+"""A mistake in a policy, as a message: the place, the setting, its value and the remedy."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ class Problem(NamedTuple):
     name: str
     """The setting, dotted, as it would be written in TOML."""
     place: str
-    """The file and line, or the variable; nothing where a traceback tells the place."""
+    """The file and line, or the variable; empty if a traceback shows the place."""
     value: Any
-    """What stands there; ``HIDDEN`` for what must not be shown."""
+    """The value; ``HIDDEN`` if it must not be shown."""
     remedy: str
-    """What is wrong, and what would be right."""
+    """The mistake and a correct value."""
 
     def __str__(self) -> str:
-        value = "" if self.value is HIDDEN else f" = {shown(self.value)}"
+        value = "" if self.value is HIDDEN else f" = {_quote(self.value)}"
         place = f"{self.place}: " if self.place else ""
         return f"{place}{self.name}{value}: {self.remedy}"
 
 
 class _Hidden:
-    """Stands for a value that is a secret, or is no value at all."""
+    """The value of a problem whose value is a secret, or that has none."""
 
 
 HIDDEN = _Hidden()
 
 
-def shown(value: Any) -> str:
-    """A value as it is quoted in a message, cut short."""
+def _quote(value: Any) -> str:
+    """Quote a value for a message, cut short."""
     text = "true" if value is True else "false" if value is False else repr(value)
     return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"
 
 
-def nearest(name: str, names: Collection[str]) -> str:
-    """What to say of a name that is none: the nearest right one, or all of them."""
-    return meant(name, names) or f"there is {', '.join(sorted(names))}."
+def suggestion_or_all(name: str, names: Collection[str]) -> str:
+    """Suggest the nearest valid name for an invalid one, or list all of them."""
+    return suggestion(name, names) or f"it must be one of {', '.join(sorted(names))}."
 
 
-def meant(name: str, names: Collection[str]) -> str:
-    """The nearest right name, as a question; nothing if none is near."""
+def suggestion(name: str, names: Collection[str]) -> str:
+    """Suggest the nearest valid name, as a question; empty if none is near."""
     found = process.extractOne(name, list(names), score_cutoff=_NEAR_ENOUGH)
     return "" if found is None else f"did you mean {found[0]}?"

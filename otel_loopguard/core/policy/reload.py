@@ -1,6 +1,6 @@
-"""A policy file that is changed while the program runs is read again: for turns that begin from then on.
+"""Read a policy file again when it changes while the program runs. The new policy holds for new turns.
 
-No thread: when a turn is asked for, and at most every few seconds, one ``stat``.
+There is no thread: when a turn begins, and at most every few seconds, the file is checked with one ``stat``.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ if TYPE_CHECKING:
     from otel_loopguard.core.policy.load import LoadedPolicy
     from otel_loopguard.core.policy.policy import Policy
 
-EVERY = 2.0
-"""Seconds between two looks at the file."""
+CHECK_INTERVAL = 2.0
+"""Seconds between two checks of the file."""
 
 _logger = logging.getLogger("otel_loopguard")
 
 
 class PolicyFileWatch:
-    """Looks at one file; ``load`` reads the policy anew, ``apply`` makes it that of new turns."""
+    """Watches one file: ``load`` reads the policy again, ``apply`` makes it the policy of new turns."""
 
-    __slots__ = ("_apply", "_due", "_load", "_path", "_seen")
+    __slots__ = ("_apply", "_due", "_load", "_path", "_signature")
 
     def __init__(self, path: str, load: Callable[[], LoadedPolicy], apply: Callable[[Policy], None]) -> None:
         self._path = path
         self._load = load
         self._apply = apply
         self._due = 0.0
-        self._seen = self._signature()
+        self._signature = self._read_signature()
 
-    def look(self, now: float) -> None:
-        """Read the file again if it was changed. Two threads at once may both do it, which does no harm."""
+    def check(self, now: float) -> None:
+        """Read the file again if it has changed. Two threads may do so at the same time, which does no harm."""
         if now < self._due:
             return
-        self._due = now + EVERY
-        signature = self._signature()
-        if signature == self._seen:
+        self._due = now + CHECK_INTERVAL
+        signature = self._read_signature()
+        if signature == self._signature:
             return
-        self._seen = signature
+        self._signature = signature
         loaded = self._load()
         if loaded.problems:
             mistakes = "\n".join(f"  - {problem}" for problem in loaded.problems)
@@ -50,9 +50,9 @@ class PolicyFileWatch:
         self._apply(loaded.policy)
         _logger.info("The policy file was changed: turns that begin from now on follow it.")
 
-    def _signature(self) -> tuple[int, int, int] | None:
+    def _read_signature(self) -> tuple[int, int, int] | None:
         try:
             status = os.stat(self._path)
-        except OSError:  # it is not there, just now: that is a state, too
+        except OSError:  # the file is missing, which is a state, too
             return None
         return status.st_mtime_ns, status.st_size, status.st_ino

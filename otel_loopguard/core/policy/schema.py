@@ -1,6 +1,6 @@
-"""Every setting that a policy may hold: what it accepts, said in words, and how its value is understood.
+"""Every setting of a policy: a description of its valid values, and the function that parses them.
 
-A file and code are held to the same; what only code can say (an ``Action``, a tuple) is accepted beside its text.
+Files and code are checked alike. Values that only code can give (an ``Action``, a tuple) are accepted as well as text.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 class Setting(NamedTuple):
-    """What a value must be, and the function that gives it back understood, or None if it is not that."""
+    """A description of the valid values, and a function that returns the parsed value, or None if it is invalid."""
 
-    what: str
-    accept: Callable[[Any], Any]
+    description: str
+    parse: Callable[[Any], Any]
     words: tuple[str, ...] = ()
-    """Where it is one of a few words: these."""
+    """The valid words, if there are only a few."""
 
 
 def _count(value: Any) -> int | None:
@@ -55,8 +55,8 @@ def _action(value: Any) -> Action | None:
 
 
 def _texts(value: Any) -> tuple[str, ...] | None:
-    good = isinstance(value, (list, tuple, set, frozenset)) and all(isinstance(item, str) and item for item in value)
-    return tuple(value) if good else None
+    valid = isinstance(value, (list, tuple, set, frozenset)) and all(isinstance(item, str) and item for item in value)
+    return tuple(value) if valid else None
 
 
 def _modes(value: Any) -> tuple[str, ...] | None:
@@ -83,11 +83,12 @@ def _sentence(value: Any) -> str | None:
     if not isinstance(value, str):
         return None
     try:
-        held = [found for found in string.Formatter().parse(value) if found[1] is not None]
-    except ValueError:  # a brace without its other half
+        fields = [found for found in string.Formatter().parse(value) if found[1] is not None]
+    except ValueError:  # a single brace
         return None
-    # Plain names only: what {tool:d} or {count:>{limit}} comes to depends on the values.
-    return value if all(name in PLACEHOLDERS and not (spec or how) for _, name, spec, how in held) else None
+    # Plain names only: the result of {tool:d} or {count:>{limit}} depends on the values.
+    valid = all(name in PLACEHOLDERS and not (spec or conversion) for _, name, spec, conversion in fields)
+    return value if valid else None
 
 
 MODES = tuple(str(mode) for mode in Mode)
@@ -124,7 +125,7 @@ CODE: Mapping[str, Setting] = {
     "on_trip": Setting("a function (trip) -> Action | None", lambda value: value if callable(value) else None),
     "hash_key": Setting("bytes", lambda value: value if isinstance(value, bytes) else None),
 }
-"""What only code can say."""
+"""Settings that only code can give."""
 RULE: Mapping[str, Setting] = {
     "nudge": COUNT,
     "block": COUNT,
@@ -163,7 +164,7 @@ OF_MODES: Mapping[str, tuple[str, ...]] = {
     "no_news_nudge": ("global_circuit_breaker",),
     "no_news_block": ("global_circuit_breaker",),
 }
-"""Settings that only these modes have; the others are every mode's."""
+"""Settings that only these modes have; all other settings are for every mode."""
 RENAMED: Mapping[str, str] = {
     "reading": "block_after_reads",
     "transient": "block_if_transient",
@@ -177,7 +178,7 @@ RENAMED: Mapping[str, str] = {
     "barren_nudge": "no_news_nudge",
     "barren_block": "no_news_block",
 }
-"""The names that settings of a mode had before the first release."""
+"""Old names of settings of a mode, from before the first release."""
 CONTRACT: Mapping[str, Setting] = {
     "kind": Setting(f"one of {', '.join(KINDS)}", lambda value: Kind(value) if value in KINDS else None, KINDS),
     "query": TEXT,

@@ -1,4 +1,4 @@
-"""On which line of a TOML text a key stands. The standard library's parser does not say."""
+"""Find the line of each key in a TOML text. The standard library's parser does not report it."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ Path = tuple[str, ...]
 
 
 def lines_of(text: str) -> dict[Path, int]:
-    """The line of every key and table. What stands within an inline table has the line of that table's key."""
+    """Map every key and table to its line. Keys in an inline table have the line of that table's key."""
     found: dict[Path, int] = {}
     table: Path = ()
-    within: str | None = None
+    quotes: str | None = None
     for number, line in enumerate(text.splitlines(), 1):
-        if within is None:
+        if quotes is None:
             header, assignment = _HEADER.match(line), _ASSIGNMENT.match(line)
             if header is not None:
-                table = _path(header.group(1))
+                table = _split_path(header.group(1))
                 found.setdefault(table, number)
             elif assignment is not None:
-                path = (*table, *_path(assignment.group(1)))
+                path = (*table, *_split_path(assignment.group(1)))
                 for length in range(len(table) + 1, len(path) + 1):
                     found.setdefault(path[:length], number)
-        within = _still_within(line, within)
+        quotes = _open_string(line, quotes)
     return found
 
 
 def line_of(path: Path, lines: dict[Path, int]) -> int | None:
-    """The line of a key, or of what it stands in."""
+    """Return the line of a key, or of the nearest table around it."""
     while path:
         if path in lines:
             return lines[path]
@@ -48,25 +48,25 @@ def line_of(path: Path, lines: dict[Path, int]) -> int | None:
     return None
 
 
-def _still_within(line: str, within: str | None) -> str | None:
-    """The quotes of the string that goes on in the next line, if one does."""
-    for quotes in _LONG_STRING.findall(line):
-        if within is None:
-            within = quotes
-        elif within == quotes:
-            within = None
-    return within
+def _open_string(line: str, quotes: str | None) -> str | None:
+    """Return the quotes of the string that continues in the next line; None if there is none."""
+    for found in _LONG_STRING.findall(line):
+        if quotes is None:
+            quotes = found
+        elif quotes == found:
+            quotes = None
+    return quotes
 
 
-def _path(dotted: str) -> Path:
-    return tuple(_unquoted(part) for part in _PARTS.findall(dotted))
+def _split_path(dotted: str) -> Path:
+    return tuple(_unquote(part) for part in _PARTS.findall(dotted))
 
 
-def _unquoted(part: str) -> str:
+def _unquote(part: str) -> str:
     if part[0] not in "\"'":
         return part
     try:
         text: str = tomllib.loads(f"key = {part}")["key"]
     except tomllib.TOMLDecodeError:
-        return part.strip("\"'")  # the parser has said what is wrong with it already
+        return part.strip("\"'")  # the parser has reported this mistake already
     return text

@@ -10,7 +10,7 @@ from otel_loopguard.core.guard import Guard
 from otel_loopguard.core.model import Action
 from otel_loopguard.core.policy.load import load_policy
 from otel_loopguard.core.policy.policy import Policy
-from otel_loopguard.core.policy.reload import EVERY, PolicyFileWatch
+from otel_loopguard.core.policy.reload import CHECK_INTERVAL, PolicyFileWatch
 from otel_loopguard.instrumentation.runtime import Runtime
 
 PREFIX = "OTEL_PYTHON_LOOPGUARD_"
@@ -48,7 +48,7 @@ def test_a_changed_file_holds_for_new_turns(file):
     guard, clock = watched(file)
     before = guard.turn()
     write(file, 'action = "abort"\n')
-    clock.now += EVERY + 1
+    clock.now += CHECK_INTERVAL + 1
     after = guard.turn()
     assert (before.policy.action, after.policy.action) == (Action.NUDGE, Action.ABORT)
 
@@ -58,7 +58,7 @@ def test_between_two_looks_nothing_is_read(file):
     guard, clock = watched(file)
     guard.turn()
     write(file, 'action = "abort"\n')
-    clock.now += EVERY / 2
+    clock.now += CHECK_INTERVAL / 2
     assert guard.turn().policy.action is Action.NUDGE
 
 
@@ -67,15 +67,15 @@ def test_a_broken_new_file_keeps_the_old_policy_and_says_so(file, caplog):
     guard, clock = watched(file)
     write(file, "action = 3\n")
     for _ in range(3):
-        clock.now += EVERY + 1
+        clock.now += CHECK_INTERVAL + 1
         assert guard.turn().policy.action is Action.NUDGE
     assert [record.levelname for record in caplog.records] == ["ERROR"]
     assert "line 1: action = 3" in caplog.text
     file.unlink()
-    clock.now += EVERY + 1
+    clock.now += CHECK_INTERVAL + 1
     assert guard.turn().policy.action is Action.NUDGE
     write(file, 'action = "off"\n')
-    clock.now += EVERY + 1
+    clock.now += CHECK_INTERVAL + 1
     assert guard.turn().policy.action is Action.OFF
 
 
