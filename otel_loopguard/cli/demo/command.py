@@ -1,4 +1,4 @@
-"""``otel-loopguard demo``: see each kind of loop happen, and what the guard does about it."""
+"""``otel-loopguard demo``: show each kind of loop, and the guard's reaction to it."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ import tempfile
 from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING
 
-from otel_loopguard.cli.demo.drivers import BY_HAND, DRIVERS, load
 from otel_loopguard.errors import LoopGuardError
+from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from otel_loopguard.cli.demo.outlets import Outlets
     from otel_loopguard.cli.demo.screen import Screen
-    from otel_loopguard.cli.demo.session import Session, Told
-    from otel_loopguard.cli.demo.show import Teller
+    from otel_loopguard.cli.demo.session import Session, StoryResult
+    from otel_loopguard.cli.demo.show import Narrator
     from otel_loopguard.report import Report
 
 _DESCRIPTION = """
@@ -25,8 +24,11 @@ An agent with small real tools and a scripted model falls into each kind of loop
 made of it and why; where it said something, what the model reads. Nothing is acted: the guard decides, as in your own
 program. No account, no network, a few seconds. In a terminal with `rich` installed it is in colours (NO_COLOR=1: not).
 """
-_NAMES = ", ".join(DRIVERS)
-_FRAMEWORK = f"run the agent with this framework, if it is installed: {_NAMES} (default: {BY_HAND}, a plain loop)"
+_BY_HAND = "by-hand"
+_NAMES = (_BY_HAND, *(framework.command_name for framework in FRAMEWORKS if framework.versions))
+_FRAMEWORK = (
+    f"run the agent with this framework, if it is installed: {', '.join(_NAMES)} (default: {_BY_HAND}, a plain loop)"
+)
 _EPILOG = """
 Exit status: 0 every stuck agent was stopped and no working one was hindered; 1 not so; 2 wrong use, a framework that
 is not installed, or no collector at the endpoint of --otlp.
@@ -34,9 +36,9 @@ is not installed, or no collector at the endpoint of --otlp.
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `demo`."""
+    """Add the arguments of `demo`."""
     parser.description, parser.epilog = _DESCRIPTION, _EPILOG
-    parser.add_argument("--framework", choices=sorted(DRIVERS), default=BY_HAND, metavar="NAME", help=_FRAMEWORK)
+    parser.add_argument("--framework", choices=sorted(_NAMES), default=_BY_HAND, metavar="NAME", help=_FRAMEWORK)
     parser.add_argument(
         "--otlp",
         nargs="?",
@@ -54,30 +56,33 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run)
 
 
-def run(asked: argparse.Namespace) -> int:
-    """Everything that can be wrong is looked at before the first story."""
-    if asked.forever and asked.html:
+def run(arguments: argparse.Namespace) -> int:
+    """Run the demo. All wrong use is reported before the first story."""
+    # Imported here, because `--help` needs none of these, and they import the SDK.
+    from otel_loopguard.cli.demo.screen import make_screen  # noqa: PLC0415
+    from otel_loopguard.cli.demo.session import Session, guarded, run_forever  # noqa: PLC0415
+    from otel_loopguard.testing.scripted import load  # noqa: PLC0415
+
+    if arguments.forever and arguments.html:
         raise LoopGuardError("--html goes with a demo that ends, --forever makes one that does not: leave one out")
-    framework = load(asked.framework)
-    report = _report(asked.html) if asked.html else None  # whether it can be written is seen before the first story
-    outlets = _outlets(asked.otlp)
-    from otel_loopguard.cli.demo.screen import (  # noqa: PLC0415 - `--help` needs none of these, which import the SDK
-        screen as make_screen,
-    )
-    from otel_loopguard.cli.demo.session import Session, guarded  # noqa: PLC0415
-    from otel_loopguard.cli.demo.show import Teller  # noqa: PLC0415
+    framework = load(arguments.framework)
+    report = _report(arguments.html) if arguments.html else None  # an error if the path cannot be written
+    exports = None
+    if arguments.otlp is not None:
+        from otel_loopguard.cli.demo.export import open_exports  # noqa: PLC0415 - imports exporters
 
+        exports = open_exports(arguments.otlp)
     screen = make_screen()
-    teller = Teller(screen)
-    with nullcontext() if outlets is None else closing(outlets), guarded(outlets) as watch:
-        if asked.forever:
-            from otel_loopguard.cli.demo.load import forever  # noqa: PLC0415
-
-            forever(Session(framework, watch, lambda _row: None), screen)
+    with nullcontext() if exports is None else closing(exports), guarded(exports) as spans:
+        if arguments.forever:
+            run_forever(Session(framework, spans, lambda _row: None), screen)
             return 0
-        tales = _tell(Session(framework, watch, teller.row), teller)
-    _sum_up(screen, tales, report or _report(None))
-    return 0 if all(told.as_it_should for told in tales) else 1
+        from otel_loopguard.cli.demo.show import Narrator  # noqa: PLC0415 - imports the report
+
+        narrator = Narrator(screen)
+        results = _run_all(Session(framework, spans, narrator.row), narrator)
+    _summarize(screen, results, report or _report(None))
+    return 0 if all(result.as_expected for result in results) else 1
 
 
 def _report(path: str | None) -> Report:
@@ -89,31 +94,23 @@ def _report(path: str | None) -> Report:
     return Report(path)
 
 
-def _sum_up(screen: Screen, tales: Sequence[Told], report: Report) -> None:
-    from otel_loopguard.cli.demo.summary import print_summary, runs_of  # noqa: PLC0415
-
-    print_summary(screen, tales)
-    for run_ in runs_of(tales):
-        report.add(run_)
-    report.write(title="otel-loopguard demo")
-    screen.line(("The same as a page, to be opened in a browser: ", ""), (str(report.path), "bold"))
-
-
-def _outlets(endpoint: str | None) -> Outlets | None:
-    if endpoint is None:
-        return None
-    from otel_loopguard.cli.demo.outlets import open_outlets  # noqa: PLC0415 - imports exporters
-
-    return open_outlets(endpoint)
-
-
-def _tell(session: Session, teller: Teller) -> list[Told]:
+def _run_all(session: Session, narrator: Narrator) -> list[StoryResult]:
     from otel_loopguard.cli.demo.stories import STUCK, WORKING  # noqa: PLC0415
 
-    tales = []
+    results = []
     stories = (*STUCK, *WORKING)
     for number, story in enumerate(stories, start=1):
-        teller.story(story, number, len(stories))
-        tales.append(session.tell(story))
-        teller.end(tales[-1])
-    return tales
+        narrator.story(story, number, len(stories))
+        results.append(session.run(story))
+        narrator.end(results[-1])
+    return results
+
+
+def _summarize(screen: Screen, results: Sequence[StoryResult], report: Report) -> None:
+    from otel_loopguard.cli.demo.show import print_summary, runs_of  # noqa: PLC0415
+
+    print_summary(screen, results)
+    for one in runs_of(results):
+        report.add(one)
+    report.write(title="otel-loopguard demo")
+    screen.line(("The same as a page, to be opened in a browser: ", ""), (str(report.path), "bold"))

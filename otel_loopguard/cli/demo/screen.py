@@ -1,4 +1,4 @@
-"""What is shown: text in styles. A terminal gets colours from rich, where it is installed; all else gets plain text."""
+"""Write text in styles: in colours to a terminal if rich is installed, else as plain text."""
 
 from __future__ import annotations
 
@@ -21,36 +21,36 @@ _NARROW, _WIDE = 60, 140
 
 
 class Screen(Protocol):
-    """Where the demo writes."""
+    """The output of the demo."""
 
     width: int
 
     def line(self, *pieces: Piece) -> None:
-        """One line."""
+        """Write one line."""
 
     def block(self, text: str, indent: int, style: str) -> None:
-        """A longer text, folded."""
+        """Write a longer text, folded."""
 
     def table(self, title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """A table; the first column is text, the others are numbers."""
+        """Write a table; the first column is text, the others are numbers."""
 
 
 class Plain:
-    """For files, pipes, CI logs."""
+    """Writes plain text: for files, pipes and CI logs."""
 
     width = 110
 
     def line(self, *pieces: Piece) -> None:
-        """One line."""
+        """Write one line."""
         print("".join(text for text, _ in pieces).rstrip(), flush=True)
 
     def block(self, text: str, indent: int, style: str) -> None:  # noqa: ARG002 - the protocol's signature
-        """A longer text, folded."""
+        """Write a longer text, folded."""
         for one in _folded(text, self.width - indent):
             print(" " * indent + one)
 
     def table(self, title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """A table of columns that stand below each other."""
+        """Write aligned columns."""
         widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
         print(title)
         for row in (head, *rows):
@@ -59,26 +59,26 @@ class Plain:
 
 
 class Rich:
-    """For a terminal. Slow enough to be followed, quick enough to be over in ten seconds."""
+    """Writes colours to a terminal, slowly enough to follow, and in ten seconds at most."""
 
     def __init__(self, console: Any) -> None:
         self._console = console
         self.width = max(_NARROW, min(_WIDE, console.width))
 
     def line(self, *pieces: Piece) -> None:
-        """One line, in colours."""
-        from rich.text import Text  # noqa: PLC0415 - only there if rich is
+        """Write one line, in colours."""
+        from rich.text import Text  # noqa: PLC0415 - this class is used only if rich is installed
 
         self._console.print(Text.assemble(*pieces), soft_wrap=True)
         time.sleep(_PACE_SECONDS)
 
     def block(self, text: str, indent: int, style: str) -> None:
-        """A longer text, folded."""
+        """Write a longer text, folded."""
         for one in _folded(text, self.width - indent):
             self._console.print(" " * indent + one, style=style, markup=False, highlight=False)
 
     def table(self, title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """A table with lines."""
+        """Write a table with lines."""
         from rich.table import Table  # noqa: PLC0415
 
         table = Table(title=title, title_justify="left", title_style="bold")
@@ -93,13 +93,13 @@ def _folded(text: str, width: int) -> list[str]:
     return [one for line in text.splitlines() for one in textwrap.wrap(line, max(20, width)) or [""]]
 
 
-def screen() -> Screen:
-    """The one that fits where standard output goes."""
+def make_screen() -> Screen:
+    """Make the screen that fits standard output."""
     if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb" or find_spec("rich") is None:
         plain = Plain()
         if sys.stdout.isatty():
             plain.width = max(_NARROW, min(_WIDE, shutil.get_terminal_size().columns))
         return plain
-    from rich.console import Console  # noqa: PLC0415 - NO_COLOR is its own affair, and it heeds it
+    from rich.console import Console  # noqa: PLC0415 - it obeys NO_COLOR itself
 
     return Rich(Console(highlight=False))

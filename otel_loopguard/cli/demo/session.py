@@ -1,78 +1,209 @@
-"""The demo's program: providers of its own, the guard switched on as any program does it, and stories told in it."""
+"""Run stories under the guard, one after the other or as load without end, and read each call back from its span."""
 
 from __future__ import annotations
 
 import logging
 import os
+import random
+import signal
 import tempfile
+import threading
+import time
+from collections import Counter, deque
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
-from otel_loopguard.cli.demo.model import Model, PolicyFileWatch, Row
-from otel_loopguard.cli.demo.stories import POLICY, Story
+from otel_loopguard import semconv
+from otel_loopguard.cli.demo.stories import POLICY, STUCK, WORKING, Story
 from otel_loopguard.cli.demo.world import World
 from otel_loopguard.errors import ToolLoopError
+from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
 from otel_loopguard.instrumentation.start import instrument, uninstrument
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
-    from otel_loopguard.cli.demo.drivers import Run
-    from otel_loopguard.cli.demo.outlets import Outlets
+    from opentelemetry.sdk.trace import ReadableSpan
+
+    from otel_loopguard.cli.demo.export import Exports
+    from otel_loopguard.cli.demo.screen import Screen
+    from otel_loopguard.testing.agent import Ask
+    from otel_loopguard.testing.scripted import ScriptedRun
+
+REFUSED = ("blocked", "reused", "aborted")
 
 
-class Told(NamedTuple):
-    """A story that was told to its end."""
+class Row(NamedTuple):
+    """One call: the model's request, the guard's decision as its span records it, and the text for the model."""
+
+    number: int
+    ask: Ask
+    outcome: str
+    sameness: str
+    mode: str
+    verdict: str
+    count: int  # type: ignore[assignment]  # hides tuple.count
+    limit: int
+    text: str
+    at: float
+
+    @property
+    def refused(self) -> bool:
+        """True if the tool did not run."""
+        return self.outcome in REFUSED
+
+
+class StoryResult(NamedTuple):
+    """A story, run to its end."""
 
     story: Story
     rows: list[Row]
     error: ToolLoopError | None
     ended: str
-    """Why the framework itself ended the run, if it did."""
+    """The framework's own words, if this version of it ended the run."""
 
     @property
-    def as_it_should(self) -> bool:
-        """Whether a stuck agent was stopped, or a working one left alone."""
+    def as_expected(self) -> bool:
+        """True if a stuck agent was stopped, or a working one not hindered."""
         return bool(self.ended) or any(row.refused for row in self.rows) != self.story.works
+
+
+class SpanLog(SpanProcessor):
+    """Keeps the guard's spans of tool calls, in the order in which they end."""
+
+    def __init__(self) -> None:
+        self.ended: deque[ReadableSpan] = deque(maxlen=1_000)
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Keep a span that records the outcome of a call."""
+        if span.attributes and semconv.OUTCOME in span.attributes:
+            self.ended.append(span)
+
+
+class Model:
+    """Makes the calls of a story one after the other, until it has read often enough that it is in a loop."""
+
+    def __init__(self, story: Story, spans: SpanLog, show: Callable[[Row], None]) -> None:
+        self._story = story
+        self._spans = spans
+        self._show = show
+        self._asked: deque[Ask] = deque()
+        self.rows: list[Row] = []
+
+    def next(self, read: Sequence[str]) -> Sequence[Ask]:
+        """Give the next call, or none for the answer; ``read`` are the results of all calls so far."""
+        for text in read[len(self.rows) :]:
+            self.add_row(text)
+        step, refused = len(self.rows), sum(row.refused for row in self.rows)
+        if step >= len(self._story.script) or refused >= self._story.gives_up:
+            return ()
+        self._asked.append(self._story.script[step])
+        return (self._asked[-1],)
+
+    def add_row(self, text: str) -> None:
+        """Add the row of the last call, which ended with this text."""
+        if self._asked and self._spans.ended:
+            row = _row_of(len(self.rows) + 1, self._asked.popleft(), self._spans.ended.popleft(), text)
+            self.rows.append(row)
+            self._show(row)
+
+
+def _row_of(number: int, ask: Ask, span: ReadableSpan, text: str) -> Row:
+    attributes: Any = span.attributes
+    trip: Any = next((event.attributes for event in span.events if event.name == semconv.EVENT_TRIP), {})
+    return Row(
+        number,
+        ask,
+        outcome=str(attributes[semconv.OUTCOME]),
+        sameness=str(attributes.get(semconv.RESULT_SAMENESS, "")),
+        mode=str(trip.get(semconv.MODE, "")),
+        verdict=str(trip.get(semconv.VERDICT, "")),
+        count=int(trip.get(semconv.COUNT, 0)),
+        limit=int(trip.get(semconv.LIMIT, 0)),
+        text=text,
+        at=(span.start_time or 0) / 1e9,
+    )
 
 
 class Session:
     """Runs stories with one framework, all of them under the same guard."""
 
-    def __init__(self, run: Run, watch: PolicyFileWatch, show: Callable[[Row], None]) -> None:
+    def __init__(self, run: ScriptedRun, spans: SpanLog, show: Callable[[Row], None]) -> None:
         self._run = run
-        self._watch = watch
+        self._spans = spans
         self._show = show
 
-    def tell(self, story: Story) -> Told:
-        """One message of a user, in a world of its own."""
-        model, error = Model(story, self._watch, self._show), None
+    def run(self, story: Story) -> StoryResult:
+        """Run one message of a user, in a world that no other story shares."""
+        model = Model(story, self._spans, self._show)
         with tempfile.TemporaryDirectory(prefix="loopguard-demo-") as folder:
-            try:
-                self._run(World(Path(folder)).tools(), model)
-            except ToolLoopError as ended:
-                error = ended
-                model.hear(str(ended))
-        return Told(story, model.rows, error, model.ended)
+            transcript = self._run(World(Path(folder)).tools(), model.next)
+        error = transcript.error
+        if error is not None and not isinstance(error, ToolLoopError):
+            raise error
+        if error is not None or transcript.ended:
+            model.add_row(str(error or transcript.ended))
+        return StoryResult(story, model.rows, error, transcript.ended)
 
 
 @contextmanager
-def guarded(outlets: Outlets | None = None) -> Iterator[PolicyFileWatch]:
-    """The guard is on; ``outlets`` are those to a collector."""
-    # The settings of a user's own programs do not count here: all spans are wanted, and nothing goes to a vendor.
+def guarded(exports: Exports | None = None) -> Iterator[SpanLog]:
+    """Switch the guard on for a block, as any program does; ``exports`` send the telemetry to a collector."""
+    # The settings of a user's own programs do not apply here: the demo needs all spans.
     os.environ.pop("OTEL_SDK_DISABLED", None)
-    os.environ.update(LANGSMITH_TRACING="false", LANGCHAIN_TRACING_V2="false")
-    for name in ("otel_loopguard", "openai.agents", "mcp"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)  # what they would say is shown already
-    watch = PolicyFileWatch()
-    tracers = TracerProvider(sampler=ALWAYS_ON) if outlets is None else outlets.tracers
-    tracers.add_span_processor(watch)
-    instrument(POLICY, tracer_provider=tracers, meter_provider=None if outlets is None else outlets.meters)
+    for name in ("otel_loopguard", *(logger for framework in FRAMEWORKS for logger in framework.loggers)):
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # the demo shows their news already
+    spans = SpanLog()
+    tracers = TracerProvider(sampler=ALWAYS_ON) if exports is None else exports.tracers
+    tracers.add_span_processor(spans)
+    instrument(POLICY, tracer_provider=tracers, meter_provider=None if exports is None else exports.meters)
     try:
-        yield watch
+        yield spans
     finally:
         uninstrument()
+
+
+# --- load without end ----------------------------------------------------------------------------------------------
+
+SHARE_STUCK = 0.3
+_PAUSE_SECONDS = (0.05, 0.6)
+_REPORT_EVERY_SECONDS = 10.0
+
+
+def run_forever(session: Session, screen: Screen) -> None:
+    """Run stories, drawn at random, and count them, until SIGINT or SIGTERM. Most agents work, some are stuck."""
+    counts: Counter[str] = Counter()
+    draw, reported = random.Random(), time.monotonic()  # noqa: S311 - it protects nothing
+    _interrupt_on_terminate()
+    screen.line(("Load until Ctrl-C: seven in ten agents work, three are stuck.", "bold"))
+    try:
+        while True:
+            result = session.run(draw.choice(STUCK if draw.random() < SHARE_STUCK else WORKING))
+            counts["runs"] += 1
+            counts["calls"] += len(result.rows)
+            counts["refused"] += sum(row.refused for row in result.rows)
+            counts["ended"] += result.error is not None
+            if time.monotonic() - reported > _REPORT_EVERY_SECONDS:
+                reported = time.monotonic()
+                screen.line((_counts_line(counts), ""))
+            time.sleep(draw.uniform(*_PAUSE_SECONDS))
+    except KeyboardInterrupt:
+        screen.line((f"Stopped. {_counts_line(counts)}", "bold"))
+
+
+def _counts_line(counts: Counter[str]) -> str:
+    return f"{counts['runs']} runs, {counts['calls']} calls, {counts['refused']} refused, {counts['ended']} runs ended"
+
+
+def _interrupt_on_terminate() -> None:
+    """End on SIGTERM as on Ctrl-C: containers are stopped by it."""
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, interrupt)

@@ -1,14 +1,17 @@
-"""How a story and its calls are told."""
+"""Show the stories with their calls, and a summary with an estimate of the savings."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from otel_loopguard.report import Call, Run
 
 if TYPE_CHECKING:
-    from otel_loopguard.cli.demo.model import Row
+    from collections.abc import Iterator, Sequence
+
     from otel_loopguard.cli.demo.screen import Screen
-    from otel_loopguard.cli.demo.session import Told
+    from otel_loopguard.cli.demo.session import Row, StoryResult
     from otel_loopguard.cli.demo.stories import Story
     from otel_loopguard.testing.agent import Ask
 
@@ -24,62 +27,156 @@ _SAMENESS = {
 _LONGEST_ASK = 44
 
 
-class Teller:
-    """Tells on a screen what happens."""
+class Narrator:
+    """Shows stories on a screen while they run."""
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
-        self._read: set[str] = set()
-        """What was quoted of this story already."""
+        self._quoted: set[str] = set()
+        """The texts of this story that were shown already."""
 
     def story(self, story: Story, number: int, of: int) -> None:
-        """What is about to happen."""
-        self._read.clear()
+        """Show the heading of a story."""
+        self._quoted.clear()
         self._screen.line(("", ""))
         self._screen.line((f"{number}/{of} {story.name}", "bold cyan"), (f"  {story.title}", ""))
 
     def row(self, row: Row) -> None:
-        """A call, what the guard made of it, why, and what the model reads."""
+        """Show a call, the guard's decision, its reason, and the text for the model."""
         style = _REFUSED if row.refused else _STYLES.get(row.outcome, "")
         self._screen.line(
             (f"{row.number:4} ", "dim"),
-            (f"{asked(row.ask):<{_LONGEST_ASK}} ", ""),
+            (f"{_call_text(row.ask):<{_LONGEST_ASK}} ", ""),
             (f"{row.outcome:<9}", style),
-            (f" {reason(row)}", "dim" if not row.mode else style),
+            (f" {_reason(row)}", "dim" if not row.mode else style),
         )
-        if row.mode and row.text not in self._read:
-            self._read.add(row.text)
-            self._screen.block(f"the model reads: {spoken(row.text)}", 9, "italic")
+        if row.mode and row.text not in self._quoted:
+            self._quoted.add(row.text)
+            self._screen.block(f"the model reads: {_one_line(row.text)}", 9, "italic")
 
-    def end(self, told: Told) -> None:
-        """How it ended."""
-        refused = sum(row.refused for row in told.rows)
-        ran = len(told.rows) - refused
-        if told.error is not None:
-            how, style = f"the run was ended with {type(told.error).__name__}", _REFUSED
-        elif told.ended:
+    def end(self, result: StoryResult) -> None:
+        """Show how the story ended."""
+        refused = sum(row.refused for row in result.rows)
+        ran = len(result.rows) - refused
+        if result.error is not None:
+            how, style = f"the run was ended with {type(result.error).__name__}", _REFUSED
+        elif result.ended:
             how, style = "this version of the framework ends such a run itself", "yellow"
-        elif told.story.works:
+        elif result.story.works:
             how, style = ("nothing was refused: it works", "green") if not refused else ("REFUSED, wrongly", _REFUSED)
         else:
             how, style = ("the model reads that it is in a loop, and answers", "green") if refused else ("", "")
         self._screen.line((f"     {ran} calls ran, {refused} were refused", "bold"), (f": {how}" if how else "", style))
 
 
-def asked(ask: Ask) -> str:
-    """A call as one writes it, cut to its column."""
+def _call_text(ask: Ask) -> str:
+    """The call as source code, cut to its column."""
     arguments = ", ".join(f"{name}={json.dumps(value)}" for name, value in ask.arguments.items())
     text = f"{ask.tool}({arguments})"
     return text if len(text) <= _LONGEST_ASK else text[: _LONGEST_ASK - 4] + "...)"
 
 
-def reason(row: Row) -> str:
-    """Why the guard did what it did, in its own words."""
+def _reason(row: Row) -> str:
+    """The reason of the guard's decision."""
     if row.mode:
         return f"{row.mode}: {row.count}, limit {row.limit}"
     return _SAMENESS.get(row.sameness, "")
 
 
-def spoken(text: str) -> str:
-    """What the model reads, in one line that can be folded."""
+def _one_line(text: str) -> str:
+    """The text for the model in one line, with places where it can be folded."""
     return " / ".join(line for line in text.splitlines() if line).replace('","', '", "')
+
+
+# --- the summary -----------------------------------------------------------------------------------------------------
+
+STEPS = 50
+"""The assumed length of an unguarded run: the number of requests after which Pydantic AI ends one by default."""
+FIRST_TOKENS = 1_000
+"""The assumed size of the prompt and the descriptions of the tools."""
+SECONDS = 2.0
+"""The assumed duration of one request to a model."""
+_DECISIONS = {
+    "executed": "ran", "failed": "failed", "cancelled": "failed", "nudged": "nudged", "reused": "reused",
+    "blocked": "refused", "aborted": "aborted",
+}  # fmt: skip
+_CHARACTERS = 4
+"""The assumed length of a token."""
+
+
+class Estimate(NamedTuple):
+    """The requests, tokens and seconds that were not spent."""
+
+    requests: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+
+
+def estimate(result: StoryResult) -> Estimate:
+    """Estimate the requests between the end of this run and its end without a guard; each reads all calls before it."""
+    made = len(result.rows)
+    if result.story.works or result.ended or not made:
+        return Estimate()
+    a_call = sum(len(row.text) + len(str(row.ask)) for row in result.rows) // made // _CHARACTERS
+    missing = range(made, STEPS)
+    return Estimate(len(missing), sum(FIRST_TOKENS + number * a_call for number in missing), len(missing) * SECONDS)
+
+
+def print_summary(screen: Screen, results: Sequence[StoryResult]) -> None:
+    """Show the table, the estimate, and its formula."""
+    rows = [_table_row(result) for result in results]
+    screen.line(("", ""))
+    screen.table(
+        "What happened", ("story", "calls", "ran", "nudged", "refused", "first refused", "tokens not spent"), rows
+    )
+    estimates = [estimate(result) for result in results]
+    requests, tokens = sum(one.requests for one in estimates), sum(one.tokens for one in estimates)
+    refused = sum(row.refused for result in results for row in result.rows)
+    stuck = sum(not result.story.works for result in results)
+    wrongly = sum(row.refused for result in results if result.story.works for row in result.rows)
+    screen.line(("", ""))
+    screen.line(
+        (f"{refused} calls were refused in {stuck} stuck runs, {wrongly} in {len(results) - stuck} that work.", "bold")
+    )
+    minutes = requests * SECONDS / 60
+    screen.line((f"Not spent, as an estimate: {tokens:,} tokens and {minutes:.0f} minutes.", "bold green"))
+    screen.block(
+        f"The estimate: without a guard each stuck run goes on to {STEPS} requests, where Pydantic AI ends one by "
+        f"default. Request k reads {FIRST_TOKENS:,} tokens and all k calls before it (their characters in this run "
+        f"/ {_CHARACTERS}), and takes {SECONDS:.0f} s.",
+        0,
+        "dim",
+    )
+
+
+def _table_row(result: StoryResult) -> tuple[str, ...]:
+    refused = [row for row in result.rows if row.refused]
+    nudged = sum(row.outcome == "nudged" for row in result.rows)
+    tokens = estimate(result).tokens
+    return (
+        str(result.story.name),
+        str(len(result.rows)),
+        str(len(result.rows) - len(refused)),
+        str(nudged),
+        str(len(refused)),
+        _first(result, refused[0]) if refused else "-",
+        f"{tokens:,}" if tokens else "-",
+    )
+
+
+def _first(result: StoryResult, row: Row) -> str:
+    other = "" if row.mode == result.story.name else f"{row.mode}, "
+    return f"{other}call {row.number}"
+
+
+def runs_of(results: Sequence[StoryResult]) -> Iterator[Run]:
+    """The stories as the HTML report needs them: names and numbers, no value."""
+    for result in results:
+        numbers: dict[str, int] = {}
+        calls = [
+            Call(
+                row.ask.tool, numbers.setdefault(str(row.ask), len(numbers)), _DECISIONS[row.outcome], row.mode, row.at
+            )
+            for row in result.rows
+        ]
+        yield Run("demo", result.story.name, calls)

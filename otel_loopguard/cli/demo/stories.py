@@ -1,6 +1,6 @@
-"""What the scripted model does: one story for each kind of loop, and some of honest work beside them.
+"""The scripts of the demo's model: one story for each kind of loop, and some of ordinary work.
 
-A story only says which calls the model makes. What becomes of them is the guard's decision, every time.
+A story only lists the calls that the model makes. Their outcome is the guard's decision, every time.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ POLICY = Policy(
         "fetch_page": ToolContract(cap=4),
     }
 )
-"""The defaults, and what only the owner of a tool can know of it."""
+"""The default policy, with the facts that only the owner of a tool knows."""
 
 NEVER = 1_000
 
 
 @dataclass(frozen=True)
 class Story:
-    """One message of a user, and what the model makes of it."""
+    """One message of a user, and the calls that the model makes for it."""
 
     name: str
     title: str
     script: tuple[Ask, ...]
     gives_up: int = 3
-    """The refusals after which the model believes what it reads, and answers."""
+    """The number of refusals after which the model stops and answers."""
     works: bool = False
-    """An agent that gets on: nothing may be refused."""
+    """True for an agent that makes progress: no call may be refused."""
 
 
 def _ask(tool: str, **arguments: str | int) -> Ask:

@@ -1,14 +1,14 @@
-"""The small world of the demo's agent: files in a folder, a job queue, a search, a deploy, a desk for orders.
+"""The small world of the demo's agent: files in a folder, a job queue, a search, a deployment, a shop.
 
-Tools are typed and documented, as frameworks want them. What fails raises ``ToolFailedError``; each driver hands that
-on as its framework wants to be told of failures.
+The tools are typed and documented, as frameworks require. A tool that fails raises ``ToolFailedError``.
 """
 
 from __future__ import annotations
 
-import functools
 import itertools
 from typing import TYPE_CHECKING
+
+from otel_loopguard.testing.scripted import ToolFailedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,25 +22,8 @@ FILES = {
 }
 
 
-class ToolFailedError(Exception):
-    """A tool could not do what it was asked for."""
-
-
-def failing_as(tool: Callable[..., str], answer: Callable[[str], str]) -> Callable[..., str]:
-    """The tool, whose failures are what ``answer`` makes of their text: a result, or an exception of a framework."""
-
-    @functools.wraps(tool)
-    def run(**arguments: str | int) -> str:
-        try:
-            return tool(**arguments)
-        except ToolFailedError as error:
-            return answer(str(error))
-
-    return run
-
-
 class World:
-    """One world: what a tool does to it, the next one sees."""
+    """The state that the tools share: each tool sees the changes of those before it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -70,7 +53,7 @@ class World:
         return "ok"
 
     def run_tests(self, path: str) -> str:
-        """Compile a file of the project and say what is wrong with it."""
+        """Compile a file of the project and report its first error."""
         try:
             compile((self._folder / path).read_text("utf-8"), path, "exec")
         except SyntaxError as error:
@@ -97,7 +80,7 @@ class World:
         return f"job {name} is queued"
 
     def get_job_status(self, job: str) -> str:
-        """Look how far a job is. Nobody works on the one called `nightly`."""
+        """Report the progress of a job. The one called `nightly` never starts."""
         done = next(self._asked) * 8
         if job == "nightly":
             return f"{job}: queued"

@@ -9,31 +9,30 @@ import time
 
 import pytest
 
-from otel_loopguard.cli.demo.drivers import BY_HAND, DRIVERS, load, missing
-from otel_loopguard.cli.demo.model import PolicyFileWatch
-from otel_loopguard.cli.demo.session import Session
+from otel_loopguard.cli.demo.session import Session, SpanLog
+from otel_loopguard.cli.demo.show import FIRST_TOKENS, STEPS, estimate, runs_of
 from otel_loopguard.cli.demo.stories import POLICY, STUCK, WORKING
-from otel_loopguard.cli.demo.summary import FIRST_TOKENS, STEPS, runs_of, saved
 from otel_loopguard.core.model import Mode
 from otel_loopguard.instrumentation.start import uninstrument
 from otel_loopguard.testing import guarded
+from otel_loopguard.testing.scripted import BY_HAND, installed, load
 from tests.cli.processes import COMMAND, command, environment, in_terminal
 from tests.telemetry.otlp import receiver
 
-INSTALLED = [name for name in DRIVERS if not missing(name)]
+INSTALLED = list(installed())
 
 
-def told(name, stories, policy=POLICY):
-    watch = PolicyFileWatch()
+def run_stories(name, stories, policy=POLICY):
+    spans = SpanLog()
     with guarded(policy) as recording:
-        recording.tracer_provider.add_span_processor(watch)
-        session = Session(load(name), watch, lambda row: None)
-        return [session.tell(story) for story in stories]
+        recording.tracer_provider.add_span_processor(spans)
+        session = Session(load(name), spans, lambda row: None)
+        return [session.run(story) for story in stories]
 
 
 @pytest.fixture(scope="module")
 def by_hand():
-    return told(BY_HAND, (*STUCK, *WORKING))
+    return run_stories(BY_HAND, (*STUCK, *WORKING))
 
 
 def test_there_is_a_story_for_each_mode():
@@ -45,17 +44,17 @@ def test_there_is_a_story_for_each_mode():
 @pytest.mark.parametrize("name", INSTALLED)
 def test_each_mode_is_fallen_into_and_refused(name):
     """With each framework that is installed, every stuck story is refused first for its own mode; work is not."""
-    tales = told(name, (*STUCK, *WORKING))
+    results = run_stories(name, (*STUCK, *WORKING))
     first = {
-        str(tale.story.name): next((row.mode for row in tale.rows if row.refused), None)
-        for tale in tales
-        if not tale.ended  # older versions end a run at a tool that does not exist
+        str(result.story.name): next((row.mode for row in result.rows if row.refused), None)
+        for result in results
+        if not result.ended  # older versions end a run at a tool that does not exist
     }
     expected = {str(mode): str(mode) for mode in Mode} | {"abort_after": "generic_repeat"}
     expected |= {story.name: None for story in WORKING}
     assert first == {story: mode for story, mode in expected.items() if story in first}
-    assert all(tale.as_it_should for tale in tales)
-    assert [tale.story.name for tale in tales if tale.error] == ["abort_after"]
+    assert all(result.as_expected for result in results)
+    assert [result.story.name for result in results if result.error] == ["abort_after"]
 
 
 def test_decisions_are_the_guards_own():
@@ -64,24 +63,24 @@ def test_decisions_are_the_guards_own():
 
     from otel_loopguard.core.model import Action
 
-    tales = told(BY_HAND, STUCK[:3], replace(POLICY, action=Action.OBSERVE))
-    assert [row.outcome for tale in tales for row in tale.rows if row.outcome not in ("executed", "failed")] == []
-    assert not any(tale.as_it_should for tale in tales)
+    results = run_stories(BY_HAND, STUCK[:3], replace(POLICY, action=Action.OBSERVE))
+    assert [row.outcome for result in results for row in result.rows if row.outcome not in ("executed", "failed")] == []
+    assert not any(result.as_expected for result in results)
 
 
 def test_the_estimate_follows_its_formula(by_hand):
     """Tokens not spent are those of the requests from where the run ended to where it would have."""
-    tale = by_hand[0]
-    a_call = sum(len(row.text) + len(str(row.ask)) for row in tale.rows) // len(tale.rows) // 4
-    expected = sum(FIRST_TOKENS + number * a_call for number in range(len(tale.rows), STEPS))
-    assert saved(tale) == (STEPS - len(tale.rows), expected, (STEPS - len(tale.rows)) * 2.0)
-    assert saved(by_hand[-1]).tokens == 0
+    result = by_hand[0]
+    a_call = sum(len(row.text) + len(str(row.ask)) for row in result.rows) // len(result.rows) // 4
+    expected = sum(FIRST_TOKENS + number * a_call for number in range(len(result.rows), STEPS))
+    assert estimate(result) == (STEPS - len(result.rows), expected, (STEPS - len(result.rows)) * 2.0)
+    assert estimate(by_hand[-1]).tokens == 0
 
 
 def test_the_report_holds_no_value(by_hand):
     """What goes into the HTML report are names, numbers and decisions."""
     runs = list(runs_of(by_hand))
-    assert [len(run.calls) for run in runs] == [len(tale.rows) for tale in by_hand]
+    assert [len(run.calls) for run in runs] == [len(result.rows) for result in by_hand]
     assert "config.yaml" not in str(runs)
     assert {call.decision for run in runs for call in run.calls} == {"ran", "failed", "nudged", "refused", "aborted"}
 
@@ -179,7 +178,7 @@ def test_a_framework_that_is_not_installed_names_the_command(monkeypatch, capsys
     """The line names what to type."""
     from otel_loopguard.cli import main as cli
 
-    monkeypatch.setattr("otel_loopguard.cli.demo.drivers.find_spec", lambda name: None)
+    monkeypatch.setattr("otel_loopguard.testing.scripted.find_spec", lambda name: None)
     assert cli.main(["demo", "--framework", "openai-agents"]) == 2
     assert capsys.readouterr().err == (
         "otel-loopguard: openai-agents is not installed here; install it first: pip install openai-agents\n"

@@ -1,4 +1,4 @@
-"""Where the demo's telemetry goes with ``--otlp``: a collector, that is asked first whether it is there."""
+"""Send the demo's telemetry to a collector (``--otlp``), after a check that one answers."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _GRPC_PORT = 4317
 _EVERY_MILLISECONDS = 5_000
 
 
-class Outlets(NamedTuple):
+class Exports(NamedTuple):
     """Providers that send to a collector."""
 
     tracers: TracerProvider
     meters: MeterProvider
 
     def close(self) -> None:
-        """Send what is left."""
+        """Send the rest, and end."""
         self.tracers.shutdown()
         self.meters.shutdown()
 
 
-def open_outlets(endpoint: str | None) -> Outlets:
-    """Providers for this endpoint; an error if nobody answers there."""
+def open_exports(endpoint: str | None) -> Exports:
+    """Make providers for this endpoint; raise an error if no collector answers there."""
     url = endpoint or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or DEFAULT
     if "://" not in url:
         url = f"http://{url}"
@@ -60,9 +60,9 @@ def _is_grpc(port: int) -> bool:
     return protocol == "grpc" or (not protocol and port == _GRPC_PORT)
 
 
-def _providers(url: str, *, grpc: bool) -> Outlets:
+def _providers(url: str, *, grpc: bool) -> Exports:
     if grpc:
-        from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import (  # noqa: PLC0415 - heavy, and rarely wanted
+        from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import (  # noqa: PLC0415 - heavy, and rarely used
             OTLPMetricExporter as GrpcMetrics,
         )
         from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import (  # noqa: PLC0415
@@ -77,9 +77,9 @@ def _providers(url: str, *, grpc: bool) -> Outlets:
     return _with(OTLPSpanExporter(f"{url}/v1/traces"), OTLPMetricExporter(f"{url}/v1/metrics"))
 
 
-def _with(spans: object, metrics: object) -> Outlets:
+def _with(spans: object, metrics: object) -> Exports:
     resource = Resource.create({"service.name": os.environ.get("OTEL_SERVICE_NAME", _SERVICE)})
     tracers = TracerProvider(sampler=ALWAYS_ON, resource=resource)
     tracers.add_span_processor(BatchSpanProcessor(spans))  # type: ignore[arg-type]
     reader = PeriodicExportingMetricReader(metrics, export_interval_millis=_EVERY_MILLISECONDS)  # type: ignore[arg-type]
-    return Outlets(tracers, MeterProvider([reader], resource=resource))
+    return Exports(tracers, MeterProvider([reader], resource=resource))
