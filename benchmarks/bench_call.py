@@ -31,8 +31,8 @@ from otel_loopguard.core.model import Outcome, ToolCall
 from otel_loopguard.instrumentation.functions.decorator import call
 from otel_loopguard.instrumentation.runtime import Runtime, active_runtime
 from otel_loopguard.instrumentation.turn_api import turn
-from otel_loopguard.telemetry.attached import Attachments
 from otel_loopguard.telemetry.processor import LoopGuardSpanProcessor
+from otel_loopguard.telemetry.providers import Attachments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -177,9 +177,9 @@ def side_by_side(rounds: int, calls: int) -> dict[str, list[float]]:
 def processor_cost(calls: int) -> float:
     """What our processor adds to a span that is no tool call: its two methods alone."""
     runtime = Runtime(tracer_provider=provider())
-    attached = Attachments()
-    attached.target = runtime.target
-    processor: SpanProcessor = LoopGuardSpanProcessor(attached)
+    attachments = Attachments()
+    attachments.receiver = runtime.receiver
+    processor: SpanProcessor = LoopGuardSpanProcessor(attachments)
     with provider().get_tracer("app").start_as_current_span("other", attributes={"http.method": "GET"}) as span:
         return measure(lambda: (processor.on_start(span, None), processor.on_end(span)), calls)  # type: ignore[arg-type]
 

@@ -23,8 +23,8 @@ from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 
 from otel_loopguard import semconv
 from otel_loopguard.instrumentation.runtime import Runtime
-from otel_loopguard.telemetry.attached import Attachments
 from otel_loopguard.telemetry.processor import LoopGuardSpanProcessor
+from otel_loopguard.telemetry.providers import Attachments
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,9 +86,9 @@ def main() -> int:
     parser.add_argument("--agent", action="store_true", help="the spans lie under an agent's span")
     options = parser.parse_args()
     runtime = Runtime(tracer_provider=TracerProvider(), meter_provider=MeterProvider())
-    attached = Attachments()
-    attached.target = runtime.target
-    cases = [callbacks(case, agent=options.agent) for case in (Idle(), Look(), LoopGuardSpanProcessor(attached))]
+    attachments = Attachments()
+    attachments.receiver = runtime.receiver
+    cases = [callbacks(case, agent=options.agent) for case in (Idle(), Look(), LoopGuardSpanProcessor(attachments))]
     rounds, number = (11, 2_000) if options.quick else (41, 10_000)
     gc.disable()
     times = [[case(number) for case in cases] for _ in range(rounds)]

@@ -55,9 +55,9 @@ class AgentRun:
                     self._runtime.deferred_ends.append(self)
                 else:
                     self._runtime.end_deferred()
-                    self.drop()
+                    self.end()
 
-    def drop(self) -> None:
+    def end(self) -> None:
         """The run is over, or was thrown away at a bad moment, and it is over now."""
         if self._run is not None:
             self._runtime.runs.close(self._run, unfinished=self._unfinished)

@@ -15,7 +15,7 @@ import wrapt
 from otel_loopguard.instrumentation.fitting import fits, tell_missing
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import ToolTarget
-from otel_loopguard.instrumentation.wrappers import handler
+from otel_loopguard.instrumentation.wrappers import wrapper_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -85,7 +85,7 @@ def _wrap(module: ModuleType, target: Target) -> bool:
     if not fits(original, target):
         logger.debug("%s of %s is another sort of function; not patched", target.path, target.module)
         return False
-    wrapt.apply_patch(parent, attribute, Wrapper(original, handler(target)))
+    wrapt.apply_patch(parent, attribute, Wrapper(original, wrapper_of(target)))
     return True
 
 

@@ -18,10 +18,8 @@ from otel_loopguard.core.turn.store import MemoryStore
 from otel_loopguard.instrumentation.functions.result_kinds import ResultKinds
 from otel_loopguard.shield import Shield
 from otel_loopguard.spans.open_spans import OpenSpans
-from otel_loopguard.telemetry.attached import ActiveParts, Attachments
-from otel_loopguard.telemetry.providers import Providers
-from otel_loopguard.telemetry.reporter import Reporter
-from otel_loopguard.telemetry.series import combinations
+from otel_loopguard.telemetry.meters import combinations
+from otel_loopguard.telemetry.providers import Attachments, Providers, Receiver
 from otel_loopguard.telemetry.settings import Settings
 from otel_loopguard.telemetry.watcher import SpanWatcher
 from otel_loopguard.turns.attribution import Attribution
@@ -61,18 +59,18 @@ class Runtime:
         self.declare(active_runtime.declared)
         self.shield = Shield(self._count_error)
         self.guard.on_fault = self.guard.on_fault or self.shield.report
-        self.live_spans = OpenSpans()
+        self.open_spans = OpenSpans()
         self.conversations = Conversations()
         self.providers = Providers(
             self.settings,
             self.shield,
-            active_runtime.attached,
+            active_runtime.attachments,
+            fingerprint=self.hash,
             combinations=combinations(self.guard.policy),
             tracer_provider=tracer_provider,
             meter_provider=meter_provider,
             logger_provider=logger_provider,
         )
-        self.reporter = Reporter(self.providers, self.shield, self.hash)
         self._find_turns()
         self.off = False
         """Whether calls are left alone, because the environment disables us and the program did not ask for us."""
@@ -89,22 +87,23 @@ class Runtime:
         return guard
 
     def _find_turns(self) -> None:
-        self.sources = Attribution(
+        self.runs = Runs(self.guard, self.conversations, self.providers.count_turn)
+        self.attribution = Attribution(
             self.guard,
             self.conversations,
-            agent_span=self.live_spans.agent,
+            self.runs,
+            agent_span=self.open_spans.agent,
             enforce_weak=self.settings.enforce_without_turn,
         )
-        self.runs = Runs(self.guard, self.conversations, self.reporter.turn_over)
-        self.foreign = SpanWatcher(
-            self.live_spans,
+        self.watcher = SpanWatcher(
+            self.open_spans,
             self.guard,
-            self.sources,
+            self.attribution,
             self.providers,
-            over=self.reporter.turn_over,
+            over=self.providers.count_turn,
             patched=lambda scope: active_runtime.instrumented is self and scope in active_runtime.patched_scopes,
         )
-        self.target = ActiveParts(self.shield, self.live_spans, self.foreign, lambda: self.guard.live)
+        self.receiver = Receiver(self.shield, self.open_spans, self.watcher, lambda: self.guard.live)
 
     def hash(self, text: str) -> str:
         """A keyed fingerprint of a name or an id that is not to be shown."""
@@ -128,7 +127,7 @@ class Runtime:
         """End what was thrown away."""
         while self.deferred_ends:
             with self.shield("function.deferred_ends"):
-                self.deferred_ends.popleft().drop()
+                self.deferred_ends.popleft().end()
 
     def _count_error(self, site: str) -> None:
         self.providers.outlets().meters.error(site)
@@ -159,9 +158,9 @@ class Runtime:
             if self._store is not None:
                 self._store.after_fork()
             self.conversations.clear()
-            self.sources.clear()
-            self.live_spans.clear()
-            self.foreign.clear()
+            self.attribution.clear()
+            self.open_spans.clear()
+            self.watcher.clear()
             self.providers.after_fork()
 
 
@@ -197,7 +196,7 @@ class ActiveRuntime:
         self._lock = threading.Lock()
         self.instrumented: Runtime | None = None
         self._own: Runtime | None = None
-        self.attached = Attachments()
+        self.attachments = Attachments()
         self.patched_scopes: set[str] = set()
         """Instrumentation scopes whose tool spans are of calls that our patches guard."""
         self.declared: dict[str, ToolContract] = {}
@@ -212,7 +211,7 @@ class ActiveRuntime:
             if self._own is None:
                 own = Runtime()
                 own.off = _disabled()
-                self.attached.target, self._own = None if own.off else own.target, own
+                self.attachments.receiver, self._own = None if own.off else own.receiver, own
             return self._own
 
     def declare(self, name: str, contract: ToolContract) -> None:
@@ -227,7 +226,7 @@ class ActiveRuntime:
         """Make this the runtime of the process; None: the frameworks are on their own again."""
         with self._lock:
             self.instrumented, self._own = runtime, None
-            self.attached.target = None if runtime is None else runtime.target
+            self.attachments.receiver = None if runtime is None else runtime.receiver
 
 
 class _Forks:
@@ -241,7 +240,7 @@ class _Forks:
 
     def _forked(self) -> None:
         with Shield()("runtime.fork"):
-            active_runtime.attached.after_fork()
+            active_runtime.attachments.after_fork()
         for runtime in list(self._runtimes):
             runtime.after_fork()
 

@@ -1,6 +1,6 @@
-"""One tool call, from its executor's start to its answer, as a context manager; and the drivers around it.
+"""One guarded tool call, from its executor's start to its answer, as a context manager.
 
-A context manager and not ``try``/``except Exception``: a cancelled call must be ended, too.
+A context manager and not ``try``/``except Exception``: a cancelled call has to be ended, too.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from time import time_ns
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import context as otel_context
-from opentelemetry.trace import INVALID_SPAN
 
-from otel_loopguard.core.model import Action, Decision, Outcome
+from otel_loopguard.core.model import Action, Decision
 from otel_loopguard.instrumentation.aborts import abort_error
-from otel_loopguard.instrumentation.adapter import Dialogue
+from otel_loopguard.instrumentation.adapter import ShieldedAdapter
+from otel_loopguard.telemetry.call_span import CallSpan
 from otel_loopguard.turns.gc_safety import garbage_collector
 from otel_loopguard.turns.scope import bind, unbind
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from types import TracebackType
 
-    from opentelemetry.trace import Span
     from typing_extensions import Self
 
+    from otel_loopguard.core.model import Outcome
     from otel_loopguard.instrumentation.runtime import Runtime
     from otel_loopguard.instrumentation.targets import Reading, ToolAdapter
     from otel_loopguard.turns.scope import Scope
@@ -31,81 +31,112 @@ if TYPE_CHECKING:
 _NOTHING = Decision()
 
 
-class GuardedCall(Dialogue):
-    """A tool call. ``answered`` says whether the tool has not to be run, because ``answer`` is its result."""
+class GuardedCall:
+    """A tool call. If ``answered``, the tool is not to be run, and ``answer`` is its result.
 
-    __slots__ = ("_bound", "_closed", "_inside", "_over", "_span", "_token", "answer", "answered")
+    In the block the tool runs; ``result`` takes its result and returns it, with a sentence for the model if one is due.
+    """
+
+    __slots__ = (
+        "_adapter",
+        "_bound",
+        "_closed",
+        "_inside",
+        "_lent",
+        "_reading",
+        "_scope",
+        "_span",
+        "_token",
+        "answer",
+        "answered",
+        "runtime",
+    )
 
     def __init__(self, runtime: Runtime, adapter: ToolAdapter, reading: Reading, scope: Scope) -> None:
-        super().__init__(runtime, adapter, reading, scope)
-        self._span: Span = INVALID_SPAN
-        self._bound: Any = None
+        self.runtime = runtime
+        self._adapter = ShieldedAdapter(adapter, reading, runtime.shield)
+        self._reading = reading
+        self._scope = scope
+        self._span = CallSpan(runtime.providers, reading.call, scope, reading.native_span)
         self._inside: Scope | None = None
+        self._bound: Any = None
         self._token: Any = None
+        self._lent = False
         self._closed = False
-        self._over: int | None = None
         self.answered = False
         self.answer: Any = None
 
+    @property
+    def _may_await(self) -> bool:
+        """True if decisions may have to be awaited: only a call of ``Policy.on_trip`` shows if it is async."""
+        return self._scope.turn.policy.on_trip is not None
+
+    # --- before the tool -----------------------------------------------------------------------------------------
+
     async def __aenter__(self) -> Self:
-        if self._asks:
-            await self._pending.adecide()
+        if self._may_await:
+            await self._span.decide_async()
         return self.__enter__()
 
     def __enter__(self) -> Self:
-        if self._closed:  # lent: it was judged when the function was called
-            self._closed = False
-            with self._runtime.shield("span.attach"):
+        if self._lent:  # the decision was taken when the function was called
+            self._lent = False
+            with self.runtime.shield("span.attach"):
                 self.resume()
             return self
-        pending = self._pending
+        span = self._span
         try:
-            self._span = pending.reporter.start(pending)
+            span.start()
         except Exception as error:  # noqa: BLE001 - see Shield.take
-            self._runtime.shield.take("span.start", error)
+            self.runtime.shield.take("span.start", error)
         try:
-            # Also where the processor did this already, or there is none, or the span was sampled out.
-            decision = pending.announce(self._span)
+            # The processor announced it, unless there is none or the span was sampled out.
+            decision = span.decision if span.announced else span.announce(span.span)
             if decision.action is not None and not decision.runs:
                 self._refuse(decision)
             if not self.answered:
                 self.resume()
         except Exception as error:  # noqa: BLE001 - see Shield.take, which lets ToolLoopError pass
-            self._runtime.shield.take("guard.begin", error)
+            self.runtime.shield.take("guard.begin", error)
         return self
 
     def _refuse(self, decision: Decision) -> None:
         if decision.action is Action.ABORT:
             abort = None
-            with self._runtime.shield("guard.abort"):
-                abort = abort_error(decision.trip, self._pending.name, self._scope, self._error_kind())
+            with self.runtime.shield("guard.abort"):
+                abort = abort_error(decision.trip, self._span.name, self._scope, self._adapter.error_class())
             if abort is not None:
                 self._close("aborted", None, _NOTHING)
                 raise abort
-        with self._runtime.shield("adapter.answer"):
-            self.answer = self._refusal(decision)
+        reused = decision.action is Action.REUSE
+        with self.runtime.shield("adapter.answer"):
+            self.answer = self._adapter.answer(decision.result if reused else decision.message, error=not reused)
             self.answered = True
         if not self.answered:
             self._redeliver(decision)
+            return
+        self._close("reused" if reused else "blocked", None, _NOTHING)
+        if reused:
+            self.answer = self._with_text(self.answer, decision)
 
     def resume(self) -> None:
-        """The tool, or the rest of a generator tool, runs inside of this call from now on."""
+        """Bind the call's scope and span: the tool, or the rest of a generator tool, runs inside this call now."""
         try:
             self._inside = inside = self._scope.within(self._reading.call)
             self._bound = bind(inside)
-            pending = self._pending
-            if pending.context is not None and not pending.borrowed and self._bound is not None:
-                self._token = otel_context.attach(pending.context)
+            context = self._span.context
+            if context is not None and self._bound is not None:
+                self._token = otel_context.attach(context)
         except Exception as error:  # noqa: BLE001 - see Shield.take
-            self._runtime.shield.take("span.attach", error)
+            self.runtime.shield.take("span.attach", error)
 
     def suspend(self, *, thrown_away: bool = False) -> None:
-        """It is over, or is about to yield: nothing of ours may stay current in the code that consumes it."""
+        """Unbind scope and span: the tool is over, or about to yield to code that consumes it."""
         if garbage_collector.thread is not None and garbage_collector.runs_here():
             return
         if self._token is not None:
-            # Thrown away it may be closed in any context, where other code's span is current.
-            if not thrown_away or otel_context.get_current() is self._pending.context:
+            # A generator that was thrown away may be closed in any context, where another span is the current one.
+            if not thrown_away or otel_context.get_current() is self._span.context:
                 otel_context.detach(self._token)
             self._token = None
         if self._bound is not None:
@@ -113,47 +144,58 @@ class GuardedCall(Dialogue):
             self._bound = None
 
     def lend(self) -> None:
-        """The work begins later: ``with`` leaves the call open, and is entered again when it does."""
+        """Leave the call open after the ``with`` block: its work begins later, in a second ``with`` block."""
         self.suspend()
-        self._closed = True
+        self._lent = True
 
-    def drop(self) -> None:
-        """The work that the call was lent to was never begun, or was thrown away at a bad moment."""
-        if self._closed or self._raised(thrown_away=True):
-            self._failed(None)
+    # --- after the tool ------------------------------------------------------------------------------------------
 
     def result(self, value: Any) -> Any:
-        """The tool's result, with a sentence for the model added where one is due."""
+        """Return the tool's result, with a sentence for the model if one is due."""
         if garbage_collector.thread is not None and garbage_collector.runs_here():
             return value
-        outcome, ended = self._outcome(value), _NOTHING
+        outcome, ended = self._adapter.outcome(value), _NOTHING
         try:
             ended = self._scope.turn.end(self._reading.call, outcome)
         except Exception as error:  # noqa: BLE001 - see Shield.take
-            self._runtime.shield.take("guard.end", error)
-        return self._told(value, outcome, ended)
+            self.runtime.shield.take("guard.end", error)
+        return self._finish(value, outcome, ended)
 
     async def aresult(self, value: Any) -> Any:
-        """The same, where the verdict may have to be awaited."""
-        if not self._asks or garbage_collector.runs_here():
+        """Do the same as ``result`` in async code, where the decision may have to be awaited."""
+        if not self._may_await or garbage_collector.runs_here():
             return self.result(value)
-        outcome, ended = self._outcome(value), _NOTHING
+        outcome, ended = self._adapter.outcome(value), _NOTHING
         try:
-            with self._runtime.shield("guard.end"):
+            with self.runtime.shield("guard.end"):
                 ended = await self._scope.turn.aend(self._reading.call, outcome)
-        finally:  # also where it is cancelled while it waits
-            value = self._told(value, outcome, ended)
+        finally:  # also if it is cancelled while it waits
+            value = self._finish(value, outcome, ended)
         return value
 
-    def _told(self, value: Any, outcome: Outcome, ended: Decision) -> Any:
+    def streamed(self, value: Callable[[], Any]) -> Any:
+        """Return an exhausted generator's result, which takes no text: the model may have read it already."""
+        self._adapter.close_to_text()
+        return value()
+
+    def unread(self) -> None:
+        """Do not read the result, because reading would use it up."""
+        self._adapter.close_to_reading()
+
+    def _finish(self, value: Any, outcome: Outcome, ended: Decision) -> Any:
         try:
-            word = "cancelled" if outcome.cancelled else "failed" if self._is_error() else "executed"
+            record = self._span.decision.record  # a result may hold an error: the record says so
+            ending = "executed"
+            if outcome.cancelled:
+                ending = "cancelled"
+            elif record is not None and record.error:
+                ending = "failed"
             if ended.message:
-                word = "nudged" if ended.action is Action.NUDGE else word
-                value = self._with_note(value, ended)
-            self._close(word, outcome, ended)
+                ending = "nudged" if ended.action is Action.NUDGE else ending
+                value = self._with_text(value, ended)
+            self._close(ending, outcome, ended)
         except Exception as error:  # noqa: BLE001 - see Shield.take
-            self._runtime.shield.take("guard.end", error)
+            self.runtime.shield.take("guard.end", error)
         return value
 
     def __exit__(
@@ -161,75 +203,72 @@ class GuardedCall(Dialogue):
     ) -> None:
         try:
             if garbage_collector.thread is not None and garbage_collector.runs_here():
-                self._put_off()
-            elif self._raised(thrown_away=isinstance(error, GeneratorExit)):
-                self._failed(error)
+                self._defer_end()
+                return
+            self.suspend(thrown_away=isinstance(error, GeneratorExit))
+            if not self._closed and not self._lent:
+                self._fail(error)
         except Exception as fault:  # noqa: BLE001 - see Shield.take
-            self._runtime.shield.take("guard.end", fault)
+            self.runtime.shield.take("guard.end", fault)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        with self._runtime.shield("guard.end"):
+        with self.runtime.shield("guard.end"):
             if garbage_collector.thread is not None and garbage_collector.runs_here():
-                self._put_off()
+                self._defer_end()
                 return
-            if not self._raised(thrown_away=isinstance(error, GeneratorExit)):
+            self.suspend(thrown_away=isinstance(error, GeneratorExit))
+            if self._closed or self._lent:
                 return
-            outcome, ended = self._failure(error), _NOTHING
+            outcome, ended = self._adapter.failure(error), _NOTHING
             try:
-                with self._runtime.shield("guard.end"):
+                with self.runtime.shield("guard.end"):
                     ended = await self._scope.turn.aend(self._reading.call, outcome)
             finally:
-                self._told_of_failure(outcome, ended)
+                self._finish_failed(outcome, ended)
 
-    def _put_off(self) -> None:
-        """The call cannot be ended right here, and will be at the next one, or at the turn's end."""
+    def _defer_end(self) -> None:
+        """Leave the end to the next call, or to the turn's end: nothing can be locked or judged here."""
+        if not self._closed and not self._lent:
+            self._span.end_time = time_ns()
+            self.runtime.deferred_ends.append(self)
+
+    def end(self) -> None:
+        """End a call whose work was never begun, or was thrown away under the garbage collector."""
+        self.suspend(thrown_away=True)
         if not self._closed:
-            self._over = time_ns()
-            self._runtime.deferred_ends.append(self)
+            self._fail(None)
 
-    def _raised(self, *, thrown_away: bool) -> bool:
-        """The block is left: whether that is because the tool raised, which is yet to be told."""
-        if not self.answered:
-            self.suspend(thrown_away=thrown_away)
-        elif not self._closed:
-            reused = self._pending.decide().action is Action.REUSE
-            self._close("reused" if reused else "blocked", None, _NOTHING)
-        return not self._closed
-
-    def _failed(self, error: BaseException | None) -> None:
-        outcome, ended = self._failure(error), _NOTHING
-        with self._runtime.shield("guard.end"):
+    def _fail(self, error: BaseException | None) -> None:
+        outcome, ended = self._adapter.failure(error), _NOTHING
+        with self.runtime.shield("guard.end"):
             ended = self._scope.turn.end(self._reading.call, outcome)
-        self._told_of_failure(outcome, ended)
+        self._finish_failed(outcome, ended)
 
-    def _told_of_failure(self, outcome: Outcome, ended: Decision) -> None:
-        """An exception has no place for a sentence."""
+    def _finish_failed(self, outcome: Outcome, ended: Decision) -> None:
+        """Close a call that raised. An exception has no place for a sentence."""
         if ended.message:
             self._redeliver(ended)
         self._close("cancelled" if outcome.cancelled else "failed", outcome, ended)
 
-    def _close(self, word: str, outcome: Outcome | None, ended: Decision) -> None:
+    def _close(self, ending: str, outcome: Outcome | None, ended: Decision) -> None:
         self._closed = True
-        pending = self._pending
-        try:
-            try:
-                pending.reporter.finish(self._span, pending, word, outcome, ended)
-            finally:
-                if not pending.borrowed:
-                    self._span.end(self._over)
-        except Exception as error:  # noqa: BLE001 - see Shield.take
-            self._runtime.shield.take("span.end", error)
+        self._span.finish(ending, outcome, ended)
+
+    def _with_text(self, value: Any, decision: Decision) -> Any:
+        """Add the decision's sentence to a result, or keep it for the next text."""
+        annotated = self._adapter.annotate(value, decision.message or "")
+        if annotated is None:
+            self._redeliver(decision)
+        return value if annotated is None else annotated
+
+    def _redeliver(self, decision: Decision) -> None:
+        with self.runtime.shield("turn.redeliver"):
+            self._scope.turn.redeliver(decision)
 
 
-def drive(step: GuardedCall, run: Callable[[], Any]) -> Any:
-    """A plain function."""
-    with step:
-        return step.answer if step.answered else step.result(run())
-
-
-async def drive_async(step: GuardedCall, run: Callable[[], Awaitable[Any]]) -> Any:
-    """A coroutine function."""
-    async with step:
-        return step.answer if step.answered else await step.aresult(await run())
+async def drive_async(call: GuardedCall, run: Callable[[], Awaitable[Any]]) -> Any:
+    """Run a coroutine function as this call."""
+    async with call:
+        return call.answer if call.answered else await call.aresult(await run())

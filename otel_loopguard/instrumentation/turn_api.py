@@ -106,7 +106,7 @@ class _Left:
         self._runs = runs
         self._run = run
 
-    def drop(self) -> None:
+    def end(self) -> None:
         self._block.undelivered = self._runs.close(self._run)
 
 

@@ -1,4 +1,4 @@
-"""What our wrappers do at each call, in the shape of the function that they wrap."""
+"""The wrappers around a framework's functions: one for each kind of target and style of call."""
 
 from __future__ import annotations
 
@@ -14,99 +14,78 @@ from otel_loopguard.instrumentation.agent_run import (
     run_generator,
     run_plain,
 )
-from otel_loopguard.instrumentation.opening import open_call
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import CallStyle, CallTarget, RunTarget, ToolTarget
-from otel_loopguard.instrumentation.tool_call import drive, drive_async
+from otel_loopguard.instrumentation.tool_call import GuardedCall
+from otel_loopguard.turns.gc_safety import garbage_collector
+from otel_loopguard.turns.scope import current_scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
-    from otel_loopguard.instrumentation.targets import Target
+    from otel_loopguard.instrumentation.runtime import Runtime
+    from otel_loopguard.instrumentation.targets import Target, ToolAdapter
 
 
-def handler(target: Target) -> Callable[..., Any]:
-    """What a wrapper does at each call, in the shape of the function it wraps."""
-    if isinstance(target, ToolTarget) and target.each is not None:
-        return partial(_tools_async, target)
-    if isinstance(target, ToolTarget):
-        return partial(_tool_async if target.style is CallStyle.ASYNC else _tool, target)
+def wrapper_of(target: Target) -> Callable[..., Any]:
+    """Return the wrapper of this target's function, as wrapt calls it: (wrapped, instance, args, kwargs)."""
+    if isinstance(target, CallTarget):
+        return partial(_call, target)
     if isinstance(target, RunTarget):
         return partial(_RUNS[target.style], target)
-    return partial(_call, target)
+    if target.each is not None:
+        return partial(_tools_async, target)
+    is_async = target.style is CallStyle.ASYNC
+    if target.fatal:
+        return partial(_fatal_tool_async if is_async else _fatal_tool, target)
+    if target.turned_down is not None:
+        return partial(_checked_tool_async, target)
+    return partial(_tool_async if is_async else _tool, target)
 
 
-def _call(target: CallTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    if active_runtime.instrumented is None:
-        return wrapped(*args, **kwargs)
-    return target.wrapper(wrapped, instance, args, kwargs)
+def open_call(runtime: Runtime, adapter: ToolAdapter, instance: Any, args: Any, kwargs: Any) -> GuardedCall | None:
+    """Open a guarded call. None for a layer of another call, for something that is no tool call, and after a fault."""
+    if garbage_collector.thread is not None and garbage_collector.runs_here():
+        return None
+    if runtime.deferred_ends:
+        runtime.end_deferred()
+    scope = current_scope()
+    if scope is not None and scope.inside is not None and not adapter.by_run:
+        return None
+    try:
+        reading = adapter.read(instance, args, kwargs)
+        if reading is not None:
+            scope = runtime.attribution.of_call(reading.conversation_id, reading.agent_name, reading.run_id)
+            if scope is not None:
+                return GuardedCall(runtime, adapter, reading, scope)
+    except Exception as error:  # noqa: BLE001 - see Shield.take
+        runtime.shield.take("adapter.read", error)
+    return None
 
 
-class _Fatal:
-    """A call that is seen only when it fails."""
-
-    def __init__(self, target: ToolTarget, instance: Any, args: Any, kwargs: Any) -> None:
-        self._called = target, instance, args, kwargs
-
-    def __enter__(self) -> None:
-        return
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        step = _step(*self._called) if isinstance(error, Exception) else None
-        if step is not None:
-            step.__enter__()
-            step.__exit__(kind, error, traceback)
-
-    async def __aenter__(self) -> None:
-        return
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        step = _step(*self._called) if isinstance(error, Exception) else None
-        if step is not None:
-            await step.__aenter__()
-            await step.__aexit__(kind, error, traceback)
+# --- tool calls --------------------------------------------------------------------------------------------------
 
 
 def _tool(target: ToolTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    if target.fatal:
-        with _Fatal(target, instance, args, kwargs):
-            return wrapped(*args, **kwargs)
-    step = _step(target, instance, args, kwargs)
-    return wrapped(*args, **kwargs) if step is None else drive(step, partial(wrapped, *args, **kwargs))
+    runtime = active_runtime.instrumented
+    call = None if runtime is None else open_call(runtime, target.adapter, instance, args, kwargs)
+    if call is None:
+        return wrapped(*args, **kwargs)
+    with call:
+        return call.answer if call.answered else call.result(wrapped(*args, **kwargs))
 
 
 async def _tool_async(target: ToolTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    if target.fatal:
-        async with _Fatal(target, instance, args, kwargs):
-            return await wrapped(*args, **kwargs)
-    if target.turned_down is not None:
-        return await _checked(target, wrapped, instance, args, kwargs)
-    step = _step(target, instance, args, kwargs)
-    if step is None:
+    runtime = active_runtime.instrumented
+    call = None if runtime is None else open_call(runtime, target.adapter, instance, args, kwargs)
+    if call is None:
         return await wrapped(*args, **kwargs)
-    return await drive_async(step, partial(wrapped, *args, **kwargs))
-
-
-async def _checked(target: ToolTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    result, runtime = await wrapped(*args, **kwargs), active_runtime.instrumented
-    down = False
-    if runtime is not None and target.turned_down is not None:
-        with runtime.shield("adapter.turned_down"):
-            down = target.turned_down(result)
-    step = _step(target, instance, args, kwargs) if down else None
-
-    async def given() -> Any:
-        return result
-
-    return result if step is None else await drive_async(step, given)
+    async with call:
+        return call.answer if call.answered else await call.aresult(await wrapped(*args, **kwargs))
 
 
 async def _tools_async(target: ToolTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    """Wrap a function that handles several calls at once."""
     runtime, parts = active_runtime.instrumented, None
     if runtime is not None and target.each is not None:
         with runtime.shield("adapter.each"):
@@ -116,11 +95,53 @@ async def _tools_async(target: ToolTarget, wrapped: Any, instance: Any, args: An
     return [result for part in parts for result in await _tool_async(target, wrapped, instance, args, part)]
 
 
-def _step(target: ToolTarget, instance: Any, args: Any, kwargs: Any) -> Any:
-    runtime = active_runtime.instrumented
-    if runtime is None:
-        return None
-    return open_call(runtime, target.adapter, instance, args, kwargs)
+async def _checked_tool_async(target: ToolTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    """Wrap a check before the place where tools run: a call that it turns down has its result."""
+    result, runtime = await wrapped(*args, **kwargs), active_runtime.instrumented
+    if runtime is None or target.turned_down is None:
+        return result
+    turned_down = False
+    with runtime.shield("adapter.turned_down"):
+        turned_down = target.turned_down(result)
+    call = open_call(runtime, target.adapter, instance, args, kwargs) if turned_down else None
+    if call is None:
+        return result
+    async with call:
+        return call.answer if call.answered else await call.aresult(result)
+
+
+def _fatal_tool(target: ToolTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    """Wrap a function in which a call is seen only when it fails."""
+    try:
+        return wrapped(*args, **kwargs)
+    except Exception:
+        runtime = active_runtime.instrumented
+        call = None if runtime is None else open_call(runtime, target.adapter, instance, args, kwargs)
+        if call is None:
+            raise
+        with call:
+            raise
+
+
+async def _fatal_tool_async(target: ToolTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    try:
+        return await wrapped(*args, **kwargs)
+    except Exception:
+        runtime = active_runtime.instrumented
+        call = None if runtime is None else open_call(runtime, target.adapter, instance, args, kwargs)
+        if call is None:
+            raise
+        async with call:
+            raise
+
+
+# --- runs, and anything else -------------------------------------------------------------------------------------
+
+
+def _call(target: CallTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    if active_runtime.instrumented is None:
+        return wrapped(*args, **kwargs)
+    return target.wrapper(wrapped, instance, args, kwargs)
 
 
 def _run(target: RunTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:

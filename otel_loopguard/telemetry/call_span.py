@@ -1,28 +1,53 @@
-"""A tool call on its way: judged once, whoever asks first."""
+"""One tool call and its span: decide once, start the span, describe the call on it, finish it.
+
+Only hashes and names are written, never a value.
+"""
 
 from __future__ import annotations
 
 import enum
+import re
 from time import perf_counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from opentelemetry.context import create_key
+from opentelemetry import context as otel_context
+from opentelemetry import trace
+from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY, create_key
+from opentelemetry.trace import INVALID_SPAN, Status, StatusCode
 
-from otel_loopguard.core.model import Action, Decision, ToolCall
-from otel_loopguard.telemetry.names import shown_name
+from otel_loopguard import semconv
+from otel_loopguard.core.model import Action, Decision, ToolCall, hash_text
+from otel_loopguard.telemetry.events import tripped_attributes
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.trace import Span
 
-    from otel_loopguard.telemetry.reporter import Reporter
+    from otel_loopguard.core.model import Outcome, Record, Trip
+    from otel_loopguard.telemetry.providers import Providers
     from otel_loopguard.turns.scope import Scope
 
-PENDING: Final = create_key("loopguard-pending-call")
-"""Where the span processor finds the call in the context that the span was started with."""
+CALL_SPAN: Final = create_key("loopguard-call-span")
+"""The span processor finds the call under this key, in the context that the span was started with."""
 
+_SUPPRESSED = _SUPPRESS_INSTRUMENTATION_KEY
+_SUPPRESSED_BY_OTHERS = "suppress_instrumentation"
 _RUN_IT = Decision()
-_OVER = Decision(Action.ABORT)
+_ABORTED = Decision(Action.ABORT)
+_FAILED = Status(StatusCode.ERROR)
+
+_is_plain_name = re.compile(r"[A-Za-z0-9_.:/-]{1,64}").fullmatch
+
+
+def shown_name(call: ToolCall) -> str:
+    """Return the tool's name for spans and logs. A name that is not registered is model output, and is not shown.
+
+    If the registered tools are not known, a name is shown if it has the form of one. Made-up names that carry a
+    payload are longer, or have blanks in them.
+    """
+    if call.known_tools is None:
+        return call.tool if _is_plain_name(call.tool) else semconv.UNKNOWN_TOOL
+    return call.tool if call.tool in call.known_tools else semconv.UNKNOWN_TOOL
 
 
 class NativeSpan(enum.Enum):
@@ -38,86 +63,239 @@ class NativeSpan(enum.Enum):
     """It exists in any case, also if the call is refused."""
 
 
-class PendingCall:
+_OUTER, _INNER = NativeSpan.OUTER, NativeSpan.INNER  # access to a member is slow before Python 3.12
+_NOT_OURS = (_INNER, NativeSpan.BESIDE)
+
+
+class CallSpan:
     """One call between its executor's start and its end.
 
-    The span processor decides in ``on_start``, and whoever runs the tool decides again afterwards. Whether there is
-    a processor, or two, or none because nothing is sampled: the guard is asked once, and the answer is kept, also
-    the answer "run it" after a fault of ours.
+    The span processor announces the call in ``on_start``. The code that runs the tool announces it if the processor
+    did not: there may be no processor, or two, or the span was sampled out. The guard decides once in each case, and
+    the decision is kept. After a fault of ours the decision is to run the call.
     """
 
     __slots__ = (
+        "_decided",
+        "_native_span",
+        "_outlets",
+        "_providers",
+        "_seconds",
+        "_trip_reported",
         "announced",
         "borrowed",
         "call",
         "context",
         "decision",
+        "end_time",
         "name",
-        "native_span",
-        "outlets",
-        "reporter",
         "scope",
-        "seconds",
-        "trip",
+        "span",
     )
 
-    def __init__(self, reporter: Reporter, call: ToolCall, scope: Scope, *, native_span: NativeSpan) -> None:
-        self.reporter = reporter
+    def __init__(self, providers: Providers, call: ToolCall, scope: Scope, native_span: NativeSpan) -> None:
         self.call = call
         self.scope = scope
         self.name = shown_name(call)
-        self.native_span = native_span
-        self.outlets = reporter.outlets()
+        self.span: Span = INVALID_SPAN
         self.borrowed = False
-        """Whether the framework's own span is this call's."""
-        self.context: Context | None = None
-        """The context that holds the call's span, once there is one."""
-        run_state = scope.run_state
-        self.decision: Decision | None = None if run_state is None or run_state.error is None else _OVER
-        """Of a run that was to end already, no call is judged any more."""
+        """True if the framework's own span is this call's."""
         self.announced = False
-        self.seconds = 0.0
-        self.trip = False
-        """Whether a trip of this call was reported: there is at most one a call."""
-
-    def decide(self) -> Decision:
-        """What to do with this call."""
-        if self.decision is not None:
-            return self.decision
-        started = perf_counter()
-        self.decision = _RUN_IT  # and so it stays after a fault
-        try:
-            self._decided(self.scope.turn.begin(self.call))
-        except Exception as error:  # noqa: BLE001 - see Shield.take
-            self.reporter.shield.take("guard.begin", error)
-        self.seconds = perf_counter() - started
-        return self.decision
-
-    def _decided(self, decision: Decision) -> None:
-        self.decision = decision
-        record = decision.record
-        if record is not None and record.tool != self.call.tool:
-            # A gateway: the call is judged, and labelled, as the one behind it, of which we know no registry.
-            self.name = shown_name(ToolCall(record.tool))
-
-    async def adecide(self) -> Decision:
-        """The same, where ``Policy.on_trip`` has to be awaited."""
-        if self.decision is not None:
-            return self.decision
-        started = perf_counter()
         self.decision = _RUN_IT
-        with self.reporter.shield("guard.begin"):
-            self._decided(await self.scope.turn.abegin(self.call))
-        self.seconds = perf_counter() - started
-        return self.decision
+        self.end_time: int | None = None
+        """The end of the span, if that is not now."""
+        self.context: Context | None = None
+        """The context that the tool runs in, with the call's span; None if it is the one around the call."""
+        self._decided = False
+        self._providers = providers
+        self._outlets = providers.outlets()
+        self._native_span = native_span
+        self._seconds = 0.0
+        self._trip_reported = False
+        run_state = scope.run_state
+        if run_state is not None and run_state.error is not None:
+            # The run was aborted already: no further call of it is judged.
+            self._decided, self.decision = True, _ABORTED
+
+    def start(self) -> None:
+        """Start the call's span, or take the framework's own if that is open. May fail: the caller holds the shield.
+
+        There is no span where instrumentation is suppressed.
+        """
+        if not self._providers.first_call_seen:
+            self._providers.see_first_call()
+        context = otel_context.get_current()
+        if context.get(_SUPPRESSED) or context.get(_SUPPRESSED_BY_OTHERS):
+            self.context = context
+            return
+        if self._native_span is _OUTER:
+            span = trace.get_current_span()
+            if span.is_recording():
+                self.span, self.borrowed = span, True
+                span.set_attributes(self._attributes_at_start())
+                return
+        word = semconv.SPAN_LOOPGUARD if self._native_span in _NOT_OURS else semconv.SPAN_EXECUTE_TOOL
+        self.span = span = self._outlets.tracer.start_span(
+            f"{word} {self.name}",
+            context=otel_context.set_value(CALL_SPAN, self, context),
+            attributes=self._attributes_at_start(),
+            record_exception=False,
+            set_status_on_exception=False,
+        )
+        self.context = trace.set_span_in_context(span, context)
+
+    def _attributes_at_start(self) -> dict[str, Any]:
+        call, scope = self.call, self.scope
+        attributes: dict[str, Any] = {
+            semconv.TOOL_NAME: self.name,
+            semconv.TOOL_TYPE: "function",
+            semconv.TURN_ID: scope.turn.id,
+            semconv.TURN_SOURCE: scope.turn.source,
+        }
+        if self._native_span not in _NOT_OURS:
+            attributes[semconv.OPERATION_NAME] = semconv.OPERATION_EXECUTE_TOOL
+        if call.call_id is not None:
+            attributes[semconv.TOOL_CALL_ID] = call.call_id
+        if scope.agent_name is not None:
+            attributes[semconv.AGENT_NAME] = scope.agent_name
+        if scope.conversation_id is not None:
+            shown, conversation_id = self._providers.settings.conversation_id, scope.conversation_id
+            if shown != "off":
+                attributes[semconv.CONVERSATION_ID] = (
+                    conversation_id if shown == "raw" else self._providers.fingerprint(conversation_id)
+                )
+        return attributes
+
+    # --- the decision --------------------------------------------------------------------------------------------
 
     def announce(self, span: Span) -> Decision:
-        """Judge the call and write what is known of it on its span, once."""
-        decision = self.decide()
+        """Decide about the call, and describe it on its span; both once."""
+        if not self._decided:
+            started = perf_counter()
+            self._decided = True  # also after a fault
+            try:
+                self.decision = self.scope.turn.begin(self.call)
+            except Exception as error:  # noqa: BLE001 - see Shield.take
+                self._providers.shield.take("guard.begin", error)
+            self._seconds = perf_counter() - started
         if not self.announced:
             self.announced = True
             try:
-                self.reporter.describe(span, self, decision)
+                self._describe(span)
             except Exception as error:  # noqa: BLE001 - see Shield.take
-                self.reporter.shield.take("span.start", error)
-        return decision
+                self._providers.shield.take("span.start", error)
+        return self.decision
+
+    async def decide_async(self) -> None:
+        """Decide ahead of ``announce``, because ``Policy.on_trip`` may have to be awaited."""
+        if not self._decided:
+            started = perf_counter()
+            self._decided = True
+            with self._providers.shield("guard.begin"):
+                self.decision = await self.scope.turn.abegin(self.call)
+            self._seconds = perf_counter() - started
+
+    def _describe(self, span: Span) -> None:
+        """Write what the guard knows of the call on its span, and the event if there is a trip."""
+        decision, meters = self.decision, self._outlets.meters
+        record: Record | None = decision.record
+        if record is not None:
+            behind_gateway = record.tool != self.call.tool
+            if behind_gateway:
+                # The call is judged and labelled as the one behind the gateway, where no registry is known.
+                self.name = shown_name(ToolCall(record.tool))
+            if span.is_recording():
+                span.set_attributes(self._attributes_of_record(record))
+                if behind_gateway or (self._native_span is _INNER and not decision.runs):
+                    self._rename(span, refused=not decision.runs)
+        if decision.trip is not None:
+            self._report(decision.trip, span)
+        if decision.trip is not None or meters.measures_this_check():
+            meters.check(self._seconds, self._context_with(span))
+
+    def _attributes_of_record(self, record: Record) -> dict[str, Any]:
+        attributes = {
+            semconv.TOOL_KIND: record.kind._value_,
+            semconv.CALL_INDEX: record.index,
+            semconv.ARGUMENTS_HASH: hash_text(record.arguments),
+        }
+        call = self.call
+        if call.known_tools is not None:
+            attributes[semconv.TOOL_REGISTERED] = call.tool in call.known_tools
+        if self.name == semconv.UNKNOWN_TOOL:
+            attributes[semconv.TOOL_NAME_HASH] = self._providers.fingerprint(call.tool)
+        return attributes
+
+    def _rename(self, span: Span, *, refused: bool) -> None:
+        """Rename the span after a decision: for the tool behind a gateway, or for a native span that will not open."""
+        span.set_attribute(semconv.TOOL_NAME, self.name)
+        word = semconv.SPAN_LOOPGUARD if self._native_span in _NOT_OURS else semconv.SPAN_EXECUTE_TOOL
+        if refused and self._native_span is _INNER:
+            word = semconv.SPAN_EXECUTE_TOOL
+            span.set_attribute(semconv.OPERATION_NAME, semconv.OPERATION_EXECUTE_TOOL)
+        if self._native_span is not _OUTER:
+            span.update_name(f"{word} {self.name}")
+
+    def _report(self, trip: Trip, span: Span) -> None:
+        """Report a trip: at most one a call."""
+        if self._trip_reported:
+            return
+        self._trip_reported = True
+        events, context = self._outlets.events, self._context_with(span)
+        if span.is_recording():
+            span.set_attributes(tripped_attributes(trip))
+        events.emit(trip, self.name, span, context)
+        self._outlets.meters.trip(trip, self.name, context)
+        if trip.action >= Action.BLOCK:
+            events.warn(trip, self.name, self.decision.record)
+        elif not self.scope.turn.enforced and trip.verdict >= Action.BLOCK:
+            events.only_watched(trip, self.name)
+
+    def _context_with(self, span: Span) -> Context:
+        """The context of the call's span. In ``on_start`` of a processor there is the span, and not yet its context."""
+        return self.context or trace.set_span_in_context(span, otel_context.get_current())
+
+    # --- the end -------------------------------------------------------------------------------------------------
+
+    def finish(self, ending: str, outcome: Outcome | None, ended: Decision) -> None:
+        """Write how the call ended on its span, count it, and end the span unless it is the framework's."""
+        span, meters = self.span, self._outlets.meters
+        try:
+            try:
+                context = self.context or self._context_with(span)
+                if span.is_recording():
+                    record: Record | None = self.decision.record
+                    # A trip is no error of the tool. A tool that failed has failed also if its error carries a nudge.
+                    failed = ending == "failed" or (ending == "nudged" and record is not None and bool(record.error))
+                    span.set_attributes(_attributes_at_end(record, ending, outcome, failed=failed))
+                    if failed:
+                        # No description: it would be the exception's text, and that quotes arguments.
+                        span.set_status(_FAILED)
+                if ended.trip is not None:
+                    self._report(ended.trip, span)
+                for trip in ended.recovered:
+                    meters.recovery(trip, context)
+                meters.tool_call(self.name, ending, context)
+            finally:
+                if not self.borrowed:
+                    span.end(self.end_time)
+        except Exception as error:  # noqa: BLE001 - see Shield.take
+            self._providers.shield.take("span.end", error)
+
+
+def _attributes_at_end(record: Record | None, ending: str, outcome: Outcome | None, *, failed: bool) -> dict[str, Any]:
+    attributes: dict[str, Any] = {semconv.OUTCOME: ending}
+    if outcome is None or record is None:
+        return attributes
+    if record.result is not None:
+        attributes[semconv.ERROR_HASH if record.error else semconv.RESULT_HASH] = hash_text(record.result)
+        if record.error:
+            attributes[semconv.ERROR_TRANSIENT] = bool(record.transient)
+    if record.sameness is not None:
+        attributes[semconv.RESULT_SAMENESS] = record.sameness._value_
+    if record.pending:
+        attributes[semconv.RESULT_PENDING] = True
+    if failed:
+        error = outcome.error
+        attributes[semconv.ERROR_TYPE] = type(error).__qualname__ if isinstance(error, BaseException) else "tool_error"
+    return attributes

@@ -3,40 +3,43 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from typing import TYPE_CHECKING
 
 from opentelemetry.metrics import Observation
 
 from otel_loopguard import semconv
-from otel_loopguard.telemetry.names import Labels
-from otel_loopguard.telemetry.tally import BatchedCounter
+from otel_loopguard.core.model import Action, Mode
+from otel_loopguard.core.turn.turn import USER_STOP
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from opentelemetry.context import Context
     from opentelemetry.metrics import CallbackOptions, Histogram, Meter
 
     from otel_loopguard.core.model import Trip
+    from otel_loopguard.core.policy.policy import Policy
 
 CHECK_SECONDS = (1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 1e-2, 1e-1)
 CHECKS_PER_SAMPLE = 16
 TURN_CALLS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233)
-
-
-def _histogram(meter: Meter, name: str, unit: str, description: str, bounds: Sequence[float]) -> Histogram:
-    try:
-        return meter.create_histogram(name, unit, description, explicit_bucket_boundaries_advisory=bounds)
-    except TypeError:  # OpenTelemetry before 1.30 has no say in this
-        return meter.create_histogram(name, unit, description)
+MOST_LABELS = 200
+MOST_UNFLUSHED = 32
 
 
 class Meters:
-    """All instruments of the package, made from one meter."""
+    """All instruments of the package, made from one meter.
+
+    Calls are added up here and passed to the SDK in batches, because its counters cost more than judging a call. The
+    context of the last call goes with each sum, so that its exemplar still names a call of that kind.
+    """
 
     def __init__(self, meter: Meter, live: Callable[[], int]) -> None:
-        self._label = Labels().__call__  # the method costs less to call than the object
-        self._tally = BatchedCounter(self._add_calls)
+        self._labels = Labels()
+        self._lock = threading.Lock()
+        self._calls: dict[tuple[str, str], tuple[int, Context]] = {}
+        self._unflushed = 0
         self._checks = itertools.count()
         self._live = live
         counter = meter.create_counter
@@ -58,11 +61,8 @@ class Meters:
         meter.create_observable_gauge(semconv.METRIC_TURNS_LIVE, [self._observe_live], "{turn}", "Turns in memory.")
 
     def _observe_live(self, _: CallbackOptions) -> Iterable[Observation]:
-        self._tally.flush()  # somebody is about to read the counters
+        self._flush()  # the counters are about to be read
         yield Observation(self._live())
-
-    def _add_calls(self, number: int, key: tuple[str, str], context: Context) -> None:
-        self._tool_calls.add(number, {semconv.TOOL_NAME: key[0], semconv.OUTCOME: key[1]}, context)
 
     def announce(self, combinations: Iterable[tuple[str, str, str]]) -> None:
         """Count every possible trip zero times: ``increase()`` does not see a series that begins at one."""
@@ -70,36 +70,111 @@ class Meters:
             self._trips.add(0, {semconv.MODE: mode, semconv.VERDICT: verdict, semconv.ACTION: action})
 
     def trip(self, trip: Trip, tool: str, context: Context) -> None:
-        """A loop was seen."""
+        """Count a trip."""
         mode = str(trip.mode)
         attributes = {semconv.MODE: mode, semconv.VERDICT: str(trip.verdict), semconv.ACTION: str(trip.action)}
         self._trips.add(1, attributes, context)
-        self._tool_trips.add(1, {semconv.TOOL_NAME: self._label(tool), semconv.MODE: mode}, context)
+        self._tool_trips.add(1, {semconv.TOOL_NAME: self._labels[tool], semconv.MODE: mode}, context)
 
     def recovery(self, trip: Trip, context: Context) -> None:
-        """The turn brought news again after this trip."""
+        """Count a trip after which the turn brought news again."""
         self._recoveries.add(1, {semconv.MODE: str(trip.mode), semconv.ACTION: str(trip.action)}, context)
 
-    def tool_call(self, tool: str, outcome: str, context: Context) -> None:
-        """A call is over."""
-        self._tally.count((self._label(tool), outcome), context)
+    def tool_call(self, tool: str, ending: str, context: Context) -> None:
+        """Count a call that is over."""
+        key = self._labels[tool], ending
+        with self._lock:
+            calls = self._calls
+            calls[key] = (calls[key][0] + 1 if key in calls else 1, context)
+            self._unflushed += 1
+            full = self._unflushed >= MOST_UNFLUSHED
+        if full:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Pass the sums of the calls to the SDK."""
+        with self._lock:
+            calls, self._calls, self._unflushed = self._calls, {}, 0
+        for (tool, ending), (number, context) in calls.items():
+            self._tool_calls.add(number, {semconv.TOOL_NAME: tool, semconv.OUTCOME: ending}, context)
 
     def turn(self, calls: int) -> None:
-        """A turn is over."""
+        """Count a turn that is over."""
         self._turn_calls.record(calls)
 
-    def checks(self) -> bool:
-        """Whether this call's time is one of those that are told: one in sixteen tells as much as all."""
+    def measures_this_check(self) -> bool:
+        """True if the time of this call's check is recorded: one in sixteen gives the same histogram as all."""
         return next(self._checks) % CHECKS_PER_SAMPLE == 0
 
     def check(self, seconds: float, context: Context) -> None:
-        """A call was judged in that time."""
+        """Record the time that judging a call took."""
         self._check.record(seconds, None, context)
 
-    def after_fork(self) -> None:
-        """The parent tells its own calls."""
-        self._tally.clear()
-
     def error(self, site: str) -> None:
-        """A fault of ours."""
+        """Count a fault of this package."""
         self._errors.add(1, {semconv.SITE: site})
+
+    def after_fork(self) -> None:
+        """Drop the sums in a child process: the parent exports its own calls. The lock may never be released there."""
+        self._lock = threading.Lock()
+        self._calls, self._unflushed = {}, 0
+
+
+class Labels(dict[str, str]):
+    """Tool names as metric labels: the first 200, then ``_other``. A Prometheus keeps each label that it has seen."""
+
+    def __init__(self, most: int = MOST_LABELS) -> None:
+        super().__init__({semconv.UNKNOWN_TOOL: semconv.UNKNOWN_TOOL})
+        self._most = most
+
+    def __missing__(self, name: str) -> str:
+        return semconv.OTHER_TOOL if len(self) > self._most else self.setdefault(name, name)
+
+
+def _histogram(meter: Meter, name: str, unit: str, description: str, bounds: Sequence[float]) -> Histogram:
+    try:
+        return meter.create_histogram(name, unit, description, explicit_bucket_boundaries_advisory=bounds)
+    except TypeError:  # OpenTelemetry before 1.30 does not take the bounds
+        return meter.create_histogram(name, unit, description)
+
+
+# --- the time series of a policy ---------------------------------------------------------------------------------
+
+_VERDICTS = (Action.NUDGE, Action.REUSE, Action.BLOCK, Action.ABORT)
+
+
+def combinations(policy: Policy) -> list[tuple[str, str, str]]:
+    """Return every (mode, verdict, action) that can be counted under this policy."""
+    if policy.action is Action.OFF:
+        return []
+    found = {
+        (mode, verdict, action) for mode in Mode for verdict in _VERDICTS for action in _actions(policy, mode, verdict)
+    }
+    words = sorted((str(mode), str(verdict), str(action)) for mode, verdict, action in found)
+    return [*words, *((USER_STOP, str(action), str(action)) for action in (Action.BLOCK, Action.ABORT))]
+
+
+def _actions(policy: Policy, mode: Mode, verdict: Action) -> Iterator[Action]:
+    """List the actions that can follow from this verdict."""
+    yield Action.OBSERVE  # in a weak turn
+    if policy.on_trip is not None:
+        yield from _VERDICTS
+    for ceiling in _ceilings(policy, mode):
+        yield min(verdict, ceiling)
+        if verdict > Action.NUDGE and ceiling is Action.REUSE:
+            yield Action.NUDGE  # there was no result to give again
+        if verdict is Action.ABORT and ceiling is Action.BLOCK:
+            yield Action.ABORT  # the limit of refusals is reached
+
+
+def _ceilings(policy: Policy, mode: Mode) -> Iterator[Action]:
+    """List the policy's ceiling for this mode, and the ceilings of single tools."""
+    limits = [policy.action]
+    of_mode = policy.rule(mode).action
+    if of_mode is not None:
+        limits.append(of_mode)
+    yield min(limits)
+    for contract in policy.tools.values():
+        rule = contract.modes.get(mode)
+        of_tool = (contract.action, rule.action if rule is not None else None)
+        yield min([*limits, *(action for action in of_tool if action is not None)])

@@ -1,12 +1,19 @@
-"""The providers that the program uses at the moment, and what we made from them.
+"""The program's providers, and the instruments, the tracer and the processor that are made for them.
 
-A provider may be set after we started, or be replaced under us (MLflow writes over the global one), so who needs a
-tracer asks here each time. The question is two reads and two comparisons.
+A provider may be set after the guard has started, or be replaced (MLflow overwrites the global one), so
+``Providers.outlets`` looks at each call. That costs two reads and two comparisons.
+
+Nothing can be removed from a provider again. So there is one span processor for each tracer provider and one set of
+instruments for each meter provider, for the life of the process, however often the guard is switched on and off. They
+pass everything to the receiver of the moment, and do nothing while there is none. (The SDK returns the first one of two
+equal observable instruments and drops the second callback: a second set would get no calls.)
 """
 
 from __future__ import annotations
 
 import logging
+import threading
+import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opentelemetry import metrics, trace
@@ -14,6 +21,7 @@ from opentelemetry._logs import get_logger_provider
 
 from otel_loopguard import semconv
 from otel_loopguard.telemetry.events import Events
+from otel_loopguard.telemetry.meters import Meters
 from otel_loopguard.version import __version__
 
 if TYPE_CHECKING:
@@ -24,19 +32,93 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Tracer, TracerProvider
 
     from otel_loopguard.shield import Shield
-    from otel_loopguard.telemetry.attached import Attachments
-    from otel_loopguard.telemetry.meters import Meters
+    from otel_loopguard.spans.open_spans import OpenSpans
     from otel_loopguard.telemetry.settings import Settings
+    from otel_loopguard.telemetry.watcher import SpanWatcher
 
 logger = logging.getLogger("otel_loopguard")
 
 
-def _nothing() -> None:
-    """There is nothing to say."""
+# --- attached for the life of the process ------------------------------------------------------------------------
+
+
+class Receiver:
+    """The parts of one runtime that processors and the gauge pass their calls to."""
+
+    __slots__ = ("live", "shield", "span_ended", "span_started", "watcher")
+
+    def __init__(self, shield: Shield, spans: OpenSpans, watcher: SpanWatcher, live: Callable[[], int]) -> None:
+        self.shield = shield
+        self.span_started, self.span_ended = spans.started, spans.ended
+        self.watcher = watcher
+        self.live = live
+
+
+class Attachments:
+    """The processors and instruments of this process."""
+
+    def __init__(self) -> None:
+        self.receiver: Receiver | None = None
+        self._lock = threading.RLock()
+        self._with_processor: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._meters: weakref.WeakKeyDictionary[MeterProvider, Meters] = weakref.WeakKeyDictionary()
+
+    def add_processor(self, provider: Any, shield: Shield) -> bool:
+        """Add our processor to this provider, once. Return False if it takes none."""
+        add = getattr(provider, "add_span_processor", None)
+        if add is None:
+            return False
+        with self._lock:
+            is_new = provider not in self._with_processor
+            self._with_processor.add(provider)
+        if is_new:
+            with shield("provider.attach"):
+                from otel_loopguard.telemetry.processor import LoopGuardSpanProcessor  # noqa: PLC0415 - imports the SDK
+
+                add(LoopGuardSpanProcessor(self))
+        return True
+
+    def meters(self, provider: MeterProvider) -> Meters:
+        """Return the instruments that are made from this provider."""
+        with self._lock:
+            found = self._meters.get(provider)
+            if found is None:
+                found = Meters(provider.get_meter(semconv.SCOPE, __version__, semconv.SCHEMA_URL), self._live)
+                self._meters[provider] = found
+            return found
+
+    def _live(self) -> int:
+        receiver = self.receiver
+        return 0 if receiver is None else receiver.live()
+
+    def after_fork(self) -> None:
+        """Start from zero in a child: the parent exports its own counts. A thread that is gone may hold the lock."""
+        self._lock = threading.RLock()
+        for provider, meters in list(self._meters.items()):
+            _forget_counts(provider)
+            meters.after_fork()
+
+
+def _forget_counts(meter_provider: Any) -> None:
+    """Reset the SDK's sums of our instruments.
+
+    In a forked child the SDK's counters continue from the parent's values, and every worker of a prefork server would
+    export the parent's trips once more. The SDK has no public reset, so its table of our instruments is emptied. With
+    another SDK, or another version that keeps it elsewhere, nothing is done.
+    """
+    consumer = getattr(meter_provider, "_measurement_consumer", None)
+    for storage in dict(getattr(consumer, "_reader_storages", None) or {}).values():
+        table = getattr(storage, "_instrument_view_instrument_matches", None)
+        for instrument in list(table or ()):
+            if getattr(getattr(instrument, "instrumentation_scope", None), "name", None) == semconv.SCOPE:
+                table.pop(instrument, None)  # type: ignore[union-attr]
+
+
+# --- the outlets of one runtime ----------------------------------------------------------------------------------
 
 
 class Outlets(NamedTuple):
-    """What we made from a set of providers."""
+    """The tracer, the instruments and the events that are made from a set of providers."""
 
     tracer_provider: TracerProvider
     meter_provider: MeterProvider
@@ -46,31 +128,36 @@ class Outlets(NamedTuple):
 
 
 class Providers:
-    """Finds the providers, and has our processor added to each tracer provider."""
+    """Find the providers of the moment, and add our processor to each tracer provider.
+
+    Also the rest of what a call's span needs: the settings, the shield, and ``fingerprint``, which hides a name or id.
+    """
 
     def __init__(
         self,
         settings: Settings,
         shield: Shield,
-        attached: Attachments,
+        attachments: Attachments,
         *,
+        fingerprint: Callable[[str], str],
         combinations: Iterable[tuple[str, str, str]] = (),
         tracer_provider: TracerProvider | None = None,
         meter_provider: MeterProvider | None = None,
         logger_provider: LoggerProvider | None = None,
     ) -> None:
         self.settings = settings
-        self._shield = shield
-        self._attached = attached
+        self.shield = shield
+        self.fingerprint = fingerprint
+        self._attachments = attachments
         self._combinations = tuple(combinations)
         self._given = (tracer_provider, meter_provider, logger_provider)
         self._outlets: Outlets | None = None
-        self._said = False
-        self.greet: Callable[[], object] = _nothing
-        """Called once, when the first call is judged."""
+        self.first_call_seen = False
+        self.greet: Callable[[], object] | None = None
+        """Logs what will happen, at the first call. None if that was logged at start."""
 
     def outlets(self) -> Outlets:
-        """The tracer, the instruments and the events of now."""
+        """Return the tracer, the instruments and the events of the moment."""
         tracer_provider = self._given[0] or trace.get_tracer_provider()
         meter_provider = self._given[1] or metrics.get_meter_provider()
         outlets = self._outlets
@@ -84,7 +171,7 @@ class Providers:
 
     def _renew(self, tracer_provider: TracerProvider, meter_provider: MeterProvider, old: Outlets | None) -> Outlets:
         self.attach(tracer_provider)
-        meters = self._attached.meters(meter_provider)
+        meters = self._attachments.meters(meter_provider)
         otel_logger = (self._given[2] or get_logger_provider()).get_logger(
             semconv.SCOPE, __version__, semconv.SCHEMA_URL
         )
@@ -92,28 +179,32 @@ class Providers:
         events = Events(otel_logger, self.settings)
         outlets = self._outlets = Outlets(tracer_provider, meter_provider, tracer, meters, events)
         if old is None or old.meters is not meters:
-            # After the outlets are there: a fault has to be counted somewhere.
-            with self._shield("meters.announce"):
+            # After the outlets are set: the shield counts a fault there.
+            with self.shield("meters.announce"):
                 meters.announce(self._combinations)
         return outlets
 
     def attach(self, provider: Any) -> bool:
-        """Have this provider's spans seen by our processor; whether that can be."""
-        return self._attached.add_processor(provider, self._shield)
+        """Add our processor to this provider, once. Return False if it takes none."""
+        return self._attachments.add_processor(provider, self.shield)
 
     def after_fork(self) -> None:
-        """In the child, which begins to count at nothing."""
+        """Announce the time series again in a child, whose counts begin at zero."""
         if self._outlets is not None:
             self._outlets.meters.announce(self._combinations)
 
-    def remind(self) -> None:
-        """Say once, when the first call is judged, what was not heard before, and if nothing will be exported."""
-        if self._said:
-            return
-        self._said = True
-        self.greet()
+    def see_first_call(self) -> None:
+        """Log once, at the first call, the greeting that was not heard before; and a warning if nothing is exported."""
+        self.first_call_seen = True
+        if self.greet is not None:
+            self.greet()
         if type(self.outlets().tracer_provider).__name__ == "ProxyTracerProvider":
             logger.warning(
                 "No OpenTelemetry SDK is set up: loops are stopped, but nothing is exported. "
                 "For opentelemetry-instrument: pip install opentelemetry-distro"
             )
+
+    def count_turn(self, calls: int) -> None:
+        """Count a turn that is over."""
+        with self.shield("turn.end"):
+            self.outlets().meters.turn(calls)

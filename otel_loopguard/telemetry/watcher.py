@@ -18,8 +18,8 @@ from otel_loopguard import semconv
 from otel_loopguard.core.model import Action
 from otel_loopguard.spans.dialects import read, same_tool, tool_name
 from otel_loopguard.spans.open_spans import attributes_of, id_of, view_of
+from otel_loopguard.telemetry.call_span import shown_name
 from otel_loopguard.telemetry.events import tripped_attributes
-from otel_loopguard.telemetry.names import shown_name
 from otel_loopguard.turns.scope import current_scope
 
 if TYPE_CHECKING:
@@ -143,8 +143,6 @@ class SpanWatcher:
 
     def ended(self, span: ReadableSpan) -> None:
         """Count and judge a span that may be a tool call."""
-        if semconv.TURN_ID in attributes_of(span):  # ours, or one that we wrote on
-            return
         seen = read(view_of(span))
         if seen is None or self._patched(_maker(span)) or self._is_layer(span, seen.call.tool):
             return

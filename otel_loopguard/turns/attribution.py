@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from otel_loopguard.core.guard import Guard, Turn
     from otel_loopguard.turns.conversations import Conversations
+    from otel_loopguard.turns.runs import Runs
 
 TASK_IDLE_SECONDS = 600.0
 
@@ -32,6 +33,7 @@ class Attribution:
         self,
         guard: Guard,
         conversations: Conversations,
+        runs: Runs,
         *,
         agent_span: Callable[[], int | None],
         enforce_weak: bool = False,
@@ -39,9 +41,20 @@ class Attribution:
     ) -> None:
         self._guard = guard
         self._conversations = conversations
+        self._runs = runs
         self._agent_span = agent_span
         self._enforce_weak = enforce_weak
         self._tasks = _Tasks(clock)
+
+    def of_call(self, conversation_id: str | None, agent_name: str | None, run_id: str | None) -> Scope | None:
+        """Return the scope of a tool call that is made here and now; None for a layer of a call that is under way."""
+        scope, known = current_scope(), None if run_id is None else self._runs.known(run_id)
+        if scope is not None and scope.inside is not None and (known is None or known.turn is scope.turn):
+            return None
+        scope = known or scope
+        if scope is None:
+            return self.find(conversation_id, agent_name, run_id)
+        return scope if agent_name is None else scope.named(agent_name)
 
     def find(
         self, conversation_id: str | None = None, agent_name: str | None = None, run_id: str | None = None

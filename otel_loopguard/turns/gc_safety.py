@@ -16,7 +16,7 @@ from typing import Any, Protocol
 class DeferredEnd(Protocol):
     """What was to end, and could not right then."""
 
-    def drop(self) -> None:
+    def end(self) -> None:
         """End it now, where nothing is held."""
 
 

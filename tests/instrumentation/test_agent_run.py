@@ -12,9 +12,8 @@ import otel_loopguard as loopguard
 from otel_loopguard import semconv
 from otel_loopguard.core.model import ToolCall
 from otel_loopguard.instrumentation.agent_run import AgentRun, RunContext
-from otel_loopguard.instrumentation.opening import open_call
 from otel_loopguard.instrumentation.targets import Reading, RunTarget, ToolAdapter
-from otel_loopguard.instrumentation.tool_call import drive
+from otel_loopguard.instrumentation.wrappers import open_call
 from otel_loopguard.testing import assert_no_trip, guarded
 from otel_loopguard.turns import runs
 from otel_loopguard.turns.runs import RunInfo
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from otel_loopguard.instrumentation.runtime import Runtime
 
 POINT = RunTarget("m", "f", lambda run, args, kwargs: RunInfo(run_id=run, survives=False, conversation_id=f"of-{run}"))
-DIALECT = ToolAdapter(
+ADAPTER = ToolAdapter(
     read=lambda run, args, kwargs: Reading(ToolCall("look", {"at": args[0]}, known_tools=("look",)), run_id=run),
     answer=lambda reading, content, error: content,
     by_run=True,
@@ -35,8 +34,11 @@ DIALECT = ToolAdapter(
 
 def call(runtime: Runtime, run: str, at: str, then: Callable[[], Any] = lambda: "seen") -> Any:
     """A tool call that this run makes."""
-    step = open_call(runtime, DIALECT, run, (at,), {})
-    return then() if step is None else drive(step, then)
+    guarded_call = open_call(runtime, ADAPTER, run, (at,), {})
+    if guarded_call is None:
+        return then()
+    with guarded_call:
+        return guarded_call.answer if guarded_call.answered else guarded_call.result(then())
 
 
 def going(runtime: Runtime, run: str) -> RunContext:
@@ -162,8 +164,9 @@ def test_a_sentence_about_a_failure_is_read_with_the_next_result() -> None:
                 call(runtime, "r1", "a", fail)
         assert recording.outcomes == ["failed", "failed"]
         noting = ToolAdapter(
-            DIALECT.read, DIALECT.answer, annotate=lambda reading, result, text: result + text, by_run=True
+            ADAPTER.read, ADAPTER.answer, annotate=lambda reading, result, text: result + text, by_run=True
         )
-        step = open_call(runtime, noting, "r1", ("b",), {})
-        assert step is not None
-        assert "About the earlier call of look" in drive(step, lambda: "seen")
+        guarded_call = open_call(runtime, noting, "r1", ("b",), {})
+        assert guarded_call is not None
+        with guarded_call:
+            assert "About the earlier call of look" in guarded_call.result("seen")

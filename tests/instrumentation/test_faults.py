@@ -14,7 +14,7 @@ from otel_loopguard.core.turn import decide, store, turn
 from otel_loopguard.core.values import fingerprint
 from otel_loopguard.instrumentation.frameworks import langchain
 from otel_loopguard.spans import open_spans
-from otel_loopguard.telemetry import events, meters, reporter, watcher
+from otel_loopguard.telemetry import call_span, events, meters, providers, watcher
 from otel_loopguard.testing import Ask, Toolbox, guarded
 from otel_loopguard.testing.scripted.langchain import DRIVERS
 from otel_loopguard.turns import attribution, conversations, runs, scope
@@ -50,10 +50,10 @@ PLACES: list[tuple[Any, str]] = [
     (open_spans.OpenSpans, "ended"),
     (watcher.SpanWatcher, "guarded"),
     (watcher.SpanWatcher, "ended"),
-    (reporter.Reporter, "start"),
-    (reporter.Reporter, "describe"),
-    (reporter.Reporter, "finish"),
-    (reporter.Reporter, "turn_over"),
+    (call_span.CallSpan, "start"),
+    (call_span.CallSpan, "_describe"),
+    (call_span.CallSpan, "finish"),
+    (providers.Providers, "count_turn"),
     (events.Events, "emit"),
     (events.Events, "warn"),
     (meters.Meters, "check"),

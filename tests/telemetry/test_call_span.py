@@ -15,9 +15,8 @@ from otel_loopguard import semconv
 from otel_loopguard.core.model import ToolCall
 from otel_loopguard.instrumentation.functions.decorator import FUNCTION
 from otel_loopguard.instrumentation.targets import Reading
-from otel_loopguard.instrumentation.tool_call import GuardedCall, drive
-from otel_loopguard.telemetry.call_span import NativeSpan
-from otel_loopguard.telemetry.names import shown_name
+from otel_loopguard.instrumentation.tool_call import GuardedCall
+from otel_loopguard.telemetry.call_span import NativeSpan, shown_name
 from otel_loopguard.telemetry.settings import Settings
 from otel_loopguard.testing import guarded
 from tests.telemetry.agents import attributes, look, stuck
@@ -154,8 +153,11 @@ def test_one_call_has_one_execute_tool_span(where: NativeSpan) -> None:
 
         def run() -> Any:
             reading = Reading(ToolCall("look", {"path": "a"}, None, ("look",)), native_span=where)
-            step = GuardedCall(runtime, FUNCTION, reading, runtime.sources.find())
-            return drive(step, (lambda: framework(lambda: "text")) if where is NativeSpan.INNER else lambda: "text")
+            call = GuardedCall(runtime, FUNCTION, reading, runtime.attribution.find())
+            with call:
+                if call.answered:
+                    return call.answer
+                return call.result(framework(lambda: "text") if where is NativeSpan.INNER else "text")
 
         with loopguard.turn():
             for _ in range(3):

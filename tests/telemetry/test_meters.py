@@ -7,8 +7,7 @@ import pytest
 from otel_loopguard import semconv
 from otel_loopguard.core.model import Action
 from otel_loopguard.core.policy.policy import Policy, Rule, ToolContract
-from otel_loopguard.telemetry.names import Labels
-from otel_loopguard.telemetry.series import combinations
+from otel_loopguard.telemetry.meters import Labels, combinations
 from otel_loopguard.testing import ScriptedAgent, guarded
 from tests.telemetry.agents import look, stuck
 
@@ -16,11 +15,11 @@ from tests.telemetry.agents import look, stuck
 def test_labels_are_bounded() -> None:
     """Two hundred names are labels, whatever comes after them is one more."""
     label = Labels()
-    names = {label(f"tool_{number}") for number in range(10_000)}
+    names = {label[f"tool_{number}"] for number in range(10_000)}
     assert len(names) == 201
     assert "_other" in names
-    assert label("tool_3") == "tool_3"
-    assert label("_unknown") == "_unknown"
+    assert label["tool_3"] == "tool_3"
+    assert label["_unknown"] == "_unknown"
 
 
 def test_exemplars_link_counts_to_their_traces() -> None:

@@ -120,7 +120,7 @@ def test_the_processor_does_nothing_while_the_guard_is_off(program: Recording) -
     assert runtime is not None
     loopguard.uninstrument()
     with program.tracer_provider.get_tracer("app").start_as_current_span("a"):
-        assert len(runtime.live_spans) == 0
+        assert len(runtime.open_spans) == 0
 
 
 def test_attach_adds_one_processor_to_each_provider() -> None:
@@ -142,7 +142,7 @@ def test_a_provider_without_our_processor_has_the_same_spans(monkeypatch: pytest
     """Where the processor is missing, as in a foreign SDK, the dispatcher writes the same on the span."""
     with guarded() as recording:
         assert recording.runtime is not None
-        monkeypatch.setattr(active_runtime.attached, "add_processor", lambda *_: False)
+        monkeypatch.setattr(active_runtime.attachments, "add_processor", lambda *_: False)
         assert stuck() == [2]
         assert [len(span.events) for span in recording.spans] == [0, 1, 1]
         assert attributes(recording.spans[2])[semconv.OUTCOME] == "blocked"

@@ -101,8 +101,8 @@ def test_each_message_is_a_turn() -> None:
         assert recording.runtime is not None
         assert recording.runtime.guard.live == 0
         assert recording.counted(semconv.METRIC_TURN_TOOL_CALLS) == 5
-        assert not recording.runtime.foreign.marks
-        assert not len(recording.runtime.live_spans)
+        assert not recording.runtime.watcher.marks
+        assert not len(recording.runtime.open_spans)
 
 
 def test_the_calls_of_an_agent_that_is_a_tool_are_its_own() -> None:
@@ -211,11 +211,11 @@ def test_after_uninstrument_nothing_is_looked_at() -> None:
     with watching() as recording:
         agent = Agent(recording, "langfuse")
         assert recording.runtime is not None
-        active_runtime.attached.target = None
+        active_runtime.attachments.target = None
         for _ in range(3):
             agent.look("a.txt")
         assert calls(recording) == 0
-        active_runtime.attached.target = recording.runtime.target
+        active_runtime.attachments.target = recording.runtime.target
         agent.look("a.txt")
         assert calls(recording) == 1
 

@@ -25,12 +25,12 @@ def watching(**settings: Any) -> Iterator[Recording]:
         logger_provider=recording.logger_provider,
         **settings,
     )
-    before, active_runtime.attached.target = active_runtime.attached.target, recording.runtime.target
+    before, active_runtime.attachments.receiver = active_runtime.attachments.receiver, recording.runtime.receiver
     recording.runtime.announce()
     try:
         yield recording
     finally:
-        active_runtime.attached.target = before
+        active_runtime.attachments.receiver = before
     assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0, "a fault of otel_loopguard itself"
 
 

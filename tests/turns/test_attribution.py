@@ -95,7 +95,7 @@ def test_an_agent_span_within_another_is_the_same_turn() -> None:
                 look("a")
         assert turns(recording) == 1
         assert recording.runtime is not None
-        assert recording.runtime.live_spans.agent() is None
+        assert recording.runtime.open_spans.agent() is None
 
 
 def test_a_trace_is_a_weak_turn() -> None:
@@ -112,7 +112,7 @@ def test_a_thread_is_a_weak_turn_for_ten_idle_minutes(monkeypatch: pytest.Monkey
     now = [0.0]
     with guarded() as recording:
         assert recording.runtime is not None
-        tasks = recording.runtime.sources._tasks
+        tasks = recording.runtime.attribution._tasks
         monkeypatch.setattr(tasks, "_clock", lambda: now[0])
         assert {look("a") for _ in range(3)} == {"there is a"}
         now[0] += attribution.TASK_IDLE_SECONDS + 1

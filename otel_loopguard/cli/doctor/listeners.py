@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.instrumentation.patching import Patches
 from otel_loopguard.instrumentation.targets import CallTarget
+from otel_loopguard.telemetry.call_span import CallSpan
 from otel_loopguard.telemetry.meters import Meters
-from otel_loopguard.telemetry.reporter import Reporter
 from otel_loopguard.turns.runs import Runs
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ OTHER_GUARDS = (
 
 def listen(probe: Probe) -> None:
     """Count what is reported from now on."""
-    _around(Reporter, "finish", lambda args: _finished(probe, *args[1:4]))
+    _around(CallSpan, "finish", lambda args: _finished(probe, args[0], args[1]))
     _around(Runs, "close", lambda _args: probe.turn_over())
     _around(Meters, "tool_call", lambda _args: _counted(probe))
     _around(Meters, "error", lambda args: probe.errors.update([args[1]]))
@@ -48,10 +48,10 @@ def _around(owner: Any, name: str, hear: Callable[[Any], None]) -> None:
     setattr(owner, name, outer)
 
 
-def _finished(probe: Probe, span: Any, pending: Any, outcome: str) -> None:
-    turn = pending.scope.turn
-    probe.calls[probe.label, turn.source, turn.enforced, outcome] += 1
-    probe.unseen += not span.is_recording()
+def _finished(probe: Probe, call_span: Any, ending: str) -> None:
+    turn = call_span.scope.turn
+    probe.calls[probe.label, turn.source, turn.enforced, ending] += 1
+    probe.unseen += not call_span.span.is_recording()
 
 
 def _counted(probe: Probe) -> None:

@@ -14,10 +14,10 @@ from otel_loopguard.core.policy.policy import ToolContract
 from otel_loopguard.instrumentation.content import appended
 from otel_loopguard.instrumentation.functions.deferred import drive_function, is_async
 from otel_loopguard.instrumentation.functions.generators import async_driver, drive_generator
-from otel_loopguard.instrumentation.opening import open_call
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import Reading, ToolAdapter
 from otel_loopguard.instrumentation.tool_call import drive_async
+from otel_loopguard.instrumentation.wrappers import open_call
 from otel_loopguard.shield import Shield
 
 if TYPE_CHECKING:

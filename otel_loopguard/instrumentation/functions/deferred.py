@@ -126,7 +126,7 @@ def _future_done(deferred: _DeferredCall, shield: Shield, future: asyncio.Future
     with shield("function.future"):
         guarded = deferred.begin()
         if future.cancelled():
-            guarded.drop()
+            guarded.end()
             return
         # ``exception()`` would mark the exception as retrieved, and asyncio would not report that it never was.
         error = future._exception if hasattr(future, "_exception") else future.exception()  # noqa: SLF001
