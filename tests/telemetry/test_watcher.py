@@ -211,11 +211,11 @@ def test_after_uninstrument_nothing_is_looked_at() -> None:
     with watching() as recording:
         agent = Agent(recording, "langfuse")
         assert recording.runtime is not None
-        active_runtime.attachments.target = None
+        active_runtime.attachments.receiver = None
         for _ in range(3):
             agent.look("a.txt")
         assert calls(recording) == 0
-        active_runtime.attachments.target = recording.runtime.target
+        active_runtime.attachments.receiver = recording.runtime.receiver
         agent.look("a.txt")
         assert calls(recording) == 1
 
