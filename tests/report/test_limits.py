@@ -17,7 +17,7 @@ END = "\ue010"
 def test_little_or_nothing_to_show(opened, runs):
     """Without a trip, without a call, without any turn: a page that says so."""
     page = opened(*runs)
-    assert page.text("#lead").startswith(("No loop was seen", "Nothing was recorded"))
+    assert page.text("#lead").startswith(("No loop in", "Nothing was recorded"))
     assert page.complaints() == []
 
 

@@ -39,9 +39,9 @@ def test_the_policy_of_the_page_forbids_every_request(opened):
 
 
 def test_the_numbers_add_up(opened):
-    """Turns, calls and what became of them, in the overview, by mode and by tool."""
+    """Turns, calls and decisions, in the overview, by mode and by tool."""
     page = opened(*FEW)
-    assert page.text("#lead").startswith("2 of 3 turns looped. 13 of 26 calls did not run, and 2 times the model")
+    assert page.text("#lead").startswith("2 of 3 turns looped. 13 of 26 calls did not run, and a message to the model was added to 2 calls")
     assert page.js("[...document.querySelectorAll('#numbers dd')].map((one) => +one.innerText)") == [
         3, 2, 26, 2, 2, 1, 11, 1,
     ]  # fmt: skip
@@ -99,7 +99,7 @@ def test_the_pointer_shows_a_call_and_chooses_it(opened):
 
 
 def test_a_shape_is_said_in_words(opened):
-    """A-B-A-B is one lap, said once; what its letters stand for stands below."""
+    """A-B-A-B is one lap, shown once, with the calls of its letters below."""
     page = opened(*FEW)
     assert page.text("#detail .shape") == f"(A B){TIMES}7"
     assert f"open_page {TIMES} 7" in page.text("#detail ul")

@@ -1,4 +1,4 @@
-// The columns that the Python side wrote. Turn number t has the calls first[t] to first[t + 1] - 1.
+// The data: columns written by Python. Turn number t has the calls first[t] to first[t + 1] - 1.
 const data = JSON.parse(document.getElementById("data").textContent);
 const DECISIONS = data.decisions;
 const FIRST_TRIP = DECISIONS.indexOf("nudged");
@@ -14,7 +14,7 @@ const calls = {
 const first = Uint32Array.from([...data.turns.first, calls.length]);
 const turnCount = data.turns.first.length;
 
-/** How many calls of each turn met each decision: counts[t * DECISIONS.length + decision]. */
+/** The calls of each turn by decision: counts[t * DECISIONS.length + decision]. */
 const counts = new Uint32Array(turnCount * DECISIONS.length);
 const trips = new Uint32Array(turnCount);
 let mostCalls = 0;
@@ -41,7 +41,7 @@ function nameOf(turn) {
   return `${data.runs[data.turns.run[turn]]} · ${/^\d/.test(name) ? "turn " : ""}${name}`;
 }
 
-/** The modes that tripped in a turn, in the order in which they did. */
+/** The modes that tripped in a turn, in order. */
 function modesOf(turn) {
   if (trips[turn] === 0) return [];
   const found = new Set(calls.mode.subarray(first[turn], first[turn + 1]));
@@ -49,7 +49,7 @@ function modesOf(turn) {
   return [...found].map((mode) => data.modes[mode]);
 }
 
-/** "14 calls · 9 refused · 2 nudged": where there is no room for all, the mildest is cut off. */
+/** "14 calls · 9 refused · 2 nudged": without room for all, the mildest is left out. */
 function sumOf(turn) {
   const parts = [count(callsOf(turn), "call")];
   for (let decision = DECISIONS.length - 1; decision > 0; decision--) {
@@ -59,7 +59,7 @@ function sumOf(turn) {
   return parts.join(" · ");
 }
 
-/** Since 1970, or since the run began: the numbers tell. */
+/** True if times are since 1970, and not since the start of the run. */
 const isClock = data.over.timed && data.over.start > 1e8;
 
 function timeText(seconds) {

@@ -1,10 +1,10 @@
-// The chosen turn in words: its shape, what the letters stand for, and the chosen call.
+// The chosen turn as text: its shape, the calls of its letters, and the chosen call.
 const MOST_KEYS = 12;
-const NO_CALL = "Choose a call in the strip, with the pointer or the arrow keys, to see what became of it.";
+const NO_CALL = "Choose a call in the strip, with the pointer or the arrow keys, to see its decision.";
 
 function showDetail(turn, chosen) {
   if (turn === undefined) {
-    byId("detail").replaceChildren(el("p", { className: "muted" }, "Choose a turn to see what its letters stand for."));
+    byId("detail").replaceChildren(el("p", { className: "muted" }, "Choose a turn to see the calls of its letters."));
     return;
   }
   const { keys, text } = shapeOf(turn);
@@ -15,7 +15,7 @@ function showDetail(turn, chosen) {
     el("h3", {}, nameOf(turn)),
     el("p", { className: "muted" }, [sumOf(turn), ...modesOf(turn)].join(" · ")),
     el("p", { className: "shape" }, text),
-    el("ul", { ariaLabel: "What the letters stand for" }, ...letters),
+    el("ul", { ariaLabel: "Calls by letter" }, ...letters),
     el("p", { className: "chosen" }, ...(chosen === null ? [NO_CALL] : callParts(turn, chosen))),
   );
 }
@@ -39,7 +39,7 @@ function callText(turn, chosen) {
   return parts.join(", ");
 }
 
-/** What a screen reader says of a row. */
+/** The text of a row for screen readers. */
 function turnText(turn) {
   const modes = modesOf(turn).join(", ");
   return [nameOf(turn), sumOf(turn), modes, `shape: ${shapeOf(turn).text}`].filter(Boolean).join("; ");

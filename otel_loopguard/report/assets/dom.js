@@ -1,4 +1,4 @@
-// Elements are only ever made of text: no markup from data, whatever a tool is called.
+// Create elements from text only: a tool's name is never markup.
 
 function el(tag, properties = {}, ...children) {
   const made = document.createElement(tag);
@@ -20,7 +20,7 @@ function swatch(word) {
   return made;
 }
 
-/** A table of rows; the first cell of each row is its heading, cells that are numbers stand to the right. */
+/** A table of rows. The first cell of a row is its heading; numbers are aligned to the right. */
 function table(caption, head, rows) {
   const headings = head.map((word, column) =>
     el("th", { scope: "col", className: typeof rows[0]?.[column] === "number" ? "number" : "" }, word));

@@ -1,4 +1,4 @@
-// The same turns as a plain table, page by page: for those who cannot see the strips, and to copy from.
+// The same turns as a table, page by page: for screen readers, and for copying.
 const PAGE = 50;
 const listing = { page: 0, wanted: false };
 

@@ -1,4 +1,4 @@
-// Trips over time: one small chart a mode, all over the same stretch of time, drawn by uPlot.
+// Trips over time: one small chart a mode, all on the same time axis, drawn by uPlot.
 const { start: binStart, width: binWidth } = data.over;
 const places = Array.from({ length: data.over.rows[0]?.[2].length ?? 0 }, (_, bin) => binStart + (bin + 0.5) * binWidth);
 
@@ -59,7 +59,7 @@ function modeChart(row, isLast) {
   return new uPlot(options, [places, ...stacked.toReversed()], plot);
 }
 
-/** Each series on top of those before it; the tallest is drawn first, so that the others stand in front. */
+/** Stack the series. The tallest is drawn first, so that the others are in front of it. */
 function stack(series) {
   const below = new Array(places.length).fill(0);
   return series.map((bins) => bins.map((value, bin) => (below[bin] += value)));
@@ -76,7 +76,7 @@ function axis(show) {
   return { show, size: 26, gap: 4, stroke: () => palette.muted, grid: { show: false }, ticks: { show: false }, font: "12px system-ui, sans-serif", values };
 }
 
-/** The time, as fine as the whole stretch needs it: seconds from its start, the time of day, or that with the day. */
+/** Format a time for the length of the axis: seconds from its start, the time of day, or date and time. */
 function clockText(seconds) {
   const stretch = places.length * binWidth;
   if (stretch < 60) return `+${Number((seconds - binStart).toFixed(2))} s`;
@@ -90,7 +90,7 @@ function baseline(chart) {
   chart.ctx.fillRect(left, top + height - 1, width, 1);
 }
 
-/** Beside the chart: its total, or what is under the pointer. */
+/** The text next to the chart: its total, or the values under the pointer. */
 function tell(sum, row, words, bin) {
   if (bin === null || bin === undefined) {
     sum.replaceChildren(el("b", {}, whole.format(row.total)), row.total === 1 ? "trip" : "trips");

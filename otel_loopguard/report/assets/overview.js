@@ -1,4 +1,4 @@
-// The first lines: what happened, in a sentence and a few numbers.
+// The summary: a sentence and a few numbers.
 
 function totalOf(word) {
   const decision = DECISIONS.indexOf(word);
@@ -8,12 +8,12 @@ function totalOf(word) {
 function leadSentence() {
   const { turns, calls: all, looping } = data.totals;
   if (all === 0) return "Nothing was recorded: no turn made any call.";
-  if (looping === 0) return `No loop was seen in ${count(turns, "turn")} and ${count(all, "call")}.`;
+  if (looping === 0) return `No loop in ${count(turns, "turn")} and ${count(all, "call")}.`;
   const kept = totalOf("reused") + totalOf("refused") + totalOf("aborted");
-  const told = totalOf("nudged");
+  const nudged = totalOf("nudged");
   const of = `${whole.format(looping)} of ${count(turns, "turn")} looped.`;
   const what = `${whole.format(kept)} of ${count(all, "call")} did not run`;
-  return `${of} ${what}${told ? `, and ${count(told, "time")} the model was told that it repeats itself` : ""}.`;
+  return `${of} ${what}${nudged ? `, and a message to the model was added to ${count(nudged, "call")}` : ""}.`;
 }
 
 function startOverview() {

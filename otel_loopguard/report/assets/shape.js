@@ -1,4 +1,4 @@
-// The shape of a turn: which of its calls are made more than once, and in what order they come back.
+// The shape of a turn: its repeated calls, in their order.
 const LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const LONGEST_PERIOD = 8;
 const MOST_TOKENS = 300;
@@ -42,7 +42,7 @@ function letterOf(lane) {
   return lane === ONCE ? "·" : (LETTERS[lane] ?? "+");
 }
 
-/** What comes again and again is said once: A A A B C B C is "A×3 (B C)×2". */
+/** Abbreviate repetitions: A A A B C B C is "A×3 (B C)×2". */
 function inOrder(tokens) {
   const parts = [];
   for (let at = 0; at < tokens.length;) {

@@ -1,7 +1,7 @@
-// One turn as a strip of cells. Colour and the mark below say what became of a call; letter and height which call it is.
+// One turn as a strip of cells. Colour and the mark below show the decision; letter and height identify the call.
 const STRIP = { top: 7, spread: 20, height: 18, once: 8, tripped: 13, marks: 55, mark: 3.5 };
 
-/** Draws those calls of a turn that are between `left` and `left + width` of its strip, at `x`, `y` of the canvas. */
+/** Draw the calls of a turn that are between `left` and `left + width` of its strip, at `x`, `y` of the canvas. */
 function drawStrip(ctx, turn, { x, y, left, width, cell, chosen }) {
   const shape = shapeOf(turn);
   const from = first[turn] + Math.max(0, Math.floor(left / cell) - 1);
@@ -25,7 +25,7 @@ function laneTop(lane, lanes) {
   return STRIP.top + (lane * STRIP.spread) / (lanes - 1);
 }
 
-/** From one call that repeats to the next: the shape, before one reads a letter. */
+/** Connect the repeated calls by a line, which shows the shape. */
 function drawLine(ctx, placed, cell) {
   ctx.beginPath();
   let before = null;
@@ -44,7 +44,7 @@ function drawLine(ctx, placed, cell) {
 function drawCell(ctx, { word, lane, letter, x, y }, cell) {
   const gap = cell >= 8 ? 1 : cell >= 4 ? 0.5 : 0;
   const once = lane === ONCE;
-  // A call that was made once and went well is no part of a loop, and stands back.
+  // A call that was made once and succeeded is no part of a loop, so it is drawn faintly.
   const most = once ? (TRIPS.includes(word) ? STRIP.tripped : STRIP.once) : STRIP.height;
   const width = Math.min(most, cell - 2 * gap);
   const height = most;
@@ -68,7 +68,7 @@ function inset([x, y, width, height], by) {
   return [x + by, y + by, Math.max(width - 2 * by, 0.5), height - 2 * by];
 }
 
-/** What became of a call, in a form: nothing, bar, triangle, ring, cross, square. */
+/** Draw the mark of a decision: none, bar, triangle, ring, cross, square. */
 function drawMark(ctx, word, x, y, half = STRIP.mark) {
   if (word === "ran") return;
   ctx.strokeStyle = ctx.fillStyle = palette[word];
@@ -102,7 +102,7 @@ function drawChoice(ctx, x, y, cell) {
   ctx.stroke();
 }
 
-/** A canvas of this size whose points are as fine as the screen's. */
+/** Create a canvas of this size in the resolution of the screen. */
 function sized(canvas, width, height) {
   const fine = devicePixelRatio || 1;
   canvas.width = Math.round(width * fine);
@@ -117,7 +117,7 @@ function sized(canvas, width, height) {
   return ctx;
 }
 
-/** Each decision as it looks in a strip, and in words. */
+/** The legend: each decision as drawn in a strip, with its description. */
 function startLegend() {
   for (const word of DECISIONS) {
     const canvas = el("canvas", { ariaHidden: "true" });

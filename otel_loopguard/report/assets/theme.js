@@ -1,4 +1,4 @@
-// Light or dark: as the system says, until one chooses. What is drawn on a canvas is drawn anew.
+// Light or dark: the system's setting, until the user chooses. Canvases are redrawn on a change.
 const drawnAnew = [];
 const systemIsDark = matchMedia("(prefers-color-scheme: dark)");
 let palette = {};

@@ -1,4 +1,4 @@
-// The turns as rows that scroll. However many there are, only those in sight exist; their strips share one canvas.
+// The turns as scrolling rows. Only visible rows have elements; their strips share one canvas.
 const SIZES = [3, 6, 10, 16, 22];
 const view = { row: 0, call: null, size: 3, waiting: false };
 let viewport, layer, rowsBox, strips, geometry;
@@ -30,12 +30,12 @@ function resize(size) {
   layOut();
 }
 
-/** What depends on the width of the page, the size of a cell and the number of turns. */
+/** Compute sizes from the width of the page, the size of a cell and the number of turns. */
 function layOut() {
   const style = getComputedStyle(byId("timeline"));
   const [label, row] = ["--label", "--row"].map((name) => parseInt(style.getPropertyValue(name), 10));
   const cell = SIZES[view.size];
-  // With no room beside them, the strips stand below their labels.
+  // On narrow pages the strips are below their labels.
   geometry = { label, row, cell, margin: label ? 0 : 10, below: label ? 0 : row - 68 };
   const height = shown.turns.length * row;
   viewport.style.height = `${Math.min(Math.max(height, row) + 16, 7.5 * 68)}px`;
@@ -99,7 +99,7 @@ function chooseCall(row, call) {
   drawSoon();
 }
 
-/** Scrolls no further than needed to have the chosen row and call in sight. */
+/** Scroll just far enough to show the chosen row and call. */
 function intoSight() {
   const { label, row, cell } = geometry;
   const top = view.row * row;
@@ -125,7 +125,7 @@ function onKey(event) {
   byId("said").textContent = view.call === null ? "" : callText(shown.turns[view.row], view.call);
 }
 
-/** The row and the call under the pointer; the call is null beside the strip. */
+/** The row and the call under the pointer; the call is null outside of the strip. */
 function under(event) {
   const box = viewport.getBoundingClientRect();
   const [x, y] = [event.clientX - box.left - viewport.clientLeft, event.clientY - box.top - viewport.clientTop];

@@ -1,4 +1,4 @@
-// The tools that loop most: a table whose middle column is drawn.
+// The tools with the most trips: a table with bars in the middle column.
 const MOST_TOOLS = 12;
 
 function startTools() {

@@ -1,4 +1,4 @@
-// Which turns are shown, and in what order; whoever shows them is told when that changes.
+// The filtered and sorted turns. Listeners are called when the selection changes.
 const shown = { turns: [], listeners: [] };
 
 function startTurns() {

@@ -1,25 +1,25 @@
-// What each mode means, in a few words. A mode of somebody's own detector has none.
+// A short description of each mode. The modes of a user's own detectors have none.
 const MEANING = {
   unknown_tool_repeat: "tools that do not exist",
-  poll_no_progress: "asks again, nothing moves",
+  poll_no_progress: "polls without progress",
   ping_pong: "two calls in turn: A‑B‑A‑B",
-  cycle: "a longer round: A‑B‑C‑A‑B‑C",
+  cycle: "a longer lap: A‑B‑C‑A‑B‑C",
   generic_repeat: "same call, same result",
   similar_query: "nearly the same query",
   error_repeat: "the same error, other arguments",
-  volatile_repeat: "same but for ids and times",
-  repeated_effect: "done already, done again",
-  no_novelty: "call after call without news",
+  volatile_repeat: "same except ids and times",
+  repeated_effect: "an effect that is repeated",
+  no_novelty: "calls without anything new",
   retry_limit: "the tool's cap is used up",
-  global_circuit_breaker: "errors, or no news, of any tool",
+  global_circuit_breaker: "errors, or nothing new, over all tools",
 };
 
 const WHAT_IT_MEANS = {
   ran: "ran",
   failed: "ran, and failed",
-  nudged: "ran; the model was told that it repeats itself",
-  reused: "did not run; the earlier result was given again",
-  refused: "did not run; the model read why",
+  nudged: "ran; a message to the model was added",
+  reused: "did not run; the model got the earlier result",
+  refused: "did not run; the model read a refusal",
   aborted: "did not run; the turn was ended",
 };
 
