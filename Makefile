@@ -1,6 +1,6 @@
-# make test     everything, on a fresh machine: makes its own environment, installs, runs
-# make demo     an agent falls into each kind of loop, and is stopped
-# make help     what else there is
+# make test     run everything on a fresh machine: create the environment, install, test
+# make demo     show an agent in each kind of loop being stopped
+# make help     list the other targets
 
 VENV   ?= .venv
 PYTHON ?= python3
@@ -11,7 +11,7 @@ STAMP  := $(VENV)/.installed
 .DEFAULT_GOAL := help
 .PHONY: help install test lint unit matrix stack dashboards demo example bench accuracy clean
 
-help: ## what can be made
+help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(STAMP): pyproject.toml
@@ -25,11 +25,11 @@ else
 endif
 	@touch $@
 
-install: $(STAMP) ## the environment in .venv, with everything that development needs
+install: $(STAMP) ## create .venv with everything for development
 
-test: lint unit matrix ## everything; what needs a collector or Prometheus is skipped where those are not installed
+test: lint unit matrix ## run everything; tests of the collector and Prometheus are skipped if these are not installed
 
-lint: $(STAMP) ## ruff, mypy --strict, the layers
+lint: $(STAMP) ## check with ruff, mypy --strict and import-linter
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -38,30 +38,30 @@ lint: $(STAMP) ## ruff, mypy --strict, the layers
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m dashboards.build --check
 
-unit: $(STAMP) ## the tests that run in .venv, with coverage
+unit: $(STAMP) ## run the tests of .venv, with coverage
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest --cov --cov-report=term:skip-covered -q
 
-matrix: $(STAMP) ## each framework, oldest and newest version, in environments of their own
+matrix: $(STAMP) ## test each framework's oldest and newest version, in separate environments
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tests/instrumentation/frameworks/run_matrix
 
-stack: ## installs what the tests of the collector and Prometheus run (Debian; needs Go)
+stack: ## install the collector and Prometheus for the tests (Debian; needs Go)
 	.ci/stack
 
-dashboards: $(STAMP) ## dashboards, alert rules and provisioning from their sources
+dashboards: $(STAMP) ## generate dashboards, alert rules and provisioning
 	$(BIN)/python -m dashboards.build
 
-demo: $(STAMP) ## an agent falls into each kind of loop, and is stopped
+demo: $(STAMP) ## show an agent in each kind of loop being stopped
 	@$(BIN)/otel-loopguard demo
 
-example: $(STAMP) ## a LangGraph program, guarded from process start; nothing of ours is in it
+example: $(STAMP) ## run a LangGraph program that is guarded from process start, unchanged
 	@OTEL_TRACES_EXPORTER=none OTEL_METRICS_EXPORTER=none OTEL_LOGS_EXPORTER=none \
 	  $(BIN)/opentelemetry-instrument $(BIN)/python examples/langgraph_agent.py
 
-bench: $(STAMP) ## the budgets, measured side by side
+bench: $(STAMP) ## measure the budgets side by side
 	$(BIN)/python -m benchmarks
 
-accuracy: $(STAMP) ## docs/accuracy.md, measured anew on the recorded runs
+accuracy: $(STAMP) ## measure docs/accuracy.md on the recorded runs
 	$(BIN)/python -m benchmarks.accuracy
 
-clean: ## removes the environments and what tests left
+clean: ## remove the environments and the files of tests
 	rm -rf $(VENV) .envs .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

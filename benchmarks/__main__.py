@@ -9,7 +9,7 @@ BENCHMARKS = ("bench_core", "bench_call", "bench_langchain", "bench_processor", 
 
 
 def main() -> int:
-    """Each in a process of its own, so that none warms another's caches; the exit status is 1 if one failed."""
+    """Run each in a separate process, so that none warms another's caches. The exit status is 1 if one failed."""
     failed = []
     for name in BENCHMARKS:
         print(f"\n=== {name}", flush=True)

@@ -1,7 +1,7 @@
-"""Writes docs/accuracy.md: python -m benchmarks.accuracy [--corpora FOLDER] [--check].
+"""Write docs/accuracy.md: python -m benchmarks.accuracy [--corpora FOLDER] [--check].
 
-Everything in it is measured here: what the policies do on runs of real agents, judged from the recorded results and
-from labels made by hand, and on canonical traces under four ways of naming tools.
+All figures are measured: the decisions of the policies on runs of real agents, compared with the recorded results and
+with labels made by hand, and on canonical traces under four naming schemes of tools.
 """
 
 from __future__ import annotations
@@ -25,38 +25,39 @@ POLICIES = ("default", "repeat_hint", "local_reads", "turn_nudge", "typed_window
 SEEDS = range(5)
 NAMED = {"named": "as named", "prefixed": "prefixed", "camel": "camelCase", "opaque": "opaque (`tool_71`)"}
 
-HEAD = """# How accurate it is
+HEAD = """# Accuracy
 
 `python -m benchmarks.accuracy` measures and writes this page; nothing is written by hand. The runs are not part of this
 project: tau-bench (customer service), question answering with Search and Lookup, and real MCP servers behind a gateway.
-They are replayed as `otel-loopguard replay` does it: what was recorded after a refusal counts as if it had run, so
-every refusal is counted, not only the first.
+They are replayed as by `otel-loopguard replay`: calls recorded after a refusal count as if they had run, so every
+refusal is counted, not only the first.
 
-Failing is not looping: most failed runs fail for other reasons. No coding runs are among these, where identical calls
-are mostly legitimate.
+Most failed runs fail for other reasons than loops. There are no coding runs among these: in coding, identical calls are
+mostly legitimate.
 """
 
 REAL = """## Runs of real agents
 
-{numbers}. The presets beside the default policy look at arguments only, as the systems do
-that they reproduce; their limits are those systems' own.
+{numbers}. The other presets judge arguments only, like the systems that
+they reproduce, with the limits of those systems.
 """
 WITHHELD = """
-A refusal *withheld news* if the refused call's recorded result is none that this call had shown before in its turn,
-compared by hash, and with timestamps, ids and durations masked. Those of the default policy are of `error_repeat`,
-which judges calls that were never tried: the model is told that the same call made once more runs.
+A refusal *withheld news* if the recorded result of the refused call is new: this call had not returned it before in its
+turn, compared by hash, with timestamps, ids and durations masked. Those of the default policy are of `error_repeat`,
+which judges untried calls: the refusal states that the same call, made once more, runs.
 
 Trips of the default policy:
 """
 CANONICAL = """
 ## Canonical traces
 
-Drawn from {seeds} seeds. A kind counts as stopped if it was under every seed, as refused if it was under any.
+Drawn from {seeds} seeds. A kind counts as stopped if it was so under every seed, and as refused if it was so
+under any.
 """
 
 
 class Row(NamedTuple):
-    """What one policy did on some runs."""
+    """The decisions of one policy on some runs."""
 
     refused: list[corpus.Replayed]
     replayed: list[corpus.Replayed]
@@ -65,13 +66,13 @@ class Row(NamedTuple):
 
 
 def replay(run: dict[str, Any], judge: PolicyJudge) -> corpus.Replayed:
-    """One run, its trips in the judges' own terms."""
+    """Replay one run, with its trips in the terms of the judges."""
     found = reading.replay(reading.read(run), judge)
     return corpus.Replayed(run, [corpus.Tripped(t.turn, t.call, t.mode, str(t.action)) for t in found])
 
 
 def measured(runs: list[dict[str, Any]], policy: str, labels: list[dict[str, Any]]) -> Row:
-    """One policy on these runs."""
+    """Measure one policy on these runs."""
     judge = PolicyJudge(load_preset(policy).checked())
     replayed = [replay(run, judge) for run in runs]
     refused = [one for one in replayed if one.refusals]
@@ -79,7 +80,7 @@ def measured(runs: list[dict[str, Any]], policy: str, labels: list[dict[str, Any
 
 
 def share(part: int, whole: int) -> str:
-    """A count, of how many, in percent."""
+    """Format a count, the whole, and the percentage."""
     return f"{part} of {whole} ({part / whole:.1%})" if whole else f"{part} of {whole}"
 
 
@@ -90,7 +91,7 @@ def table(head: list[str], rows: list[list[Any]]) -> str:
 
 
 def by_policy(runs: list[dict[str, Any]], labels: list[dict[str, Any]]) -> str:
-    """The policies one below the other."""
+    """Compare the policies in a table."""
     head = ["policy", "successful runs refused a call", "failed runs refused a call", "refusals that withheld news"]
     head += ["labelled loops nudged or refused", "labelled legitimate repeats refused", "successful runs nudged"]
     rows = []
@@ -120,7 +121,7 @@ def by_mode(runs: list[dict[str, Any]]) -> str:
 
 
 def canonical() -> str:
-    """Who is stuck is stopped, who works is not: per way of naming tools."""
+    """Count stuck traces that are stopped, and legitimate ones that are refused, by naming scheme."""
     rows = []
     for naming, shown in NAMED.items():
         row = [shown]
@@ -143,7 +144,7 @@ def guarded(trace: traces.Trace, clock: Any) -> EnforcedTurn:
 
 
 def page(folder: Path) -> str:
-    """All of it."""
+    """Return the whole page."""
     runs = [run for path in corpus.files(folder) for run in corpus.runs(path)]
     labels = corpus.labels(folder)
     calls = sum(len(turn["calls"]) for run in runs for turn in run["turns"])
@@ -153,16 +154,16 @@ def page(folder: Path) -> str:
 
 
 def main() -> int:
-    """Write the page, or say whether it is as measured."""
+    """Write the page, or compare it with the measurement."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--corpora", type=Path, default=corpus.CORPORA)
     parser.add_argument("--check", action="store_true", help="write nothing; exit status 1 if the page would change")
-    asked = parser.parse_args()
-    if not corpus.files(asked.corpora):
-        print(f"no corpora in {asked.corpora}", file=sys.stderr)
+    options = parser.parse_args()
+    if not corpus.files(options.corpora):
+        print(f"no corpora in {options.corpora}", file=sys.stderr)
         return 2
-    text = page(asked.corpora)
-    if asked.check:
+    text = page(options.corpora)
+    if options.check:
         return int(text != PAGE.read_text("utf-8"))
     PAGE.write_text(text, "utf-8")
     print(text)

@@ -1,11 +1,11 @@
-"""What a guarded call costs beside a bare span, in one run.
+"""Measure a guarded call and a bare span in one run.
 
     python -m benchmarks.bench_call            # all
     python -m benchmarks.bench_call --quick    # fewer rounds
 
-All cases take turns, round by round, so that a busy machine slows all of them; a figure is the median over the
-rounds, and a ratio is the median of each round's ratio. Every call has new arguments of 180 bytes and a new result
-of 2 KB: nothing is a repeat, as nearly all calls are none. Spans go to an exporter that drops them.
+All cases take turns, round by round, so that a busy machine slows all of them. A figure is the median over the
+rounds, a ratio the median of the ratios of the rounds. Every call has new arguments of 180 bytes and a new result of
+2 KB: there are no repeats, because nearly all calls are none. The exporter drops all spans.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ KNOWN = ("read_file",)
 class Nowhere(SpanExporter):
     """Drops everything."""
 
-    def export(self, spans: Any) -> SpanExportResult:  # noqa: ARG002
+    def export(self, spans: Any) -> SpanExportResult:  # noqa: ARG002 - the SDK's signature
         return SpanExportResult.SUCCESS
 
     def shutdown(self) -> None:
@@ -56,14 +56,14 @@ class Nowhere(SpanExporter):
 
 
 def provider(sampler: Any = ALWAYS_ON) -> TracerProvider:
-    """A tracer provider as programs have it."""
+    """A tracer provider with a batch processor, as in programs."""
     made = TracerProvider(sampler=sampler)
     made.add_span_processor(BatchSpanProcessor(Nowhere(), max_queue_size=100_000))
     return made
 
 
 def arguments() -> dict[str, Any]:
-    """180 bytes that were never seen before."""
+    """New arguments of 180 bytes."""
     return {"path": f"/src/app/{next(NUMBERS)}.py", "start": 10, "end": 200, "pattern": PADDING}
 
 
@@ -73,7 +73,7 @@ def read_file(**_: Any) -> str:
 
 
 def in_a_span(tracer: Tracer, run: Callable[[], Any]) -> Any:
-    """A span, as programs make one, with the attributes that ours has at its start, and at its end."""
+    """Run in a span with the same attributes as ours, at its start and at its end."""
     with tracer.start_as_current_span(
         "execute_tool read_file",
         attributes={
@@ -104,7 +104,7 @@ def in_a_span(tracer: Tracer, run: Callable[[], Any]) -> Any:
 
 
 class Cases:
-    """The things that are measured; each is called with nothing, many times."""
+    """The measured cases; each is called many times, without arguments."""
 
     def __init__(self) -> None:
         self._bare = provider().get_tracer("bare")
@@ -120,23 +120,23 @@ class Cases:
         self._turn = self._runtimes["recorded"].guard.turn()
 
     def bare_span(self) -> None:
-        """What a program has that only traces its tools."""
+        """A call in a program that only traces its tools."""
         given = arguments()
         in_a_span(self._bare, lambda: read_file(**given))
 
     def begin_and_end(self) -> None:
-        """What of it is judging."""
+        """The judgement alone, without telemetry."""
         made = ToolCall("read_file", arguments(), None, KNOWN)
         self._turn.begin(made)
         self._turn.end(made, Outcome(read_file()))
 
     def guarded(self) -> None:
-        """A guarded call, in whatever runtime is current."""
+        """A guarded call in the active runtime."""
         call("read_file", arguments(), read_file, known_tools=KNOWN)
 
     @contextmanager
     def using(self, name: str) -> Iterator[None]:
-        """With this runtime, in a turn."""
+        """Activate this runtime, in a turn."""
         before = active_runtime.instrumented
         active_runtime.put(self._runtimes[name])
         with turn():
@@ -145,7 +145,7 @@ class Cases:
 
 
 def measure(function: Callable[[], Any], calls: int) -> float:
-    """Microseconds of this thread's processor time a call: what other programs do meanwhile does not count."""
+    """Microseconds of this thread's processor time for a call, without the time of other programs."""
     gc.collect()
     gc.disable()
     started = thread_time()
@@ -157,7 +157,7 @@ def measure(function: Callable[[], Any], calls: int) -> float:
 
 
 def side_by_side(rounds: int, calls: int) -> dict[str, list[float]]:
-    """Each case's figure in each round."""
+    """Measure each case in each round."""
     cases = Cases()
     figures: dict[str, list[float]] = {}
 
@@ -175,17 +175,17 @@ def side_by_side(rounds: int, calls: int) -> dict[str, list[float]]:
 
 
 def processor_cost(calls: int) -> float:
-    """What our processor adds to a span that is no tool call: its two methods alone."""
+    """The cost of our processor's two methods for a span that is no tool call."""
     runtime = Runtime(tracer_provider=provider())
     attachments = Attachments()
     attachments.receiver = runtime.receiver
     processor: SpanProcessor = LoopGuardSpanProcessor(attachments)
     with provider().get_tracer("app").start_as_current_span("other", attributes={"http.method": "GET"}) as span:
-        return measure(lambda: (processor.on_start(span, None), processor.on_end(span)), calls)  # type: ignore[arg-type]
+        return measure(lambda: (processor.on_start(span, None), processor.on_end(span)), calls)  # type: ignore[arg-type]  # any span
 
 
 def import_cost(rounds: int) -> float:
-    """Milliseconds that ``import otel_loopguard`` takes over a bare Python."""
+    """Milliseconds of ``import otel_loopguard`` in a new process."""
     code = "import time; t = time.perf_counter(); import otel_loopguard; print((time.perf_counter() - t) * 1e3)"
     took = [
         float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)

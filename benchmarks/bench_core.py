@@ -1,4 +1,4 @@
-"""What the guard itself costs a call, without OpenTelemetry: python -m benchmarks.bench_core."""
+"""Measure the guard without OpenTelemetry: python -m benchmarks.bench_core."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WORDS = (
 
 
 def text(size: int, rng: random.Random, *, volatile: bool = False) -> str:
-    """Prose of about that many bytes; with ``volatile``, a timestamp and an id in every line, as logs have them."""
+    """Prose of about that many bytes; with ``volatile``, a timestamp and an id in every line, as in logs."""
     words: list[str] = []
     length = 0
     while length < size:
@@ -103,7 +103,7 @@ def equal_repeats(size: int) -> Callable[[int], None]:
 
 
 def bare_hashes(size: int) -> Callable[[int], None]:
-    """What cannot be saved: one keyed hash of the arguments and one of the result."""
+    """The lower bound: one keyed hash of the arguments and one of the result."""
     result = text(size, random.Random(1)).encode()
 
     def run(calls: int) -> None:

@@ -1,8 +1,8 @@
-"""What a LangChain ``tool.invoke`` is charged: by a bare span, by us, by OpenInference and OpenLLMetry if installed.
+"""Measure the time added to a LangChain ``tool.invoke``: by a bare span, by us, by OpenInference and OpenLLMetry.
 
     python -m benchmarks.bench_langchain [--quick]
 
-Each in processes of its own, which take turns.
+Each runs in separate processes, which take turns. Instrumentations that are not installed are left out.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ print(langchain_case(sys.argv[1], int(sys.argv[2])))
 
 
 def langchain_case(name: str, calls: int) -> float:
-    """A LangChain ``tool.invoke`` in a process where only this instrumentation is on."""
+    """Measure a LangChain ``tool.invoke`` in a process with only this instrumentation."""
     from langchain_core.tools import tool
 
     made = provider()
@@ -43,7 +43,7 @@ def langchain_case(name: str, calls: int) -> float:
         LangchainInstrumentor().instrument(tracer_provider=made)
 
     @tool("read_file")
-    def read(path: str, start: int, end: int, pattern: str) -> str:  # noqa: ARG001
+    def read(path: str, start: int, end: int, pattern: str) -> str:  # noqa: ARG001 - the tool's signature
         """Read a file."""
         return read_file()
 
@@ -63,7 +63,7 @@ def langchain_case(name: str, calls: int) -> float:
 
 
 def langchain(rounds: int, calls: int) -> dict[str, list[float]]:
-    """Each instrumentation in processes of its own, taking turns."""
+    """Measure each instrumentation in separate processes, which take turns."""
     figures: dict[str, list[float]] = {}
     for _ in range(rounds):
         for name in ("nothing", "a bare span", "ours", "OpenInference", "OpenLLMetry"):

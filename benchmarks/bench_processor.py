@@ -1,11 +1,11 @@
-"""What our span processor costs on a span that is no tool call, beside one that only looks at one attribute.
+"""Compare our span processor, on a span that is no tool call, with one that reads a single attribute.
 
     python -m benchmarks.bench_processor            # all
     python -m benchmarks.bench_processor --quick    # fewer rounds
 
-The cases take turns, round by round. A span has eight attributes, as an HTTP client's has, and a parent; with
-``--agent`` the parent lies under an ``invoke_agent`` span. Budget: 0.6 us over a processor that does nothing, on a
-machine where a look at one attribute costs 0.4 us; elsewhere in proportion.
+The cases take turns, round by round. A span has a parent and the eight attributes of an HTTP client's span; with
+``--agent`` the parent is below an ``invoke_agent`` span. Budget: 0.6 us more than a processor that does nothing, on a
+machine where reading one attribute costs 0.4 us, and in proportion on others.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ BUDGET, LOOK = 0.6, 0.4
 
 
 class Idle(SpanProcessor):
-    """Does nothing, which costs two calls."""
+    """Do nothing, which costs two calls."""
 
     def on_start(self, span: Any, parent_context: Any = None) -> None:
         pass
@@ -53,14 +53,14 @@ class Idle(SpanProcessor):
 
 
 class Look(Idle):
-    """The plainest filter: is this an agent's span?"""
+    """The simplest filter: read one attribute."""
 
     def on_start(self, span: Any, parent_context: Any = None) -> None:  # noqa: ARG002 - the SDK's signature
         span.attributes.get(semconv.OPERATION_NAME)
 
 
 def callbacks(processor: SpanProcessor, *, agent: bool) -> Callable[[int], float]:
-    """Time of both callbacks for one span, in microseconds; making the span is not part of it."""
+    """Microseconds of both callbacks for one span, without creating the span."""
     tracer = TracerProvider().get_tracer("bench")
     outer = tracer.start_span("agent", attributes={semconv.OPERATION_NAME: semconv.OPERATION_INVOKE_AGENT})
     parent = outer if agent else tracer.start_span("request")
@@ -83,7 +83,7 @@ def main() -> int:
     """Print the figures; the exit status is 1 if the budget is exceeded."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer rounds")
-    parser.add_argument("--agent", action="store_true", help="the spans lie under an agent's span")
+    parser.add_argument("--agent", action="store_true", help="the spans are below an agent's span")
     options = parser.parse_args()
     runtime = Runtime(tracer_provider=TracerProvider(), meter_provider=MeterProvider())
     attachments = Attachments()
@@ -93,7 +93,7 @@ def main() -> int:
     gc.disable()
     times = [[case(number) for case in cases] for _ in range(rounds)]
     gc.enable()
-    # The least disturbed round is what the code costs; the median shows how busy the machine was.
+    # The fastest round is the cost of the code; the median shows the load of the machine.
     idle, look, ours = (min(column) for column in zip(*times, strict=True))
     median = statistics.median(row[2] - row[0] for row in times)
     budget = max(BUDGET, BUDGET * (look - idle) / LOOK)

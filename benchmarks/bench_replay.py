@@ -1,7 +1,7 @@
-"""How fast a replay is, and how much memory it takes: python -m benchmarks.bench_replay [--gigabytes N].
+"""Measure the speed and memory of a replay: python -m benchmarks.bench_replay [--gigabytes N].
 
-Calls a second are counted in seconds of processor time, of one core. The file is made of the real runs where they are
-there, else of runs drawn from a seed; it is written to a temporary folder, and removed.
+Calls a second are counted in processor time of one core. The file consists of the real runs if they are available, else
+of runs generated from a seed. It is written to a temporary folder and removed.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def drawn_lines(count: int = 800, seed: int = 7) -> list[bytes]:
 
 
 def repeated(lines: list[bytes], size: int) -> Iterator[bytes]:
-    """The lines over and over, about as many bytes as asked for."""
+    """Repeat the lines up to about this size."""
     written = 0
     while written < size:
         for line in lines:
@@ -69,13 +69,13 @@ def repeated(lines: list[bytes], size: int) -> Iterator[bytes]:
 
 
 def write(path: Path, lines: list[bytes], size: int) -> None:
-    """A file of about that size."""
+    """Write a file of about this size."""
     with path.open("wb") as file:
         file.writelines(repeated(lines, size))
 
 
 def rate(path: Path, preset: str) -> float:
-    """Calls a second of one core, the best of a few rounds: what else the machine does only ever slows it down."""
+    """Calls a second of one core, the best of a few rounds, because other load only slows it down."""
     best = 0.0
     for _ in range(ROUNDS):
         replay = Replay([(preset, load_preset(preset).checked())], json=False)
@@ -95,7 +95,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, file=sys.stder
 
 
 def memory(path: Path) -> int:
-    """The most memory, in MB, that a process of its own takes for this file."""
+    """The peak memory, in MB, of a separate process for this file."""
     ended = subprocess.run([sys.executable, "-c", PROGRAM, str(path)], capture_output=True, check=True)
     return int(ended.stderr.split()[-1])
 
@@ -105,8 +105,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gigabytes", type=float, default=0.0, help="also replay a file of this size, for its memory")
     parser.add_argument("--corpora", type=Path, default=CORPORA)
-    asked = parser.parse_args()
-    lines = real_lines(asked.corpora)
+    options = parser.parse_args()
+    lines = real_lines(options.corpora)
     print(f"replay of {'real runs' if lines else 'runs drawn from a seed'}, budget {BUDGET:,} calls/s on one core")
     lines = lines or drawn_lines()
     with tempfile.TemporaryDirectory() as folder:
@@ -118,8 +118,8 @@ def main() -> int:
             met = met and (preset != "default" or measured >= BUDGET)
             print(f"  {preset:<14} {measured:10,.0f} calls/s")
         print(f"  memory, {path.stat().st_size // MEGABYTE:,} MB: {memory(path)} MB")
-        if asked.gigabytes:
-            write(path, lines, int(asked.gigabytes * 1024 * MEGABYTE))
+        if options.gigabytes:
+            write(path, lines, int(options.gigabytes * 1024 * MEGABYTE))
             print(f"  memory, {path.stat().st_size // MEGABYTE:,} MB: {memory(path)} MB")
     return int(not met)
 

@@ -41,7 +41,9 @@ def test_the_policy_of_the_page_forbids_every_request(opened):
 def test_the_numbers_add_up(opened):
     """Turns, calls and decisions, in the overview, by mode and by tool."""
     page = opened(*FEW)
-    assert page.text("#lead").startswith("2 of 3 turns looped. 13 of 26 calls did not run, and a message to the model was added to 2 calls")
+    assert page.text("#lead").startswith(
+        "2 of 3 turns looped. 13 of 26 calls did not run, and a message to the model was added to 2 calls"
+    )
     assert page.js("[...document.querySelectorAll('#numbers dd')].map((one) => +one.innerText)") == [
         3, 2, 26, 2, 2, 1, 11, 1,
     ]  # fmt: skip
