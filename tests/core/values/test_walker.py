@@ -1,0 +1,400 @@
+"""Every value has a fingerprint, without an exception and in bounded time."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import threading
+import time
+from collections import deque
+from datetime import datetime, timedelta
+from decimal import Decimal
+from enum import Enum
+from types import SimpleNamespace
+from unittest.mock import MagicMock
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from otel_loopguard.core.guard import Guard
+from otel_loopguard.core.model import Outcome, ToolCall
+from otel_loopguard.core.values.canonical import canonical
+from otel_loopguard.core.values.fingerprint import Fingerprinter
+from otel_loopguard.core.values.walker import walk
+from tests.core.values.strategies import PLAIN
+
+QUICK = settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+KEY = b"0123456789abcdef"
+PRINTS = Fingerprinter(KEY)
+BOUND = 2.0
+
+
+class Raising:
+    def __repr__(self):
+        raise RuntimeError("no repr")
+
+    def __str__(self):
+        raise RuntimeError("no str")
+
+    def __eq__(self, other):
+        raise RuntimeError("no eq")
+
+    def __hash__(self):
+        raise RuntimeError("no hash")
+
+
+class Lying(dict):
+    def items(self):  # noqa: D102
+        raise RuntimeError("no items")
+
+    def __iter__(self):
+        raise RuntimeError("no iter")
+
+
+class Colour(Enum):
+    RED = 1
+
+
+class LyingClass:
+    """A lazy proxy without an object behind it, as in Flask and Django."""
+
+    @property
+    def __class__(self):
+        raise RuntimeError("no class")
+
+
+class LyingFields:
+    @property
+    def __dict__(self):
+        raise RuntimeError("no fields")
+
+
+class Closed:
+    def __init__(self):
+        object.__setattr__(self, "x", 1)
+
+    def __getattribute__(self, name):
+        raise RuntimeError("no attributes")
+
+
+def raising(base):
+    """Make a subclass whose methods all raise."""
+
+    def refuse(self, *args):
+        raise RuntimeError("no use")
+
+    names = ("__iter__", "__contains__", "__len__", "__eq__", "__hash__", "__getitem__", "__str__", "__repr__")
+    more = ("items", "keys", "encode", "strip", "lower", "__index__", "__int__", "__float__", "isoformat")
+    return type(f"Raising{base.__name__}", (base,), dict.fromkeys((*names, *more), refuse))
+
+
+def hostile_objects():
+    """One object of each hostile class."""
+    filled = {set: [{1}], frozenset: [{1}], list: [[1, "a"]], tuple: [[1, "a"]], dict: [{"a": 1}], str: ["a b"]}
+    filled |= {int: [7], float: [7.5], bytes: [b"a"], datetime: [2020, 1, 2], Decimal: ["1.5"], deque: [[1]]}
+    made = [raising(base)(*given) for base, given in filled.items()]
+    return [LyingClass(), LyingFields(), Closed(), Raising(), Lying(a=1), MagicMock(), *made]
+
+
+PLACES = {
+    "arguments": lambda value: (ToolCall("look", value), Outcome("text")),
+    "within arguments": lambda value: (ToolCall("look", {"a": [value]}), Outcome("text")),
+    "a command": lambda value: (ToolCall("run_shell", {"command": value, "action": value}), Outcome("text")),
+    "words of a command": lambda value: (ToolCall("run_shell", {"command": [value, "ls"]}), Outcome("text")),
+    "a query": lambda value: (ToolCall("run_sql", {"query": value}), Outcome("text")),
+    "a gateway's tool": lambda value: (ToolCall("call_tool", {"name": value, "arguments": value}), Outcome("text")),
+    "a result": lambda value: (ToolCall("look", {}), Outcome(value)),
+    "within a result": lambda value: (ToolCall("look", {}), Outcome({"a": [value]})),
+    "an error": lambda value: (ToolCall("look", {"a": value}), Outcome(error=value)),
+    "an error's arguments": lambda value: (ToolCall("look", {"a": [value]}), Outcome(error="no a b there")),
+    "a name": lambda value: (ToolCall(value, {}, known_tools=["look"]), Outcome("text")),
+}
+
+
+@dataclasses.dataclass
+class Point:
+    x: int
+    y: object
+
+
+def cycle():
+    found: dict = {}
+    found["self"] = [found]
+    return found
+
+
+def deep(levels=10_000):
+    found: object = 1
+    for _ in range(levels):
+        found = [found]
+    return found
+
+
+def deep_dict(levels=10_000):
+    found: object = 1
+    for _ in range(levels):
+        found = {"a": found}
+    return found
+
+
+HOSTILE = {
+    "nan": float("nan"),
+    "infinity": float("inf"),
+    "minus infinity": float("-inf"),
+    "cycle": cycle(),
+    "deep list": deep(),
+    "deep dict": deep_dict(),
+    "deep json": "[" * 10_000 + "]" * 10_000,
+    "deep literal": "{'a':" * 5_000 + "1" + "}" * 5_000,
+    "bytes": b"\xff\x00",
+    "bytearray": bytearray(b"ab"),
+    "memoryview": memoryview(b"ab"),
+    "surrogate": "\ud800",
+    "surrogate key": {"\ud800": "\udfff"},
+    "dataclass": Point(1, Raising()),
+    "raising": Raising(),
+    "raising within": {"a": [Raising()]},
+    "lying": Lying(a=1),
+    "mixed keys": {1: "a", "1": "b", None: 2, (1, 2): 3, 1.5: 4, False: 5},
+    "raising key": {Point: 1, Colour.RED: 2},
+    "set": {1, "a", None},
+    "frozen": frozenset({("a", 1)}),
+    "tuple": (1, (2, (3,))),
+    "decimal": Decimal("1.10"),
+    "enum": Colour.RED,
+    "type": int,
+    "function": deep,
+    "module": json,
+    "generator": (n for n in range(3)),
+    "huge int": 10**5000,
+    "none": None,
+    "empty": "",
+    "complex": 1 + 2j,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_values_have_a_fingerprint(name):
+    """No value raises or takes long, as arguments and as a result, and the fingerprint is stable."""
+    value, started = HOSTILE[name], time.perf_counter()
+    prints = [PRINTS.arguments(value), PRINTS.arguments(value, fold_blanks=False), PRINTS.result(value)]
+    assert time.perf_counter() - started < BOUND
+    assert all(isinstance(found, int) and 0 <= found < 2**64 for found in prints)
+    assert prints[0] == PRINTS.arguments(value)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("number", range(len(hostile_objects())), ids=[type(one).__name__ for one in hostile_objects()])
+def test_no_object_stops_the_guard(number, place):
+    """Every call with it begins and ends, also if the object at the end is a new one."""
+    turn, value = Guard().turn(), hostile_objects()[number]
+    for _ in range(4):
+        call, outcome = PLACES[place](value)
+        if turn.begin(call).runs:
+            turn.end(PLACES[place](value)[0], outcome)
+
+
+AROUND = {
+    "list": list,
+    "tuple": tuple,
+    "dict": lambda items: {f"k{number}": item for number, item in enumerate(items)},
+    "command": lambda items: {"command": items},
+    "point": lambda items: Point(1, items),
+    "raising list": raising(list),
+    "raising tuple": raising(tuple),
+    "raising dict": lambda items: raising(dict)({"command": items}),
+}
+recipes = st.recursive(
+    st.integers(0, len(hostile_objects()) - 1),
+    lambda inner: st.tuples(st.sampled_from(sorted(AROUND)), st.lists(inner, max_size=3)),
+    max_leaves=8,
+)
+"""Recipes, not the objects: Hypothesis inspects its values."""
+
+
+def built(recipe):
+    """Build the object of a recipe."""
+    if isinstance(recipe, int):
+        return hostile_objects()[recipe]
+    name, parts = recipe
+    return AROUND[name]([built(part) for part in parts])
+
+
+@QUICK
+@given(recipes)
+def test_nested_hostile_objects_have_a_fingerprint(recipe):
+    """As arguments, as a result, and in a call of the guard."""
+    value = built(recipe)
+    assert PRINTS.arguments(value) == PRINTS.arguments(value)
+    assert PRINTS.arguments(value, fold_blanks=False) == PRINTS.arguments(value, fold_blanks=False)
+    PRINTS.result(value)
+    turn = Guard().turn()
+    for _ in range(2):
+        call = ToolCall("run_shell", value)
+        if turn.begin(call).runs:
+            turn.end(call, Outcome(value))
+
+
+def test_no_lazy_proxy_is_woken():
+    """The ``__class__`` of a proxy is not read, because that loads the object behind it."""
+    woken = []
+
+    class Proxy:
+        @property
+        def __class__(self):
+            woken.append(self)
+            return dict
+
+        def __getattr__(self, name):
+            woken.append(name)
+
+    for place in PLACES.values():
+        call, outcome = place(Proxy())
+        turn = Guard().turn()
+        turn.begin(call)
+        turn.end(call, outcome)
+    assert woken == []
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: (n for n in range(3)), lambda: map(str, [1]), lambda: io.StringIO("a"), LyingClass, LyingFields,
+        MagicMock, lambda: {"rows": iter([1])}, lambda: Point(1, {}.items()),
+        type("Page", (io.BytesIO,), {"__init__": lambda self: setattr(self, "status", 200)}),
+    ],
+)  # fmt: skip
+def test_an_opaque_result_is_never_the_same(make):
+    """It may hold something new. As an argument it is its type."""
+    value = make()
+    assert PRINTS.result(value) != PRINTS.result(value)
+    assert PRINTS.arguments(value) == PRINTS.arguments(value)
+
+
+class Slotted:
+    __slots__ = ("_x", "y")
+
+    def __init__(self, x):
+        self._x = x
+
+
+class Stamp(datetime):
+    """A subclass, as in data frame libraries."""
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda n: Point(n, {"f": hostile_objects, "m": json, "l": threading.Lock()}), Slotted, ValueError,
+        lambda n: SimpleNamespace(n=n), lambda n: Stamp(2020, 1, 1) + timedelta(n), lambda n: {n}, lambda n: deque([n]),
+        lambda n: type("Own", (), {"__init__": lambda self: setattr(self, "n", n)})(), lambda n: raising(list)([n]),
+    ],
+)  # fmt: skip
+def test_a_readable_result_is_its_content(make):
+    """A second object with the same content is the same; one with other content differs."""
+    assert PRINTS.result(make(1)) == PRINTS.result(make(1))
+    assert PRINTS.result(make(1)) != PRINTS.result(make(2))
+
+
+def test_a_hundred_megabytes_are_bounded():
+    """A text of 100 MB is fingerprinted in bounded time, alone and within arguments."""
+    text = "x" * 100_000_000
+    started = time.perf_counter()
+    PRINTS.result(text)
+    PRINTS.arguments({"content": text})
+    assert time.perf_counter() - started < 2 * BOUND
+
+
+def test_a_hundred_megabytes_with_a_difference_differ():
+    """Long results that differ anywhere have different fingerprints: a difference outside the view is a difference."""
+    text = "x" * 1_000_000
+    other = text[:500_000] + "y" + text[500_001:]
+    assert PRINTS.result(text) != PRINTS.result(other)
+
+
+def nested(depth, *wrap):
+    value = "x"
+    for level in range(depth):
+        value = wrap[level % len(wrap)](value)
+    return value
+
+
+def in_tuple(value):
+    return (value,)
+
+
+def in_list(value):
+    return [value]
+
+
+def in_dict(value):
+    return {"a": value, "b": 1}
+
+
+def twice(value):
+    return [value, value]
+
+
+@pytest.mark.parametrize("depth", [150, 3_000, 50_000])
+@pytest.mark.parametrize(
+    "wrap", [(in_tuple,), (in_tuple, in_list), (in_tuple, in_tuple, in_tuple, in_dict), (in_dict,)], ids=len
+)
+def test_depth_of_any_sort_is_survived(depth, wrap):
+    """Thousands of nested tuples crash a process whose serialiser follows them."""
+    value = nested(depth, *wrap)
+    started = time.perf_counter()
+    assert isinstance(PRINTS.arguments({"a": [value]}), int)
+    assert isinstance(PRINTS.arguments(value), int)
+    assert isinstance(PRINTS.result(value), int)
+    assert time.perf_counter() - started < BOUND
+
+
+def test_a_value_that_doubles_at_every_level_is_bounded():
+    """Sixty such levels are too many values to write in a lifetime."""
+    started = time.perf_counter()
+    assert isinstance(PRINTS.arguments({"a": nested(60, twice)}), int)
+    assert isinstance(PRINTS.result(nested(60, twice)), int)
+    assert time.perf_counter() - started < 10 * BOUND
+
+
+def test_pydantic_models_have_a_fingerprint():
+    """A model is fingerprinted by its fields."""
+    pydantic = pytest.importorskip("pydantic")
+    model = pydantic.create_model("Model", a=(int, ...), b=(str, "x"))
+    assert PRINTS.arguments(model(a=1)) == PRINTS.arguments(model(a=1))
+    assert PRINTS.arguments(model(a=1)) != PRINTS.arguments(model(a=2))
+
+
+@given(st.dictionaries(st.text(max_size=8), PLAIN, min_size=1, max_size=5), st.booleans())
+def test_orjson_and_the_walker_agree(value, fold):
+    """Both give the same bytes for a plain value."""
+    assert canonical(value, fold_blanks=fold) == walk(value, fold_blanks=fold)
+
+
+def test_an_object_is_its_fields():
+    """A dataclass has the bytes of the dictionary of its fields."""
+
+    @dataclasses.dataclass
+    class Query:
+        text: str
+        limit: int
+
+    assert canonical({"q": Query("x", 3)}) == canonical({"q": {"limit": 3, "text": "x"}})
+
+
+def test_no_foreign_code_is_run():
+    """Methods of an argument are never called, whatever they do."""
+
+    class Hostile:
+        def __init__(self):
+            self.x = 1
+
+        def __repr__(self):
+            raise AssertionError("called")
+
+        __str__ = __eq__ = __len__ = __iter__ = __bool__ = __repr__
+        __hash__ = None
+
+    assert canonical({"h": Hostile()}) == b'{"h":{"x":1}}'
