@@ -103,9 +103,7 @@ FLAG = Setting("true or false", _flag)
 TEXT = Setting("a text that is not empty", _text)
 TEXTS = Setting("a list of texts", _texts)
 ACTION = Setting(f"one of {', '.join(ACTIONS)}", _action, ACTIONS)
-SENTENCE = Setting(
-    f"a text; {{...}} may hold {', '.join(PLACEHOLDERS)} alone, and braces of its own are doubled", _sentence
-)
+SENTENCE = Setting(f"a text; {{...}} may hold {', '.join(PLACEHOLDERS)} alone, and other braces are doubled", _sentence)
 
 POLICY: Mapping[str, Setting] = {
     "action": ACTION,

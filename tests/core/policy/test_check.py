@@ -56,7 +56,7 @@ def test_five_mistakes_are_five_messages():
         ("modes.poll_no_progress.patience = inf", "a number of seconds"),
         ("words.reed = ['x']", "did you mean read?"),
         ("sentences.cycle = '{tol}'", "may hold tool, count"),
-        ("sentences.cycle = 'a { b'", "braces of its own are doubled"),
+        ("sentences.cycle = 'a { b'", "other braces are doubled"),
         ("sentences.cicle = 'x'", "did you mean cycle?"),
         ("sentences.cycle.nudg = 'x'", "did you mean nudge?"),
         ("order = ['cicle']", "did you mean cycle?"),
