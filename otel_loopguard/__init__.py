@@ -13,9 +13,10 @@ TYPE_CHECKING = False  # importing typing for it would cost more than all else h
 if TYPE_CHECKING:
     from typing import Any
 
-    from otel_loopguard.core.guard import Guard, Turn
+    from otel_loopguard.core.guard import Guard
     from otel_loopguard.core.model import Action, Decision, Hints, Kind, Mode, Outcome, ToolCall, Trip
     from otel_loopguard.core.policy.policy import Policy, Rule, ToolContract
+    from otel_loopguard.core.turn.turn import Turn
     from otel_loopguard.errors import LoopGuardError, PolicyError, ToolLoopError
     from otel_loopguard.instrumentation.functions.decorator import call, tool
     from otel_loopguard.instrumentation.start import attach, instrument, uninstrument
@@ -64,7 +65,7 @@ _HOME = {
     "ToolContract": "core.policy.policy",
     "ToolLoopError": "errors",
     "Trip": "core.model",
-    "Turn": "core.guard",
+    "Turn": "core.turn.turn",
     "attach": "instrumentation.start",
     "call": "instrumentation.functions.decorator",
     "instrument": "instrumentation.start",

@@ -1,4 +1,4 @@
-"""The guard: hands out turns that judge tool calls under one policy.
+"""The guard: makes turns, which judge tool calls under one policy.
 
 >>> from otel_loopguard.core.guard import Guard
 >>> from otel_loopguard.core.model import Outcome, ToolCall
@@ -18,32 +18,29 @@ block generic_repeat
 from __future__ import annotations
 
 import itertools
-import logging
 import time
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from otel_loopguard.core.policy.policy import Policy
 from otel_loopguard.core.turn.compiled import CompiledPolicy
-from otel_loopguard.core.turn.store import MemoryStore
-from otel_loopguard.core.turn.turn import Turn as Turn  # noqa: PLC0414 - said to be part of this module's face
+from otel_loopguard.core.turn.hooks import HookFaults
+from otel_loopguard.core.turn.store import LiveTurns, MemoryStore
+from otel_loopguard.core.turn.turn import Turn, TurnHost
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from otel_loopguard.core.policy.reload import PolicyFileWatch
-    from otel_loopguard.core.turn.kin import Kin
     from otel_loopguard.core.turn.store import TurnStore
-
-_logger = logging.getLogger("otel_loopguard")
 
 
 class Guard:
     """Judges the tool calls of any number of turns, from any number of threads and tasks.
 
     Args:
-        policy: what is done about loops; the default policy refuses a call that has shown nothing new.
-        store: where live turns are kept; by default in this process, within bounds.
+        policy: the rules and actions; the default policy refuses a call that has shown nothing new.
+        store: keeps the state of turns that are not in use; by default in this process, within bounds.
         clock: seconds, never going back; for tests.
 
     """
@@ -57,14 +54,14 @@ class Guard:
     ) -> None:
         self.clock = clock
         self.compiled = CompiledPolicy(policy or Policy())
-        self._store: TurnStore = store if store is not None else MemoryStore()
+        self.faults = HookFaults()
+        """Reports exceptions of the policy's functions (``on_trip``, detectors); by default to the log, once each."""
+        self.watch: PolicyFileWatch | None = None
+        """For a policy from a file: checks whether the file was changed."""
+        self._turns = LiveTurns(store if store is not None else MemoryStore())
+        self._host = TurnHost(clock, self.faults, self._turns.discard)
         self._numbers = itertools.count(1)
         self._prefix = uuid.uuid4().hex[:12]
-        self._said: set[str] = set()
-        self.on_fault: Callable[[str, BaseException], None] | None = None
-        """Told when a function of the policy (``on_trip``, a detector) raises; by default that is logged once."""
-        self.watch: PolicyFileWatch | None = None
-        """Where the policy is that of a file: whether that was changed."""
 
     def __repr__(self) -> str:
         return f"Guard(action={self.policy.action}, live={self.live})"
@@ -76,43 +73,31 @@ class Guard:
 
     @property
     def live(self) -> int:
-        """How many turns are live."""
-        return len(self._store)
+        """The number of turns that are not over."""
+        return len(self._turns)
 
     def use(self, policy: Policy) -> None:
-        """New turns begin with this policy; turns that are live keep theirs. Fingerprints stay comparable."""
+        """Begin new turns with this policy; live turns keep theirs. Fingerprints stay comparable."""
         same_key = policy.hash_key == self.policy.hash_key
         self.compiled = CompiledPolicy(policy, self.compiled.fingerprinter if same_key else None)
 
     def turn(self, turn_id: str | None = None, *, source: str = "explicit", enforced: bool = True) -> Turn:
-        """The live turn of that id, or a new one. ``enforced=False``: nothing but observing."""
+        """Return the turn of that id, or a new one. ``enforced=False``: only observe."""
         if turn_id is None:
             turn_id = f"{self._prefix}-{next(self._numbers)}"
         now = self.clock()
         if self.watch is not None:
             self.watch.check(now)
-        return self._store.get_or_create(turn_id, lambda: Turn(self, turn_id, source, enforced=enforced), now)
 
-    def forget(self, turn: Kin) -> None:
-        """The turn is over."""
-        self._store.discard(turn.id)
+        def create() -> Turn:
+            return Turn(self._host, self.compiled, turn_id, source, enforced=enforced)
 
-    def close_unheard(self, answer: Any) -> None:
-        """An async ``on_trip`` was asked from sync code: nobody can await its answer, so it is as if it gave none."""
-        close = getattr(answer, "close", None)
-        if close is not None:
-            close()
-        self.warn_once("on_trip is async, but a tool was called from sync code: its answer is not heard there")
+        return self._turns.get_or_create(turn_id, create, now)
 
-    def fault(self, site: str, error: BaseException) -> None:
-        """Foreign code raised, and the call runs. The exception's text may quote an argument: it is kept back."""
-        if self.on_fault is not None:
-            self.on_fault(site, error)
-        else:
-            self.warn_once(f"{site} of the policy raised {type(error).__name__}: the call runs")
+    def forget(self, turn: Turn) -> None:
+        """Forget a turn that is over."""
+        self._turns.discard(turn.id)
 
-    def warn_once(self, message: str) -> None:
-        """The message is logged the first time."""
-        if message not in self._said:
-            self._said.add(message)
-            _logger.warning(message)
+    def after_fork(self) -> None:
+        """Begin with no turns in a child process."""
+        self._turns.after_fork()

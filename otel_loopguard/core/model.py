@@ -10,8 +10,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from otel_loopguard.core.turn.user_messages import Notes
-
 
 class Action(enum.IntEnum):
     """The ladder, from doing nothing at all to ending the run."""
@@ -250,8 +248,8 @@ class Decision(NamedTuple):
     """Earlier trips after which this call brought news again."""
     mark: str | None = None
     """The policy's mark, where this is a refusal and the policy has one."""
-    said: Notes = ()
-    """What of ``message`` can be said later, too: the user's words, and the nudge. See ``Turn.redeliver``."""
+    notes: tuple[Any, ...] = ()
+    """The parts of ``message`` that ``Turn.redeliver`` can deliver later: messages of the user, and the nudge."""
 
     @property
     def runs(self) -> bool:

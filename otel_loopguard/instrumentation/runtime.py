@@ -14,7 +14,6 @@ from otel_loopguard.core.guard import Guard
 from otel_loopguard.core.model import hash_text
 from otel_loopguard.core.policy.load import PREFIX, load_policy
 from otel_loopguard.core.policy.reload import PolicyFileWatch
-from otel_loopguard.core.turn.store import MemoryStore
 from otel_loopguard.instrumentation.functions.result_kinds import ResultKinds
 from otel_loopguard.shield import Shield
 from otel_loopguard.spans.open_spans import OpenSpans
@@ -54,11 +53,10 @@ class Runtime:
     ) -> None:
         self.settings = settings if settings is not None else Settings.from_environment(os.environ)
         self._policy_name = _policy_name(given=policy is not None or guard is not None)
-        self._store = MemoryStore() if guard is None else None
         self.guard = guard if guard is not None else self._guard(policy)
         self.declare(active_runtime.declared)
         self.shield = Shield(self._count_error)
-        self.guard.on_fault = self.guard.on_fault or self.shield.report
+        self.guard.faults.report_to = self.guard.faults.report_to or self.shield.report
         self.open_spans = OpenSpans()
         self.conversations = Conversations()
         self.providers = Providers(
@@ -81,7 +79,7 @@ class Runtime:
 
     def _guard(self, policy: Policy | None) -> Guard:
         """A guard of our own; a policy that comes from a file is read again when that changes."""
-        guard = Guard(policy if policy is not None else policy_from_environment(), store=self._store)
+        guard = Guard(policy if policy is not None else policy_from_environment())
         if policy is None and os.environ.get(PREFIX + "CONFIG"):
             guard.watch = PolicyFileWatch(os.environ[PREFIX + "CONFIG"], lambda: load_policy(os.environ), self._use)
         return guard
@@ -155,8 +153,7 @@ class Runtime:
     def after_fork(self) -> None:
         """In the child: no lock, turn or span of the parent lives on."""
         with self.shield("runtime.fork"):
-            if self._store is not None:
-                self._store.after_fork()
+            self.guard.after_fork()
             self.conversations.clear()
             self.attribution.clear()
             self.open_spans.clear()

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.sdk.trace import ReadableSpan, Span
 
-    from otel_loopguard.core.guard import Guard, Turn
+    from otel_loopguard.core.guard import Guard
     from otel_loopguard.core.model import Trip
+    from otel_loopguard.core.turn.turn import Turn
     from otel_loopguard.spans.dialects import SpanCall
     from otel_loopguard.spans.open_spans import OpenSpans
     from otel_loopguard.telemetry.providers import Providers

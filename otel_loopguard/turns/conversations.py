@@ -12,7 +12,7 @@ from otel_loopguard.core.turn.user_messages import UserMessage
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otel_loopguard.core.guard import Turn
+    from otel_loopguard.core.turn.turn import Turn
 
 MOST = 10_000
 IDLE_SECONDS = 3600.0

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from otel_loopguard.turns.gc_safety import garbage_collector
 
 if TYPE_CHECKING:
-    from otel_loopguard.core.guard import Turn
     from otel_loopguard.core.model import ToolCall
+    from otel_loopguard.core.turn.turn import Turn
     from otel_loopguard.errors import ToolLoopError
 
 

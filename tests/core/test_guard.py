@@ -384,12 +384,15 @@ def test_turns_are_found_by_id_and_bounded():
     """The least recently used goes first; what lay idle for an hour is gone."""
     now = [0.0]
     guard = Guard(store=MemoryStore(most=3), clock=lambda: now[0])
+    guard._turns._most = 1
     first = guard.turn("a")
     assert guard.turn("a") is first
-    for name in "bcd":
+    make(first, path="a")
+    del first
+    for name in "bcde":
         guard.turn(name)
-    assert guard.live == 3
-    assert guard.turn("a") is not first
+    assert guard.live == 4
+    assert guard.turn("b").calls == guard.turn("a").calls == 0  # "a" was dropped, and began again
     held = guard.turn("d")
     now[0] = 3_601.0
     assert guard.turn("d") is not held
@@ -403,8 +406,8 @@ def test_memory_is_bounded_however_long_a_turn_is():
     turn = Guard(Policy(action=Action.OBSERVE)).turn()
     for number in range(6_000):
         make(turn, path=number % 3_000, result=str(number))
-    history = turn._history
-    assert len(history.once) + len(history.repeated) <= 1_024
+    history = turn._judge.history
+    assert len(history.run_once) + len(history.repeated) <= 1_024
     assert len(history.pairs) <= 4_096
     assert len(history.keys) <= 64
 

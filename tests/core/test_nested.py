@@ -100,8 +100,8 @@ def test_what_a_family_remembers_is_bounded():
     turn = Guard(Policy(action=Action.OBSERVE)).turn()
     for number in range(2_000):
         delegate(turn, [(f"{number}", f"text {number}"), (f"{number % 3}", f"{number}")])
-    history = turn._family._history
-    assert len(history.once) + len(history.repeated) <= 1_024
+    history = turn._tree._history
+    assert len(history.run_once) + len(history.repeated) <= 1_024
     assert len(history.pairs) <= 4_096
 
 

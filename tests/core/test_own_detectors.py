@@ -14,7 +14,7 @@ from otel_loopguard.core.policy.policy import Policy
 def guard_with(answer, **settings):
     """A guard with a detector that always answers so, and the faults that it has noted."""
     guard, faults = Guard(Policy(detectors=[lambda *_: answer], **settings)), []
-    guard.on_fault = lambda site, error: faults.append((site, type(error).__name__))
+    guard.faults.report_to = lambda site, error: faults.append((site, type(error).__name__))
     return guard, faults
 
 

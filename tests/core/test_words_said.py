@@ -11,7 +11,6 @@ import pytest
 from otel_loopguard.core.guard import Guard
 from otel_loopguard.core.model import Action, Outcome, ToolCall
 from otel_loopguard.core.policy.policy import Policy, ToolContract
-from otel_loopguard.core.turn.store import MemoryStore
 from otel_loopguard.core.turn.turn import USER_STOP
 
 
@@ -106,7 +105,8 @@ def test_what_is_taken_back_when_the_turn_is_over_comes_back():
 
 def test_words_of_a_forgotten_turn_come_back():
     """A store that has no more room for a turn loses it, and not what was said into it."""
-    guard = Guard(store=MemoryStore(most=1))
+    guard = Guard()
+    guard._turns._most = 1
     word = guard.turn("a").say("anybody there?")
     assert not word.returned
     guard.turn("b")

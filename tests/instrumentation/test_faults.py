@@ -37,7 +37,7 @@ PLACES: list[tuple[Any, str]] = [
     (fingerprint.Fingerprinter, "arguments"),
     (decide, "before"),
     (decide, "after"),
-    (store.MemoryStore, "get_or_create"),
+    (store.LiveTurns, "get_or_create"),
     (turn.Turn, "begin"),
     (turn.Turn, "end"),
     (turn.Turn, "close"),

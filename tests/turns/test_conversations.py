@@ -85,4 +85,4 @@ def test_what_is_said_goes_to_the_turn_that_runs(known: Conversations) -> None:
 
 def test_a_word_says_what_became_of_it_and_not_what_it_is() -> None:
     """Its text is in no log that shows the object."""
-    assert repr(UserMessage("a secret")) == "Word(taken=False, returned=True)"
+    assert repr(UserMessage("a secret")) == "UserMessage(taken=False, returned=True)"

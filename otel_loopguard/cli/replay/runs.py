@@ -16,8 +16,9 @@ from otel_loopguard.core.tools.contracts import ResolvedCall
 
 if TYPE_CHECKING:
     from otel_loopguard.cli.replay.fast_path import KnownCall
-    from otel_loopguard.cli.replay.judge import PolicyJudge, TurnJudge
+    from otel_loopguard.cli.replay.judge import PolicyJudge
     from otel_loopguard.core.model import Record, Trip
+    from otel_loopguard.core.turn.judge import TurnJudge
 
 
 _FINGERPRINTER = RunFingerprinter()

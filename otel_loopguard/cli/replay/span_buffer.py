@@ -16,8 +16,9 @@ from otel_loopguard.spans.dialects import same_tool
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from otel_loopguard.cli.replay.judge import PolicyJudge, TurnJudge
+    from otel_loopguard.cli.replay.judge import PolicyJudge
     from otel_loopguard.core.model import Record, Trip
+    from otel_loopguard.core.turn.judge import TurnJudge
     from otel_loopguard.spans.otlp import RecordedCall, ToolSpan
 
 MOST_HELD = 100_000

@@ -9,7 +9,7 @@ from otel_loopguard.core.model import Action, Mode, Record, Trip
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otel_loopguard.core.history.update import History
+    from otel_loopguard.core.history.state import History
     from otel_loopguard.core.policy.policy import Rule
     from otel_loopguard.core.tools.contracts import Tool
 

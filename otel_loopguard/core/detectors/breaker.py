@@ -8,7 +8,7 @@ from otel_loopguard.core.detectors.base import Detector, judged, trip, unchanged
 from otel_loopguard.core.model import Action, Mode, Record, Trip
 
 if TYPE_CHECKING:
-    from otel_loopguard.core.history.update import History
+    from otel_loopguard.core.history.state import History
     from otel_loopguard.core.policy.policy import Rule
 
 
@@ -23,7 +23,7 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
         return trip(record, Mode.GLOBAL_CIRCUIT_BREAKER, history.errors_in_row + 1, rule.block, Action.BLOCK)
     if rule.no_news_block and history.no_news_in_turn + 1 >= rule.no_news_block:
         count, limit = history.no_news_in_turn + 1, rule.no_news_block
-        return trip(record, Mode.GLOBAL_CIRCUIT_BREAKER, count, limit, Action.BLOCK, reason="no_news_in_row")
+        return trip(record, Mode.GLOBAL_CIRCUIT_BREAKER, count, limit, Action.BLOCK, reason="no_news")
     return None
 
 
@@ -35,7 +35,7 @@ def after(history: History, record: Record, rule: Rule) -> Trip | None:
         return trip(record, Mode.GLOBAL_CIRCUIT_BREAKER, history.errors_in_row, rule.nudge, Action.NUDGE)
     if not record.news and rule.no_news_nudge and history.no_news_in_turn >= rule.no_news_nudge:
         count, limit = history.no_news_in_turn, rule.no_news_nudge
-        return trip(record, Mode.GLOBAL_CIRCUIT_BREAKER, count, limit, Action.NUDGE, reason="no_news_in_row")
+        return trip(record, Mode.GLOBAL_CIRCUIT_BREAKER, count, limit, Action.NUDGE, reason="no_news")
     return None
 
 

@@ -17,14 +17,14 @@ from otel_loopguard.core.values.queries import query_of, similar
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from otel_loopguard.core.history.update import History
+    from otel_loopguard.core.history.state import History
     from otel_loopguard.core.history.window import CallWindow
     from otel_loopguard.core.policy.policy import Rule
 
 
 def _window(history: History, record: Record) -> CallWindow:
     """Return the calls that count at this moment."""
-    window = history.tally
+    window = history.window
     assert window is not None  # noqa: S101 - CompiledPolicy runs these detectors only where it makes a window
     window.forget_until(record.at)
     return window
@@ -129,7 +129,7 @@ def _is_exempt(history: History, record: Record) -> bool:
     """Return True for kinds declared exempt, and for polls if the policy has a mode for them."""
     if record.resolved.tool.declared and not record.kind.is_evidence:
         return True
-    return record.kind.polls and history.polls_apart
+    return record.kind.polls and _window(history, record).has_poll_mode
 
 
 # --- similar_query: nearly the same question to one tool, whatever it returns ------------------------------------
@@ -141,7 +141,7 @@ def queries_before(history: History, record: Record, rule: Rule) -> Trip | None:
     query = query_of(record.resolved.arguments, tool.contract.query)
     if query is None or not rule.block:
         return None
-    earlier = _window(history, record).queries(record.tool)
+    earlier = _window(history, record).queries(tool.digest)
     count = sum(similar(query, one, rule.similarity or 1.0, tool.dangerous) for one in earlier) + 1
     return trip(record, Mode.SIMILAR_QUERY, count, rule.block, Action.BLOCK) if count >= rule.block else None
 

@@ -8,7 +8,7 @@ from otel_loopguard.core.detectors.base import Detector, judged, trip
 from otel_loopguard.core.model import Action, Kind, Mode, Record, Sameness, Trip
 
 if TYPE_CHECKING:
-    from otel_loopguard.core.history.update import History
+    from otel_loopguard.core.history.state import History
     from otel_loopguard.core.policy.policy import Rule
 
 
@@ -19,7 +19,7 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
     """The sixth untried call of a tool that failed alike on each of the others, with no change since."""
     if record.stats is not None or not history.tools or not rule.block or not judged(record):
         return None
-    stats = history.tools.get(record.tool)
+    stats = history.tools.get(record.resolved.tool.digest)
     if stats is None or stats.errors + 1 < rule.block or stats.changes != history.changes:
         return None
     return trip(record, Mode.ERROR_REPEAT, stats.errors + 1, rule.block, Action.BLOCK, insistable=True)
@@ -27,7 +27,7 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
 
 def after(history: History, record: Record, rule: Rule) -> Trip | None:
     """The third such failure; or the fifth equal result of a reading tool for arguments that were new each time."""
-    stats = history.tools.get(record.tool)
+    stats = history.tools.get(record.resolved.tool.digest)
     if stats is None or record.sameness is not _FIRST:
         return None
     if record.error:

@@ -8,7 +8,7 @@ from otel_loopguard.core.detectors.base import Detector, trip, unchanged
 from otel_loopguard.core.model import Action, Kind, Mode, Record, Trip
 
 if TYPE_CHECKING:
-    from otel_loopguard.core.history.update import History
+    from otel_loopguard.core.history.state import History
     from otel_loopguard.core.policy.policy import Rule
 
 

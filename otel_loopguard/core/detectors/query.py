@@ -9,7 +9,7 @@ from otel_loopguard.core.model import Action, Mode, Record, Sameness, Trip
 from otel_loopguard.core.values.queries import query_of, similar
 
 if TYPE_CHECKING:
-    from otel_loopguard.core.history.update import History
+    from otel_loopguard.core.history.state import History
     from otel_loopguard.core.policy.policy import Rule
     from otel_loopguard.core.tools.contracts import Tool
 
@@ -35,7 +35,7 @@ def after(history: History, record: Record, rule: Rule) -> Trip | None:
 
 
 def _similar_before(history: History, record: Record, rule: Rule) -> int:
-    stats = history.tools.get(record.tool)
+    stats = history.tools.get(record.resolved.tool.digest)
     query = query_of(record.resolved.arguments, record.resolved.tool.contract.query)
     if stats is None or not stats.queries or query is None:
         return 0

@@ -9,7 +9,7 @@ from otel_loopguard.core.history.evidence import first_limit, limit_now, weight
 from otel_loopguard.core.model import Action, Mode, Record, Sameness, Trip
 
 if TYPE_CHECKING:
-    from otel_loopguard.core.history.update import History
+    from otel_loopguard.core.history.state import History
     from otel_loopguard.core.policy.policy import Rule
 
 _ENOUGH = 1 - 1e-9

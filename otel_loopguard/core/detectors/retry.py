@@ -9,7 +9,7 @@ from otel_loopguard.core.detectors.base import Detector, trip
 from otel_loopguard.core.model import Action, Mode, Record, Trip
 
 if TYPE_CHECKING:
-    from otel_loopguard.core.history.update import History
+    from otel_loopguard.core.history.state import History
     from otel_loopguard.core.policy.policy import Rule
     from otel_loopguard.core.tools.contracts import Tool
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def before(history: History, record: Record, _rule: Rule) -> Trip | None:
     """The first call beyond the cap."""
     cap = record.resolved.tool.contract.cap
-    count = history.started_by_tool.get(record.tool, 0) + 1
+    count = history.started_by_tool.get(record.resolved.tool.digest, 0) + 1
     return trip(record, Mode.RETRY_LIMIT, count, cap, Action.BLOCK) if count > cap else None
 
 
@@ -26,7 +26,7 @@ def after(history: History, record: Record, rule: Rule) -> Trip | None:
     cap = record.resolved.tool.contract.cap
     if not rule.nudge_at_share:
         return None
-    count, warning = history.started_by_tool.get(record.tool, 0), math.ceil(cap * rule.nudge_at_share)
+    count, warning = history.started_by_tool.get(record.resolved.tool.digest, 0), math.ceil(cap * rule.nudge_at_share)
     return trip(record, Mode.RETRY_LIMIT, count, cap, Action.NUDGE) if warning <= count <= cap else None
 
 

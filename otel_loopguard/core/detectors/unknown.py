@@ -8,15 +8,15 @@ from otel_loopguard.core.detectors.base import Detector, trip
 from otel_loopguard.core.model import Action, Mode, Record, Trip
 
 if TYPE_CHECKING:
-    from otel_loopguard.core.history.update import History
+    from otel_loopguard.core.history.state import History
     from otel_loopguard.core.policy.policy import Rule
 
 
 def before(history: History, record: Record, rule: Rule) -> Trip | None:
     """The third call to an unregistered tool since a registered one last succeeded."""
-    if record.registered is not False or not rule.block or record.tool in history.unknown_answered:
+    if record.registered is not False or not rule.block or record.resolved.tool.digest in history.unknown_answered:
         return None
-    count, may_exist = history.unknown_calls + 1, history.open_ended
+    count, may_exist = history.unknown_calls + 1, history.open_registry
     if count < rule.block:
         return None
     reason = "unregistered" if may_exist else ""

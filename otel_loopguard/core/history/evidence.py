@@ -1,4 +1,4 @@
-"""The one rule: what a repeat is worth as evidence of a loop, by what came between it and the run before."""
+"""The one rule: the evidence that a repeat adds, by the work of other calls between it and the run before."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from otel_loopguard.core.model import Kind, Mode, Record, Sameness
 
 if TYPE_CHECKING:
     from otel_loopguard.core.history.call_stats import CallStats
-    from otel_loopguard.core.history.update import History
+    from otel_loopguard.core.history.state import History
     from otel_loopguard.core.policy.policy import Rule
 
 
 def limit_now(history: History, stats: CallStats, rule: Rule) -> int:
-    """The run that is refused if things stay as they are: by what came since the last one; 0 after a change."""
+    """Return the run that is refused if nothing more happens: by the work since the last run; 0 after a change."""
     first = first_limit(rule)
     if not first or history.changes != stats.changes:
         return 0
@@ -23,21 +23,21 @@ def limit_now(history: History, stats: CallStats, rule: Rule) -> int:
 
 
 def first_limit(rule: Rule) -> int:
-    """The first run that does not run any more: refused, or the end of the agent's run; 0 where there is none."""
+    """Return the first run that does not run any more, refused or aborted; 0 if there is none."""
     block, abort = rule.block or 0, rule.abort or 0
     return min(block, abort) if block and abort else block or abort
 
 
 def weight(limit: int) -> float:
-    """What one *same* under this limit adds to its call's evidence."""
+    """Return the evidence that one *same* adds under this limit."""
     return 1 / (limit - 1) if limit > 1 else float(limit == 1)
 
 
 def weigh(history: History, record: Record, stats: CallStats) -> None:
-    """What a run adds to its call's counts. To be asked before the run's own part moves the turn's counters."""
+    """Add a run to the evidence of its call. Call it before the run's own part moves the turn's counters."""
     sameness = record.sameness
-    if record.child_news:  # the same answer, but work was done for it
-        stats.starts_anew()
+    if record.child_news:  # the same answer, but the nested run did new work for it
+        stats.reset_evidence()
         return
     if record.changed_between:
         stats.evidence, stats.alike = 0, 1
@@ -50,7 +50,7 @@ def weigh(history: History, record: Record, stats: CallStats) -> None:
     elif sameness is Sameness.ALIKE and not record.changed_between:
         stats.alike += 1
     if sameness is Sameness.DIFFERENT or sameness is Sameness.PROGRESS:
-        stats.starts_anew()
+        stats.reset_evidence()
         if not record.polled:
             stats.poll = None
 
@@ -58,14 +58,16 @@ def weigh(history: History, record: Record, stats: CallStats) -> None:
 def _own_weight(history: History, record: Record, stats: CallStats) -> float:
     rule: Rule = record.resolved.tool.rules[Mode.GENERIC_REPEAT]
     most = weight(limit_now(history, stats, rule))
-    return min(most, 1 / max(1, rule.block_if_transient - 1)) if record.transient and rule.block_if_transient else most
+    if record.transient and rule.block_if_transient:
+        return min(most, 1 / max(1, rule.block_if_transient - 1))
+    return most
 
 
 def _weigh_poll(history: History, record: Record, stats: CallStats) -> None:
-    """A poll without news counts, unless it took its time; of a wait only what came after the last news at all."""
+    """Count a poll without news, unless it kept its interval; a wait only after the turn's last news."""
     if record.news or (record.kind is Kind.WAIT and history.news != stats.news):
         stats.poll = None
         return
     count, since = stats.poll or (1, stats.at)
-    apart = record.resolved.tool.rules[Mode.POLL_NO_PROGRESS].min_interval or 0
-    stats.poll = (count + (record.at - stats.at < apart), since)
+    interval = record.resolved.tool.rules[Mode.POLL_NO_PROGRESS].min_interval or 0
+    stats.poll = (count + (record.at - stats.at < interval), since)

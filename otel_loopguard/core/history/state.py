@@ -1,71 +1,53 @@
-"""What a turn remembers, and how a call is looked up in it before it is judged. Bounded in every part.
+"""The state of one turn: all that its detectors look at, bounded in every part, and writable to bytes.
 
-Two counters carry the idea of the whole package: ``news`` (a result not seen before) and ``changes`` (news that
-may have changed the world, or proves that it changed). What a call's evidence is worth depends on how far they
-moved since the call last ran, its own part in them apart.
+Two counters carry the idea of the package: ``news`` (results not seen before) and ``changes`` (news that may have
+changed the world, or proves that it changed). The evidence of a call depends on how far they moved since its last run,
+its own part in them apart.
 """
 
 from __future__ import annotations
 
 from array import array
+from base64 import b85decode, b85encode
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.core.history.bounded import EMPTY, kept
-from otel_loopguard.core.history.call_stats import CallStats
-from otel_loopguard.core.model import Record, Trip
+import orjson
+
+from otel_loopguard.core.history.bounded import EMPTY
+from otel_loopguard.core.history.call_stats import LINE_LENGTH, CallStats
+from otel_loopguard.core.history.tool_stats import ToolStats
+from otel_loopguard.core.model import Action, Kind, Trip
 
 if TYPE_CHECKING:
-    from otel_loopguard.core.history.tool_stats import ToolStats
     from otel_loopguard.core.history.window import CallWindow
-    from otel_loopguard.core.tools.contracts import ResolvedCall
 
 MOST_CALLS = 1_024
 MOST_REMEMBERED = 256
+MOST_TOOLS = 256
 
-_64_BITS = 0xFFFFFFFFFFFFFFFF
+_VERSION = 1
+"""Written first. State of another version is not read: the turn begins with an empty history."""
 
 
-class Memory:
-    """The state of one turn. Not thread-safe by itself: the turn holds its lock around every method."""
+class History:
+    """The state of one turn. Not thread-safe: the turn holds its lock while it is read or written.
+
+    ``update`` changes it, detectors read it. All keys are keyed fingerprints, equal in every process with the same
+    hash key; no value of an argument or a result is kept, except normalised queries where a contract names one.
+    """
 
     __slots__ = (
-        "calls",
-        "changes",
-        "counts_refused",
-        "errors_in_row",
-        "gates",
-        "insistable",
-        "keys",
-        "last_key",
-        "most_calls",
-        "news",
-        "no_news_in_row",
-        "no_news_in_turn",
-        "once",
-        "open_ended",
-        "open_trips",
-        "pairs",
-        "polls_apart",
-        "refusals",
-        "repeated",
-        "results",
-        "shapes",
-        "started_by_tool",
-        "streak",
-        "tally",
-        "tick",
-        "tools",
-        "transients",
-        "unknown_answered",
-        "unknown_calls",
-        "waits",
-        "writes",
+        "calls", "changes", "errors_in_row", "gates", "insistable", "keys", "last_key", "most_calls", "news",
+        "no_news_in_row", "no_news_in_turn", "open_registry", "open_trips", "pairs", "refusals", "repeated", "results",
+        "run_once", "shapes", "started_by_tool", "streak", "tick", "tools", "transients", "unknown_answered",
+        "unknown_calls", "waits", "window", "writes",
     )  # fmt: skip
 
-    def __init__(self, most_calls: int = 0) -> None:
+    def __init__(self, most_calls: int = 0, window: CallWindow | None = None) -> None:
         self.most_calls = most_calls
+        """The policy's limit of calls in a turn; 0 = none."""
         self.tick = 0
-        """Counts starts and ends: the turn's own time."""
+        """Counts starts and ends of calls: the turn's own time."""
         self.calls: int = 0
         self.news: int = 0
         self.changes: int = 0
@@ -73,13 +55,13 @@ class Memory:
         """Starts and ends of tools that may write."""
         self.waits = 0
         """Ended runs of waits and polls."""
-        self.once: dict[int, bytes] = {}
+        self.run_once: dict[int, bytes] = {}
         """Calls that have run once, packed."""
         self.repeated: dict[int, CallStats] = EMPTY
         """Calls that were made again."""
         self.keys = array("Q")
         self.results = array("Q")
-        """The last runs in order, what was called and what came back; polls and waits left out."""
+        """The last runs in order: the call and its result. Polls and waits are left out."""
         self.no_news_in_row = self.no_news_in_turn = 0
         """Calls without news: in a row, and in the turn."""
         self.errors_in_row = self.unknown_calls = 0
@@ -87,106 +69,113 @@ class Memory:
         """Refusals since the last news."""
         self.last_key = self.streak = 0
         # Most turns never need these:
-        self.unknown_answered: dict[str, None] = EMPTY
+        self.unknown_answered: dict[int, None] = EMPTY
+        """Unregistered tools that have returned a result."""
         self.pairs: dict[int, None] = EMPTY
+        """(call, result) pairs seen, besides the last result of each call."""
         self.shapes: dict[int, None] = EMPTY
+        """Shapes of errors seen, by tool."""
         self.transients: dict[int, None] = EMPTY
+        """Results that were transient errors."""
         self.insistable: dict[int, None] = EMPTY
+        """Refused calls that run if they are made again."""
         self.gates: dict[Any, int] = EMPTY
-        self.tools: dict[str, ToolStats] = EMPTY
-        self.started_by_tool: dict[str, int] = EMPTY
+        """The count at which a nudge is due again; see ``decide``."""
+        self.tools: dict[int, ToolStats] = EMPTY
+        self.started_by_tool: dict[int, int] = EMPTY
+        """Calls of the tools that have a cap."""
         self.open_trips: tuple[Trip, ...] = ()
-        self.tally: CallWindow | None = None
-        """For detectors that count calls; the others need none."""
-        self.open_ended = False
+        """Trips since the last news."""
+        self.open_registry = False
         """There may be tools that are not registered."""
-        self.counts_refused = self.polls_apart = False
-        """What else those detectors are told: refused calls count, too; polls have a mode of their own."""
-
-    def opened(
-        self, resolved: ResolvedCall, arguments: int, *, registered: bool | None, now: float, written: int | None = None
-    ) -> Record:
-        """A record for a call that is about to be judged; it counts only once it is ``started``.
-
-        ``written``: the time at which the model made it. A run that ended since then is none to judge it by.
-        """
-        record = Record()
-        record.resolved = resolved
-        tool, _, record.kind = resolved
-        record.tool = tool.name
-        record.registered = registered
-        record.arguments = arguments
-        record.key = key = (arguments ^ hash(tool.name)) & _64_BITS
-        record.polled = record.kind.polls
-        stats = self.find(key)
-        if stats is not None and written is not None and stats.last_end > written:
-            stats = None
-        record.stats = stats
-        if stats is None:
-            record.since = (self.news, self.changes, self.writes, self.waits)
-        else:
-            if record.kind.is_evidence and (stats.pending or self.waits != stats.waits):
-                record.polled = True
-            record.since = (
-                self.news - stats.news, self.changes - stats.changes,
-                self.writes - stats.writes, self.waits - stats.waits,
-            )  # fmt: skip
-        record.index = self.calls
-        record.tick = self.tick
-        record.at = now
-        record.result = record.sameness = record.trip = None
-        record.error = record.pending = record.transient = record.news = False
-        record.concurrent = record.changed_between = record.child_news = record.resumed = False
-        return record
+        self.window = window
+        """For detectors that count calls; None for the others."""
 
     def find(self, key: int) -> CallStats | None:
-        """What is known of a call; one that ran once becomes an object here, as it is made again."""
-        if key in self.once:
+        """Return the statistics of a call; a packed line becomes an object here, because the call is made again."""
+        if key in self.run_once:
             if not self.repeated:
                 self.repeated = {}
-            stats = self.repeated[key] = CallStats(self.once.pop(key))
+            stats = self.repeated[key] = CallStats(self.run_once.pop(key))
             return stats
         if key not in self.repeated:
             return None
-        if len(self.repeated) > MOST_CALLS // 4:  # least recently used goes first
+        if len(self.repeated) > MOST_CALLS // 4:  # the least recently used is dropped first
             self.repeated[key] = self.repeated.pop(key)
         return self.repeated[key]
 
     def keep_once(self, key: int, line: bytes) -> None:
-        """A call has run for the first time."""
-        if len(self.once) + len(self.repeated) >= MOST_CALLS:
-            oldest: dict[int, Any] = self.once or self.repeated
+        """Remember a call that has run for the first time."""
+        if len(self.run_once) + len(self.repeated) >= MOST_CALLS:
+            oldest: dict[int, Any] = self.run_once or self.repeated
             oldest.pop(next(iter(oldest)))
-        self.once[key] = line
+        self.run_once[key] = line
 
-    def started(self, record: Record) -> None:
-        """The call runs: it counts towards caps from now on, so that parallel calls cannot outrun them."""
-        self.tick += 1
-        record.tick = self.tick
-        if record.kind.writes:  # from now on it may write
-            self.writes += 1
-            if record.stats is not None:
-                record.stats.writes += 1
-        if record.resumed:
-            return
-        self.calls += 1
-        if self.tally is not None:
-            self.tally.add(record)
-        if record.resolved.tool.contract.cap is not None:
-            self.started_by_tool = counts = self.started_by_tool or {}
-            counts[record.tool] = counts.get(record.tool, 0) + 1
-
-    def refused(self, record: Record, *, insistable: bool) -> None:
-        """The call does not run; if it can be insisted on, it runs when it is made once more."""
-        self.refusals += 1
-        if record.stats is not None:
-            record.stats.refused += 1
-        if insistable:
-            self.insistable = kept(self.insistable, record.key, MOST_REMEMBERED)
-        if self.counts_refused and self.tally is not None:
-            self.tally.add(record)
+    def tool_stats(self, tool: int) -> ToolStats:
+        """Return the statistics of a tool, given by its digest; the first tool is forgotten if there are too many."""
+        stats = self.tools.get(tool)
+        if stats is None:
+            if not self.tools:
+                self.tools = {}
+            elif len(self.tools) >= MOST_TOOLS:
+                self.tools.pop(next(iter(self.tools)))
+            stats = self.tools[tool] = ToolStats()
+        return stats
 
     def changed_since(self, stats: CallStats) -> bool:
-        """Whether anything may have changed since the start of this call's last run, its own part apart."""
+        """Return True if anything may have changed since the last run of this call, apart from its own part."""
         since: int = stats.changes
         return self.changes != since
+
+    def to_bytes(self) -> bytes:
+        """Write the state as JSON: fingerprints and counters, a few KB."""
+        state: dict[str, Any] = {name: getattr(self, name) for name in _COUNTERS}
+        state |= {name: list(getattr(self, name)) for name in _SETS}
+        state["version"] = _VERSION
+        state["run_once"] = [list(self.run_once), b85encode(b"".join(self.run_once.values())).decode()]
+        state["repeated"] = [[key, stats.to_list()] for key, stats in self.repeated.items()]
+        state["keys"], state["results"] = self.keys.tolist(), self.results.tolist()
+        state["gates"] = [[list(gate), due] for gate, due in self.gates.items()]
+        state["tools"] = [[tool, stats.to_list()] for tool, stats in self.tools.items()]
+        state["started_by_tool"] = list(self.started_by_tool.items())
+        # A name of a tool may be model output, and nothing reads it in a trip that is over.
+        state["open_trips"] = [list(trip._replace(tool="")) for trip in self.open_trips]
+        state["window"] = None if self.window is None else self.window.to_list()
+        return orjson.dumps(state)
+
+    def restore(self, data: bytes) -> None:
+        """Read state that ``to_bytes`` wrote, for a turn under the same policy.
+
+        The detailed fingerprints of results and normalised queries are not in it: the first result that differs
+        counts as different again, and rows of similar queries begin again.
+        """
+        state = orjson.loads(data)
+        if state.get("version") != _VERSION:
+            return
+        for name in _COUNTERS:
+            setattr(self, name, state[name])
+        for name in _SETS:
+            setattr(self, name, dict.fromkeys(state[name]) or EMPTY)
+        keys, lines = state["run_once"]
+        packed = b85decode(lines)
+        self.run_once = {key: packed[place * LINE_LENGTH : (place + 1) * LINE_LENGTH] for place, key in enumerate(keys)}
+        self.repeated = {key: CallStats.from_list(values) for key, values in state["repeated"]} or EMPTY
+        self.keys, self.results = array("Q", state["keys"]), array("Q", state["results"])
+        self.gates = {tuple(gate): due for gate, due in state["gates"]} or EMPTY
+        self.tools = {tool: ToolStats.from_list(values) for tool, values in state["tools"]} or EMPTY
+        self.started_by_tool = dict(state["started_by_tool"]) or EMPTY
+        self.open_trips = tuple(_trip(values) for values in state["open_trips"])
+        if self.window is not None and state["window"] is not None:
+            self.window.restore(state["window"])
+
+
+_COUNTERS = (
+    "tick", "calls", "news", "changes", "writes", "waits", "no_news_in_row", "no_news_in_turn", "errors_in_row",
+    "unknown_calls", "refusals", "last_key", "streak", "open_registry",
+)  # fmt: skip
+_SETS = ("unknown_answered", "pairs", "shapes", "transients", "insistable")
+
+
+def _trip(values: list[Any]) -> Trip:
+    trip = Trip(*values)
+    return trip._replace(verdict=Action(trip.verdict), action=Action(trip.action), kind=Kind(trip.kind))

@@ -1,13 +1,12 @@
-"""What was called lately, and how often, whatever came back: the memory of the detectors that only count calls.
+"""The calls that count for detectors which only count calls: within the turn, or its last seconds or calls.
 
-Kept only where the policy says ``counting = "calls"``: within the turn, the last ``window`` seconds of it, or its
-last ``window_calls`` calls.
+Kept only where the policy says ``counting = "calls"``.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard.core.values.queries import query_of
 
@@ -20,11 +19,10 @@ MOST_CALLS = 1_024
 MOST_QUERIES = 256
 
 
-class Counted(NamedTuple):
+class CountedCall(NamedTuple):
     """One call in the window."""
 
     at: float
-    tool: str
     key: int
     unknown: bool
 
@@ -32,41 +30,49 @@ class Counted(NamedTuple):
 class CallWindow:
     """The calls of the window, and how many of them are equal."""
 
-    __slots__ = ("_by_key", "_calls", "_most", "_queries", "_seconds", "unknown")
+    __slots__ = ("_by_key", "_calls", "_most", "_queries", "_seconds", "counts_refused", "has_poll_mode", "unknown")
 
-    def __init__(self, seconds: float = 0, calls: int = 0) -> None:
+    def __init__(
+        self, seconds: float = 0, calls: int = 0, *, counts_refused: bool = False, has_poll_mode: bool = False
+    ) -> None:
         self._seconds = seconds
-        self._calls: deque[Counted] = deque()
+        self._calls: deque[CountedCall] = deque()
         self._by_key: Counter[int] = Counter()
-        self._queries: deque[tuple[str, str]] = deque(maxlen=min(calls, MOST_QUERIES) or MOST_QUERIES)
-        self.unknown = 0
-        """How many of them are calls to tools that do not exist."""
+        self._queries: deque[tuple[int, str]] = deque(maxlen=min(calls, MOST_QUERIES) or MOST_QUERIES)
         self._most = min(calls, MOST_CALLS) or MOST_CALLS
+        self.counts_refused = counts_refused
+        """Refused calls count, too."""
+        self.has_poll_mode = has_poll_mode
+        """Polls are judged by a mode of their own."""
+        self.unknown = 0
+        """Calls in the window to tools that do not exist."""
 
     def __len__(self) -> int:
         return len(self._calls)
 
     def add(self, record: Record) -> None:
-        """This call counts from now on."""
+        """Count this call from now on."""
         self.forget_until(record.at)
-        counted = Counted(record.at, record.tool, record.key, record.registered is False)
-        self._calls.append(counted)
-        self._by_key[counted.key] += 1
-        self.unknown += counted.unknown
-        if len(self._calls) > self._most:
-            self._drop()
-        contract = record.resolved.tool.contract
-        if contract.query is not None:
-            query = query_of(record.resolved.arguments, contract.query)
+        self._append(CountedCall(record.at, record.key, record.registered is False))
+        tool = record.resolved.tool
+        if tool.contract.query is not None:
+            query = query_of(record.resolved.arguments, tool.contract.query)
             if query is not None:
-                self._queries.append((record.tool, query))
+                self._queries.append((tool.digest, query))
+
+    def _append(self, call: CountedCall) -> None:
+        self._calls.append(call)
+        self._by_key[call.key] += 1
+        self.unknown += call.unknown
+        if len(self._calls) > self._most:
+            self._drop_oldest()
 
     def forget_until(self, now: float) -> None:
-        """What has left the window by now does not count any more."""
+        """Drop the calls that have left the window by now."""
         while self._seconds and self._calls and now - self._calls[0].at > self._seconds:
-            self._drop()
+            self._drop_oldest()
 
-    def _drop(self) -> None:
+    def _drop_oldest(self) -> None:
         oldest = self._calls.popleft()
         self.unknown -= oldest.unknown
         self._by_key[oldest.key] -= 1
@@ -74,13 +80,22 @@ class CallWindow:
             del self._by_key[oldest.key]
 
     def equal(self, key: int) -> int:
-        """How many calls of the window are this one."""
+        """Return how many calls of the window are this one."""
         return self._by_key.get(key, 0)
 
     def latest(self) -> Iterator[int]:
-        """The calls of the window, the last one first."""
-        return (counted.key for counted in reversed(self._calls))
+        """Iterate over the keys of the calls, the latest first."""
+        return (call.key for call in reversed(self._calls))
 
-    def queries(self, tool: str) -> Iterator[str]:
-        """What this tool was asked."""
-        return (query for name, query in self._queries if name == tool)
+    def queries(self, tool: int) -> Iterator[str]:
+        """Iterate over the normalised queries of a tool, given by its digest."""
+        return (query for digest, query in self._queries if digest == tool)
+
+    def to_list(self) -> list[Any]:
+        """Return the counted calls as plain values. Queries are left out: they are text of arguments."""
+        return [list(call) for call in self._calls]
+
+    def restore(self, calls: list[Any]) -> None:
+        """Count the calls that ``to_list`` returned."""
+        for call in calls:
+            self._append(CountedCall(*call))

@@ -14,6 +14,8 @@ from otel_loopguard.core.policy.policy import DEFAULT_RULES, Rule, ToolContract
 from otel_loopguard.core.tools.kinds import kind_of_call
 from otel_loopguard.core.tools.lexicon import Lexicon, word_lists
 from otel_loopguard.core.values import introspect
+from otel_loopguard.core.values.fingerprint import Fingerprinter
+from otel_loopguard.core.values.normalise import utf8
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,12 +30,23 @@ class Tool:
     """One tool: its contract, its kind by name, and the rule and the ceiling of each mode."""
 
     __slots__ = (
-        "ceilings", "checks", "contract", "dangerous", "declared", "hints", "kind", "moves_cursor", "name", "route",
-        "rules", "takes_next",
+        "ceilings", "checks", "contract", "dangerous", "declared", "digest", "hints", "kind", "moves_cursor", "name",
+        "route", "rules", "takes_next",
     )  # fmt: skip
 
-    def __init__(self, name: str, contract: ToolContract, words: Lexicon, policy: Policy, hints: Hints | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        contract: ToolContract,
+        words: Lexicon,
+        policy: Policy,
+        *,
+        digest: int,
+        hints: Hints | None,
+    ) -> None:
         self.name = name
+        self.digest = digest
+        """The keyed fingerprint of the name: the same in every process with the same hash key."""
         self.contract = contract
         self.hints = hints
         self.declared = contract.kind is not None
@@ -44,7 +57,7 @@ class Tool:
         self.moves_cursor = words.moves_cursor(name)
         self.route = _route(name, contract)
         self.checks: Any = None
-        """The ``Checks`` for this tool; made at its first call."""
+        """The ``ToolChecks`` of this tool; made at its first call."""
         self.rules: dict[str, Rule] = {}
         self.ceilings: dict[str, Action] = {}
         for mode in DEFAULT_RULES:
@@ -78,8 +91,9 @@ class ResolvedCall(NamedTuple):
 class Contracts:
     """The tools of one policy: finds the tool, the arguments and the kind of each call."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, fingerprinter: Fingerprinter | None = None) -> None:
         self._policy = policy
+        self._fingerprinter = fingerprinter or Fingerprinter(policy.hash_key)
         self._words = Lexicon(policy.words)
         self._patterns = sorted(
             ((re.compile(translate(glob)), contract) for glob, contract in policy.tools.items()),
@@ -120,7 +134,9 @@ class Contracts:
         if tool is None:
             if len(self._tools) >= _MOST_NAMES:
                 self._tools.clear()
-            tool = self._tools[key] = Tool(name, self._contract(name), self._words, self._policy, hints)
+            digest = self._fingerprinter.of(utf8(name))
+            contract = self._contract(name)
+            tool = self._tools[key] = Tool(name, contract, self._words, self._policy, digest=digest, hints=hints)
         return tool
 
     def _contract(self, name: str) -> ToolContract:

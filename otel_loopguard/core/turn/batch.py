@@ -1,4 +1,4 @@
-"""The calls that a model makes in one message: it had read the result of none of them when it made the others."""
+"""The calls of one model message: when the model wrote them, it had read the result of none of them."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ MOST_CALLS = 1_024
 
 
 class Batch:
-    """One message's calls, known by the turn's own time at which they were written.
+    """The calls of one model message, identified by the turn's tick when the message was written.
 
-    A run that is interrupted among them and resumed makes them anew, with the same ids: each is still one call.
+    A run that is interrupted among them and resumed makes them again, with the same ids: each is still one call.
     """
 
-    __slots__ = ("_cut", "_now", "_resumed", "_started", "written")
+    __slots__ = ("_interrupted", "_latest", "_resumed", "_started", "written")
 
     def __init__(self, written: int) -> None:
         self.written = written
-        """What ended since then the model has not read."""
-        self._now = written
-        """The same of the calls that are made now: later, once they are made anew."""
+        """The model has read nothing that ended after this tick."""
+        self._latest = written
+        """The same for the calls that are made now: later than ``written`` after a resume."""
         self._started: dict[str, int] = {}
-        self._cut = self._resumed = False
+        self._interrupted = self._resumed = False
 
     def of(self, call: ToolCall, written: int) -> Batch:
-        """The message that this call is from: this one, or the next."""
-        if written == self._now:
+        """Return the batch of this call: this one, or the next."""
+        if written == self._latest:
             return self
-        if not self._cut or call.call_id not in self._started:
+        if not self._interrupted or call.call_id not in self._started:
             return Batch(written)
-        self._now, self._cut, self._resumed = written, False, True
+        self._latest, self._interrupted, self._resumed = written, False, True
         return self
 
-    def index(self, call: ToolCall) -> int | None:
-        """The index of a call that was started before the run was interrupted, and is made anew."""
+    def resumed_index(self, call: ToolCall) -> int | None:
+        """Return the index of a call that was started before the interrupt and is made again; None for the others."""
         return self._started.get(call.call_id) if self._resumed and call.call_id is not None else None
 
-    def started(self, call: ToolCall, index: int) -> None:
-        """The call runs."""
+    def add(self, call: ToolCall, index: int) -> None:
+        """Remember a call that starts."""
         if call.call_id is not None and len(self._started) < MOST_CALLS:
             self._started[call.call_id] = index
 
-    def cut(self, call: ToolCall) -> None:
-        """The call was interrupted: those of the message that are made anew are the same calls, once."""
+    def interrupt(self, call: ToolCall) -> None:
+        """Note that a call was interrupted: calls of the batch that are made again are the same calls."""
         if call.call_id in self._started:
-            self._cut = True
+            self._interrupted = True

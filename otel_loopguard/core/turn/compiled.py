@@ -1,53 +1,50 @@
-"""A policy made ready for the hot path: contracts, fingerprints and the detectors in their order, worked out once."""
+"""A policy made ready for the hot path: contracts, fingerprints and detectors, worked out once."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from otel_loopguard.core.detectors import DETECTORS
 from otel_loopguard.core.detectors.counted import COUNTED
-from otel_loopguard.core.history.update import History
+from otel_loopguard.core.history.state import History
 from otel_loopguard.core.history.window import CallWindow
 from otel_loopguard.core.model import Action, Mode
 from otel_loopguard.core.tools.contracts import Contracts
 from otel_loopguard.core.values.fingerprint import Fingerprinter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from otel_loopguard.core.detectors.base import Check, Detector
     from otel_loopguard.core.policy.policy import Policy, Rule
     from otel_loopguard.core.tools.contracts import Tool
 
 
-class Checks(NamedTuple):
-    """The questions that are asked about the calls of one tool, each with its rule, in the policy's order."""
+class ToolChecks(NamedTuple):
+    """The checks of one tool's calls, each with its rule, in the policy's order."""
 
     before: tuple[tuple[Check, Rule], ...]
     before_untried: tuple[tuple[Check, Rule], ...]
-    """Those that have something to say of a call that never ran, as most never did."""
+    """The checks that judge calls which have never run, as most have not."""
     after: tuple[tuple[Check, Rule], ...]
     after_news: tuple[tuple[Check, Rule], ...]
-    """Those that have something to say of a first run that succeeded."""
+    """The checks that judge first runs which succeeded."""
 
 
 class CompiledPolicy:
-    """What a turn asks. A turn keeps the rules it began with."""
+    """Everything that a turn needs of its policy. A turn keeps the one that it began with."""
 
-    __slots__ = ("_detectors", "contracts", "fingerprinter", "judges", "own_detectors", "policy")
+    __slots__ = ("_detectors", "contracts", "fingerprinter", "judges", "policy")
 
     def __init__(self, policy: Policy, fingerprinter: Fingerprinter | None = None) -> None:
         self.policy = policy
         self.judges = policy.action is not Action.OFF
-        self.contracts = Contracts(policy)
         self.fingerprinter = fingerprinter or Fingerprinter(policy.hash_key)
-        self.own_detectors: tuple[Callable[..., Any], ...] = policy.detectors
-        self._detectors = asked(policy)
+        self.contracts = Contracts(policy, self.fingerprinter)
+        self._detectors = _detectors_of(policy)
 
-    def checks_of(self, tool: Tool) -> Checks:
-        """What is asked about this tool's calls: worked out at the first of them, and kept with the tool."""
+    def checks_of(self, tool: Tool) -> ToolChecks:
+        """Return the checks of this tool's calls: worked out at its first call, and kept with the tool."""
         mine = [one for one in self._detectors if one.concerns is None or one.concerns(tool)]
-        tool.checks = checks = Checks(
+        tool.checks = checks = ToolChecks(
             before=tuple((one.before, tool.rules[one.mode]) for one in mine if one.before),
             before_untried=tuple((one.before, tool.rules[one.mode]) for one in mine if one.before and one.untried),
             after=tuple((one.after, tool.rules[one.mode]) for one in mine if one.after),
@@ -55,19 +52,21 @@ class CompiledPolicy:
         )
         return checks
 
-    def history(self) -> History:
-        """The memory of a turn that begins under this policy."""
-        policy = self.policy
-        history = History(policy.max_calls)
+    def new_history(self) -> History:
+        """Return the empty history of a turn that begins under this policy."""
+        policy, window = self.policy, None
         if policy.counting == "calls":
-            history.tally = CallWindow(policy.window, policy.window_calls)
-            history.counts_refused = policy.records == "all"
-            history.polls_apart = Mode.POLL_NO_PROGRESS in (policy.order or Mode)
-        return history
+            window = CallWindow(
+                policy.window,
+                policy.window_calls,
+                counts_refused=policy.records == "all",
+                has_poll_mode=Mode.POLL_NO_PROGRESS in (policy.order or Mode),
+            )
+        return History(policy.max_calls, window)
 
 
-def asked(policy: Policy) -> tuple[Detector, ...]:
-    """The detectors that this policy asks, in its order."""
+def _detectors_of(policy: Policy) -> tuple[Detector, ...]:
+    """Return the detectors that this policy runs, in its order."""
     detectors = COUNTED if policy.counting == "calls" else DETECTORS
     if not policy.order:
         return detectors

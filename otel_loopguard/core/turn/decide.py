@@ -1,4 +1,4 @@
-"""From trips to one decision: which mode speaks, how far the ceiling lets it go, and how often it may repeat itself."""
+"""Turn the trips of a call into one decision: the strongest trip under its ceiling, if it is due."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from otel_loopguard.core.model import Action, Mode, Trip
 
 if TYPE_CHECKING:
-    from otel_loopguard.core.history.update import History
+    from otel_loopguard.core.history.state import History
     from otel_loopguard.core.model import Record
     from otel_loopguard.core.turn.compiled import CompiledPolicy
 
@@ -18,9 +18,12 @@ _ACTION = Trip._fields.index("action")
 
 
 def before(
-    history: History, record: Record, compiled: CompiledPolicy, highest: Action, own: tuple[Trip, ...] = ()
+    history: History, record: Record, compiled: CompiledPolicy, highest: Action, custom: tuple[Trip, ...] = ()
 ) -> Trip | None:
-    """The trip that a call makes before it is dispatched, with its action. ``own``: of one's own detectors."""
+    """Return the trip of a call before it is dispatched, with its action.
+
+    ``highest`` is the ceiling of the turn; ``custom`` are the trips of the policy's custom detectors.
+    """
     tool, policy, best = record.resolved.tool, compiled.policy, None
     checks = tool.checks or compiled.checks_of(tool)
     for check, rule in checks.before_untried if record.stats is None else checks.before:
@@ -30,7 +33,7 @@ def before(
         if tool.contract.reuse and trip.verdict is Action.BLOCK:
             trip = trip._replace(verdict=Action.REUSE)
         best = _stronger(best, _capped(trip, tool.ceiling(trip.mode, policy), highest))
-    for trip in own:
+    for trip in custom:
         if trip.insistable and record.key in history.insistable:
             continue
         best = _stronger(best, _capped(trip, tool.ceiling(trip.mode, policy), highest))
@@ -38,13 +41,13 @@ def before(
         return None
     if best.action >= Action.BLOCK and 0 < policy.abort_after <= history.refusals:
         return best._replace(verdict=Action.ABORT, action=Action.ABORT)
-    if best.action < Action.REUSE and not passes(history, record, best):
+    if best.action < Action.REUSE and not _is_due(history, record, best):
         return None
     return best
 
 
 def after(history: History, record: Record, compiled: CompiledPolicy, highest: Action) -> Trip | None:
-    """The nudge that a call has earned: of the first mode that has one and was not heard of it yet."""
+    """Return the nudge for a result: that of the first mode that has one and is due."""
     tool, observed = record.resolved.tool, None
     checks = tool.checks or compiled.checks_of(tool)
     for check, rule in checks.after_news if record.news and record.stats is None and not record.error else checks.after:
@@ -52,7 +55,7 @@ def after(history: History, record: Record, compiled: CompiledPolicy, highest: A
         if trip is None:
             continue
         trip = _capped(trip, tool.ceiling(trip.mode, compiled.policy), highest)
-        if trip is not None and passes(history, record, trip, once=rule.once):
+        if trip is not None and _is_due(history, record, trip, once=rule.once):
             if trip.action >= Action.NUDGE:
                 return trip
             observed = observed or trip
@@ -60,7 +63,7 @@ def after(history: History, record: Record, compiled: CompiledPolicy, highest: A
 
 
 def _capped(trip: Trip, ceiling: Action, highest: Action) -> Trip | None:
-    """The trip under its ceiling; None where its mode or tool is switched off."""
+    """Cap the action of a trip; None if its mode or tool is switched off."""
     if not ceiling:  # OFF
         return None
     action = min(trip.verdict, ceiling, highest)
@@ -73,12 +76,13 @@ def _stronger(best: Trip | None, trip: Trip | None) -> Trip | None:
     return trip if (trip.action, trip.verdict) > (best.action, best.verdict) else best
 
 
-def passes(history: History, record: Record, trip: Trip, *, once: bool | None = False) -> bool:
-    """Whether a nudge or an observation is due: at its limit, and at twice and four times that; or once a turn."""
-    key = (trip.mode, trip.reason) if once else gate(record, trip)
-    if once and key in history.gates:
+def _is_due(history: History, record: Record, trip: Trip, *, once: bool | None = False) -> bool:
+    """Return True at the limit of a nudge or an observation, and at twice and four times the limit; or once a turn."""
+    # Plain text and numbers: a gate must be equal after it was written to bytes, and members of enumerations are not.
+    gate: tuple[Any, ...] = (str(trip.mode), trip.reason) if once else _gate(record, trip)
+    if once and gate in history.gates:
         return False
-    due = history.gates.get(key, 0)
+    due = history.gates.get(gate, 0)
     if trip.count < due:
         return False
     following = 2 * max(trip.limit, 1)
@@ -88,12 +92,13 @@ def passes(history: History, record: Record, trip: Trip, *, once: bool | None = 
         history.gates = {}
     elif len(history.gates) >= _MOST_GATES:
         history.gates.pop(next(iter(history.gates)))
-    history.gates[key] = following
+    history.gates[gate] = following
     return True
 
 
-def gate(record: Record, trip: Trip) -> Any:
-    """What a trip is told once of: the turn, the tool or the call."""
+def _gate(record: Record, trip: Trip) -> tuple[Any, ...]:
+    """Return the key under which a trip is due once: for the turn, the tool or the call."""
+    mode, verdict = str(trip.mode), int(trip.verdict)
     if trip.mode in _ONCE_A_TURN:
-        return (trip.mode, trip.verdict, trip.reason)
-    return (trip.mode, trip.verdict, trip.reason, record.tool if trip.mode in _ONCE_A_TOOL else record.key)
+        return (mode, verdict, trip.reason)
+    return (mode, verdict, trip.reason, record.resolved.tool.digest if trip.mode in _ONCE_A_TOOL else record.key)

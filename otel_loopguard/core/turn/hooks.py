@@ -1,80 +1,77 @@
-"""Functions of the policy: ``on_trip`` and one's own detectors. Foreign code, so it runs outside of every lock, and
-where it raises, or answers with what is no answer, the call runs.
+"""Functions of the policy: ``on_trip`` and custom detectors.
+
+They are user code, so they run outside of every lock. If one raises, or returns a value of a wrong type, the call runs.
 """
 
 from __future__ import annotations
 
 import inspect
+import logging
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core.model import Action, Kind, Trip
 
 if TYPE_CHECKING:
-    from otel_loopguard.core.guard import Guard
-    from otel_loopguard.core.history.update import History
+    from collections.abc import Callable
+
+    from otel_loopguard.core.history.state import History
     from otel_loopguard.core.model import Record
     from otel_loopguard.core.turn.compiled import CompiledPolicy
 
+_logger = logging.getLogger("otel_loopguard")
 
-def asked(guard: Guard, on_trip: Any, trip: Trip) -> Trip:
-    """The trip as ``on_trip`` has it."""
+
+class HookFaults:
+    """Reports faults of the policy's functions: to ``report_to`` if that is set, else to the log, once each."""
+
+    def __init__(self) -> None:
+        self.report_to: Callable[[str, BaseException], None] | None = None
+        self._logged: set[str] = set()
+
+    def report(self, site: str, error: BaseException) -> None:
+        """Report an exception of user code. Its text may quote an argument, so only its type is logged."""
+        if self.report_to is not None:
+            self.report_to(site, error)
+        else:
+            self.warn_once(f"{site} of the policy raised {type(error).__name__}: the call runs")
+
+    def warn_once(self, message: str) -> None:
+        """Log the message the first time."""
+        if message not in self._logged:
+            self._logged.add(message)
+            _logger.warning(message)
+
+
+def ask_on_trip(faults: HookFaults, on_trip: Any, trip: Trip) -> Trip:
+    """Return the trip with the action that ``on_trip`` chose."""
     try:
         answer = on_trip(trip)
         if not inspect.isawaitable(answer):
-            return _answered(trip, answer)
-        guard.close_unheard(answer)
-    except Exception as error:  # noqa: BLE001 - foreign code: its fault lets the call run
-        return _unanswered(guard, trip, error)
+            return _with_answer(trip, answer)
+        close = getattr(answer, "close", None)
+        if close is not None:
+            close()
+        faults.warn_once("on_trip is async, but a tool was called from sync code: its answer is not heard there")
+    except Exception as error:  # noqa: BLE001 - user code: its fault lets the call run
+        return _observe_after_fault(faults, trip, error)
     return trip
 
 
-async def awaited(guard: Guard, on_trip: Any, trip: Trip) -> Trip:
-    """The same, for async code: an answer that is to be awaited is awaited."""
+async def await_on_trip(faults: HookFaults, on_trip: Any, trip: Trip) -> Trip:
+    """Do the same in async code, where an awaitable answer is awaited."""
     try:
         answer = on_trip(trip)
-        return _answered(trip, await answer if inspect.isawaitable(answer) else answer)
-    except Exception as error:  # noqa: BLE001 - foreign code: its fault lets the call run
-        return _unanswered(guard, trip, error)
+        return _with_answer(trip, await answer if inspect.isawaitable(answer) else answer)
+    except Exception as error:  # noqa: BLE001 - user code: its fault lets the call run
+        return _observe_after_fault(faults, trip, error)
 
 
-def own_trips(guard: Guard, compiled: CompiledPolicy, history: History, record: Record) -> tuple[Trip, ...]:
-    """What the policy's own detectors say of a call."""
-    trips = []
-    for detector in compiled.own_detectors:
-        try:
-            trip = _trip(detector(history, record, compiled.policy.rule(getattr(detector, "__name__", "own"))))
-        except Exception as error:  # noqa: BLE001 - foreign code: its fault must not decide about the call
-            guard.fault("detector", error)
-            continue
-        if trip is not None:
-            trips.append(trip)
-    return tuple(trips)
+def _observe_after_fault(faults: HookFaults, trip: Trip, error: Exception) -> Trip:
+    faults.report("on_trip", error)
+    return trip._replace(action=Action.OBSERVE)
 
 
-class NotATripError(TypeError):
-    """What a detector answered with is neither a Trip nor None."""
-
-
-_TYPES = (str, str, int, int, Action, Action, Kind, int, int, bool, str)
-"""Those of a trip's fields."""
-
-
-def _trip(answer: Any) -> Trip | None:
-    """The answer as a trip that nothing further on stumbles over; the verdict may be an action's name."""
-    if answer is None:
-        return None
-    if isinstance(answer, Trip):
-        verdict: Any = answer.verdict
-        trip = answer._replace(verdict=_action(verdict)) if isinstance(verdict, str) else answer
-        if all(map(isinstance, trip, _TYPES)):
-            return trip
-    elif inspect.iscoroutine(answer):  # nobody awaits a detector
-        answer.close()
-    raise NotATripError
-
-
-def _answered(trip: Trip, answer: Any) -> Trip:
-    """The trip under the action that was chosen, if one was."""
+def _with_answer(trip: Trip, answer: Any) -> Trip:
     if answer is None:
         return trip
     return trip._replace(action=_action(answer) if isinstance(answer, str) else Action(answer))
@@ -84,6 +81,38 @@ def _action(name: str) -> Action:
     return Action[name.upper()]
 
 
-def _unanswered(guard: Guard, trip: Trip, error: Exception) -> Trip:
-    guard.fault("on_trip", error)
-    return trip._replace(action=Action.OBSERVE)
+def custom_trips(faults: HookFaults, compiled: CompiledPolicy, history: History, record: Record) -> tuple[Trip, ...]:
+    """Return the trips that the policy's custom detectors find for a call."""
+    trips = []
+    for detector in compiled.policy.detectors:
+        try:
+            rule = compiled.policy.rule(getattr(detector, "__name__", "own"))
+            trip = _checked(detector(history, record, rule))
+        except Exception as error:  # noqa: BLE001 - user code: its fault must not decide about the call
+            faults.report("detector", error)
+            continue
+        if trip is not None:
+            trips.append(trip)
+    return tuple(trips)
+
+
+class NotATripError(TypeError):
+    """A detector returned a value that is neither a Trip nor None."""
+
+
+_TYPES = (str, str, int, int, Action, Action, Kind, int, int, bool, str)
+"""The types of a trip's fields."""
+
+
+def _checked(answer: Any) -> Trip | None:
+    """Return the answer as a trip with fields of the right types; the verdict may be the name of an action."""
+    if answer is None:
+        return None
+    if isinstance(answer, Trip):
+        verdict: Any = answer.verdict
+        trip = answer._replace(verdict=_action(verdict)) if isinstance(verdict, str) else answer
+        if all(map(isinstance, trip, _TYPES)):
+            return trip
+    elif inspect.iscoroutine(answer):  # a detector is not awaited
+        answer.close()
+    raise NotATripError

@@ -1,4 +1,4 @@
-"""Calls that have begun and not ended, and results that may be given again: what a turn holds beside its history."""
+"""The calls of a turn that are running, and the results that may be given again."""
 
 from __future__ import annotations
 
@@ -14,62 +14,59 @@ if TYPE_CHECKING:
 
     from otel_loopguard.core.model import Outcome, Record, ToolCall
 
-    _Waiting: TypeAlias = "tuple[ToolCall, Record, _Waiting | None]"
+    _Entry: TypeAlias = "tuple[ToolCall, Record, _Entry | None]"
 
-_MOST_PENDING = 1_024
-_MOST_KEPT_BYTES = 262_144
+_MOST_CALLS = 1_024
+_MOST_BYTES = 262_144
 
 
 class CallsInFlight:
-    """The records of calls that run right now, found by the call object itself, else by what it says."""
+    """The records of running calls, found by the identity of the call object, else by its contents."""
 
     __slots__ = ("_calls",)
 
     def __init__(self) -> None:
-        self._calls: dict[int, _Waiting] = {}
-        """By the call object's identity, which is nobody else's while it is kept here. Beside it the record, and an
-        earlier begin of the very same object."""
+        self._calls: dict[int, _Entry] = {}
+        """By the identity of the call object, which is unique while the object is kept here. The entry also has the
+        record, and an earlier entry of the very same object."""
 
     def put(self, call: ToolCall, record: Record) -> None:
-        """The call runs. Of those that never end the oldest is forgotten."""
-        if len(self._calls) >= _MOST_PENDING:
+        """Add a call that starts. If there are too many, the oldest is forgotten."""
+        if len(self._calls) >= _MOST_CALLS:
             self._calls.pop(next(iter(self._calls)))
         identity = id(call)
         self._calls[identity] = (call, record, self._calls.get(identity))
 
     def get(self, call: ToolCall) -> Record | None:
-        """The record of a call that runs."""
-        waiting = self._calls.get(id(call))
-        return None if waiting is None else waiting[1]
+        """Return the record of a running call."""
+        entry = self._calls.get(id(call))
+        return None if entry is None else entry[1]
 
     def take(self, call: ToolCall) -> Record | None:
-        """The record of this very object, which has ended."""
-        waiting = self._calls.pop(id(call), None)
-        if waiting is None:
+        """Remove this very object and return its record."""
+        entry = self._calls.pop(id(call), None)
+        if entry is None:
             return None
-        if waiting[2] is not None:
-            self._calls[id(call)] = waiting[2]
-        return waiting[1]
+        if entry[2] is not None:
+            self._calls[id(call)] = entry[2]
+        return entry[1]
 
-    def take_equal(self, call: ToolCall, says_the_same: Callable[[Record], bool]) -> Record | None:
-        """The record of a call that the caller has made anew: the same tool, id and arguments."""
+    def take_equal(self, call: ToolCall, has_same_arguments: Callable[[Record], bool]) -> Record | None:
+        """Remove a call with the same tool, id and arguments: the caller made a new object for its end."""
         name = introspect.name_text(call.tool)
-        for waiting in self._calls.values():
-            if (
-                introspect.name_text(waiting[0].tool) == name
-                and waiting[0].call_id == call.call_id
-                and says_the_same(waiting[1])
-            ):
-                return self.take(waiting[0])
+        for entry in self._calls.values():
+            same = introspect.name_text(entry[0].tool) == name and entry[0].call_id == call.call_id
+            if same and has_same_arguments(entry[1]):
+                return self.take(entry[0])
         return None
 
     def clear(self) -> None:
-        """The turn is over."""
+        """Forget all calls: the turn is over."""
         self._calls.clear()
 
 
 class ReusableResults:
-    """Results that may be given again, within a bound on their bytes; the oldest go first."""
+    """Results that may be given again, within a bound on their bytes; the oldest are dropped first."""
 
     __slots__ = ("_bytes", "_results")
 
@@ -77,28 +74,28 @@ class ReusableResults:
         self._bytes = 0
         self._results: dict[int, tuple[Any, int]] = {}
 
-    def __contains__(self, key: int) -> bool:
+    def __contains__(self, key: object) -> bool:
         return key in self._results
 
     def get(self, key: int) -> Any:
-        """The result, or None."""
+        """Return the result of a call, or None."""
         found = self._results.get(key)
         return None if found is None else found[0]
 
     def put(self, key: int, outcome: Outcome, size: int) -> None:
-        """The result, of so many bytes, replaces an earlier one of the same call."""
+        """Keep a result of ``size`` bytes in place of an earlier one of the same call."""
         result = outcome.result
         if outcome.keep is not None:
             result, size = outcome.keep, _size_of(outcome.keep)
         self._bytes -= self._results.pop(key, (None, 0))[1]
         self._results[key] = (result, size)
         self._bytes += size
-        while self._bytes > _MOST_KEPT_BYTES:
+        while self._bytes > _MOST_BYTES:
             self._bytes -= self._results.pop(next(iter(self._results)))[1]
 
 
 def _size_of(value: Any) -> int:
-    """About how many bytes it takes to keep this. In canonical form blocks of memory are named, with their size."""
+    """Estimate the bytes of a value. Its canonical form names blocks of memory with their size."""
     data = result_bytes(value)
     return len(data) + sum(map(int, _BLOCKS(data)))
 

@@ -40,7 +40,7 @@ _REFUSALS_COUNTED = {
 _REFUSALS_FOR_REASON = {
     "unregistered": "No tool named {tool} is registered; this is call {count} to one that is not.",
     "patience": "{tool} has been polled for too long and still reports the same.",
-    "no_news_in_row": "{before} calls of this turn brought nothing new, and this one has been made before.",
+    "no_news": "{before} calls of this turn brought nothing new, and this one has been made before.",
     "window": "{before} tool calls were made in too short a time.",
     "max_calls": "A turn may make {limit} tool calls, and this one has made them.",
 }
@@ -68,7 +68,7 @@ _NUDGES_FOR_REASON = {
     "changed": "This returned exactly what it returned before, {count} times now, whatever was changed in between.",
     "same_result": "{tool} has now returned the very same for {count} different calls.",
     "any_result": "This is call {count} in a row with the same arguments.",
-    "no_news_in_row": "{count} calls of this turn brought nothing new.",
+    "no_news": "{count} calls of this turn brought nothing new.",
     "window": "{count} tool calls were made in a short time.",
     "max_calls": "A turn may make {limit} tool calls; this is call {count}.",
     "budget": "{count} of the {limit} tool calls that this turn may make are used up.",
@@ -116,6 +116,11 @@ def nudge(trip: Trip, policy: Policy, known_tools: Collection[str] | None = None
     template = _template(trip, policy, _NUDGES_FOR_REASON, _NUDGES_COUNTED, _NUDGES)
     advice = _nearest(trip, known_tools) if trip.mode == Mode.UNKNOWN_TOOL_REPEAT else _INSTEAD
     return f"[loopguard] {_filled(template, trip)} {advice}"
+
+
+def about_earlier_call(tool: str, sentence: str) -> str:
+    """Say which call a nudge is about that could not be delivered with that call's result."""
+    return f"About the earlier call of {tool}: {sentence}"
 
 
 def reused(trip: Trip) -> str:

@@ -1,11 +1,12 @@
-"""What a turn has in common with the turns of the runs inside its calls. Most turns have none."""
+"""Nested turns: runs inside tool calls of a turn, with a history of their own. Most turns have none."""
 
 from __future__ import annotations
 
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from otel_loopguard.core.history.update import History
+from otel_loopguard.core.history import update
+from otel_loopguard.core.history.state import History
 
 if TYPE_CHECKING:
     from otel_loopguard.core.model import Record
@@ -15,64 +16,66 @@ if TYPE_CHECKING:
 
 
 class TurnTree:
-    """The words of the user, which any of the turns may deliver; and what the nested ones have brought so far.
+    """All that a turn and its nested turns share: the user's messages, and the news of the nested turns so far.
 
-    A nested run begins with a history of its own, so everything is news to it. News of the call that it runs in is only
-    what no such run has brought before: else a supervisor that has the same work done again and again would never end.
+    A nested turn begins with an empty history, so everything is news to it. It is news of the call around it only if no
+    nested turn brought it before: else a supervisor that has the same work done again and again would never end.
     """
 
-    __slots__ = ("_history", "_lock", "_runs", "said")
+    __slots__ = ("_history", "_lock", "_runs", "user_messages")
 
-    def __init__(self, said: UserMessages) -> None:
-        self.said = said
+    def __init__(self, user_messages: UserMessages) -> None:
+        self.user_messages = user_messages
         self._lock = Lock()
         self._history = History()
         self._runs = 0
 
-    def number(self) -> int:
-        """The number of a run that begins."""
+    def next_number(self) -> int:
+        """Return the number of a nested turn that begins."""
         with self._lock:
             self._runs += 1
             return self._runs
 
-    def is_news(self, call: Record, outcome: OutcomeFacts, fingerprinter: Fingerprinter) -> bool:
-        """Whether what this call of a nested run brought is new to all of them; it is known from now on.
+    def is_news(self, nested: Record, facts: OutcomeFacts, fingerprinter: Fingerprinter) -> bool:
+        """Return True if the outcome of a nested turn's call is new to the whole tree, and remember it.
 
-        Judged as in a turn: what comes back under a new id is nothing new here either.
+        The rules are those of a turn: a result that comes back under a new id is no news.
         """
         history = self._history
         with self._lock:
-            record = history.opened(call.resolved, call.arguments, registered=call.registered, now=call.at)
-            history.started(record)
-            history.ended(record, outcome, fingerprinter)
+            record = update.open_record(
+                history, nested.resolved, nested.arguments, registered=nested.registered, now=nested.at
+            )
+            update.start(history, record)
+            update.end(history, record, facts, fingerprinter)
         return record.news
 
 
 class ParentCall:
-    """Where a nested run is: inside of which call, of which turn."""
+    """The call of the outer turn that a nested turn runs in."""
 
-    __slots__ = ("_above", "_call", "_history", "_lock", "family")
+    __slots__ = ("_history", "_lock", "_outer", "_record", "tree")
 
     def __init__(
-        self, family: TurnTree, history: History, lock: Lock, call: Record | None, above: ParentCall | None
+        self, tree: TurnTree, history: History, lock: Lock, record: Record | None, outer: ParentCall | None
     ) -> None:
-        self.family = family
+        self.tree = tree
         self._history = history
         self._lock = lock
-        """Of the turn around; no other lock is held when it is taken."""
-        self._call = call
-        self._above = above
+        """The lock of the outer turn; no other lock is held when it is taken."""
+        self._record = record
+        self._outer = outer
 
-    def has_run(self) -> None:
-        """A call of the nested run counts in the turns around it, too."""
+    def count_call(self) -> None:
+        """Count a call of the nested turn in the turns around it."""
         with self._lock:
             self._history.calls += 1
-        if self._above is not None:
-            self._above.has_run()
+        if self._outer is not None:
+            self._outer.count_call()
 
-    def has_news(self) -> None:
-        """A call of the nested run brought what is new to the family: the calls around it did."""
-        if self._call is not None:
-            self._call.child_news = True
-        if self._above is not None:
-            self._above.has_news()
+    def mark_news(self) -> None:
+        """Mark the calls around the nested turn: it brought news."""
+        if self._record is not None:
+            self._record.child_news = True
+        if self._outer is not None:
+            self._outer.mark_news()

@@ -1,10 +1,15 @@
-"""Where turns live: bounded, the least recently used goes first, and what lay idle for an hour is gone."""
+"""The store of turns: the state of turns that are not in use, as bytes, so that a store can be shared by processes.
+
+A turn in use is an object of its process (``LiveTurns``). Only the latest of them stay objects: the state of the others
+goes to the store, and comes back when the turn is asked for again.
+"""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from threading import Lock
 from typing import TYPE_CHECKING, Protocol
+from weakref import WeakValueDictionary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -12,61 +17,119 @@ if TYPE_CHECKING:
     from otel_loopguard.core.turn.turn import Turn
 
 MOST_TURNS = 10_000
+MOST_LIVE = 1_000
 LONGEST_IDLE = 3_600.0
 
 
 class TurnStore(Protocol):
-    """What a guard needs of a store."""
+    """The interface of a store: bytes by the id of a turn."""
 
-    def get_or_create(self, turn_id: str, create: Callable[[], Turn], now: float) -> Turn:
-        """The live turn of that id, or a new one."""
+    def load(self, turn_id: str, now: float) -> bytes | None:
+        """Remove and return the state of a turn; None if there is none, or it is too old."""
+
+    def save(self, turn_id: str, state: bytes, now: float) -> None:
+        """Keep the state of a turn that was last used now."""
 
     def discard(self, turn_id: str) -> None:
-        """The turn is over."""
+        """Forget a turn that is over."""
+
+    def clear(self) -> None:
+        """Forget all turns of this process, as after a fork."""
 
     def __len__(self) -> int:
-        """How many turns are live."""
+        """Return the number of turns."""
 
 
 class MemoryStore:
-    """The default: the turns of this process."""
+    """The default store: a bounded dictionary. The least recently saved goes first, and what was idle for an hour."""
 
-    def __init__(self, most: int = MOST_TURNS, longest_idle: float = LONGEST_IDLE) -> None:
+    def __init__(self, most: int = MOST_TURNS - MOST_LIVE, longest_idle: float = LONGEST_IDLE) -> None:
         self._most = most
         self._longest_idle = longest_idle
-        self._turns: OrderedDict[str, Turn] = OrderedDict()
+        self._states: OrderedDict[str, tuple[float, bytes]] = OrderedDict()
+
+    def load(self, turn_id: str, now: float) -> bytes | None:
+        """Remove and return the state of a turn; None if there is none, or it is too old."""
+        used, state = self._states.pop(turn_id, (now, None))
+        return None if now - used > self._longest_idle else state
+
+    def save(self, turn_id: str, state: bytes, now: float) -> None:
+        """Keep the state of a turn. At most two old ones go for each that comes, so no call waits for a sweep."""
+        self._states[turn_id] = (now, state)
+        self._states.move_to_end(turn_id)
+        for _ in range(2):
+            oldest, (used, _) = next(iter(self._states.items()))
+            if len(self._states) <= self._most and now - used <= self._longest_idle:
+                return
+            del self._states[oldest]
+
+    def discard(self, turn_id: str) -> None:
+        """Forget a turn that is over."""
+        self._states.pop(turn_id, None)
+
+    def clear(self) -> None:
+        """Forget all turns."""
+        self._states = OrderedDict()
+
+    def __len__(self) -> int:
+        """Return the number of turns."""
+        return len(self._states)
+
+
+class LiveTurns:
+    """The turns in use, the latest of them as objects. Thread-safe, whatever the store is."""
+
+    def __init__(self, store: TurnStore, most: int = MOST_LIVE, longest_idle: float = LONGEST_IDLE) -> None:
+        self._store = store
+        self._most = most
+        self._longest_idle = longest_idle
+        self._latest: OrderedDict[str, Turn] = OrderedDict()
+        self._held: WeakValueDictionary[str, Turn] = WeakValueDictionary()
+        """Turns that a run or a call still holds: such a turn is never made a second time from its state."""
         self._lock = Lock()
 
     def get_or_create(self, turn_id: str, create: Callable[[], Turn], now: float) -> Turn:
-        """The live turn of that id, or a new one."""
+        """Return the turn of that id: the live one, else one that goes on from its stored state, else a new one."""
         with self._lock:
-            turn = self._turns.get(turn_id)
-            if turn is not None and now - turn.last_used <= self._longest_idle:
-                self._turns.move_to_end(turn_id)
-                return turn
-            turn = self._turns[turn_id] = create()
-            self._turns.move_to_end(turn_id)
-            self._drop_old(now)
+            turn = self._latest.get(turn_id) or self._held.get(turn_id)
+            if turn is None or now - turn.last_used > self._longest_idle:
+                turn = self._held[turn_id] = create()
+                state = self._store.load(turn_id, now)
+                if state is not None:
+                    turn.restore(state)
+            else:
+                self._store.discard(turn_id)
+            self._latest[turn_id] = turn
+            self._latest.move_to_end(turn_id)
+            self._store_old(now)
             return turn
 
-    def _drop_old(self, now: float) -> None:
-        """At most two go for each that comes: the store shrinks without ever stopping for a sweep."""
+    def _store_old(self, now: float) -> None:
+        """Move at most two turns to the store for each that comes, so no call waits for a sweep."""
         for _ in range(2):
-            oldest = next(iter(self._turns))
-            if len(self._turns) <= self._most and now - self._turns[oldest].last_used <= self._longest_idle:
+            oldest = next(iter(self._latest))
+            turn = self._latest[oldest]
+            idle = now - turn.last_used
+            if len(self._latest) <= self._most and idle <= self._longest_idle:
                 return
-            del self._turns[oldest]
+            del self._latest[oldest]
+            if idle <= self._longest_idle:
+                self._store.save(oldest, turn.state(), turn.last_used)
 
     def discard(self, turn_id: str) -> None:
-        """The turn is over."""
+        """Forget a turn that is over."""
         with self._lock:
-            self._turns.pop(turn_id, None)
+            self._latest.pop(turn_id, None)
+            self._held.pop(turn_id, None)
+            self._store.discard(turn_id)
 
     def __len__(self) -> int:
-        """How many turns are live."""
-        return len(self._turns)
+        """Return the number of turns, the stored ones included."""
+        return len(self._latest) + len(self._store)
 
     def after_fork(self) -> None:
-        """A child process begins with no turns, and with a lock that nobody holds."""
+        """Begin with no turns in a child process, and with a lock that no thread of the parent holds."""
         self._lock = Lock()
-        self._turns = OrderedDict()
+        self._latest = OrderedDict()
+        self._held = WeakValueDictionary()
+        self._store.clear()

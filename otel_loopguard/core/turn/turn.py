@@ -1,251 +1,365 @@
-"""One turn: what is asked before and after each of its tool calls.
+"""One turn: begin and end each of its tool calls, and say what to do.
 
-The lock is held while the history is read and written, never while foreign code runs: fingerprints are made
-before it is taken, ``on_trip`` and one's own detectors are asked outside of it.
+The lock is held while the history is read and written, never while user code runs: fingerprints are made before it is
+taken, ``on_trip`` and custom detectors are called outside of it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from threading import Lock
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from otel_loopguard.core.history import update
 from otel_loopguard.core.model import Action, Decision, Kind, Record, ToolCall, Trip, nothing_seen
-from otel_loopguard.core.turn import decide, hooks, model_text
+from otel_loopguard.core.turn import hooks, model_text
 from otel_loopguard.core.turn.batch import Batch
-from otel_loopguard.core.turn.in_flight import ReusableResults
-from otel_loopguard.core.turn.kin import Kin
-from otel_loopguard.core.turn.user_messages import texts
+from otel_loopguard.core.turn.in_flight import CallsInFlight, ReusableResults
+from otel_loopguard.core.turn.judge import TurnJudge
+from otel_loopguard.core.turn.nesting import ParentCall, TurnTree
+from otel_loopguard.core.turn.user_messages import UserMessages, note_texts
 from otel_loopguard.core.values.introspect import name_text
 from otel_loopguard.core.values.results import outcome_facts
 
 if TYPE_CHECKING:
-    from otel_loopguard.core.guard import Guard
+    from collections.abc import Callable
+
+    from typing_extensions import Self
+
     from otel_loopguard.core.model import Outcome
     from otel_loopguard.core.policy.policy import Policy
     from otel_loopguard.core.tools.contracts import ResolvedCall
-    from otel_loopguard.core.turn.nesting import ParentCall
-    from otel_loopguard.core.turn.user_messages import Notes, UserMessages
+    from otel_loopguard.core.turn.compiled import CompiledPolicy
+    from otel_loopguard.core.turn.user_messages import Notes, UserMessage
 
 USER_STOP = "user_stop"
-"""The mode of the trips of a run whose user said stop. ``on_trip`` is not asked: the user has decided."""
+"""The mode of the trips of a run whose user asked it to stop. ``on_trip`` is not called: the user has decided."""
 
-_MOST_OPEN_TRIPS = 32
 _WRITE, _NUDGE, _ABORT, _OBSERVE = Kind.WRITE, Action.NUDGE, Action.ABORT, Action.OBSERVE
 
 
-class Turn(Kin):
+class TurnHost(NamedTuple):
+    """The guard's part in its turns."""
+
+    clock: Callable[[], float]
+    faults: hooks.HookFaults
+    forget: Callable[[str], None]
+    """Called with the id of a turn that is over."""
+
+
+class Turn:
     """One user message and all that the agent does until it answers. Made by ``Guard.turn``; thread-safe."""
 
-    __slots__ = ("_ceiling", "_clock", "_kept", "_message", "last_used")
+    __slots__ = (
+        "__weakref__", "_batch", "_host", "_in_flight", "_judge", "_lock", "_made_messages", "_messages", "_parent",
+        "_results", "_tree", "enforced", "id", "last_used", "source",
+    )  # fmt: skip
 
     def __init__(
-        self, guard: Guard, turn_id: str, source: str, *, enforced: bool, nest: ParentCall | None = None
+        self,
+        host: TurnHost,
+        compiled: CompiledPolicy,
+        turn_id: str,
+        source: str,
+        *,
+        enforced: bool,
+        parent: ParentCall | None = None,
     ) -> None:
-        super().__init__(guard, turn_id, source, enforced=enforced, nest=nest)
-        self._ceiling = _ABORT if enforced else _OBSERVE
-        self._clock = guard.clock
-        self.last_used = guard.clock()
-        self._kept: ReusableResults | None = None
-        self._message: Batch | None = None
+        self.id = turn_id
+        self.source = source
+        self.enforced = enforced
+        """More than observing is allowed."""
+        self.last_used = host.clock()
+        self._host = host
+        self._judge = TurnJudge(compiled, ceiling=_ABORT if enforced else _OBSERVE)
+        self._lock = Lock()
+        self._in_flight = CallsInFlight()
+        self._results: ReusableResults | None = None
+        self._batch: Batch | None = None
+        self._parent = parent
+        self._tree: TurnTree | None = None if parent is None else parent.tree
+        self._messages: UserMessages | None = None if parent is None else parent.tree.user_messages
+        self._made_messages: dict[str, UserMessages] = {}
+        """Makes ``_messages`` exactly once without a lock, because a signal handler may call ``say``."""
 
     def __repr__(self) -> str:
         return f"Turn(id={self.id!r}, source={self.source!r}, calls={self.calls})"
 
     @property
     def calls(self) -> int:
-        """How many calls have been started, those of child turns included."""
-        return self._history.calls
+        """The number of calls that were started, those of nested turns included."""
+        return self._judge.history.calls
 
     @property
     def tick(self) -> int:
-        """The turn's own time: it goes on with each start and end of a call."""
-        return self._history.tick
+        """The turn's own time: it moves with each start and end of a call."""
+        return self._judge.history.tick
 
     @property
     def policy(self) -> Policy:
         """The policy that this turn began with."""
-        return self._compiled.policy
+        return self._judge.compiled.policy
+
+    # --- the turn itself -----------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> list[str]:
+        """End the turn. Return the user's messages that were not delivered; a nested turn leaves them to the outer."""
+        self._host.forget(self.id)
+        with self._lock:
+            self._in_flight.clear()
+        return [] if self._parent is not None else self._user_messages().close()
+
+    def state(self) -> bytes:
+        """Return the history as bytes. ``restore`` reads them, in this process or in another with the same hash key."""
+        with self._lock:
+            return self._judge.history.to_bytes()
+
+    def restore(self, state: bytes) -> None:
+        """Continue from the history that ``state`` returned."""
+        with self._lock:
+            self._judge.history.restore(state)
+
+    def child(self, call: ToolCall) -> Turn:
+        """Return the turn of a run inside a running call: a history of its own; its news is news of that call."""
+        messages = self._user_messages()
+        with self._lock:
+            tree = self._tree = self._tree or TurnTree(messages)
+        parent = ParentCall(tree, self._judge.history, self._lock, self._in_flight.get(call), self._parent)
+        child_id = f"{self.id}/{tree.next_number()}"
+        return Turn(self._host, self._judge.compiled, child_id, self.source, enforced=self.enforced, parent=parent)
+
+    # --- messages of the user ------------------------------------------------------------------------------------
+
+    def say(self, text: str, *, stop: bool = False) -> UserMessage:
+        """Send the model a message with its next result. With ``stop``, further calls are refused with it.
+
+        Nested turns deliver it, too. It is not accepted if the turn is over.
+        """
+        return self._user_messages().add(text, stop=stop)
+
+    def redeliver(self, decision: Decision) -> None:
+        """Deliver the notes of a decision with the next result: there was no place for them in this one."""
+        notes = decision.notes
+        if decision.action is _NUDGE and notes and isinstance(notes[-1], str):
+            notes = (*notes[:-1], model_text.about_earlier_call(decision.record.tool, notes[-1]))
+        if notes:
+            self._user_messages().put_back(notes)
+
+    def _user_messages(self) -> UserMessages:
+        if self._messages is None:
+            self._messages = self._made_messages.setdefault("", UserMessages())
+        return self._messages
 
     # --- before a call -------------------------------------------------------------------------------------------
 
     def begin(self, call: ToolCall) -> Decision:
-        """What is to be done with a call that is about to be made; ``decision.runs`` says whether it runs."""
-        record, trip, decision = self._judged(call)
+        """Decide about a call that is about to be made. It may run if ``decision.runs``."""
+        record, decision = self._decide(call)
         if decision is None:
-            trip = hooks.asked(self._guard, self._compiled.policy.on_trip, trip)
-            decision = self._settled(call, record, trip)
+            record.trip = hooks.ask_on_trip(self._host.faults, self.policy.on_trip, record.trip)
+            decision = self._settle_locked(call, record)
         return decision
 
     async def abegin(self, call: ToolCall) -> Decision:
-        """The same as ``begin``, for async code: an async ``on_trip`` is awaited."""
-        record, trip, decision = self._judged(call)
+        """Do the same as ``begin`` in async code, where an async ``on_trip`` is awaited."""
+        record, decision = self._decide(call)
         if decision is None:
-            trip = await hooks.awaited(self._guard, self._compiled.policy.on_trip, trip)
-            decision = self._settled(call, record, trip)
+            record.trip = await hooks.await_on_trip(self._host.faults, self.policy.on_trip, record.trip)
+            decision = self._settle_locked(call, record)
         return decision
 
-    def _judged(self, call: ToolCall) -> tuple[Record, Any, Decision | None]:
-        """The decision, taken and recorded in one step; none if ``on_trip`` is to be asked about the trip first."""
-        compiled = self._compiled
+    def _decide(self, call: ToolCall) -> tuple[Any, Decision | None]:
+        """Judge a call and record the decision in one step. There is no decision yet if ``on_trip`` must be asked."""
+        judge = self._judge
+        compiled = judge.compiled
         resolved = compiled.contracts.resolve(call)
         arguments = compiled.fingerprinter.arguments(resolved.arguments, fold_blanks=resolved.kind is not _WRITE)
         registered = None if call.known_tools is None else _registered(call, resolved)
-        now = self.last_used = self._clock()
-        self._history.open_ended |= call.may_exist
-        message = None if call.written is None else self._message_of(call, call.written)
-        written = None if message is None else message.written
-        own: tuple[Trip, ...] = ()
-        if compiled.own_detectors:
-            with self._lock:
-                record = self._history.opened(resolved, arguments, registered=registered, now=now, written=written)
-            own = hooks.own_trips(self._guard, compiled, self._history, record)
+        now = self.last_used = self._host.clock()
+        batch = None if call.written is None else self._batch_of(call, call.written)
+        written = None if batch is None else batch.written
+        custom: tuple[Trip, ...] = ()
+        if compiled.policy.detectors:
+            custom = self._custom_trips(resolved, arguments, registered, now, written)
         with self._lock:
-            record = self._history.opened(resolved, arguments, registered=registered, now=now, written=written)
-            index, trip = None if message is None else message.index(call), None
-            if index is not None:  # it was judged when it was started, and is that very call
-                record.index, record.resumed = index, True
-            elif compiled.judges:
-                trip = decide.before(self._history, record, compiled, self._ceiling, own)
-            if trip is not None and compiled.policy.on_trip is not None:
-                return record, trip, None
-            decision = self._settle(call, record, trip)
-        if self._nest is not None and decision.runs and not record.resumed:
-            self._nest.has_run()
-        return record, trip, decision
+            judge.history.open_registry |= call.may_exist
+            index = None if batch is None else batch.resumed_index(call)
+            record = judge.judge(
+                resolved,
+                arguments,
+                registered=registered,
+                now=now,
+                written=written,
+                custom=custom,
+                resumed_index=index,
+            )
+            if record.trip is not None and compiled.policy.on_trip is not None:
+                return record, None
+            decision = self._settle(call, record)
+        if self._parent is not None and decision.runs and not record.resumed:
+            self._parent.count_call()
+        return record, decision
 
-    def _message_of(self, call: ToolCall, written: int) -> Batch:
-        """The message that the call is from."""
+    def _custom_trips(
+        self,
+        resolved: ResolvedCall,
+        arguments: int,
+        registered: bool | None,  # noqa: FBT001 - passed on as it is
+        now: float,
+        written: int | None,
+    ) -> tuple[Trip, ...]:
+        """Run the policy's custom detectors on a record of this call, without the lock."""
+        judge = self._judge
         with self._lock:
-            self._message = message = Batch(written) if self._message is None else self._message.of(call, written)
-            return message
+            record = update.open_record(
+                judge.history, resolved, arguments, registered=registered, now=now, written=written
+            )
+        return hooks.custom_trips(self._host.faults, judge.compiled, judge.history, record)
 
-    def _settled(self, call: ToolCall, record: Record, trip: Trip) -> Decision:
+    def _batch_of(self, call: ToolCall, written: int) -> Batch:
         with self._lock:
-            decision = self._settle(call, record, trip)
-        if self._nest is not None and decision.runs:
-            self._nest.has_run()
+            self._batch = batch = Batch(written) if self._batch is None else self._batch.of(call, written)
+            return batch
+
+    def _settle_locked(self, call: ToolCall, record: Record) -> Decision:
+        with self._lock:
+            decision = self._settle(call, record)
+        if self._parent is not None and decision.runs:
+            self._parent.count_call()
         return decision
 
-    def _settle(self, call: ToolCall, record: Record, trip: Trip | None) -> Decision:
-        """The decision takes effect: the call is pending from now on, or it is refused."""
-        if self._said is not None and self._said.stops:
-            return self._stopped(record, self._said)
-        history = self._history
-        if trip is not None:
-            trip = self._possible(record, trip)
-            history.open_trips = (*history.open_trips[-_MOST_OPEN_TRIPS:], trip)
-            if trip.action > _NUDGE:
-                return self._refused(call, record, trip)
-            record.trip = trip
-        history.started(record)
-        self._pending.put(call, record)
-        if self._message is not None:
-            self._message.started(call, record.index)
+    def _settle(self, call: ToolCall, record: Record) -> Decision:
+        """Make the decision take effect: the call is in flight from now on, or it is refused."""
+        if self._messages is not None and self._messages.stops:
+            return self._stop(record, self._messages)
+        self._judge.settle(record)
+        trip = record.trip
+        if trip is not None and trip.action > _NUDGE:
+            return self._refusal(call, record, trip)
+        self._in_flight.put(call, record)
+        if self._batch is not None:
+            self._batch.add(call, record.index)
         return nothing_seen(record) if trip is None else Decision(trip.action, trip, record=record)
 
-    def _possible(self, record: Record, trip: Trip) -> Trip:
-        """Where there is no result to give again, the next thing that the ceiling allows."""
-        if trip.action is not Action.REUSE or (self._kept is not None and record.key in self._kept):
-            return trip
-        ceiling = min(record.resolved.tool.ceiling(trip.mode, self._compiled.policy), self._ceiling)
-        return trip._replace(action=Action.BLOCK if ceiling >= Action.BLOCK else Action.NUDGE)
-
-    def _refused(self, call: ToolCall, record: Record, trip: Trip) -> Decision:
-        history, said, policy = self._history, self._said, self._compiled.policy
-        record.trip = trip
-        history.refused(record, insistable=trip.insistable)
-        words = () if said is None or trip.action is _ABORT else said.take()  # the error that aborts has no place
+    def _refusal(self, call: ToolCall, record: Record, trip: Trip) -> Decision:
+        messages, policy = self._messages, self.policy
+        # The error that aborts a run has no place for messages.
+        notes = () if messages is None or trip.action is _ABORT else messages.take()
         if trip.action is Action.REUSE:
-            kept = self._kept.get(record.key) if self._kept is not None else None
-            message = "\n".join([*texts(words), model_text.reused(trip)])
-            return Decision(trip.action, trip, message, kept, record, said=words)
-        message = model_text.refusal(trip, policy, history.refusals, call.known_tools, texts(words))
-        return Decision(trip.action, trip, message, record=record, mark=policy.mark, said=words)
+            result = None if self._results is None else self._results.get(record.key)
+            text = "\n".join([*note_texts(notes), model_text.reused(trip)])
+            return Decision(trip.action, trip, text, result, record, notes=notes)
+        text = model_text.refusal(trip, policy, self._judge.history.refusals, call.known_tools, note_texts(notes))
+        return Decision(trip.action, trip, text, record=record, mark=policy.mark, notes=notes)
 
-    def _stopped(self, record: Record, said: UserMessages) -> Decision:
-        """The user said stop: the words again, until the run itself is ended."""
-        history, limit = self._history, self._compiled.policy.abort_after
+    def _stop(self, record: Record, messages: UserMessages) -> Decision:
+        """Refuse a call with the user's message to stop, until the run itself is ended."""
+        history, limit = self._judge.history, self.policy.abort_after
         history.refusals += 1
-        action = _ABORT if 0 < limit < history.refusals and said.stop_is_heard else Action.BLOCK
+        action = _ABORT if 0 < limit < history.refusals and messages.stop_is_delivered else Action.BLOCK
         record.trip = trip = Trip(USER_STOP, record.tool, history.refusals, limit, action, action, kind=record.kind)
-        new = () if action is _ABORT else said.take()
-        again = [word for word in said.stops if word not in new]
-        return Decision(action, trip, "\n".join(texts([*again, *new])), record=record, said=new)
+        new = () if action is _ABORT else messages.take()
+        repeated = [message for message in messages.stops if message not in new]
+        return Decision(action, trip, "\n".join(note_texts([*repeated, *new])), record=record, notes=new)
 
     # --- after a call --------------------------------------------------------------------------------------------
 
     def end(self, call: ToolCall, outcome: Outcome) -> Decision:
-        """What came back of a call that ran; a nudge in the answer is for the model, beside the result."""
-        record, trip, recovered, decision = self._ended(call, outcome)
+        """Count the outcome of a call that ran. The decision's message, a nudge, is for the model, with the result."""
+        record, trip, recovered, decision = self._count_outcome(call, outcome)
         if decision is None:
-            trip = hooks.asked(self._guard, self._compiled.policy.on_trip, trip)
-            decision = self._told(call, record, trip, recovered, fresh=True)
+            trip = hooks.ask_on_trip(self._host.faults, self.policy.on_trip, trip)
+            decision = self._nudge(call, record, trip, recovered)
         return decision
 
     async def aend(self, call: ToolCall, outcome: Outcome) -> Decision:
-        """The same as ``end``, for async code: an async ``on_trip`` is awaited."""
-        record, trip, recovered, decision = self._ended(call, outcome)
+        """Do the same as ``end`` in async code, where an async ``on_trip`` is awaited."""
+        record, trip, recovered, decision = self._count_outcome(call, outcome)
         if decision is None:
-            trip = await hooks.awaited(self._guard, self._compiled.policy.on_trip, trip)
-            decision = self._told(call, record, trip, recovered, fresh=True)
+            trip = await hooks.await_on_trip(self._host.faults, self.policy.on_trip, trip)
+            decision = self._nudge(call, record, trip, recovered)
         return decision
 
-    def _ended(self, call: ToolCall, outcome: Outcome) -> tuple[Any, Any, tuple[Trip, ...], Decision | None]:
-        """What follows from the outcome; no decision yet if ``on_trip`` is to be asked about the trip first."""
+    def observe(self, call: ToolCall, outcome: Outcome) -> Decision:
+        """Count a call that has run already: judge it, then its outcome. Nothing is refused.
+
+        The decision has the trip of the outcome, else that of the call.
+        """
+        begun = self.begin(call)
+        if not begun.runs:  # ``on_trip`` chose an action, or the user asked to stop; the call has run all the same
+            with self._lock:
+                begun.record.trip = None
+                self._judge.settle(begun.record)
+                self._in_flight.put(call, begun.record)
+        ended = self.end(call, outcome)
+        return ended if ended.trip is not None else ended._replace(trip=begun.trip)
+
+    def _count_outcome(self, call: ToolCall, outcome: Outcome) -> tuple[Any, Any, tuple[Trip, ...], Decision | None]:
+        """Count the outcome. There is no decision yet if ``on_trip`` must be asked about the trip."""
+        judge = self._judge
         with self._lock:
-            record = self._pending.take(call)
-            if outcome.cancelled and self._message is not None:
-                self._message.cut(call)
+            record = self._in_flight.take(call)
+            if outcome.cancelled and self._batch is not None:
+                self._batch.interrupt(call)
         if record is None or outcome.cancelled:
-            record = record or self._equal(call)
+            record = record or self._take_equal(call)
             if record is None or outcome.cancelled:
                 return record, None, (), nothing_seen(record)
         record.registered = outcome.exists or record.registered
-        compiled, history = self._compiled, self._history
-        seen = outcome_facts(outcome, record.resolved.arguments, compiled.fingerprinter)
+        compiled, history = judge.compiled, judge.history
+        facts = outcome_facts(outcome, record.resolved.arguments, compiled.fingerprinter)
         recovered: tuple[Trip, ...] = ()
         with self._lock:
-            history.ended(record, seen, compiled.fingerprinter)
+            trip = judge.end(record, facts)
             if record.news and history.open_trips:
                 recovered, history.open_trips = history.open_trips, ()
-            trip = record.trip or (decide.after(history, record, compiled, self._ceiling) if compiled.judges else None)
             if record.resolved.tool.contract.reuse and not record.error:
-                self._kept = self._kept or ReusableResults()
-                self._kept.put(record.key, outcome, len(seen.data))
-        nest = self._nest
-        if nest is not None and record.news and nest.family.is_news(record, seen, compiled.fingerprinter):
-            nest.has_news()
-        if trip is None and self._said is None and not recovered:
-            return record, None, (), nothing_seen(record)
-        fresh = trip is not None and trip is not record.trip
-        if fresh and compiled.policy.on_trip is not None:
+                judge.reusable = self._results = self._results or ReusableResults()
+                self._results.put(record.key, outcome, len(facts.data))
+        parent = self._parent
+        if parent is not None and record.news and parent.tree.is_news(record, facts, compiled.fingerprinter):
+            parent.mark_news()
+        if trip is None:
+            if record.trip is None and self._messages is None and not recovered:
+                return record, None, (), nothing_seen(record)
+            return record, None, recovered, self._with_messages(call, record, record.trip, recovered)
+        if compiled.policy.on_trip is not None:
             return record, trip, recovered, None
-        return record, trip, recovered, self._told(call, record, trip, recovered, fresh=fresh)
+        return record, trip, recovered, self._nudge(call, record, trip, recovered)
 
-    def _told(
-        self, call: ToolCall, record: Record, trip: Trip | None, recovered: tuple[Trip, ...], *, fresh: bool
+    def _nudge(self, call: ToolCall, record: Record, trip: Trip, recovered: tuple[Trip, ...]) -> Decision:
+        """Record the trip of an outcome, and word it for the model."""
+        record.trip = trip
+        with self._lock:
+            self._judge.remember(trip)
+        return self._with_messages(call, record, trip, recovered)._replace(trip=trip)
+
+    def _with_messages(
+        self, call: ToolCall, record: Record, trip: Trip | None, recovered: tuple[Trip, ...]
     ) -> Decision:
-        """What the model shall read beside the result. The user's words are taken now, when nothing is awaited more."""
+        """Make the text for the model. The user's messages are taken last, when nothing is awaited any more."""
+        notes: Notes = () if self._messages is None else self._messages.take()
         action = None if trip is None else trip.action
-        if fresh and trip is not None:
-            record.trip = trip
-            with self._lock:
-                self._history.open_trips = (*self._history.open_trips[-_MOST_OPEN_TRIPS:], trip)
-        said: Notes = () if self._said is None else self._said.take()
         if trip is not None and action is _NUDGE:
-            said = (*said, model_text.nudge(trip, self._compiled.policy, call.known_tools))
-        message = "\n".join(texts(said)) or None
-        return Decision(action, trip if fresh else None, message, record=record, recovered=recovered, said=said)
+            notes = (*notes, model_text.nudge(trip, self.policy, call.known_tools))
+        text = "\n".join(note_texts(notes)) or None
+        return Decision(action, None, text, record=record, recovered=recovered, notes=notes)
 
-    def _equal(self, call: ToolCall) -> Record | None:
-        """The record of a call that the caller has made anew."""
-        compiled = self._compiled
+    def _take_equal(self, call: ToolCall) -> Record | None:
+        """Return the record of a call for which the caller made a new object."""
+        compiled = self._judge.compiled
         resolved = compiled.contracts.resolve(call)
         arguments = compiled.fingerprinter.arguments(resolved.arguments, fold_blanks=resolved.kind is not _WRITE)
         with self._lock:
-            return self._pending.take_equal(call, lambda record: bool(record.arguments == arguments))
+            return self._in_flight.take_equal(call, lambda record: bool(record.arguments == arguments))
 
 
 def _registered(call: ToolCall, resolved: ResolvedCall) -> bool | None:
-    """Whether the tool exists. What stands behind a gateway is registered there, which cannot be seen from here."""
+    """Return True if the tool exists. A tool behind a gateway is registered there, out of sight: None."""
     name, known = resolved.tool.name, call.known_tools
     return None if known is None or name != name_text(call.tool) else name in known

@@ -1,4 +1,4 @@
-"""What the user says while a turn runs: delivered to the model once, in order, or given back."""
+"""Messages of the user to a turn that runs: delivered to the model once, in order, or given back."""
 
 from __future__ import annotations
 
@@ -13,114 +13,114 @@ if TYPE_CHECKING:
 
 
 class UserMessage:
-    """Something a user said into a running turn. True if there was a turn that took it."""
+    """A message of the user to a running turn. True if a turn accepted it."""
 
-    __slots__ = ("_said", "delivered", "stop", "text")
+    __slots__ = ("_queue", "delivered", "stop", "text")
 
-    def __init__(self, text: str, said: UserMessages | None = None, *, stop: bool = False) -> None:
+    def __init__(self, text: str, queue: UserMessages | None = None, *, stop: bool = False) -> None:
         self.text = text
         self.stop = stop
-        """Whether no further tool of the turn is to run."""
+        """Refuse all further tool calls of the turn."""
         self.delivered = False
-        """Whether the model has it, beside a result or in a refusal."""
-        self._said = None if said is None else weakref.ref(said)
+        """The model has it, with a result or in a refusal."""
+        self._queue = None if queue is None else weakref.ref(queue)
 
     @property
     def taken(self) -> bool:
-        """Whether there was a turn that took it."""
-        return self._said is not None
+        """True if a turn accepted it."""
+        return self._queue is not None
 
     @property
     def returned(self) -> bool:
-        """Whether no tool call will deliver it any more: its turn is over, or forgotten, or there was none."""
-        said = None if self._said is None else self._said()
-        return not self.delivered and (said is None or said.closed)
+        """True if no tool call will deliver it any more: its turn is over or forgotten, or there was none."""
+        queue = None if self._queue is None else self._queue()
+        return not self.delivered and (queue is None or queue.closed)
 
     def __bool__(self) -> bool:
         return self.taken
 
     def __repr__(self) -> str:
-        return f"Word(taken={self.taken}, returned={self.returned})"
+        return f"UserMessage(taken={self.taken}, returned={self.returned})"
 
 
 Notes: TypeAlias = "tuple[UserMessage | str, ...]"
-"""What the model shall read beside a result: the user's words, and sentences of ours."""
+"""Texts for the model with a result: messages of the user, and sentences of the guard."""
 
 
 class UserMessages:
-    """The words that wait for the model. Any turn of a family may deliver them; the outermost one closes it.
+    """The queue of messages that wait for the model. Any turn of a tree may deliver them; the outermost closes it.
 
-    What is said takes no lock: a signal handler says it, and its own thread may hold any.
+    Adding a message takes no lock: a signal handler may add one, and its own thread may hold any lock.
     """
 
     __slots__ = ("__weakref__", "_lock", "_waiting", "closed", "stops")
 
     def __init__(self) -> None:
         self._lock = Lock()
-        """Taken last: nothing that takes another one runs under it."""
+        """Taken last: no other lock is taken while it is held."""
         self._waiting: deque[UserMessage | str] = deque()
         self.stops: list[UserMessage] = []
         """If there are any, every further call is refused with them."""
         self.closed = False
 
     def add(self, text: str, *, stop: bool) -> UserMessage:
-        """The user said something. It is not taken where the turn is over."""
+        """Queue a message. It is not accepted if the turn is over."""
         if self.closed:
             return UserMessage(text, stop=stop)
-        word = UserMessage(text, self, stop=stop)
-        self._waiting.append(word)
-        if self._came_late(word):
+        message = UserMessage(text, self, stop=stop)
+        self._waiting.append(message)
+        if self._closed_while_adding(message):
             return UserMessage(text, stop=stop)
         if stop:
-            self.stops.append(word)
-        return word
+            self.stops.append(message)
+        return message
 
-    def _came_late(self, word: UserMessage) -> bool:
-        """Closed meanwhile: who closed it gives the word back, or did not see it."""
+    def _closed_while_adding(self, message: UserMessage) -> bool:
+        """Return True if the queue was closed in between and ``close`` did not return this message."""
         if self.closed:
             with suppress(ValueError):
-                self._waiting.remove(word)
+                self._waiting.remove(message)
                 return True
         return False
 
     @property
-    def stop_is_heard(self) -> bool:
-        """Whether the model has every word to stop."""
-        return all(word.delivered for word in self.stops)
+    def stop_is_delivered(self) -> bool:
+        """True if the model has every message to stop."""
+        return all(message.delivered for message in self.stops)
 
     def take(self) -> Notes:
-        """What has waited; it counts as delivered unless it is put back."""
+        """Take the waiting messages. They count as delivered unless they are put back."""
         with self._lock:
             taken = self._drained()
             _mark(taken, delivered=True)
         return taken
 
     def _drained(self) -> Notes:
-        """One by one: a word may be said at any moment, and must not be lost."""
+        """Take one by one: a message may be added at any moment, and must not be lost."""
         waiting = self._waiting
         return tuple(waiting.popleft() for _ in range(len(waiting)))
 
-    def put_back(self, sentences: Notes) -> None:
-        """There was no place for them: they come first the next time."""
+    def put_back(self, notes: Notes) -> None:
+        """Return notes that could not be delivered. They come first the next time."""
         with self._lock:
-            _mark(sentences, delivered=False)
+            _mark(notes, delivered=False)
             if not self.closed:
-                self._waiting.extendleft(reversed(sentences))
+                self._waiting.extendleft(reversed(notes))
 
     def close(self) -> list[str]:
-        """The turn is over; gives back what the model never read."""
+        """Close the queue. Return the texts that the model never read."""
         with self._lock:
             self.closed = True
             left = self._drained()
-        return [word.text for word in left if isinstance(word, UserMessage)]
+        return [message.text for message in left if isinstance(message, UserMessage)]
 
 
-def texts(sentences: Iterable[UserMessage | str]) -> list[str]:
-    """What there is to read."""
-    return [one.text if isinstance(one, UserMessage) else one for one in sentences]
+def note_texts(notes: Iterable[UserMessage | str]) -> list[str]:
+    """Return the texts of notes."""
+    return [note.text if isinstance(note, UserMessage) else note for note in notes]
 
 
-def _mark(sentences: Notes, *, delivered: bool) -> None:
-    for one in sentences:
-        if isinstance(one, UserMessage):
-            one.delivered = delivered
+def _mark(notes: Notes, *, delivered: bool) -> None:
+    for note in notes:
+        if isinstance(note, UserMessage):
+            note.delivered = delivered

@@ -1,0 +1,132 @@
+"""The judgement of one turn's calls: history, policy and detectors put together.
+
+No lock, no text for the model, no user code: ``Turn`` adds those for a program that runs, and ``replay`` needs none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_loopguard.core.history import update
+from otel_loopguard.core.model import Action
+from otel_loopguard.core.turn import decide
+
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+    from otel_loopguard.core.model import Record, Trip
+    from otel_loopguard.core.tools.contracts import ResolvedCall
+    from otel_loopguard.core.turn.compiled import CompiledPolicy
+    from otel_loopguard.core.values.fingerprint import Fingerprinter
+    from otel_loopguard.core.values.results import OutcomeFacts
+
+_MOST_OPEN_TRIPS = 32
+_NUDGE = Action.NUDGE
+_NONE: set[int] = set()
+"""Shared and never written to, as live turns observe nothing."""
+
+
+class TurnJudge:
+    """Judges the calls of one turn.
+
+    With ``observes`` the calls have run already: each is counted as a run, and also as a refusal if it trips.
+    For a live call: ``judge``, then ``settle``, then, if it ran, ``end``. For a call that has run: ``begin`` and
+    ``end``, which overlap as the calls did; or ``refused``, if the recording says that it was refused.
+    """
+
+    __slots__ = ("_succeeded", "asks", "ceiling", "compiled", "fingerprinter", "history", "observes", "reusable")
+
+    def __init__(
+        self,
+        compiled: CompiledPolicy,
+        *,
+        ceiling: Action = Action.ABORT,
+        observes: bool = False,
+        fingerprinter: Fingerprinter | None = None,
+    ) -> None:
+        self.compiled = compiled
+        self.ceiling = ceiling
+        """The strongest action in this turn."""
+        self.observes = observes
+        self.fingerprinter = fingerprinter or compiled.fingerprinter
+        self.history = compiled.new_history()
+        self.asks = compiled.judges
+        """Ask the detectors. Without it calls are only remembered."""
+        self.reusable: Container[int] = ()
+        """The calls whose earlier result can be given again."""
+        self._succeeded: set[int] = set() if observes else _NONE
+        """The same for calls that are observed: no result is kept of them."""
+
+    def judge(
+        self,
+        resolved: ResolvedCall,
+        arguments: int,
+        *,
+        registered: bool | None,
+        now: float,
+        written: int | None = None,
+        custom: tuple[Trip, ...] = (),
+        resumed_index: int | None = None,
+    ) -> Record:
+        """Judge a call. Its record has the trip, if there is one; nothing is counted yet.
+
+        ``custom`` are the trips of the policy's custom detectors. A call with a ``resumed_index`` was judged when it
+        was started, before an interrupt, and is that very call.
+        """
+        record = update.open_record(self.history, resolved, arguments, registered=registered, now=now, written=written)
+        if resumed_index is not None:
+            record.index, record.resumed = resumed_index, True
+        elif self.asks:
+            record.trip = decide.before(self.history, record, self.compiled, self.ceiling, custom)
+        return record
+
+    def settle(self, record: Record) -> None:
+        """Make the decision take effect: the call starts, or is refused."""
+        trip, history = record.trip, self.history
+        if trip is not None:
+            record.trip = trip = self._possible(record, trip)
+            self.remember(trip)
+            if trip.action > _NUDGE:
+                update.refuse(history, record, insistable=trip.insistable, counted=not self.observes)
+                if not self.observes:
+                    return
+        update.start(history, record)
+
+    def _possible(self, record: Record, trip: Trip) -> Trip:
+        """Replace REUSE by the next action under the ceiling if there is no result to give again."""
+        if trip.action is not Action.REUSE or record.key in self.reusable:
+            return trip
+        ceiling = min(record.resolved.tool.ceiling(trip.mode, self.compiled.policy), self.ceiling)
+        return trip._replace(action=Action.BLOCK if ceiling >= Action.BLOCK else Action.NUDGE)
+
+    def remember(self, trip: Trip) -> None:
+        """Keep a trip until the turn brings news again: then the agent has recovered from it."""
+        history = self.history
+        history.open_trips = (*history.open_trips[-_MOST_OPEN_TRIPS:], trip)
+
+    def end(self, record: Record, facts: OutcomeFacts) -> Trip | None:
+        """Count the outcome of a call. Return the trip of a nudge, if one is due for its result."""
+        update.end(self.history, record, facts, self.fingerprinter)
+        if self.observes and record.resolved.tool.contract.reuse and not record.error:
+            self._succeeded.add(record.key)
+            self.reusable = self._succeeded
+        if record.trip is not None or not self.asks:
+            return None
+        return decide.after(self.history, record, self.compiled, self.ceiling)
+
+    # --- calls that have run already -----------------------------------------------------------------------------
+
+    def begin(self, resolved: ResolvedCall, arguments: int, *, registered: bool | None, now: float) -> Record:
+        """Judge a call that has run, and count it. Its trip says what would have happened instead, if anything."""
+        record = self.judge(resolved, arguments, registered=registered, now=now)
+        self.settle(record)
+        return record
+
+    def refused(self, resolved: ResolvedCall, arguments: int, *, registered: bool | None, now: float) -> Record:
+        """Judge a call that was refused when it was made. It did not run, and will not be ended."""
+        record = self.judge(resolved, arguments, registered=registered, now=now)
+        if record.trip is not None:
+            record.trip = self._possible(record, record.trip)
+        trip = record.trip
+        update.refuse(self.history, record, insistable=trip is not None and trip.action > _NUDGE and trip.insistable)
+        return record
