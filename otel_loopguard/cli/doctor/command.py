@@ -23,7 +23,7 @@ _SELFTEST = [sys.executable, "-m", "otel_loopguard.cli.doctor.selftest"]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `doctor`."""
+    """Add the arguments of `doctor`."""
     parser.description, parser.epilog = _DESCRIPTION, _EPILOG
     parser.usage = "otel-loopguard doctor [-h] [--json] [--output FILE] [-- COMMAND ...]"
     parser.add_argument("--json", action="store_true", help="as JSON")
@@ -34,21 +34,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run)
 
 
-def run(asked: argparse.Namespace) -> int:
-    """Examine, and say what was found."""
-    command = asked.command[1:] if asked.command[:1] == ["--"] else asked.command
-    if asked.command and asked.command[0] != "--":
-        raise LoopGuardError(f"what is {asked.command[0]}? The program stands behind `--`: doctor -- python app.py")
-    if asked.command and not command:
+def run(arguments: argparse.Namespace) -> int:
+    """Examine, and write the findings."""
+    command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
+    if arguments.command and arguments.command[0] != "--":
+        raise LoopGuardError(f"what is {arguments.command[0]}? The program stands behind `--`: doctor -- python app.py")
+    if arguments.command and not command:
         raise LoopGuardError("no program stands behind `--`, such as: otel-loopguard doctor -- python app.py")
-    if asked.output:
-        _writable(asked.output)
+    if arguments.output:
+        _writable(arguments.output)
     from otel_loopguard.cli.doctor.diagnosis import diagnose  # noqa: PLC0415 - `--help` needs none of it
 
     found = diagnose(command or None, _SELFTEST)
-    text = found.json() if asked.json else found.text()
-    if asked.output:
-        Path(asked.output).write_text(text, "utf-8")
+    text = found.json() if arguments.json else found.text()
+    if arguments.output:
+        Path(arguments.output).write_text(text, "utf-8")
     else:
         print(text, end="", file=sys.stderr if command else sys.stdout)
     return 1 if found.breaks else 0

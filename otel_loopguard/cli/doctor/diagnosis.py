@@ -1,4 +1,4 @@
-"""The examination from beginning to end, and its result as text and JSON."""
+"""Examine a program or the environment, and give the result as text or JSON."""
 
 from __future__ import annotations
 
@@ -7,10 +7,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from otel_loopguard.cli.doctor import judge
-from otel_loopguard.cli.doctor.child import examine
 from otel_loopguard.cli.doctor.endpoint import of_exporters
-from otel_loopguard.cli.doctor.findings import BREAKS, TELLS, WARNS, Finding, finding
+from otel_loopguard.cli.doctor.examine import examine
+from otel_loopguard.cli.doctor.findings import (
+    BREAKS,
+    TELLS,
+    WARNS,
+    Finding,
+    finding,
+    of_policy,
+    of_program,
+    versions,
+)
 from otel_loopguard.cli.policy import settings_of
 from otel_loopguard.core.policy.check import dotted
 from otel_loopguard.core.policy.load import load_policy
@@ -28,22 +36,22 @@ _QUIET = {"OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none", "OTEL_P
 
 
 class Diagnosis(NamedTuple):
-    """What was seen, and what was found."""
+    """The facts and the findings."""
 
     findings: list[Finding]
     reports: Sequence[Report]
     settings: dict[str, dict[str, Any]]
-    """Settings that are not the default, or whose value is worth telling, and where each comes from."""
+    """The settings that differ from the default, and three others, each with its source."""
     status: int | None
-    """The program's exit status; None in the self-test."""
+    """The exit status of the program; None in the self-test."""
 
     @property
     def breaks(self) -> bool:
-        """Whether something breaks the protection."""
+        """True if a finding breaks the protection."""
         return any(found.level == BREAKS for found in self.findings)
 
     def json(self) -> str:
-        """For machines."""
+        """The diagnosis for machines."""
         found = {
             "otel_loopguard": __version__,
             "ok": not self.breaks,
@@ -55,7 +63,7 @@ class Diagnosis(NamedTuple):
         return orjson.dumps(found, option=orjson.OPT_INDENT_2).decode() + "\n"
 
     def text(self) -> str:
-        """For people."""
+        """The diagnosis for people."""
         return "\n".join([*self._lines(), ""])
 
     def _lines(self) -> Iterator[str]:
@@ -80,8 +88,8 @@ def diagnose(command: list[str] | None, selftest: list[str]) -> Diagnosis:
     examined = examine(selftest, quiet=True, environment=_QUIET) if command is None else examine(command)
     settings = _settings(loaded)
     findings = [
-        *judge.of_policy(loaded),
-        *judge.of_program(examined.reports, settings["action"]["from"], selftest=command is None),
+        *of_policy(loaded),
+        *of_program(examined.reports, settings["action"]["from"], selftest=command is None),
     ]
     exporters = [one for report in examined.reports for one in report["telemetry"]["exporters"]]
     findings += of_exporters(exporters)
@@ -91,10 +99,12 @@ def diagnose(command: list[str] | None, selftest: list[str]) -> Diagnosis:
 
 
 def _settings(loaded: LoadedPolicy) -> dict[str, dict[str, Any]]:
-    """What is not the default; of the hash key only that it is set."""
-    rows = ((dotted(path), value, origin) for path, value, origin in settings_of(loaded))
+    """The settings that differ from the default; of the hash key only whether it is set."""
+    rows = [(dotted(path), value, origin) for path, value, origin in settings_of(loaded)]
     always = ("action", "abort_after", "hash_key")
-    return {name: {"value": value, "from": said} for name, value, said in rows if said != "default" or name in always}
+    return {
+        name: {"value": value, "from": origin} for name, value, origin in rows if origin != "default" or name in always
+    }
 
 
 def _process(report: Report, *, first: bool) -> Iterator[str]:
@@ -103,7 +113,7 @@ def _process(report: Report, *, first: bool) -> Iterator[str]:
     yield f"  guard: {_guard(report)}"
     for framework in report["frameworks"]:
         if first or framework["imported"]:
-            yield f"  {framework['name']}: {judge.versions(framework)}; {_patches(framework)}"
+            yield f"  {framework['name']}: {versions(framework)}; {_patches(framework)}"
     yield f"  calls: {_calls(report) or 'none'}"
     yield (
         f"  spans: {telemetry['provider']}, our processor {'on it' if telemetry['processor'] else 'NOT on it'}, "
@@ -126,11 +136,11 @@ def _patches(framework: dict[str, Any]) -> str:
 
 
 def _calls(report: Report) -> str:
-    """How many calls, by whose they are and the source of their turn, and how they ended."""
+    """Count the calls by framework, source of the turn, and outcome."""
     groups: dict[str, list[str]] = {}
     for call in report["calls"]:
-        whose = "" if call["label"] == "app" else f"{call['label']}, "
+        label = "" if call["label"] == "app" else f"{call['label']}, "
         watched = "" if call["enforced"] else ", ONLY WATCHED"
-        group = groups.setdefault(f"{whose}turn by {call['source']}{watched}", [])
+        group = groups.setdefault(f"{label}turn by {call['source']}{watched}", [])
         group.append(f"{call['count']} {call['outcome']}")
     return "; ".join(f"{', '.join(counts)} ({name})" for name, counts in groups.items())

@@ -1,4 +1,4 @@
-"""Whether anybody answers where an exporter sends to: an empty request over HTTP, a connection for gRPC."""
+"""Check that a collector answers at an endpoint: with an empty request over HTTP, a connection for gRPC."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SECONDS = 3.0
 
 
 def of_exporters(exporters: Sequence[dict[str, Any]]) -> Iterator[Finding]:
-    """A finding for each exporter that would lose what it sends."""
+    """Find the exporters whose endpoint does not answer, or refuses."""
     for endpoint, grpc in dict.fromkeys((one["endpoint"], one["grpc"]) for one in exporters if one["endpoint"]):
         found = _connect(endpoint) if grpc or not endpoint.startswith(("http://", "https://")) else _post(endpoint)
         if found is not None:
@@ -40,7 +40,7 @@ def _connect(endpoint: str) -> Finding | None:
 
 
 def _post(endpoint: str) -> Finding | None:
-    """An empty export is a valid one, and stores nothing."""
+    """Send an empty export, which is valid and stores nothing."""
     given = os.environ.get("OTEL_EXPORTER_OTLP_TRACES_HEADERS") or os.environ.get("OTEL_EXPORTER_OTLP_HEADERS", "")
     headers = {"Content-Type": "application/x-protobuf", **parse_env_headers(given, liberal=True)}
     request = Request(endpoint, data=b"", headers=headers, method="POST")  # noqa: S310 - http and https only, see above

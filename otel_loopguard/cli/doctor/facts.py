@@ -1,4 +1,4 @@
-"""What can be seen in a running process: frameworks and patches, providers and exporters, who else is there."""
+"""Gather the facts of a running process: frameworks and patches, providers and exporters, other instrumentations."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SORTS = ((ToolTarget, "tools"), (RunTarget, "runs"))
 
 
 def gather() -> dict[str, Any]:
-    """Everything, as JSON takes it."""
+    """Gather all facts, ready for JSON."""
     runtime = active_runtime.instrumented
     return {
         "python": ".".join(map(str, sys.version_info[:3])),
@@ -47,7 +47,7 @@ def gather() -> dict[str, Any]:
 
 
 def frameworks() -> Iterator[dict[str, Any]]:
-    """Each framework whose tables name a package that is installed, and the places in it."""
+    """Each installed framework, with the state of its targets."""
     owners = _owners()
     for framework in FRAMEWORKS:
         name = framework.name
@@ -80,7 +80,7 @@ def _point(point: Target) -> dict[str, Any]:
 
 
 def _state(point: Target) -> str:
-    """``held``: our wrapper is on it; ``bare``: the place is there without it; ``absent``: this version has none."""
+    """Return ``held`` if our wrapper is on the function, ``bare`` if not, ``absent`` if this version has none."""
     function: Any = sys.modules[point.module]
     try:
         for name in point.path.split("."):
@@ -95,7 +95,7 @@ def _state(point: Target) -> str:
 
 
 def importable() -> Iterator[str]:
-    """The modules of all tables whose package is installed."""
+    """The modules of all targets whose package is installed."""
     for framework in FRAMEWORKS:
         for module in dict.fromkeys(point.module for point in framework.targets):
             if find_spec(module.partition(".")[0]) is not None:
@@ -106,9 +106,9 @@ def importable() -> Iterator[str]:
 
 
 def telemetry() -> dict[str, Any]:
-    """The provider that is in force, our processor on it, its sampler, its exporters."""
+    """The active provider, with our processor on it, its sampler and its exporters."""
     provider: Any = trace.get_tracer_provider()
-    # The SDK's ``_active_span_processor`` has been there since 1.0, and nothing public says the same.
+    # The SDK has had ``_active_span_processor`` since 1.0, and nothing public in its place.
     multi = getattr(provider, "_active_span_processor", None)
     processors = list(getattr(multi, "_span_processors", ()))
     sampler = getattr(provider, "sampler", None)
@@ -124,8 +124,8 @@ def telemetry() -> dict[str, Any]:
 
 
 def _share(sampler: Any) -> float:
-    """The share of new traces that the sampler keeps: it is asked."""
-    draw = random.Random(0)  # noqa: S311 - trace ids for a question
+    """Measure the share of new traces that the sampler keeps."""
+    draw = random.Random(0)  # noqa: S311 - trace ids for a measurement
     kept: int = sum(
         sampler.should_sample(None, draw.getrandbits(128), "execute_tool").decision.is_sampled()
         for _ in range(_SAMPLES)
@@ -147,14 +147,14 @@ def _exporter(processor: Any) -> dict[str, Any] | None:
 
 
 def harmless(endpoint: str) -> str:
-    """An address without what may be a secret in it: user, password, query."""
+    """Remove the parts of an address that may be secret: user, password, query."""
     parts = urlsplit(endpoint if "://" in endpoint else f"//{endpoint}")
     place = parts.netloc.rpartition("@")[2]
     return f"{parts.scheme}://{place}{parts.path}" if parts.scheme else f"{place}{parts.path}"
 
 
 def instrumentations() -> Iterator[str]:
-    """The modules of other instrumentors that are switched on."""
+    """The modules of other instrumentors that are active."""
     for kind in _kinds(BaseInstrumentor):
         instance = vars(kind).get("_instance")
         if instance is not None and instance.is_instrumented_by_opentelemetry:

@@ -1,18 +1,29 @@
-"""Everything that the doctor can find, in one table: what it means, and what to do about it. ``docs/doctor.md`` is its
-long form, and a test holds the two together.
+"""Turn facts into findings. One table has every finding, with its meaning and its remedy.
+
+``docs/doctor.md`` is the long form of the table, and a test holds the two together.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from otel_loopguard.core.model import Action
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from otel_loopguard.core.policy.load import LoadedPolicy
+
+    Report = dict[str, Any]
 
 BREAKS, WARNS, TELLS = "breaks", "warns", "tells"
-"""``breaks``: loops are not stopped as they should be, exit status 1. ``warns``: they are, but something is missing, as
-telemetry. ``tells``: good to know."""
+"""``breaks``: loops are not stopped, exit status 1. ``warns``: they are stopped, but something is missing, such as
+telemetry. ``tells``: a note."""
 
 
-class Kind(NamedTuple):
-    """A sort of finding; ``{...}`` is filled in."""
+class FindingKind(NamedTuple):
+    """A kind of finding; ``{...}`` is filled in."""
 
     level: str
     text: str
@@ -21,137 +32,137 @@ class Kind(NamedTuple):
 
 KINDS = {
     # --- the guard itself
-    "not-loaded": Kind(
+    "not-loaded": FindingKind(
         BREAKS,
         "The program ran without the guard: nothing of otel_loopguard was loaded in it.",
         "Install otel-loopguard into the environment of the Python that runs the program, and do not start it with "
         "`python -I` or `-E`.",
     ),
-    "switched-off": Kind(
+    "switched-off": FindingKind(
         BREAKS,
         "The guard is not on.",
         "Take `loopguard` and `*` out of OTEL_PYTHON_DISABLED_INSTRUMENTATIONS, and look for "
         "`uninstrument()` in the program.",
     ),
-    "action-off": Kind(
+    "action-off": FindingKind(
         BREAKS,
         "The policy's action is off: nothing is looked at ({origin}).",
         "Set OTEL_PYTHON_LOOPGUARD_ACTION=block, or observe to watch only.",
     ),
-    "only-observing": Kind(
+    "only-observing": FindingKind(
         WARNS,
         "The policy's action is {action}: loops are told, and no call is refused ({origin}).",
         "When what it tells is right, set OTEL_PYTHON_LOOPGUARD_ACTION=block.",
     ),
-    "policy-mistake": Kind(
+    "policy-mistake": FindingKind(
         BREAKS,
         "The policy has a mistake, and the default policy is in force. {problem}",
         "Correct it; `otel-loopguard policy check FILE` names all mistakes of a file.",
     ),
-    "unread-variable": Kind(WARNS, "A setting that nobody reads. {problem}", "Correct its name, or remove it."),
-    "internal-error": Kind(
+    "unread-variable": FindingKind(WARNS, "A setting that nobody reads. {problem}", "Correct its name, or remove it."),
+    "internal-error": FindingKind(
         BREAKS,
         "The guard had {count} faults of its own at {site}; the calls ran as if it were not there.",
         "Update otel-loopguard; if it stays, please report it with this output.",
     ),
     # --- frameworks
-    "no-framework": Kind(
+    "no-framework": FindingKind(
         TELLS,
         "No supported framework is installed.",
         "Guard your own functions with @otel_loopguard.tool, or your own loop with otel_loopguard.call.",
     ),
-    "points-missing": Kind(
+    "points-missing": FindingKind(
         BREAKS,
         "{framework} {versions}: nothing to patch in {module}; its {sort} are not guarded.",
         "Update otel-loopguard, or pin the framework to a version that docs/ names as supported.",
     ),
-    "patch-lost": Kind(
+    "patch-lost": FindingKind(
         BREAKS,
         "{framework} {versions}: {place} is there without our patch; its {sort} are not guarded.",
         "Something replaced it after start: import the framework before that, or call otel_loopguard.instrument() "
         "after it.",
     ),
-    "loop-ran": Kind(
+    "loop-ran": FindingKind(
         BREAKS,
         "{framework}: the same call six times over was not refused in the self-test.",
         "See the other findings; if there are none, please report it with this output.",
     ),
-    "not-tried": Kind(
+    "not-tried": FindingKind(
         TELLS,
         "{framework}: the self-test could not try it ({reason}).",
         "Examine your own program: otel-loopguard doctor -- python app.py",
     ),
     # --- calls of the program
-    "no-calls": Kind(
+    "no-calls": FindingKind(
         WARNS,
         "The program made no tool call that the guard saw.",
         "Have it do something with tools while it is examined; tools without a framework need @otel_loopguard.tool.",
     ),
-    "only-watched": Kind(
+    "only-watched": FindingKind(
         BREAKS,
         "{count} calls belong to no known agent run (source: {source}), and are only watched.",
         "Put one message's work into `with otel_loopguard.turn(conversation_id=...):`, or set "
         "OTEL_PYTHON_LOOPGUARD_ENFORCE_WITHOUT_TURN=true.",
     ),
-    "foreign-only": Kind(
+    "foreign-only": FindingKind(
         BREAKS,
         "{count} tool calls are known from spans of other instrumentations only: they are watched, and cannot be "
         "refused.",
         "Guard the functions themselves with @otel_loopguard.tool.",
     ),
-    "not-ended": Kind(
+    "not-ended": FindingKind(
         TELLS,
         "A process of the program was ended before it could tell everything (pid {pid}).",
         "Nothing, if it was stopped on purpose: what its turns did until about a second before is counted.",
     ),
-    "program-failed": Kind(
+    "program-failed": FindingKind(
         WARNS, "The program ended with status {status}.", "Look at what it printed; the guard does not change it."
     ),
     # --- telemetry
-    "no-sdk": Kind(
+    "no-sdk": FindingKind(
         WARNS,
         "No OpenTelemetry SDK is set up: loops are stopped, but nothing is exported.",
         "pip install opentelemetry-distro",
     ),
-    "sdk-disabled": Kind(
+    "sdk-disabled": FindingKind(
         WARNS, "The OpenTelemetry SDK is disabled: loops are stopped, but nothing is exported.",
         "Remove OTEL_SDK_DISABLED.",
     ),
-    "no-processor": Kind(
+    "no-processor": FindingKind(
         WARNS,
         "The tracer provider {provider} does not have our span processor: calls are guarded, but spans of other "
         "instrumentations are not looked at.",
         "Call otel_loopguard.attach(provider) where the provider is made.",
     ),
-    "sampled-out": Kind(
+    "sampled-out": FindingKind(
         WARNS,
         "The sampler {sampler} keeps {share} of new traces: loops are stopped all the same, but in "
         "the others nobody sees them.",
         "Set OTEL_TRACES_SAMPLER=parentbased_always_on, and sample in the collector, which keeps every trace with a "
         "trip (`otel-loopguard stack` writes its configuration).",
     ),
-    "no-exporter": Kind(
+    "no-exporter": FindingKind(
         WARNS,
         "The tracer provider has no exporter: spans go nowhere.",
         "Set OTEL_TRACES_EXPORTER=otlp and OTEL_EXPORTER_OTLP_ENDPOINT.",
     ),
-    "endpoint-silent": Kind(
+    "endpoint-silent": FindingKind(
         WARNS,
         "Nobody answers at {endpoint} ({reason}): spans are lost.",
         "Start the collector there, or correct OTEL_EXPORTER_OTLP_ENDPOINT.",
     ),
-    "endpoint-refuses": Kind(
+    "endpoint-refuses": FindingKind(
         WARNS,
         "{endpoint} answers {status}: spans are lost.",
         "Correct the address (OTLP over HTTP is on port 4318 and ends in /v1/traces), or OTEL_EXPORTER_OTLP_HEADERS.",
     ),
     # --- others
-    "other-instrumentation": Kind(
+    "other-instrumentation": FindingKind(
         TELLS,
         "{name} is on, too.",
         "Nothing: it stands beside the guard, and a call that both see is counted once.",
     ),
-    "other-guard": Kind(
+    "other-guard": FindingKind(
         TELLS,
         "{name} is in use, too.",
         "Nothing, if both are wanted: the guard refuses calls that bring nothing new, the other one counts. Whichever "
@@ -161,7 +172,7 @@ KINDS = {
 
 
 class Finding(NamedTuple):
-    """Something that was found."""
+    """One finding in an environment or a program."""
 
     code: str
     level: str
@@ -170,6 +181,129 @@ class Finding(NamedTuple):
 
 
 def finding(code: str, **values: object) -> Finding:
-    """A finding of this sort."""
+    """Make a finding of this kind."""
     kind = KINDS[code]
     return Finding(code, kind.level, kind.text.format(**values), kind.remedy)
+
+
+# --- from facts to findings ----------------------------------------------------------------------------------------
+
+_SAMPLED_WELL = 0.99
+_GIVEN_IN_CODE = "given in code"
+
+
+def of_policy(loaded: LoadedPolicy) -> Iterator[Finding]:
+    """Find mistakes in the policy of the environment."""
+    for problem in loaded.problems:
+        yield finding("policy-mistake", problem=problem)
+    for note in loaded.notes:
+        yield finding("unread-variable", problem=note)
+
+
+def of_program(reports: Sequence[Report], origin: str, *, selftest: bool) -> Iterator[Finding]:
+    """Find faults in the reports of a program's processes. Most are looked for in the process with the most calls."""
+    if not reports:
+        yield finding("not-loaded")
+        return
+    main = max(reports, key=lambda report: sum(call["count"] for call in report["calls"]))
+    yield from _of_guard(main, origin)
+    yield from _of_frameworks(main)
+    yield from _of_telemetry(main["telemetry"])
+    if selftest:
+        yield from _of_selftest(main)
+    else:
+        yield from _of_calls(reports)
+    for name in sorted({name for report in reports for name in report["instrumentations"]}):
+        yield finding("other-instrumentation", name=name)
+    for name in sorted({name for report in reports for name in report["guards"]}):
+        yield finding("other-guard", name=name)
+
+
+def _of_guard(report: Report, origin: str) -> Iterator[Finding]:
+    if not report["on"]:
+        yield finding("switched-off")
+        return
+    action = Action[report["action"].upper()]
+    if report["policy"] == _GIVEN_IN_CODE:
+        origin = _GIVEN_IN_CODE
+    if action is Action.OFF:
+        yield finding("action-off", origin=origin)
+    elif action < Action.REUSE:
+        yield finding("only-observing", action=action, origin=origin)
+    for site, count in report["errors"].items():
+        yield finding("internal-error", site=site, count=count)
+
+
+def _of_frameworks(report: Report) -> Iterator[Finding]:
+    if not report["frameworks"]:
+        yield finding("no-framework")
+    if not report["on"]:
+        return
+    for framework in report["frameworks"]:
+        names = {"framework": framework["name"], "versions": versions(framework)}
+        for point in framework["points"]:
+            if point["state"] == "bare" and point["sort"] != "other" and not _patched_elsewhere(framework, point):
+                yield finding("patch-lost", place=f"{point['module']}:{point['path']}", sort=point["sort"], **names)
+        for module, sort in _without_targets(framework["points"]):
+            yield finding("points-missing", module=module, sort=sort, **names)
+
+
+def _patched_elsewhere(framework: dict[str, Any], point: dict[str, Any]) -> bool:
+    """True if the same function is patched in another module, where other versions have it."""
+    same = (other for other in framework["points"] if other["path"] == point["path"])
+    return any(other["state"] == "held" for other in same)
+
+
+def _without_targets(points: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    """The modules in which this version has none of the functions that all known versions have."""
+    needed = [point for point in points if not point["optional"] and point["sort"] != "other"]
+    for module, sort in dict.fromkeys((point["module"], point["sort"]) for point in needed):
+        here = [point for point in needed if (point["module"], point["sort"]) == (module, sort)]
+        if all(point["state"] == "absent" for point in here):
+            yield module, sort
+
+
+def versions(framework: dict[str, Any]) -> str:
+    """The packages of a framework, with their versions."""
+    return ", ".join(f"{dist} {version}" for dist, version in framework["versions"].items())
+
+
+def _of_telemetry(found: dict[str, Any]) -> Iterator[Finding]:
+    if found["disabled"]:
+        yield finding("sdk-disabled")
+    elif not found["sdk"]:
+        yield finding("no-sdk")
+    else:
+        if not found["processor"]:
+            yield finding("no-processor", provider=found["provider"])
+        if found["sampled"] is not None and found["sampled"] < _SAMPLED_WELL:
+            yield finding("sampled-out", sampler=found["sampler"], share=f"{found['sampled']:.0%}")
+        if not found["exporters"]:
+            yield finding("no-exporter")
+
+
+def _of_selftest(report: Report) -> Iterator[Finding]:
+    refuses = report["on"] and Action[report["action"].upper()] >= Action.BLOCK
+    for framework, result in report["tested"].items():
+        if result not in ("refused", "ran"):
+            yield finding("not-tried", framework=framework, reason=result)
+        elif result == "ran" and refuses:
+            yield finding("loop-ran", framework=framework)
+
+
+def _of_calls(reports: Sequence[Report]) -> Iterator[Finding]:
+    watched: Counter[str] = Counter()
+    for report in reports:
+        for call in report["calls"]:
+            if not call["enforced"]:
+                watched[call["source"]] += call["count"]
+    foreign = sum(report["foreign"] for report in reports)
+    if not foreign and not any(report["calls"] for report in reports):
+        yield finding("no-calls")
+    for source, count in watched.items():
+        yield finding("only-watched", source=source, count=count)
+    if foreign:
+        yield finding("foreign-only", count=foreign)
+    for report in reports:
+        if not report["ended"]:
+            yield finding("not-ended", pid=report["pid"])

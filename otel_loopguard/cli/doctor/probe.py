@@ -1,7 +1,7 @@
-"""The probe: runs inside the program that is examined, sees what really happens, and writes it to a file.
+"""The probe: it runs inside the examined program, counts the calls and their outcomes, and writes them to a file.
 
 The doctor has it loaded by the entry point ``opentelemetry_post_instrument``, after everything that zero-code start
-does. It changes nothing that the program can see, and says nothing of its values.
+does. It changes nothing that the program can see, and writes no value of the program.
 """
 
 from __future__ import annotations
@@ -12,58 +12,66 @@ import os
 import tempfile
 import time
 from collections import Counter
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
+from otel_loopguard.instrumentation.patching import Patches
+from otel_loopguard.instrumentation.targets import CallTarget, OwnLimit
+from otel_loopguard.telemetry.call_span import CallSpan
+from otel_loopguard.telemetry.meters import Meters
+from otel_loopguard.turns.runs import Runs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 FOLDER = "_OTEL_LOOPGUARD_DOCTOR"
-"""The variable with the folder for what is found; where it is not set, nobody asks."""
-
+"""The variable with the folder for the reports. Without it the probe does nothing."""
 
 _OFTEN_SECONDS = 1.0
 _NEVER = float("-inf")
 
 
 class Probe:
-    """What is counted in this process."""
+    """The counts of this process."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.label = "app"
-        """Whose calls are made at the moment: the self-test's, one framework after the other."""
+        """The source of the calls: the program, or a framework that the self-test tries."""
         self.calls: Counter[tuple[str, str, bool, str]] = Counter()
-        """By label, source of the turn, whether it is enforced, and outcome."""
+        """By label, source of the turn, enforcement, and outcome."""
         self.counted = 0
-        """Calls that were counted in all: those of our patches, and those that only other's spans tell."""
+        """All counted calls: those of our patches, and those known from spans of others only."""
         self.unseen = 0
-        """Calls whose span records nothing."""
+        """Calls whose span is not recorded."""
         self.errors: Counter[str] = Counter()
         self.guards: set[str] = set()
         self.written = _NEVER
         self.tested: dict[str, str] = {}
-        """What the self-test found, by framework."""
+        """The results of the self-test, by framework."""
 
     def turn_over(self) -> None:
-        """Write what there is so far: workers, and programs that are killed, end without ``atexit``."""
+        """Write the counts so far: workers, and programs that are killed, end without ``atexit``."""
         if time.monotonic() - self.written > _OFTEN_SECONDS:
             self.write(ended=False)
 
     def write(self, *, ended: bool) -> None:
-        """Write everything down, at once: a reader never sees a half of it."""
-        from otel_loopguard.cli.doctor import (  # noqa: PLC0415 - what it needs is there when the program has started
-            facts,
-        )
+        """Write the report to a temporary file, then rename it: a reader never sees a part of it."""
+        from otel_loopguard.cli.doctor import facts  # noqa: PLC0415 - it imports much that the program may not need
 
         found = {**facts.gather(), **self.seen(), "ended": ended, "pid": os.getpid()}
         self.written = time.monotonic()
         if not self._folder.is_dir():
-            return  # the doctor has left
+            return  # the doctor has ended
         handle, name = tempfile.mkstemp(dir=self._folder, suffix=".part")
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             json.dump(found, file)
         Path(name).replace(self._folder / f"{os.getpid()}.json")
 
     def seen(self) -> dict[str, Any]:
-        """The counts as JSON."""
+        """The counts, ready for JSON."""
         keys = ("label", "source", "enforced", "outcome")
         calls = [{**dict(zip(keys, key, strict=True)), "count": count} for key, count in sorted(self.calls.items())]
         return {
@@ -77,18 +85,16 @@ class Probe:
 
 
 def start() -> None:
-    """What the entry point calls."""
+    """Start the probe: the entry point."""
     global current  # noqa: PLW0603 - one probe a process
     folder = os.environ.get(FOLDER)
     if not folder or not Path(folder).is_dir():
         return
-    from otel_loopguard.cli.doctor import listeners  # noqa: PLC0415
-
     current = Probe(Path(folder))
-    listeners.listen(current)
+    _listen(current)
     current.write(ended=False)
-    current.written = _NEVER  # the first turn is told at once
-    # Run before what other packages registered until now, such as the providers' shutdown.
+    current.written = _NEVER  # the first turn is written at once
+    # It runs before the functions that are registered already, such as the shutdown of the providers.
     atexit.register(current.write, ended=True)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_forked)
@@ -98,9 +104,59 @@ current: Probe | None = None
 
 
 def _forked() -> None:
-    """A worker counts for itself."""
+    """Start from zero in a worker."""
     if current is not None:
         current.calls.clear()
         current.errors.clear()
         current.counted = current.unseen = 0
         current.written = _NEVER
+
+
+# --- the places where it listens -----------------------------------------------------------------------------------
+
+_LIMITS = (
+    *(limit for framework in FRAMEWORKS for limit in framework.limits),
+    # Of a framework that is not patched yet.
+    OwnLimit(
+        "CrewAI's check of repeated tool usage", "crewai.tools.tool_usage", "ToolUsage._check_tool_repeated_usage"
+    ),
+)
+
+
+def _listen(probe: Probe) -> None:
+    """Count calls, turns and faults from now on, and the limits of frameworks that the program uses."""
+    _before(CallSpan, "finish", lambda args: _count_call(probe, args[0], args[1]))
+    _before(Runs, "close", lambda _args: probe.turn_over())
+    _before(Meters, "tool_call", lambda _args: _count_any(probe))
+    _before(Meters, "error", lambda args: probe.errors.update([args[1]]))
+    Patches(CallTarget(limit.module, limit.path, _note_limit(probe, limit)) for limit in _LIMITS).install()
+
+
+def _before(owner: Any, name: str, listener: Callable[[Any], None]) -> None:
+    inner = getattr(owner, name)
+
+    @wraps(inner)
+    def outer(*args: Any, **kwargs: Any) -> Any:
+        listener(args)
+        return inner(*args, **kwargs)
+
+    setattr(owner, name, outer)
+
+
+def _count_call(probe: Probe, call_span: CallSpan, ending: str) -> None:
+    turn = call_span.scope.turn
+    probe.calls[probe.label, turn.source, turn.enforced, ending] += 1
+    probe.unseen += not call_span.span.is_recording()
+
+
+def _count_any(probe: Probe) -> None:
+    probe.counted += 1
+
+
+def _note_limit(probe: Probe, limit: OwnLimit) -> Callable[..., Any]:
+    def wrapper(wrapped: Any, _instance: Any, args: Any, kwargs: Any) -> Any:
+        if limit.keyword is None or kwargs.get(limit.keyword) is not None:
+            probe.guards.add(limit.name)
+        return wrapped(*args, **kwargs)
+
+    return wrapper

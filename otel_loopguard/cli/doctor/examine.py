@@ -1,4 +1,4 @@
-"""Starts a program as ``opentelemetry-instrument`` does, with the probe in it, and reads what the probe wrote."""
+"""Start a program as ``opentelemetry-instrument`` does, with the probe in it, and read the probe's reports."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ _METADATA = "Metadata-Version: 2.1\nName: loopguard-doctor-probe\nVersion: 0\n"
 
 
 class Examined(NamedTuple):
-    """How the program ended, and what each of its processes told."""
+    """The exit status of the program, and the report of each of its processes."""
 
     status: int
     reports: list[dict[str, Any]]
 
 
 def examine(command: list[str], *, quiet: bool = False, environment: dict[str, str] | None = None) -> Examined:
-    """Run it to its end. Its input, output and exit status are its own; ``quiet`` is for a program of ours."""
+    """Run the program to its end, with its own input, output and exit status; ``quiet`` discards the output."""
     if shutil.which(command[0]) is None:
         raise LoopGuardError(f"{command[0]}: there is no such command, or it may not be executed")
     with tempfile.TemporaryDirectory(prefix="loopguard-doctor-") as name:
         folder = Path(name)
-        _lay_entry_point(folder)
+        _write_entry_point(folder)
         environ = {**os.environ, **(environment or {}), FOLDER: name}
         environ["PYTHONPATH"] = os.pathsep.join(filter(None, [name, os.environ.get("PYTHONPATH")]))
         status = _run(_instrumented(command), environ, quiet=quiet)
         return Examined(status, [json.loads(file.read_text("utf-8")) for file in sorted(folder.glob("*.json"))])
 
 
-def _lay_entry_point(folder: Path) -> None:
-    """A distribution of nothing but an entry point: it is found where Python looks for modules."""
+def _write_entry_point(folder: Path) -> None:
+    """Write a distribution that is only an entry point, into a folder on the path of modules."""
     info = folder / "loopguard_doctor_probe-0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(_METADATA, "utf-8")
@@ -57,8 +57,8 @@ def _instrumented(command: list[str]) -> list[str]:
 
 def _run(command: list[str], environ: dict[str, str], *, quiet: bool) -> int:
     output = subprocess.DEVNULL if quiet else None
-    with subprocess.Popen(command, env=environ, stdout=output, stderr=output) as process:  # noqa: S603 - what the user typed
-        # Ctrl-C reaches the program itself, which decides when it ends; SIGTERM is handed on.
+    with subprocess.Popen(command, env=environ, stdout=output, stderr=output) as process:  # noqa: S603 - the user's own command
+        # Ctrl-C reaches the program itself, which decides when to end; SIGTERM is forwarded.
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         other = signal.signal(signal.SIGTERM, lambda number, _: process.send_signal(number))
         try:
