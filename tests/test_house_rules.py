@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from functools import cache
 from pathlib import Path
 
@@ -30,6 +31,88 @@ def parents(node):
         yield node
 
 
+def function_of(node) -> str:
+    """The innermost function that holds the node, or the module."""
+    names = [one.name for one in parents(node) if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return names[0] if names else "(module)"
+
+
+def called(node) -> set[str]:
+    """The last names of all functions that are called within a node."""
+    calls = [one.func for one in ast.walk(node) if isinstance(one, ast.Call)]
+    return {func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "") for func in calls}
+
+
+def test_one_docstring_in_seven_at_most_opens_with_a_relative_clause():
+    """Docstrings open with a verb, or name the thing; at most 15 % open with a question word or a relative clause."""
+    relative = re.compile(
+        r"(whether|what|where|who|whom|whose|how|which|when|why|that|whoever|whatever|the same|from what)\b"
+        r"|(all|everything|something|those|one|nothing)(,| that| which| who| of what)\b",
+        re.IGNORECASE,
+    )
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    docstrings = [
+        (path, getattr(node, "lineno", 1), text)
+        for path in FILES
+        for node in ast.walk(tree(path))
+        if isinstance(node, documented) and (text := ast.get_docstring(node))
+    ]
+    found = [f"{named(path)}:{line}: {text.splitlines()[0]}" for path, line, text in docstrings if relative.match(text)]
+    share = len(found) / len(docstrings)
+    assert share <= 0.15, f"{share:.1%} of {len(docstrings)} docstrings\n" + "\n".join(found)
+
+
+SHIELDS = {"take", "report", "fault"}
+"""Methods that count a fault and log it: of ``Shield``, and of ``Guard``, which hands it to the shield."""
+
+NOT_SHIELDED = {
+    "shield.py:report": "the counter of faults itself failed; there is nothing left to report to",
+    "core/values/fingerprint.py:error_text": "an exception's own __str__ raised; its type is text enough",
+    "core/values/walker.py:walk": "a value that cannot be walked is written as its type",
+    "core/values/canonical.py:canonical": "a value that is no JSON is walked instead",
+    "core/values/canonical.py:result_bytes": "a value that is no JSON is walked instead",
+    "core/tools/contracts.py:resolve": "arguments that cannot be read leave the kind that the tool's name has",
+    "cli/doctor/selftest.py:_try": "the error of a framework is the finding",
+    "instrumentation/functions/generators.py:drive_generator": "the error is thrown into the user's generator",
+    "instrumentation/functions/generators.py:driver": "the error is thrown into the user's generator",
+    "testing/scripted/langchain.py:_transcript": "the transcript holds the error that ended the run",
+    "testing/scripted/openai_agents.py:drive": "the transcript holds the error that ended the run",
+    "testing/scripted/pydantic_ai.py:drive": "the transcript holds the error that ended the run",
+}
+"""Broad ``except`` clauses that do not end in the shield, because the fault is an expected answer."""
+
+
+def broad(node) -> bool:
+    """True if a handler catches ``Exception``, ``BaseException``, or all."""
+    if not isinstance(node, ast.ExceptHandler):
+        return False
+    kinds = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
+    return any(kind is None or getattr(kind, "id", "") in ("Exception", "BaseException") for kind in kinds)
+
+
+def unshielded() -> set[str]:
+    """File and function of each broad ``except`` that reports nothing to the shield, and raises nothing again."""
+    found = set()
+    for path in FILES:
+        functions = [one for one in ast.walk(tree(path)) if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
+        reporting = SHIELDS | {one.name for one in functions if called(one) & SHIELDS}
+        for handler in filter(broad, ast.walk(tree(path))):
+            raises = any(isinstance(one, ast.Raise) and one.exc is None for one in ast.walk(handler))
+            if not (called(handler) & reporting or raises):
+                found.add(f"{named(path)}:{function_of(handler)}")
+    return found
+
+
+def test_every_broad_except_ends_in_the_shield():
+    """A fault of the package is counted and logged; the exceptions are listed with their reason."""
+    assert sorted(unshielded() - NOT_SHIELDED.keys()) == []
+
+
+def test_the_list_of_other_broad_excepts_is_current():
+    """An entry whose ``except`` is gone is removed from the list."""
+    assert sorted(NOT_SHIELDED.keys() - unshielded()) == []
+
+
 def importers(package: str) -> set[str]:
     """The files that import a package when they run, not only for type checking."""
     found = set()
@@ -52,3 +135,27 @@ def test_one_file_of_the_guard_imports_the_sdk():
 def test_one_file_imports_wrapt():
     """All patches are made, and undone, in one place."""
     assert importers("wrapt") == {"instrumentation/patching.py"}
+
+
+MIRRORED = ("core/values", "core/tools", "core/history", "core/turn", "core/policy", "turns", "spans", "telemetry",
+            "instrumentation", "cli")  # fmt: skip
+OF_MANY_MODULES = {
+    "instrumentation/test_every_fault.py": "breaks the functions of all rooms one by one",
+    "instrumentation/test_faults.py": "faults of all rooms",
+    "instrumentation/test_process_start.py": "the start under opentelemetry-instrument, through all rooms",
+    "telemetry/test_secrets.py": "every signal of a program",
+}
+"""Tests of what several modules do together."""
+
+
+def test_tests_mirror_the_package():
+    """In each room ``test_x.py`` or ``test_x_more.py`` tests a module or folder ``x`` of the same room."""
+    found = []
+    for room in MIRRORED:
+        modules = {path.stem for path in (PACKAGE / room).iterdir()} - {"__init__", "__pycache__"}
+        for path in sorted((ROOT / "tests" / room).glob("test_*.py")):
+            name = path.stem.removeprefix("test_")
+            mirrors = any(name == module or name.startswith(f"{module}_") for module in modules)
+            if not mirrors and f"{room}/{path.name}" not in OF_MANY_MODULES:
+                found.append(f"{room}/{path.name}")
+    assert not found, "\n".join(found)

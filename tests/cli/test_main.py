@@ -57,3 +57,10 @@ def test_wrong_use_of_the_whole(arguments, said):
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_help_imports_no_command():
+    """The list of commands imports none of them."""
+    code = "import sys; from otel_loopguard.cli.main import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
+    code += "assert not [name for name in sys.modules if 'cli.' in name and not name.endswith('cli.main')]"
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

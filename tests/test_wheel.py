@@ -11,7 +11,7 @@ import pytest
 
 from tests.telemetry.otlp import receiver as receiving
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 APP = """
 import otel_loopguard as loopguard
 
