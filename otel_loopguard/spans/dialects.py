@@ -86,9 +86,9 @@ class Dialect(NamedTuple):
     sign: tuple[str, tuple[str, ...]]
     """The attribute, and its values, that make a span a tool call."""
     span_names: tuple[str, ...] = ()
-    """Span names begin with one of these, then comes the tool. Such a name is enough where a span has no sign."""
+    """The beginnings of span names, before the tool."""
     suffix: str = ""
-    """Span names end in this, after the tool."""
+    """The end of span names, after the tool."""
     tool: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
     results: tuple[str, ...] = ()
@@ -201,8 +201,8 @@ _numbers = itertools.count()
 # --- recognise ---------------------------------------------------------------------------------------------------
 
 SIGNS: Final = frozenset(row.sign[0] for row in DIALECTS)
-"""A span without any of these attributes is a tool call only if its name says so."""
-SPAN_NAMES: Final = tuple(start for row in DIALECTS for start in row.span_names)
+"""An ended span without any of these attributes is no tool call."""
+_SPAN_NAMES: Final = tuple(start for row in DIALECTS for start in row.span_names)
 
 
 def _by_sign() -> dict[str, dict[str, tuple[Dialect, ...]]]:
@@ -215,25 +215,30 @@ def _by_sign() -> dict[str, dict[str, tuple[Dialect, ...]]]:
 
 
 _ROWS = _by_sign()
-_ROWS_BY_SPAN_NAME = {start: (row,) for row in DIALECTS for start in row.span_names}
 
 
-def _matching(name: str, attributes: Mapping[str, Any]) -> tuple[Dialect, ...]:
-    """The rows that a span matches, in the order of the table."""
+def _matching(attributes: Mapping[str, Any]) -> tuple[Dialect, ...]:
+    """Return the rows that a span matches, in the order of the table."""
     found: tuple[Dialect, ...] = ()
     for sign, rows in _ROWS.items():
         if sign in attributes:
             value = attributes[sign]
             found += rows.get(value, ()) if isinstance(value, str) else ()
-    if not found and name.startswith(SPAN_NAMES) and SIGNS.isdisjoint(attributes):
-        found = next(rows for start, rows in _ROWS_BY_SPAN_NAME.items() if name.startswith(start))
     return found
 
 
 def tool_name(name: str, attributes: Mapping[str, Any], *, is_server: bool = False) -> str | None:
-    """The tool that a span is a call of; None if it is no tool call, or the server's half of one."""
-    rows = () if is_server else _matching(name, attributes)
+    """Return the tool that a span is a call of; None if it is no tool call, or the server's half of one."""
+    rows = () if is_server else _matching(attributes)
     return _tool(rows, name, attributes) if rows else None
+
+
+def open_tool_name(name: str, attributes: Mapping[str, Any]) -> str | None:
+    """Return the tool of a span that is still open. Many get their sign at the end: until then the name counts."""
+    found = tool_name(name, attributes)
+    if found is None and name.startswith(_SPAN_NAMES) and SIGNS.isdisjoint(attributes):
+        return next(name[len(start) :] for start in _SPAN_NAMES if name.startswith(start))
+    return found
 
 
 def _tool(rows: tuple[Dialect, ...], name: str, attributes: Mapping[str, Any]) -> str | None:
@@ -263,7 +268,7 @@ def same_tool(one: str, other: str | None) -> bool:
 
 def read(span: SpanView) -> SpanCall | None:
     """Read the tool call of an ended span; None if it is no tool call."""
-    rows = () if span.is_server else _matching(span.name, span.attributes)
+    rows = () if span.is_server else _matching(span.attributes)
     tool = _tool(rows, span.name, span.attributes) if rows else None
     if tool is None:
         return None

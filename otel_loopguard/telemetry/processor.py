@@ -13,7 +13,7 @@ from opentelemetry import context as otel_context
 from opentelemetry.sdk.trace import SpanProcessor
 
 from otel_loopguard.semconv import TURN_ID
-from otel_loopguard.spans.dialects import SIGNS, SPAN_NAMES
+from otel_loopguard.spans.dialects import SIGNS
 from otel_loopguard.spans.open_spans import attributes_of
 from otel_loopguard.telemetry.call_span import CALL_SPAN, CallSpan
 from otel_loopguard.turns.scope import current_scope
@@ -61,8 +61,8 @@ class LoopGuardSpanProcessor(SpanProcessor):
         try:
             if receiver.span_ended(span):
                 attributes = attributes_of(span)
-                may_be_tool = not SIGNS.isdisjoint(attributes) or span._name.startswith(SPAN_NAMES)  # noqa: SLF001 - fast
-                if may_be_tool and TURN_ID not in attributes:  # with it, the span is ours or one that we wrote on
+                # With a turn id the span is ours, or one that we wrote on.
+                if not SIGNS.isdisjoint(attributes) and TURN_ID not in attributes:
                     receiver.watcher.ended(span)
             if receiver.watcher.marks:
                 receiver.watcher.over(span)

@@ -16,7 +16,7 @@ from opentelemetry.trace import INVALID_SPAN, NonRecordingSpan
 
 from otel_loopguard import semconv
 from otel_loopguard.core.model import Action
-from otel_loopguard.spans.dialects import read, same_tool, tool_name
+from otel_loopguard.spans.dialects import open_tool_name, read, same_tool
 from otel_loopguard.spans.open_spans import attributes_of, id_of, view_of
 from otel_loopguard.telemetry.call_span import shown_name
 from otel_loopguard.telemetry.events import tripped_attributes
@@ -138,7 +138,7 @@ class SpanWatcher:
         if mark is not None and (mark.layer or any(same_tool(tool, name) for name in mark.names)):
             return True
         around = itertools.islice(self._live.ancestors(span), _LAYERS)
-        return any(same_tool(tool, tool_name(one.name, attributes_of(one))) for one in around)
+        return any(same_tool(tool, open_tool_name(one.name, attributes_of(one))) for one in around)
 
     # --- judged --------------------------------------------------------------------------------------------------
 
@@ -214,7 +214,7 @@ class SpanWatcher:
                 agent = around
             if _maker(around) == _maker(span):
                 same = around
-            if tool_name(around.name, attributes_of(around)) is not None:
+            if open_tool_name(around.name, attributes_of(around)) is not None:
                 break
         return agent or same or outermost
 

@@ -296,6 +296,5 @@ WITHOUT_CONTENT = {
         lambda call: {"mcp.method.name": "tools/call", "jsonrpc.request.id": str(call.number)},
         kind=SpanKind.CLIENT,
     ),
-    "name-only": Sample("somebody", "execute_tool {}", lambda _: {}),
 }
 """Dialects that never have arguments or results."""

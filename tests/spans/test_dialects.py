@@ -153,6 +153,15 @@ def test_the_whole_call_is_read(dialect: str) -> None:
         assert f"call-{one.number}" not in str(found.outcome.result)
 
 
+def test_a_span_name_alone_makes_no_tool_call() -> None:
+    """It counts only while the span is open: some instrumentations set all attributes at the end."""
+    assert dialects.read(SpanView("execute_tool look", {})) is None
+    assert dialects.tool_name("execute_tool look", {}) is None
+    assert dialects.open_tool_name("execute_tool look", {}) == "look"
+    assert dialects.open_tool_name("execute_tool look", {"gen_ai.operation.name": "chat"}) is None
+    assert dialects.open_tool_name("GET /", {}) is None
+
+
 def test_merged_tools_are_no_call() -> None:
     """ADK makes one more span for the calls of a batch."""
     attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "(merged tools)"}
