@@ -28,6 +28,7 @@ class SpanView(NamedTuple):
     name: str
     attributes: Mapping[str, Any]
     events: Sequence[tuple[str, Mapping[str, Any]]] = ()
+    """Names and attributes."""
     failed: bool = False
     description: str | None = None
     """The description of a failed span's status."""
@@ -192,6 +193,7 @@ _SCRUBBED: Final = "[Scrubbed due to "
 """Logfire puts this, and the word that it found, in place of a secret."""
 _EXCEPTION_EVENT: Final = ("exception", "exception.message")
 
+_LONGEST_HIDDEN = 256
 _LONGEST_PARSED = 1 << 20
 _DEEPEST = 4
 _NO_DIGITS = str.maketrans("0123456789", "ghijklmnop")
@@ -215,6 +217,7 @@ def _by_sign() -> dict[str, dict[str, tuple[Dialect, ...]]]:
 
 
 _ROWS = _by_sign()
+_NOT_TOOLS = frozenset().union(*(row.not_tools for row in DIALECTS))
 
 
 def _matching(attributes: Mapping[str, Any]) -> tuple[Dialect, ...]:
@@ -242,17 +245,19 @@ def open_tool_name(name: str, attributes: Mapping[str, Any]) -> str | None:
 
 
 def _tool(rows: tuple[Dialect, ...], name: str, attributes: Mapping[str, Any]) -> str | None:
-    tool = name
     for row in rows:
-        found = next((attributes[key] for key in row.tool if isinstance(attributes.get(key), str)), "").strip('"')
-        if not found:
-            found = next((name[len(start) :] for start in row.span_names if name.startswith(start)), "")
-        if not found and row.suffix:
-            found = name.removesuffix(row.suffix) if name.endswith(row.suffix) else ""
+        found = ""
+        for key in row.tool:
+            if isinstance(value := attributes.get(key), str):
+                found = found or value.strip('"')
+        for start in () if found else row.span_names:
+            if name.startswith(start):
+                found = name[len(start) :]
+        if not found and row.suffix and name.endswith(row.suffix):
+            found = name[: -len(row.suffix)]
         if found:
-            tool = found
-            break
-    return None if any(tool in row.not_tools for row in rows) else tool
+            return None if found in _NOT_TOOLS else found
+    return name
 
 
 def same_tool(one: str, other: str | None) -> bool:
@@ -308,8 +313,12 @@ def _result(rows: tuple[Dialect, ...], span: SpanView) -> Any:
 
 
 def _call_id(rows: tuple[Dialect, ...], attributes: Mapping[str, Any]) -> str | None:
-    found = (attributes.get(key) for row in rows for key in row.call_id)
-    return next((value for value in found if isinstance(value, str) and value not in _HIDDEN), None)
+    for row in rows:
+        for key in row.call_id:
+            value = attributes.get(key)
+            if isinstance(value, str) and value not in _HIDDEN:
+                return value
+    return None
 
 
 def _outcome(span: SpanView, result: Any, message: Mapping[str, Any] | None) -> Outcome | None:
@@ -330,12 +339,11 @@ def _outcome(span: SpanView, result: Any, message: Mapping[str, Any] | None) -> 
 
 
 def _value(row: Dialect, keys: tuple[str, ...], event: tuple[str, str] | None, span: SpanView) -> Any:
+    attributes = span.attributes
     for key in keys:
-        if key in span.attributes:
-            value = _parsed(span.attributes[key], row.hidden)
-            if value is not None:
-                return value
-    return None if event is None else _parsed(_event(event, span), row.hidden)
+        if key in attributes and (value := _parsed(attributes[key], row.hidden)) is not None:
+            return value
+    return _parsed(_event(event, span), row.hidden) if event is not None and span.events else None
 
 
 def _event(event: tuple[str, str], span: SpanView) -> Any:
@@ -347,9 +355,10 @@ def _event(event: tuple[str, str], span: SpanView) -> Any:
 def _parsed(value: Any, hidden: frozenset[str] = frozenset()) -> Any:
     """Parse a text that holds JSON; None if the value is hidden or empty."""
     if isinstance(value, str):
-        text = value.strip()
-        if text in _HIDDEN or text in hidden or text.startswith(_SCRUBBED):
-            return None
+        if len(value) <= _LONGEST_HIDDEN:
+            text = value.strip()
+            if text in _HIDDEN or text in hidden or text.startswith(_SCRUBBED):
+                return None
         if value[:1] in "{[" and len(value) <= _LONGEST_PARSED:
             try:
                 return orjson.loads(value)

@@ -55,7 +55,9 @@ def after(history: History, record: Record, compiled: CompiledPolicy, highest: A
         if trip is None:
             continue
         trip = _capped(trip, tool.ceiling(trip.mode, compiled.policy), highest)
-        if trip is not None and _is_due(history, record, trip, once=rule.once):
+        if trip is None or (observed is not None and trip.action < Action.NUDGE):
+            continue  # one observation a call: another one is due at the next call
+        if _is_due(history, record, trip, once=rule.once):
             if trip.action >= Action.NUDGE:
                 return trip
             observed = observed or trip
