@@ -1,11 +1,11 @@
 """An agent that is stuck, or one that works: a loop by hand over the tools of an MCP server.
 
     opentelemetry-instrument python examples/mcp_agent.py            # a stuck agent
-    opentelemetry-instrument python examples/mcp_agent.py --working  # one that gets on
+    opentelemetry-instrument python examples/mcp_agent.py --working  # one that works
 
-The server is this file, run as a program of its own and spoken to over stdio. The model is a script, so this needs no
-network and no key. An MCP session is a connection and not a message of a user: where that begins and ends is said in
-one line, ``with loopguard.turn():``. Without it calls are only watched, never refused.
+The server is this file, run as another program over stdio. The model is a script, so this needs no network and no key.
+An MCP session is a connection and not a message of a user, so ``with loopguard.turn():`` marks where that begins and
+ends. Without it calls are only watched, never refused.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PAGES = {
 
 
 def serve() -> None:
-    """The server: two tools, of which it says that they only read."""
+    """Run the server: two tools, declared as read-only."""
     server: Any = Server("handbook")
     reads = {"count": 0}
 
@@ -49,14 +49,14 @@ def serve() -> None:
 
     @server.tool(annotations=ToolAnnotations.model_validate({"readOnlyHint": True}))
     def visits() -> str:
-        """How often pages were consulted."""
+        """Count the pages that were consulted."""
         return str(reads["count"])
 
     server.run("stdio")
 
 
 def model(pages: list[str], *, stubborn: bool) -> Iterator[tuple[str, dict[str, Any]]]:
-    """A scripted model: asks for these pages, and gives up when a tool result is a refusal, unless it is stubborn."""
+    """A scripted model: it consults these pages, and gives up when a result is a refusal, unless it is stubborn."""
     for number, page in enumerate(pages, start=1):
         text = yield "consult", {"page": page}
         print(f"  {number:2}. the model reads: {' / '.join(str(text).splitlines())[:150]}")
@@ -65,11 +65,11 @@ def model(pages: list[str], *, stubborn: bool) -> Iterator[tuple[str, dict[str, 
 
 
 async def agent(pages: list[str], *, stubborn: bool) -> None:
-    """One message of a user, from the question to the answer."""
+    """Run one message of a user, from the question to the answer."""
     server = StdioServerParameters(command=sys.executable, args=[__file__, "--serve"])
     async with stdio_client(server) as (read, write), ClientSession(read, write) as session:
         await session.initialize()
-        await session.list_tools()  # a real model is told of the tools; the guard hears which of them only read
+        await session.list_tools()  # a real model needs the tools; the guard learns which of them only read
         script: Any = model(pages, stubborn=stubborn)
         try:
             with loopguard.turn(conversation_id="handbook-1"):
@@ -83,7 +83,7 @@ async def agent(pages: list[str], *, stubborn: bool) -> None:
 
 
 def next_call(script: Any, text: str | None) -> tuple[str, dict[str, Any]] | None:
-    """What the model asks for after it has read this; None: it is done."""
+    """The next call of the model after it has read this text; None: it is done."""
     try:
         return script.send(text)
     except StopIteration:
@@ -91,15 +91,15 @@ def next_call(script: Any, text: str | None) -> tuple[str, dict[str, Any]] | Non
 
 
 def text_of(result: Any) -> str:
-    """What the model reads of a result: all of its text."""
+    """All text of a result, as the model reads it."""
     return "\n".join(block.text for block in result.content if block.type == "text")
 
 
 def main() -> None:
-    """Run the agent once and say what happened."""
+    """Run the agent once and print what happened."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--working", action="store_true", help="an agent that gets on: it reads each page once")
-    parser.add_argument("--stubborn", action="store_true", help="a stuck agent that takes no notice of refusals")
+    parser.add_argument("--working", action="store_true", help="an agent that makes progress: it reads each page once")
+    parser.add_argument("--stubborn", action="store_true", help="a stuck agent that ignores refusals")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:

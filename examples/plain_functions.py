@@ -2,7 +2,7 @@
 
     python examples/plain_functions.py
 
-The model is a script: it polls a job that never gets done, and is told so; then the user changes their mind.
+The model is a script: it polls a job that never ends, calls a tool that does not exist, and the user interrupts it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import otel_loopguard as loopguard
 
 @loopguard.tool(kind="poll")
 def job_status(job: str) -> str:
-    """Look whether a job is done."""
+    """Report the status of a job."""
     return json.dumps({"job": job, "status": "queued"})
 
 
@@ -28,13 +28,13 @@ TOOLS = {"job_status": job_status, "read_file": read_file}
 
 
 def model_answers(script: list[tuple[str, dict[str, Any]]]) -> Any:
-    """What a chat API would send: a tool call each time, its arguments as JSON text."""
+    """Yield tool calls as a chat API sends them, with the arguments as JSON text."""
     for number, (name, arguments) in enumerate(script):
         yield {"id": f"call-{number}", "name": name, "arguments": json.dumps(arguments)}
 
 
 def run(script: list[tuple[str, dict[str, Any]]], *, say: str | None = None) -> None:
-    """One message of a user."""
+    """Run one message of a user."""
     with loopguard.turn(conversation_id="example") as turn:
         try:
             for number, asked in enumerate(model_answers(script)):
@@ -54,8 +54,8 @@ def run(script: list[tuple[str, dict[str, Any]]], *, say: str | None = None) -> 
 
 
 def main() -> None:
-    """Three messages of a user."""
-    print("A poll that never gets on:")
+    """Run three messages of a user."""
+    print("A poll without progress:")
     run([("job_status", {"job": "17"})] * 22)
     print("A tool that does not exist:")
     run([("read_files", {"path": "a.txt"})] * 4)

@@ -1,10 +1,10 @@
 """An agent that is stuck, or one that works: an ordinary Pydantic AI program. Nothing of otel_loopguard is in it.
 
     opentelemetry-instrument python examples/pydantic_ai_agent.py            # a stuck agent
-    opentelemetry-instrument python examples/pydantic_ai_agent.py --working  # one that gets on
+    opentelemetry-instrument python examples/pydantic_ai_agent.py --working  # one that works
 
-The model is a script, so this needs no network and no key. Its stuck version asks for the same file until it reads
-something that tells it to stop, as a refusal does, or until 12 times.
+The model is a script, so this needs no network and no key. Its stuck version reads the same file until a result is a
+refusal, or 12 times. The script is in this file, so that the program is complete.
 """
 
 from __future__ import annotations
@@ -75,10 +75,10 @@ async def run(agent: Agent[None, str], *, streamed: bool) -> str:
 
 
 def main() -> None:
-    """Run the agent once and say what happened."""
+    """Run the agent once and print what happened."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--working", action="store_true", help="an agent that gets on: it reads each file once")
-    parser.add_argument("--stubborn", action="store_true", help="a stuck agent that takes no notice of refusals")
+    parser.add_argument("--working", action="store_true", help="an agent that makes progress: it reads each file once")
+    parser.add_argument("--stubborn", action="store_true", help="a stuck agent that ignores refusals")
     parser.add_argument("--streamed", action="store_true", help="with run_stream instead of run")
     options = parser.parse_args()
     files = list(FILES) if options.working else ["config.yaml"] * (30 if options.stubborn else 12)
@@ -87,7 +87,7 @@ def main() -> None:
     print(f"The model asks to read: {', '.join(files[:3])}, ...")
     try:
         answer = asyncio.run(run(agent, streamed=options.streamed))
-    except Exception as error:  # noqa: BLE001 - whatever ends the run is what this program is to show
+    except Exception as error:  # noqa: BLE001 - this program shows any exception that ends the run
         answer = f"(no answer: {type(error).__name__}: {error})"
     print(f"The agent answers: {answer}")
     print(f"The file was read {READS['count']} times.")

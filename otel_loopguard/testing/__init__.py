@@ -2,7 +2,7 @@
 
 >>> from otel_loopguard.testing import ScriptedAgent, assert_no_trip, assert_trips, guarded
 
-``guarded()`` switches the guard on for a block, with providers of its own, and records what it saw.
+``guarded()`` switches the guard on for a block, with its own providers, and records calls and trips.
 """
 
 from __future__ import annotations

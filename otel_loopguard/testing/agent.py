@@ -27,7 +27,7 @@ class Transcript:
     def __init__(self) -> None:
         self.asked: list[Ask] = []
         self.read: list[str] = []
-        """The text of each tool result, as the model's next request had it."""
+        """The text of each tool result in the next request of the model."""
         self.error: BaseException | None = None
         """The exception that ended the run, if one did."""
         self.ended = ""

@@ -1,4 +1,4 @@
-"""What the guard saw in a block of code, and what a test wants to say of it."""
+"""Record the spans, metrics and trips of a block of code, and assert on them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class SeenTrip:
 
 
 class Recording:
-    """Everything that was exported while the guard was on."""
+    """The telemetry that was exported while the guard was on."""
 
     def __init__(self, sampler: Sampler | None = None) -> None:
         self._spans = InMemorySpanExporter()
@@ -71,17 +71,17 @@ class Recording:
 
     @property
     def logs(self) -> list[Any]:
-        """The log records, where the settings ask for log events."""
+        """The log records, if the settings switch log events on."""
         return [item.log_record for item in self._logs.get_finished_logs()]
 
     @property
     def outcomes(self) -> list[str]:
-        """How each call ended: executed, nudged, reused, blocked, aborted, failed, cancelled."""
+        """The outcome of each call: executed, nudged, reused, blocked, aborted, failed, cancelled."""
         return [str((span.attributes or {}).get(semconv.OUTCOME)) for span in self.spans]
 
     @property
     def trips(self) -> list[SeenTrip]:
-        """The loops that were seen, in order."""
+        """The detected loops, in order."""
         return [
             _seen(event.attributes or {})
             for span in self.spans
@@ -99,7 +99,7 @@ class Recording:
         )
 
     def points(self, metric: str) -> list[Any]:
-        """All data points of a metric of ours."""
+        """All data points of one of the guard's metrics."""
         data = self._metrics.get_metrics_data()
         return [
             point
@@ -126,9 +126,9 @@ def _seen(attributes: Any) -> SeenTrip:
 def guarded(
     policy: Policy | None = None, *, settings: Settings | None = None, sampler: Sampler | None = None
 ) -> Iterator[Recording]:
-    """The guard is on in this block, with this policy, and what it sees is recorded.
+    """Switch the guard on for a block, with this policy, and record its telemetry.
 
-    A guard that is on already steps back for the block.
+    A guard that is on already is replaced during the block.
     """
     recording = Recording(sampler)
     before = active_runtime.instrumented
@@ -156,7 +156,7 @@ def guarded(
 def assert_trips(
     recording: Recording, mode: str, *, action: str | None = None, tool: str | None = None, times: int | None = None
 ) -> list[SeenTrip]:
-    """The guard saw a loop of this mode; returns the trips that fit."""
+    """Assert that a loop of this mode was detected; return the matching trips."""
     fitting = [
         trip
         for trip in recording.trips
@@ -169,6 +169,6 @@ def assert_trips(
 
 
 def assert_no_trip(recording: Recording) -> None:
-    """The guard saw no loop: this is how an agent that works must look."""
+    """Assert that no loop was detected, as for an agent that works."""
     if recording.trips:
         raise AssertionError(f"expected no trip; seen: {recording.trips}")

@@ -1,4 +1,4 @@
-"""What must be true of every framework, as a table: a new framework's test file supplies a driver, and little else."""
+"""The scenarios that hold for every framework. The tests of a new framework supply a driver, and little else."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MADE_UP = "made_up_tool"
 
 
 class Toolbox:
-    """Two tools that count how often they ran; slow ones, where calls are to overlap."""
+    """Two tools that count their runs; slow ones, for calls that overlap."""
 
     def __init__(self, seconds: float = 0.0) -> None:
         self._seconds = seconds
@@ -34,7 +34,7 @@ class Toolbox:
         self._lock = threading.Lock()
 
     def functions(self) -> Mapping[str, Callable[..., Any]]:
-        """Typed and documented, as frameworks want them."""
+        """The tools by name, typed and documented as frameworks require."""
 
         def read_file(path: str) -> str:
             """Read a file."""
@@ -55,16 +55,16 @@ class Toolbox:
 
 
 class Driver(Protocol):
-    """Runs a framework's agent with these tools, whose scripted model makes these calls, a list for each step."""
+    """Runs an agent of a framework with these tools and a scripted model that makes these calls, a list a step."""
 
     def __call__(self, tools: Mapping[str, Callable[..., Any]], steps: Sequence[Sequence[Ask]]) -> Transcript:
-        """One run; the transcript holds what the model read, and what ended the run if it did not end by itself."""
+        """Run once; the transcript has the results that the model read, and the exception that ended the run."""
         ...
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """A script, and what must come of it."""
+    """A script, and a check of its result."""
 
     name: str
     steps: tuple[tuple[Ask, ...], ...]
@@ -73,7 +73,7 @@ class Scenario:
     sampler: Sampler | None = None
 
     def run(self, driver: Driver) -> None:
-        """Run the script with this driver and check what came of it."""
+        """Run the script with this driver, and check the result."""
         toolbox = Toolbox()
         with guarded(self.policy, sampler=self.sampler) as recording:
             transcript = driver(toolbox.functions(), self.steps)

@@ -1,4 +1,4 @@
-"""The frameworks, one a file. A file names modules and paths as text; it imports its framework only in functions."""
+"""The supported frameworks, one a file, with every fact of each. A framework is imported only inside of functions."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ FRAMEWORKS = tuple(module.FRAMEWORK for module in (langchain, mcp, openai_agents
 
 
 def all_targets() -> Iterator[Target]:
-    """The rows of every framework's table."""
+    """All targets of all frameworks."""
     for framework in FRAMEWORKS:
         yield from framework.targets

@@ -1,7 +1,7 @@
-"""The MCP client: every ``call_tool`` of a session, and what its server says of its tools when they are listed.
+"""The MCP client: every ``call_tool`` of a session, and the tools that its server lists.
 
-A session is a connection and no turn: a call belongs to the turn of the framework, or of ``loopguard.turn``, around
-it. Where a framework calls through a session, its own patch has counted the call already.
+A session is a connection, not a turn: a call belongs to the turn of the framework, or of ``loopguard.turn``, around
+it. If a framework calls through a session, its own patch has counted the call already.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
     from otel_loopguard.instrumentation.targets import Target
 
 _LISTING = "_otel_loopguard_listing"
-"""Where a session keeps what its server listed: it lives and dies with the session."""
+"""The attribute of a session that keeps the listed tools, for as long as the session exists."""
 _LONGEST_ECHO = 65_536
 
 
-# --- what the server says of its tools ---------------------------------------------------------------------------
+# --- the tools that a server lists --------------------------------------------------------------------------------
 
 
 class _Listed(NamedTuple):
     hints: Hints | None
     structured: bool
-    """The tool declares what its structured results look like."""
+    """True if the tool declares a schema of its results."""
 
 
 class _Listing(NamedTuple):
     tools: Mapping[str, _Listed]
     complete: bool
-    """All pages were seen: then, and only then, a tool that is not among them does not exist."""
+    """True if all pages were read. Only then a tool that is not listed does not exist."""
 
 
 _NOTHING_LISTED = _Listing({}, complete=False)
@@ -60,7 +60,7 @@ def _cursor(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
 
 
 def _remember(session: Any, cursor: Any, result: Any) -> None:
-    """The first page begins anew; a further one is added to what was there."""
+    """Keep a page of tools: the first page replaces the listing, a further page extends it."""
     tools = {
         tool.name: _Listed(hints_of(tool.annotations), _either(tool, "output_schema", "outputSchema"))
         for tool in result.tools
@@ -73,7 +73,7 @@ def _remember(session: Any, cursor: Any, result: Any) -> None:
 
 
 def _either(model: Any, name: str, older: str) -> Any:
-    """An attribute, which versions before 2 call by its name on the wire."""
+    """An attribute, which has its wire name in versions before 2."""
     return getattr(model, name, None) if hasattr(model, name) else getattr(model, older, None)
 
 
@@ -82,7 +82,7 @@ def _either(model: Any, name: str, older: str) -> Any:
 
 def _read(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Reading | None:
     if kwargs.get("input_responses") is not None or kwargs.get("request_state") is not None:
-        return None  # the same call once more, with the answers that its server asked for
+        return None  # the same call again, with the answers that its server requested
     name = args[0] if args else kwargs["name"]
     listing = getattr(getattr(instance, "session", instance), _LISTING, _NOTHING_LISTED)
     listed = listing.tools.get(name, _UNLISTED)
@@ -93,10 +93,10 @@ def _read(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Re
 
 def _outcome(reading: Reading, result: Any) -> Outcome:  # noqa: ARG001 - the signature of the table
     if not hasattr(result, "content"):
-        return Outcome(cancelled=True)  # no result yet: the server asks for something first
+        return Outcome(cancelled=True)  # no result yet: the server requests input first
     if _either(result, "is_error", "isError"):
         return Outcome(result="\n".join(_texts(result.content)), is_error=True)
-    # Servers report errors as success, too: an unset flag has the text itself asked.
+    # Some servers report errors as success: without the flag, the text itself is examined.
     return Outcome(result=_content(result))
 
 
@@ -105,7 +105,7 @@ def _texts(blocks: Any) -> list[str]:
 
 
 def _content(result: Any) -> Any:
-    """What the model may read: the text; as on the wire where there is more. Ids of the protocol are left out."""
+    """The content for the model: the text, or all blocks as on the wire if there are others. Without protocol ids."""
     texts, structured = _texts(result.content), _either(result, "structured_content", "structuredContent")
     only_text = len(texts) == len(result.content)
     text = "\n".join(texts)
@@ -118,7 +118,7 @@ def _content(result: Any) -> Any:
 
 
 def _echoes(text: str, structured: Any) -> bool:
-    """Whether the text is the structured content once more, as the protocol wants it for older clients."""
+    """True if the text repeats the structured content, as the protocol requires for older clients."""
     if len(text) > _LONGEST_ECHO:
         return False
     try:
@@ -128,7 +128,7 @@ def _echoes(text: str, structured: Any) -> bool:
 
 
 def _answer(reading: Reading, content: Any, error: bool) -> Any:  # noqa: FBT001 - the signature of the table
-    """A refusal, or an earlier result again, as the session would have returned it."""
+    """Make a refusal, or an earlier result again, in the type that the session returns."""
     structured = None
     if isinstance(content, dict):
         structured, content = content.get("structuredContent"), content.get("content")
@@ -142,7 +142,7 @@ def _answer(reading: Reading, content: Any, error: bool) -> Any:  # noqa: FBT001
 
 
 def _annotate(reading: Reading, result: Any, text: str) -> Any:  # noqa: ARG001 - the signature of the table
-    """One more block of text: what is there stays as it is, and structured content is not for sentences."""
+    """Add a block of text. The other blocks and the structured content stay as they are."""
     if not hasattr(result, "content"):
         return None
     block = _types().TextContent(type="text", text=text)
@@ -158,7 +158,7 @@ TOOL = ToolAdapter(read=_read, answer=_answer, outcome=_outcome, annotate=_annot
 _TARGETS: tuple[Target, ...] = (
     ToolTarget("mcp.client.session", "ClientSession.call_tool", TOOL, style=CallStyle.ASYNC),
     CallTarget("mcp.client.session", "ClientSession.list_tools", _list_tools),
-    # Since 2.0. Its call is one, however often the server asks for more input and the session is called again.
+    # Since 2.0. It is one call, even if the server requests more input and the session is called again.
     ToolTarget("mcp.client.client", "Client.call_tool", TOOL, style=CallStyle.ASYNC),
     CallTarget("mcp.client.client", "Client.list_tools", _list_tools),
 )

@@ -1,7 +1,7 @@
 """Pydantic AI: function tools of any toolset, names that do not exist, and the run as the turn.
 
-Output tools are the agent's answer, and are left alone. A run is found by the id that each of its calls carries:
-its context manager may be anybody's ``async with``, in which nothing of ours may be bound.
+Output tools are the agent's answer, and are not guarded. A run is found by the id that each of its calls carries: its
+context manager may be an ``async with`` of the program, in which no context variable may be set.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ _DEFERRALS: Final = ("CallDeferred", "ApprovalRequired")
 def _read(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Reading | None:
     validated = args[0] if args else kwargs["validated"]
     runs = validated.args_valid and getattr(validated, "deferral", None) is None
-    inner = runs or hasattr(instance, "_execute_function_tool_call")  # until 1.90, whatever becomes of the call
+    inner = runs or hasattr(instance, "_execute_function_tool_call")  # until 1.90, for every call
     native_span = NativeSpan.INNER if inner else _invalid(validated)
     return _reading(instance, validated.call, validated.tool, validated.ctx, native_span)
 
 
 def _invalid(validated: Any) -> NativeSpan:
-    """A call that its validation turned down: newer versions have made a span of that already, but of known tools."""
+    """The span of a call that its validation rejected: newer versions make one, for known tools only."""
     known = validated.tool is not None and not validated.args_valid
     return NativeSpan.BESIDE if known and _tells_invalid() else NativeSpan.NONE
 
@@ -68,13 +68,13 @@ def _reading(manager: Any, call: Any, tool: Any, context: Any, native_span: Nati
         conversation_id=getattr(context, "conversation_id", None),
         agent_name=getattr(getattr(context, "agent", None), "name", None),
         run_id=context.run_id,
-        # Its own instrumentation is an option, and may be another one for each agent.
+        # Its own instrumentation is optional, and set for each agent.
         native_span=NativeSpan.NONE if isinstance(context.tracer, NoOpTracer) else native_span,
     )
 
 
 def _answer(reading: Reading, content: Any, error: bool) -> Any:  # noqa: ARG001, FBT001 - the signature of the table
-    """A denial, where a tool's result may be one: not success, and not a failure that asks for another try."""
+    """Make a denial, if a result may be one: it is no success, and no failure that the model retries."""
     if error and hasattr(sys.modules.get("pydantic_ai._tool_execution"), "build_tool_return_part"):
         return import_module("pydantic_ai.tools").ToolDenied(content)
     return content
@@ -95,7 +95,7 @@ def _annotate(reading: Reading, result: Any, text: str) -> Any:  # noqa: ARG001
 
 
 def _signals(error: BaseException) -> bool:
-    """Calls that wait for somebody's approval, or are run elsewhere, are no failures."""
+    """True for the signal that a call waits for an approval, or is run elsewhere."""
     return any(kind.__name__ in _DEFERRALS for kind in type(error).__mro__)
 
 
@@ -139,7 +139,7 @@ def _run_id(run: Any) -> str:
 
 
 def _unfinished(run: Any) -> bool:
-    """Whether the run ended with calls that somebody has to approve or to make."""
+    """True if the run ended with calls that wait for an approval or an external result."""
     result = getattr(run, "result", None)
     return type(getattr(result, "output", None)).__name__ == "DeferredToolRequests"
 

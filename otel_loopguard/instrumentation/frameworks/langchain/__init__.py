@@ -1,4 +1,4 @@
-"""LangChain and LangGraph: tools of every sort, and the graph's run as the turn."""
+"""LangChain and LangGraph: tools of every kind, and the run of a graph as the turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The calls of one message: a ``ToolNode`` makes them in threads, or a graph has a task for each. They begin as one."""
+"""Give the calls of one model message the same start: a ``ToolNode`` makes them in threads, a graph in tasks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_STEPS = 64
 
 
 class _Step:
-    """A step of a graph: what one of its tasks brings is known to no other task of it."""
+    """A step of a graph. Its tasks do not see the results of each other."""
 
     __slots__ = ("began", "tasks")
 
@@ -41,7 +41,7 @@ async def _anode(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: 
 
 
 def _of_message(args: Any, kwargs: Mapping[str, Any]) -> Scope | None:
-    """The scope that the node's calls are made in; None where no run of ours, or another call, is around it."""
+    """The scope for the calls of a node; None outside of a known run, and inside of another call."""
     runtime, scope = active_runtime.instrumented, current_scope()
     if runtime is None or scope is None or scope.inside is not None:
         return None
@@ -51,9 +51,9 @@ def _of_message(args: Any, kwargs: Mapping[str, Any]) -> Scope | None:
 
 
 def _written(scope: Scope, config: Any) -> int:
-    """When the message was written: before the graph's step, each of whose tasks may make one of the calls.
+    """The tick at which the message was written: before the graph's step, whose tasks may make one call each.
 
-    A task that comes again holds a loop of its own, whose model has read what came before.
+    A task that runs again has its own loop, whose model has read the earlier results.
     """
     now, details = scope.turn.tick, config.get("metadata") or {}
     step, task = details.get("langgraph_step"), (config.get("configurable") or {}).get("__pregel_task_id")
@@ -61,13 +61,13 @@ def _written(scope: Scope, config: Any) -> int:
         return now
     place = str(details.get("langgraph_checkpoint_ns") or "").rpartition("|")[0]
     steps = scope.run_state.steps
-    # Whichever task comes first makes it, before any call of the step has ended.
+    # The first task makes it, before any call of the step has ended.
     this: _Step = steps.setdefault((place, step), _Step(now))
     if task in this.tasks:
         return now
     this.tasks.add(task)
     if len(steps) > _MOST_STEPS:
-        steps.pop(list(steps)[0], None)  # noqa: RUF015 - the list is made at once, and other threads may write
+        steps.pop(list(steps)[0], None)  # noqa: RUF015 - list() is atomic, and other threads may write
     return this.began
 
 

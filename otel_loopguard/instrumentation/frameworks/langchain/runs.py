@@ -1,4 +1,4 @@
-"""Runs of a graph, and of LangChain's older executor: where they begin, and what is left when they end."""
+"""Runs of a graph, and of LangChain's older executor: their start, and the state that remains after their end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def conversation(*configs: Any) -> str | None:
-    """The thread id: of the first configuration that has one, wherever this version keeps it."""
+    """The thread id, from the first configuration that has one; its section differs between versions."""
     for config in configs:
         if isinstance(config, dict):
             for section in ("configurable", "metadata"):
@@ -34,7 +34,7 @@ def _read_graph(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any])
         conversation_id=conversation(config, getattr(instance, "config", None)),
         agent_name=None if name == "LangGraph" else name,
         resumes=given is None or getattr(given, "resume", None) is not None,
-        survives=False,  # unless its loop says so
+        survives=False,  # unless its loop reports otherwise
     )
 
 
@@ -46,7 +46,7 @@ def _read_executor(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, An
 
 
 def _leave(wrapped: Callable[..., Any], loop: Any, args: Any, kwargs: Any) -> Any:
-    """A graph's loop ends: in every mode of streaming the one place that knows whether the run can be gone on with."""
+    """Note at the end of a graph's loop that its run can be resumed. All modes of streaming pass here."""
     runtime, scope = active_runtime.instrumented, current_scope()
     if runtime is not None and scope is not None and scope.run_state is not None:
         with runtime.shield("adapter.leave"):
@@ -56,7 +56,7 @@ def _leave(wrapped: Callable[..., Any], loop: Any, args: Any, kwargs: Any) -> An
 
 
 def _can_go_on(loop: Any, error: BaseException | None) -> bool:
-    """Whether it did not come to its end (interrupts are exceptions here), and there is a checkpoint of it."""
+    """True if the loop was not finished (interrupts are exceptions here), and has a checkpoint."""
     if loop.is_nested or loop.checkpointer is None:
         return False
     return error is not None or loop.status == "out_of_steps"
@@ -65,7 +65,7 @@ def _can_go_on(loop: Any, error: BaseException | None) -> bool:
 RUNS: tuple[Target, ...] = (
     RunTarget("langgraph.pregel.main", "Pregel.stream", _read_graph, CallStyle.GENERATOR),
     RunTarget("langgraph.pregel.main", "Pregel.astream", _read_graph, CallStyle.ASYNC_GENERATOR),
-    # Until langgraph 0.5 the class was defined here; later this is the same, patched already.
+    # The class was defined here until langgraph 0.5. Now it is the same class, patched already.
     RunTarget("langgraph.pregel", "Pregel.stream", _read_graph, CallStyle.GENERATOR),
     RunTarget("langgraph.pregel", "Pregel.astream", _read_graph, CallStyle.ASYNC_GENERATOR),
     *(

@@ -1,4 +1,4 @@
-"""LangChain's tools: those that a ``ToolNode`` runs, and those that are called bare."""
+"""LangChain's tools: in a ``ToolNode``, and called directly."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 
 class _Bound(NamedTuple):
-    """Where a result goes."""
+    """The use of a result."""
 
     direct: bool = False
-    """To the user, as the answer."""
+    """It goes to the user, as the answer."""
     text: bool = False
-    """To a model, though it is bare text and no message."""
+    """It goes to a model as plain text, not as a message."""
     missing: bool = False
-    """It stands for a tool that does not exist, and is an error whatever it says."""
+    """It is the answer for a tool that does not exist, and always an error."""
     supplied: set[str] | None = None
-    """For a name that is not registered, where a middleware may know it: the names that have answered."""
+    """For a name that is not registered, but may be known to a middleware: the names that have answered before."""
 
 
 class _Whole(NamedTuple):
-    """A result with what the program gets beside it."""
+    """A result and its artifact, which only the program gets."""
 
     content: Any
     artifact: Any
@@ -43,7 +43,7 @@ class _Whole(NamedTuple):
 def _read_node(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Reading:
     call = args[0] if args else kwargs["call"]
     last = args[2] if len(args) > 2 else kwargs.get("tool_runtime", kwargs.get("config"))
-    config = getattr(last, "config", last)  # before langgraph-prebuilt 1.0 it was the configuration itself
+    config = getattr(last, "config", last)  # before langgraph-prebuilt 1.0 it is the configuration itself
     known = instance.tools_by_name
     tool = known.get(call["name"])
     supplied = _supplied(instance) if tool is None else None
@@ -57,7 +57,7 @@ def _read_node(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
 
 
 def _supplied(node: Any) -> set[str] | None:
-    """The names of tools that a middleware was seen to supply to this node; None where there is none that could."""
+    """The tools that a middleware has supplied to this node so far; None without such a middleware."""
     if not (getattr(node, "_wrap_tool_call", None) or getattr(node, "_awrap_tool_call", None)):
         return None
     if not hasattr(node, _SUPPLIED):
@@ -67,12 +67,12 @@ def _supplied(node: Any) -> set[str] | None:
 
 
 _SUPPLIED = "_otel_loopguard_supplied"
-"""Where a node keeps them: they live and die with it."""
+"""The attribute of a node that keeps them, for as long as the node exists."""
 _MOST_SUPPLIED = 256
 
 
 def _written() -> int | None:
-    """Within a run each call is of one message; a bare one of a message of its own."""
+    """The tick of the message that made the call: within a run that of its node, else the current one."""
     scope = current_scope()
     if scope is None or scope.run_state is None:
         return None
@@ -80,7 +80,7 @@ def _written() -> int | None:
 
 
 def _hints(tool: Any) -> Hints | None:
-    """Adapters put what an MCP server says of a tool into its metadata."""
+    """The hints of an MCP server, which adapters put into the metadata of a tool."""
     metadata = getattr(tool, "metadata", None)
     return hints_of(metadata) if metadata else None
 
@@ -89,19 +89,19 @@ def _read_tool(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
     arguments = args[0] if args else kwargs.get("tool_input")
     name, known = instance.name, (instance.name,)
     if name == "invalid_tool" and isinstance(arguments, dict) and "requested_tool_name" in arguments:
-        # AgentExecutor's stand-in for a tool that does not exist.
+        # AgentExecutor's replacement for a tool that does not exist.
         name, known = str(arguments["requested_tool_name"]), tuple(arguments.get("available_tool_names") or ())
         arguments = None
     return Reading(
         ToolCall(name, arguments, kwargs.get("tool_call_id"), known, _hints(instance), _written()),
         conversation_id=conversation(kwargs.get("config")),
-        # AgentExecutor, and nobody else, says how verbose a tool is to be; it gives plain results to its model.
+        # Only AgentExecutor passes ``verbose``; it gives plain results to its model.
         note=_Bound(instance.return_direct, text="verbose" in kwargs, missing=name != instance.name),
     )
 
 
 def _answer(reading: Reading, content: Any, error: bool) -> Any:  # noqa: FBT001 - the signature of the table
-    """A ToolMessage where the call has an id; else the bare content, which is what the caller waits for."""
+    """Make a ToolMessage if the call has an id; else return the content alone, as the caller expects."""
     content, artifact = content if isinstance(content, _Whole) else (content, None)
     if reading.call.call_id is None:
         return content
@@ -124,7 +124,7 @@ def _outcome(reading: Reading, result: Any) -> Outcome:
 
 
 def _exists(reading: Reading, content: Any, *, failed: bool) -> bool:
-    """Whether a middleware supplied the tool: the node itself says so where none did. One that answers is known."""
+    """True if a middleware supplied the tool: the result is not the node's own error. Keep its name if it worked."""
     name, supplied = reading.call.tool, reading.note.supplied
     if supplied is None or (isinstance(content, str) and content.startswith(f"Error: {name} is not a valid tool")):
         return False
@@ -134,7 +134,7 @@ def _exists(reading: Reading, content: Any, *, failed: bool) -> bool:
 
 
 def _content(result: Any) -> Any:
-    """What the model will read of a result: messages carry ids of their own, which differ each time."""
+    """The content for the model, without the ids of messages, which differ each time."""
     if isinstance(result, (list, tuple)):
         return [_content(part) for part in result]
     if hasattr(result, "tool_call_id") and hasattr(result, "content"):
@@ -146,7 +146,7 @@ def _content(result: Any) -> Any:
 
 
 def _without_ids(content: Any) -> Any:
-    """Content blocks get an id from LangChain where their maker gave them none."""
+    """Remove the ids that LangChain itself gives to content blocks."""
     if not isinstance(content, list):
         return content
     return [
@@ -164,7 +164,7 @@ def _update(update: Any) -> Any:
 
 
 def _annotate(reading: Reading, result: Any, text: str) -> Any:
-    """Only a message's text is for the model. What a direct tool returns is the answer for the user."""
+    """Add to the text of a message. The result of a direct tool is the answer for the user, and stays as it is."""
     if reading.note.direct:
         return None
     if reading.note.text:
@@ -176,7 +176,7 @@ def _annotate(reading: Reading, result: Any, text: str) -> Any:
 
 
 def _signals(error: BaseException) -> bool:
-    """Interrupts and hand-overs between graphs are no failures."""
+    """True for interrupts and hand-overs between graphs, which are no failures."""
     return any(kind.__name__ == "GraphBubbleUp" for kind in type(error).__mro__)
 
 
