@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from otel_loopguard.core.guard import Guard
     from otel_loopguard.core.model import Trip
     from otel_loopguard.core.turn.turn import Turn
-    from otel_loopguard.spans.dialects import SpanCall
     from otel_loopguard.spans.open_spans import OpenSpans
     from otel_loopguard.telemetry.providers import Providers
     from otel_loopguard.turns.attribution import Attribution
@@ -81,7 +80,7 @@ class _Mark:
         self.names: tuple[str, ...] = ()
         """The tools of calls that were counted inside this span."""
         self.turn: _Watched | None = None
-        """The turn that ends with this span."""
+        """The turn that ends with this span, if it is the span of a user message."""
 
 
 class SpanWatcher:
@@ -89,21 +88,21 @@ class SpanWatcher:
 
     def __init__(
         self,
-        live: OpenSpans,
+        open_spans: OpenSpans,
         guard: Guard,
-        sources: Attribution,
+        attribution: Attribution,
         providers: Providers,
         *,
         over: Callable[[int], None],
         patched: Callable[[str | None], bool],
     ) -> None:
-        self._live = live
+        self._open_spans = open_spans
         self._guard = guard
-        self._sources = sources
+        self._attribution = attribution
         self._providers = providers
         self._over = over
         self._patched = patched
-        self._shadows: weakref.WeakKeyDictionary[Turn, _Watched] = weakref.WeakKeyDictionary()
+        self._watched: weakref.WeakKeyDictionary[Turn, _Watched] = weakref.WeakKeyDictionary()
         self.marks: dict[int, _Mark] = {}
         self._logged: set[str] = set()
 
@@ -112,7 +111,7 @@ class SpanWatcher:
             self.marks.pop(next(iter(self.marks)), None)
         return self.marks.setdefault(id_of(span), _Mark())
 
-    # --- counted once --------------------------------------------------------------------------------------------
+    # --- count once ----------------------------------------------------------------------------------------------
 
     def layer(self, span: Span) -> None:
         """Mark a span that was started inside a call that we guard."""
@@ -123,36 +122,37 @@ class SpanWatcher:
         self._counted(span, tool)
 
     def _counted(self, span: ReadableSpan, tool: str) -> None:
-        around = self._live.above(span)
+        around = self._open_spans.above(span)
         for _ in range(_LAYERS):
             if around is None:
                 return
             mark = self._mark(around)
             if tool not in mark.names:
                 mark.names = (*mark.names[-7:], tool)
-            around = self._live.above(around)
+            around = self._open_spans.above(around)
 
     def _is_layer(self, span: ReadableSpan, tool: str) -> bool:
         """Return True if a span inside this one was counted as this call, or a span around it will be."""
         mark = self.marks.get(id_of(span))
         if mark is not None and (mark.layer or any(same_tool(tool, name) for name in mark.names)):
             return True
-        around = itertools.islice(self._live.ancestors(span), _LAYERS)
+        around = itertools.islice(self._open_spans.ancestors(span), _LAYERS)
         return any(same_tool(tool, open_tool_name(one.name, attributes_of(one))) for one in around)
 
-    # --- judged --------------------------------------------------------------------------------------------------
+    # --- judge ---------------------------------------------------------------------------------------------------
 
     def ended(self, span: ReadableSpan) -> None:
         """Count and judge a span that may be a tool call."""
         seen = read(view_of(span))
-        if seen is None or self._patched(_maker(span)) or self._is_layer(span, seen.call.tool):
+        if seen is None or self._patched(_scope_of(span)) or self._is_layer(span, seen.call.tool):
             return
         self._counted(span, seen.call.tool)
         failed, trip = seen.outcome.error is not None, None
         watched = self._turn_of(span)
         arguments = self._guard.compiled.fingerprinter.arguments(seen.call.arguments)
         if not watched.overlaps(arguments ^ hash(seen.call.tool), span):
-            failed, trip = _judged(watched.turn, seen)
+            observed = watched.turn.observe(seen.call, seen.outcome)
+            failed, trip = observed.record.error, observed.trip
         if not seen.has_arguments:
             # It is part of the history, because it may have changed something. A trip of it would mean nothing.
             trip = None
@@ -169,7 +169,7 @@ class SpanWatcher:
         """Write the trip on the nearest open span. The span of the call has ended, and takes no attributes."""
         outlets = self._providers.outlets()
         outlets.meters.trip(trip, name, context)
-        around: Any = next((one for one in self._live.ancestors(span) if one.is_recording()), None)
+        around: Any = next((one for one in self._open_spans.ancestors(span) if one.is_recording()), None)
         marker = around is None and span.context is not None
         if marker:
             around = outlets.tracer.start_span(
@@ -185,7 +185,7 @@ class SpanWatcher:
     def _log_once(self, message: str, span: ReadableSpan) -> None:
         if message not in self._logged:
             self._logged.add(message)
-            logger.warning(message, _maker(span) or "an instrumentation")
+            logger.warning(message, _scope_of(span) or "an instrumentation")
 
     # --- turns ---------------------------------------------------------------------------------------------------
 
@@ -194,7 +194,7 @@ class SpanWatcher:
         scope = current_scope()
         message = None if scope is not None else self._message(span)
         if message is None:
-            return self._shadow(self._sources.find().turn)
+            return self._watch(self._attribution.find().turn)
         mark = self._mark(message)
         if mark.turn is None:
             source = "agent_span" if _operation(message) in _MESSAGE else "trace"
@@ -208,20 +208,21 @@ class SpanWatcher:
         A call inside a tool call belongs to that call, as the calls of an agent that is used as a tool do.
         """
         agent = same = outermost = None
-        for around in self._live.ancestors(span):
+        for around in self._open_spans.ancestors(span):
             outermost = around
             if _operation(around) in _MESSAGE:
                 agent = around
-            if _maker(around) == _maker(span):
+            if _scope_of(around) == _scope_of(span):
                 same = around
             if open_tool_name(around.name, attributes_of(around)) is not None:
                 break
         return agent or same or outermost
 
-    def _shadow(self, turn: Turn) -> _Watched:
-        watched = self._shadows.get(turn)
+    def _watch(self, turn: Turn) -> _Watched:
+        """Return the turn without enforcement that is kept for one of the guard's turns."""
+        watched = self._watched.get(turn)
         if watched is None:
-            watched = self._shadows[turn] = _Watched(self._guard.turn(source=turn.source, enforced=False))
+            watched = self._watched[turn] = _Watched(self._guard.turn(source=turn.source, enforced=False))
             self._guard.forget(watched.turn)  # it lives as long as the turn that it is kept for
         return watched
 
@@ -235,23 +236,14 @@ class SpanWatcher:
     def clear(self) -> None:
         """Forget all spans and turns, as after a fork."""
         self.marks.clear()
-        self._shadows.clear()
-
-
-def _judged(turn: Turn, seen: SpanCall) -> tuple[bool, Trip | None]:
-    """Return True if the call failed, and the trip."""
-    begun = turn.begin(seen.call)
-    if not begun.runs:  # a decision of ``on_trip``; but the call has run
-        return seen.outcome.error is not None, begun.trip
-    ended = turn.end(seen.call, seen.outcome)
-    return bool(ended.record and ended.record.error), ended.trip or begun.trip
+        self._watched.clear()
 
 
 def _operation(span: ReadableSpan) -> Any:
     return attributes_of(span).get(semconv.OPERATION_NAME)
 
 
-def _maker(span: ReadableSpan) -> str | None:
+def _scope_of(span: ReadableSpan) -> str | None:
     scope = span.instrumentation_scope
     return None if scope is None else scope.name
 
