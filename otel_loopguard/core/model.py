@@ -1,4 +1,4 @@
-"""The words of this package: call, outcome, record, trip, decision."""
+"""The vocabulary of the package: call, outcome, record, trip, decision."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Action(enum.IntEnum):
-    """The ladder, from doing nothing at all to ending the run."""
+    """The ladder of actions, from doing nothing to ending the run."""
 
     OFF = 0
     OBSERVE = 1
@@ -90,7 +90,7 @@ class Kind(str, enum.Enum):
 
 
 class Sameness(str, enum.Enum):
-    """How the result of a run compares with that of the last run of the same call."""
+    """The comparison of a result with that of the last run of the same call."""
 
     FIRST = "first"
     SAME = "same"
@@ -103,7 +103,7 @@ class Sameness(str, enum.Enum):
 
 
 class Hints(NamedTuple):
-    """What a tool's server says of it (MCP annotations); None where it does not say."""
+    """The hints of a tool's server (MCP annotations); None for hints that it does not give."""
 
     read_only: bool | None = None
     destructive: bool | None = None
@@ -111,45 +111,43 @@ class Hints(NamedTuple):
 
 
 class ToolCall(NamedTuple):
-    """One call as the model made it.
-
-    ``known_tools`` are the names the framework has registered; None where it cannot be known, and then no
-    call counts as one to an unknown tool. ``written`` is the turn's ``tick`` when the model made the call, where that
-    is known: of what ended since then it has read nothing. ``may_exist``: there may be tools that are not registered.
-    """
+    """One call as the model made it."""
 
     tool: str
     arguments: Any = None
     call_id: str | None = None
     known_tools: Collection[str] | None = None
+    """The registered tools; None if that cannot be known, and then no call counts as one to an unknown tool."""
     hints: Hints | None = None
     written: int | None = None
+    """The turn's ``tick`` when the model wrote the call, if known: it had read no result that came later."""
     may_exist: bool = False
+    """There may be tools that are not registered."""
 
     @property
     def registered(self) -> bool | None:
-        """Whether the tool exists; None where that cannot be known."""
+        """True if the tool exists; None if that cannot be known."""
         return None if self.known_tools is None else self.tool in self.known_tools
 
 
 class Outcome(NamedTuple):
-    """What came back: a result, an error (an exception or its text), or a result that is an error (``is_error``)."""
+    """The outcome of a call: a result or an error. ``error`` is an exception or its text; ``is_error`` marks results."""
 
     result: Any = None
     error: BaseException | str | None = None
     is_error: bool | None = None
-    """None where the framework does not say: then the result itself is asked."""
+    """None if the framework does not say: then the text of the result decides."""
     cancelled: bool = False
     digest: int | None = None
-    """The result's fingerprint where it was hashed while it streamed past, or was recorded elsewhere."""
+    """The fingerprint of a result that was hashed as it was streamed, or was recorded."""
     exists: bool = False
-    """The tool turned out to exist, though it is not registered."""
+    """The tool exists, though it is not registered."""
     keep: Any = None
-    """What to give again in place of the result, where that has something beside it, such as an artifact."""
+    """The object to give again instead of ``result``, for results that have another part, such as an artifact."""
 
 
 class Trip(NamedTuple):
-    """A loop was seen. ``verdict`` is what the rules want, ``action`` what is done under the ceiling."""
+    """A detected loop. ``verdict`` is the action that the rules want, ``action`` the one that the ceiling allows."""
 
     mode: str
     tool: str
@@ -161,13 +159,13 @@ class Trip(NamedTuple):
     period: int = 1
     first_seen_index: int = 0
     insistable: bool = False
-    """The call was never tried: made once more, it runs."""
+    """The call has never run: if the model makes it again, it runs."""
     reason: str = ""
-    """Which of its mode's sentences fits; a key of ``wording``, never a value."""
+    """Selects one of its mode's sentences in ``model_text``; never a value."""
 
 
 class Record:
-    """One call, fingerprinted; never its values. Made at ``begin``, completed at ``end``."""
+    """The fingerprints of one call, never its values. Made at ``begin``, completed at ``end``."""
 
     __slots__ = (
         "arguments", "at", "changed_between", "child_news", "concurrent", "error", "index", "key", "kind", "news",
@@ -180,23 +178,23 @@ class Record:
     changed_between: bool
     """Something may have changed between the last run of this call and this one."""
     child_news: bool
-    """A run nested inside this call brought news."""
+    """A nested run inside this call brought news."""
     concurrent: bool
-    """Started before the last result of the same call was known: it adds nothing to any count."""
+    """It was started before the last equal call ended: it adds nothing to any count."""
     error: bool
     index: int
     key: int
     kind: Kind
     news: bool
     pending: bool
-    """The result says that something is not done yet."""
+    """The result says that work is not done yet."""
     polled: bool
     registered: bool | None
     resolved: Any
     """The ``ResolvedCall``: the tool behind its gateway, with its contract."""
     result: int | None
     resumed: bool
-    """It was started before, an interrupt cut it short, and it counts already."""
+    """It was started before an interrupt, and is counted already."""
     sameness: Sameness | None
     since: tuple[int, int, int, int]
     stats: Any
@@ -208,7 +206,7 @@ class Record:
 
     @property
     def attempt(self) -> int:
-        """Which attempt at this call this is, counted from the first equal run; refused ones are attempts, too."""
+        """The number of this attempt, counted from the first equal run; refused attempts count."""
         return 1 if self.stats is None else int(self.stats.equal + max(self.stats.refused, 1))
 
     @property
@@ -228,35 +226,35 @@ class Record:
 
 
 def hash_text(digest: int) -> str:
-    """A digest as it is shown: algorithm, then sixteen hexadecimal digits."""
+    """Format a digest: the algorithm, then sixteen hexadecimal digits."""
     return f"blake2b-64:{digest:016x}"
 
 
 class Decision(NamedTuple):
-    """What is to be done with a call (from ``begin``), or with its result (from ``end``)."""
+    """The decision about a call (from ``begin``), or about its result (from ``end``)."""
 
     action: Action | None = None
-    """None: nothing was seen. OBSERVE: something was, and nothing is done."""
+    """None: no loop. OBSERVE: a loop, and nothing is done."""
     trip: Trip | None = None
     message: str | None = None
-    """What the model shall read: a refusal in place of the result, or a nudge beside it."""
+    """The text for the model: a refusal in place of the result, or a nudge with it."""
     result: Any = None
-    """The earlier result, where the action is REUSE."""
+    """The earlier result, if the action is REUSE."""
     record: Any = None
     """The call's ``Record``."""
     recovered: tuple[Trip, ...] = ()
     """Earlier trips after which this call brought news again."""
     mark: str | None = None
-    """The policy's mark, where this is a refusal and the policy has one."""
+    """The policy's mark, if this is a refusal and the policy has one."""
     notes: tuple[Any, ...] = ()
     """The parts of ``message`` that ``Turn.redeliver`` can deliver later: messages of the user, and the nudge."""
 
     @property
     def runs(self) -> bool:
-        """Whether the tool is to be run."""
+        """True if the tool may run."""
         return self.action is None or self.action < Action.REUSE
 
 
 def nothing_seen(record: Record | None) -> Decision:
-    """The decision about nearly every call. Made without a look at names and defaults: that is half its cost."""
+    """Return the decision for a call without a loop. ``tuple.__new__`` takes half the time of the constructor."""
     return tuple.__new__(Decision, (None, None, None, None, record, (), None, ()))

@@ -1,8 +1,7 @@
 """The detectors, one family a file, in the order of their precedence.
 
-A detector is two plain functions of ``(history, record, rule)``: ``before`` a call is dispatched it may want a
-refusal, ``after`` the call it may want a nudge; each answers with a Trip or None. One's own detector is such a
-``before`` function alone.
+A detector is two plain functions of ``(history, record, rule)``: ``before`` may refuse a call before it is dispatched,
+``after`` may nudge the model with its result. Each returns a Trip or None. A custom detector is a ``before`` function.
 """
 
 from __future__ import annotations

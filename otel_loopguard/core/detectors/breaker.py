@@ -1,4 +1,4 @@
-"""``global_circuit_breaker``: the turn as a whole is not getting anywhere."""
+"""``global_circuit_breaker``: the turn as a whole makes no progress."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def before(history: History, record: Record, rule: Rule) -> Trip | None:
-    """The eighth error in a row or the two hundredth call without news, if nothing changed since this call last ran."""
+    """Refuse at the 8th error in a row or the 200th call without news, if nothing changed since this call last ran."""
     if history.most_calls and history.calls >= history.most_calls:
         count, limit = history.calls + 1, history.most_calls
         return trip(record, Mode.GLOBAL_CIRCUIT_BREAKER, count, limit, Action.BLOCK, reason="max_calls")
@@ -28,7 +28,7 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
 
 
 def after(history: History, record: Record, rule: Rule) -> Trip | None:
-    """The fifth error in a row; the hundredth call without news."""
+    """Nudge at the 5th error in a row, and at the 100th call without news."""
     if not judged(record):
         return None
     if record.error and rule.nudge and history.errors_in_row >= rule.nudge:

@@ -1,4 +1,4 @@
-"""``ping_pong`` and ``cycle``: the last two laps are equal, calls and results, and a third one begins."""
+"""``ping_pong`` and ``cycle``: two laps with equal calls and equal results, and a third lap begins."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_LAPS = 32
 
 
 def before(history: History, record: Record, rule: Rule) -> Trip | None:
-    """The call that would begin, or go on with, the third equal lap."""
+    """Refuse the call that begins or continues the third equal lap."""
     if record.polled or not unchanged(history, record) or not record.kind.makes_laps:
         return None
     period = _period(history, rule, following=record.key)
@@ -28,7 +28,7 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
 
 
 def after(history: History, record: Record, rule: Rule) -> Trip | None:
-    """The call that ended the second equal lap."""
+    """Nudge at the call that ends the second equal lap."""
     if record.polled or not record.kind.makes_laps:
         return None
     period = _period(history, rule, following=None)
@@ -44,12 +44,12 @@ def _mode(period: int) -> Mode:
 
 
 def _of(record: Record, period: int, rule: Rule) -> Rule:
-    """The rule of the mode that a lap of this length is; ``rule`` is that of cycles."""
+    """Return the rule of ``ping_pong`` for laps of two calls; ``rule`` is that of cycles."""
     return record.resolved.tool.rules[Mode.PING_PONG] if period == _SHORTEST else rule
 
 
 def _period(history: History, rule: Rule, *, following: int | None) -> int:
-    """The length of the shortest lap that was just run twice, and that ``following`` would begin anew; 0 if none."""
+    """Return the length of the shortest lap that was just run twice and that ``following`` would continue, or 0."""
     keys, results = history.keys, history.results
     length = len(keys)
     for period in range(_SHORTEST, min(rule.max_period or 8, length // 2) + 1):
@@ -69,7 +69,7 @@ def _differ(items: object) -> bool:
 
 
 def _laps(history: History, period: int) -> int:
-    """How many equal laps were run in a row."""
+    """Count the equal laps in a row."""
     keys, results = history.keys, history.results
     laps = 1
     while laps < _MOST_LAPS and len(keys) >= (laps + 1) * period:
@@ -81,7 +81,7 @@ def _laps(history: History, period: int) -> int:
 
 
 def _patient(limit: int, history: History, period: int, rule: Rule, beyond: int) -> int:
-    """The limit; a higher one where a transient error is part of the lap."""
+    """Return the limit, or the higher one for a lap with a transient error."""
     if not history.transients or not any(result in history.transients for result in history.results[-period:]):
         return limit
     return max(limit, (rule.block_if_transient or 0) + beyond)

@@ -1,4 +1,4 @@
-"""``repeated_effect``: something that must happen once is about to happen again."""
+"""``repeated_effect``: an effect that must happen once is about to happen again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def before(history: History, record: Record, rule: Rule) -> Trip | None:
-    """The second run of what is declared ``once``; the fifth of what a server calls destructive."""
+    """Refuse the second run of a tool declared ``once``, and the fifth of one whose server calls it destructive."""
     stats = record.stats
     if stats is None or not stats.successes or not record.kind.is_evidence:
         return None
@@ -28,7 +28,7 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
 
 
 def after(_history: History, record: Record, rule: Rule) -> Trip | None:
-    """The second success of what a server calls destructive."""
+    """Nudge at the second success of a tool whose server calls it destructive."""
     stats = record.stats
     if stats is None or record.error or not rule.nudge or stats.successes < rule.nudge or not record.kind.is_evidence:
         return None
@@ -38,7 +38,7 @@ def after(_history: History, record: Record, rule: Rule) -> Trip | None:
 
 
 def _hinted(record: Record) -> bool:
-    """Whether only the tool's server calls it destructive: where the contract answers that, the server is not asked.
+    """Return True if the server calls the tool destructive, and the contract does not decide it.
 
     ``once=False`` answers it, and so does a kind that does not write; a kind that writes leaves it open.
     """

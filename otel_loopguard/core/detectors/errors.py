@@ -1,4 +1,4 @@
-"""``error_repeat``: one tool fails in one way whatever it is called with, or says the same whatever it is asked."""
+"""``error_repeat``: one tool fails in the same way, or returns the same result, for different arguments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FIRST = Sameness.FIRST
 
 
 def before(history: History, record: Record, rule: Rule) -> Trip | None:
-    """The sixth untried call of a tool that failed alike on each of the others, with no change since."""
+    """Refuse the sixth untried call of a tool that failed in the same way on the others, with no change since."""
     if record.stats is not None or not history.tools or not rule.block or not judged(record):
         return None
     stats = history.tools.get(record.resolved.tool.digest)
@@ -26,7 +26,7 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
 
 
 def after(history: History, record: Record, rule: Rule) -> Trip | None:
-    """The third such failure; or the fifth equal result of a reading tool for arguments that were new each time."""
+    """Nudge at the third such failure, and at the fifth equal result of a reading tool for new arguments."""
     stats = history.tools.get(record.resolved.tool.digest)
     if stats is None or record.sameness is not _FIRST:
         return None

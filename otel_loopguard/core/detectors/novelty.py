@@ -1,4 +1,4 @@
-"""``no_novelty``: call after call without news, in whatever shape: sweeps done twice, long cycles, toggles."""
+"""``no_novelty``: many calls in a row without news, in any shape: sweeps done twice, long cycles, toggles."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def before(history: History, record: Record, rule: Rule) -> Trip | None:
-    """The eighth call without news, if nothing changed since it last ran."""
+    """Refuse the eighth call without news, if nothing changed since it last ran."""
     count = history.no_news_in_row + 1
     if not rule.block or count < rule.block or not judged(record) or not unchanged(history, record):
         return None
@@ -21,7 +21,7 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
 
 
 def after(history: History, record: Record, rule: Rule) -> Trip | None:
-    """The fifth call without news."""
+    """Nudge at the fifth call without news."""
     if not rule.nudge or history.no_news_in_row < rule.nudge or record.news or not judged(record):
         return None
     return trip(record, Mode.NO_NOVELTY, history.no_news_in_row, rule.nudge, Action.NUDGE)

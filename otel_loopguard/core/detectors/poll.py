@@ -1,4 +1,4 @@
-"""``poll_no_progress``: something is asked again and again for whether it is done, and never moves."""
+"""``poll_no_progress``: a poll is repeated, and its answer never moves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def before(history: History, record: Record, rule: Rule) -> Trip | None:
-    """The twentieth run without anything new; for polls that take their time, patience instead of a count."""
+    """Refuse the twentieth run without news, and a poll that keeps its interval once its ``patience`` is over."""
     stats = record.stats
     if not record.polled or stats is None or stats.poll is None or not unchanged(history, record):
         return None
@@ -30,7 +30,7 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
 
 
 def after(_history: History, record: Record, rule: Rule) -> Trip | None:
-    """The tenth run without anything new."""
+    """Nudge at the tenth run without news."""
     stats = record.stats
     if (
         not record.polled

@@ -1,4 +1,4 @@
-"""``similar_query``: the same question in other words, to a tool that has nothing more to say. Opt-in by contract."""
+"""``similar_query``: the same question in other words, to a tool that brings nothing new. Opt-in by contract."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def before(history: History, record: Record, rule: Rule) -> Trip | None:
-    """The fourth query that is similar to earlier ones which brought the same or nothing."""
+    """Refuse the fourth query that is similar to earlier ones which brought the same or nothing."""
     if not rule.block or not judged(record):
         return None
     count = _similar_before(history, record, rule)
@@ -25,7 +25,7 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
 
 
 def after(history: History, record: Record, rule: Rule) -> Trip | None:
-    """The third one is told so."""
+    """Nudge at the third such query."""
     if not rule.nudge or not judged(record) or record.error:
         return None
     count = _similar_before(history, record, rule)  # the query itself is among them by now

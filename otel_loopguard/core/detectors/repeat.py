@@ -1,4 +1,4 @@
-"""``generic_repeat``: the evidence rule. The same call gave the same result while nothing changed in between."""
+"""``generic_repeat``: the evidence rule. The same call returned the same result, and nothing changed in between."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ENOUGH = 1 - 1e-9
 
 
 def before(history: History, record: Record, rule: Rule) -> Trip | None:
-    """The call whose next *same* would complete the evidence; at the ``abort`` limit of attempts it ends the run."""
+    """Refuse the call whose next *same* would complete the evidence; abort the run at the ``abort`` limit."""
     stats = record.stats
     if stats is None or stats.equal < first_limit(rule) - 1 or not judged(record):
         return None
@@ -30,7 +30,7 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
 
 
 def after(_history: History, record: Record, rule: Rule) -> Trip | None:
-    """The first *same* without a change in between; with changes in between, the sixth, twelfth, twenty-fourth."""
+    """Nudge at the first *same* without a change in between; with changes in between at the 6th, 12th, 24th."""
     stats = record.stats
     if record.sameness is not Sameness.SAME or not judged(record) or record.concurrent:
         return None

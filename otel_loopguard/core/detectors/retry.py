@@ -1,4 +1,4 @@
-"""``retry_limit``: a tool's declared cap for the turn is used up. None by default: caps cannot tell work from loops."""
+"""``retry_limit``: a tool's declared cap for the turn. No default cap: caps cannot tell work from loops."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def before(history: History, record: Record, _rule: Rule) -> Trip | None:
-    """The first call beyond the cap."""
+    """Refuse the first call beyond the cap."""
     cap = record.resolved.tool.contract.cap
     count = history.started_by_tool.get(record.resolved.tool.digest, 0) + 1
     return trip(record, Mode.RETRY_LIMIT, count, cap, Action.BLOCK) if count > cap else None
 
 
 def after(history: History, record: Record, rule: Rule) -> Trip | None:
-    """Three quarters of the cap."""
+    """Nudge at three quarters of the cap."""
     cap = record.resolved.tool.contract.cap
     if not rule.nudge_at_share:
         return None

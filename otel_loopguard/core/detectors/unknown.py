@@ -1,4 +1,4 @@
-"""``unknown_tool_repeat``: the model calls tools that do not exist, whatever it names them."""
+"""``unknown_tool_repeat``: the model calls tools that do not exist, by any name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def before(history: History, record: Record, rule: Rule) -> Trip | None:
-    """The third call to an unregistered tool since a registered one last succeeded."""
+    """Refuse the third call to an unregistered tool since a registered tool last succeeded."""
     if record.registered is not False or not rule.block or record.resolved.tool.digest in history.unknown_answered:
         return None
     count, may_exist = history.unknown_calls + 1, history.open_registry
@@ -24,7 +24,7 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
 
 
 def after(history: History, record: Record, rule: Rule) -> Trip | None:
-    """The second such call is told that the tool does not exist."""
+    """Nudge at the second such call: the tool does not exist."""
     count = history.unknown_calls
     if record.registered is not False or not record.error or not rule.nudge or count < rule.nudge:
         return None

@@ -1,4 +1,4 @@
-"""``volatile_repeat``: the same call again and again, and all that is new in its results are numbers and ids."""
+"""``volatile_repeat``: one call is repeated, and only numbers and ids in its results are new."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def before(history: History, record: Record, rule: Rule) -> Trip | None:
-    """The twentieth run that was *alike*, with no change between."""
+    """Refuse the twentieth run that is *alike*, with no change in between."""
     stats = record.stats
     if stats is None or not rule.block or stats.alike + 1 < rule.block:
         return None
@@ -23,7 +23,7 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
 
 
 def after(history: History, record: Record, rule: Rule) -> Trip | None:
-    """The fifth run that was *alike*; or the eighth call in a row, whatever it returned."""
+    """Nudge at the fifth run that is *alike*, and at the eighth equal call in a row, whatever it returned."""
     stats = record.stats
     if not judged(record) or record.sameness is Sameness.FIRST or record.concurrent:
         return None

@@ -1,4 +1,4 @@
-"""Every sentence the model can read. No argument and no result stands in them, only names and numbers."""
+"""Every sentence for the model. They contain names and numbers, never an argument or a result."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _REFUSALS_COUNTED = {
     Mode.GENERIC_REPEAT: "{tool} was called with these arguments {before} times already.",
     Mode.SIMILAR_QUERY: "{before} queries much like this one were made with {tool}.",
 }
-"""Where calls are counted results are not compared, so nothing is said of them."""
+"""For policies that count calls: results are not compared, so no sentence mentions them."""
 _REFUSALS_FOR_REASON = {
     "unregistered": "No tool named {tool} is registered; this is call {count} to one that is not.",
     "patience": "{tool} has been polled for too long and still reports the same.",
@@ -86,9 +86,9 @@ _NEAR_ENOUGH = 50
 def refusal(
     trip: Trip, policy: Policy, refusals: int, known_tools: Collection[str] | None = None, words: Sequence[str] = ()
 ) -> str:
-    """What the model reads in place of a result.
+    """Write the text that the model reads in place of a result.
 
-    ``refusals``: those since the last news, this one included. ``words``: what the user said meanwhile.
+    ``refusals`` are those since the last news, this one included. ``words`` are messages of the user.
     """
     own = _own(policy, f"{trip.mode}.abort", trip) if trip.action is Action.ABORT else None
     message = own or _own(policy, trip.mode, trip)
@@ -97,19 +97,19 @@ def refusal(
         message = " ".join([_filled(template, trip), *_advice(trip, policy, refusals, known_tools)])
     if policy.refusal == "text":
         return "\n".join([*words, message])
-    said: dict[str, object] = {"error": "tool_loop_detected", "mode": str(trip.mode)}
+    fields: dict[str, object] = {"error": "tool_loop_detected", "mode": str(trip.mode)}
     if policy.refusal != "mode":
-        said |= {"tool": trip.tool, "count": trip.count, "limit": trip.limit, "message": message}
+        fields |= {"tool": trip.tool, "count": trip.count, "limit": trip.limit, "message": message}
     if words:
-        said["user"] = "\n".join(words)
+        fields["user"] = "\n".join(words)
     try:
-        return orjson.dumps(said).decode()
+        return orjson.dumps(fields).decode()
     except TypeError:  # half a surrogate in a name or a sentence, a number beyond 64 bits
-        return json.dumps(said)
+        return json.dumps(fields)
 
 
 def nudge(trip: Trip, policy: Policy, known_tools: Collection[str] | None = None) -> str:
-    """The sentence that the model reads beside a result."""
+    """Write the sentence that the model reads with a result."""
     own = _own(policy, f"{trip.mode}.nudge", trip)
     if own is not None:
         return own
@@ -124,12 +124,12 @@ def about_earlier_call(tool: str, sentence: str) -> str:
 
 
 def reused(trip: Trip) -> str:
-    """The note beside a result that is given again instead of a call."""
+    """Write the note for a result that is given again instead of a call."""
     return f"[loopguard] Not called again: this is the earlier result of {trip.tool}."
 
 
 def abort(trip: Trip, policy: Policy, shown_name: str) -> str:
-    """The message of the exception that ends the run. Frameworks log it, so the tool has the name that may be shown."""
+    """Write the message of the exception that ends the run. It is logged, so it has the tool name that may be shown."""
     own = _own(policy, f"{trip.mode}.abort", trip._replace(tool=shown_name))
     if own is not None:
         return own
@@ -141,7 +141,7 @@ def abort(trip: Trip, policy: Policy, shown_name: str) -> str:
 
 
 def _own(policy: Policy, name: str, trip: Trip) -> str | None:
-    """The policy's own sentence of that name. Policies are checked; one that cannot be filled all the same is left."""
+    """Return the policy's own sentence of that name; None if it has none, or it cannot be filled."""
     template = policy.sentences.get(name)
     if template is None:
         return None
@@ -154,7 +154,7 @@ def _own(policy: Policy, name: str, trip: Trip) -> str | None:
 def _template(
     trip: Trip, policy: Policy, reasons: Mapping[str, str], counted: Mapping[Mode, str], judged: Mapping[Mode, str]
 ) -> str:
-    """The sentence that says what was seen, and no more than that."""
+    """Choose the sentence for the trip: by its reason, by counted calls, else by its mode."""
     template = reasons.get(trip.reason)
     if template is None and policy.counting == "calls":
         template = counted.get(trip.mode)  # type: ignore[call-overload]  # a mode is a text, too
