@@ -131,7 +131,7 @@ class ToolCall(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The outcome of a call: a result or an error. ``error`` is an exception or its text; ``is_error`` marks results."""
+    """The outcome of a call: a result or an error (an exception, its text, or a result with ``is_error``)."""
 
     result: Any = None
     error: BaseException | str | None = None

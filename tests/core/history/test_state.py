@@ -1,0 +1,106 @@
+"""The state of a turn is written to bytes and read again, and the turn goes on as if nothing had happened."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from otel_loopguard.core.guard import Guard
+from otel_loopguard.core.history.state import History
+from otel_loopguard.core.model import Outcome, ToolCall
+from otel_loopguard.core.policy.load import load_preset
+from otel_loopguard.core.policy.policy import Policy, Rule, ToolContract
+from tests.core.test_promises import AGENTS, KINDS, QUICK, world
+
+POLICIES = {
+    "default": Policy(abort_after=0),
+    "strict": Policy(
+        modes={"error_repeat": Rule(nudge=1, block=2), "no_novelty": Rule(nudge=2, block=3)},
+        tools={"tool_*": ToolContract(cap=30)},
+        max_calls=80,
+    ),
+    **{name: load_preset(name).policy for name in ("typed_window", "turn_nudge", "repeat_abort")},
+}
+
+
+def play(seed, agent, policy, *, stored):
+    """Live 120 calls in a world. With ``stored``, each call meets a new turn that continues from bytes."""
+    now = [0.0]
+    guard, lives = Guard(policy, clock=lambda: now[0]), world(seed, KINDS)
+    turn = guard.turn("a")
+    going, refused, seen = agent(lives.rng, len(lives.calls)), None, []
+    for now[0] in map(float, range(120)):
+        try:
+            index = going.send(refused)
+        except StopIteration:
+            break
+        if stored:
+            state = turn.state()
+            turn.close()
+            turn = guard.turn("a")
+            turn.restore(state)
+        call = lives.calls[index]._replace(known_tools=("tool_0", "tool_1", "tool_2"))
+        decision = turn.begin(call)
+        trip, recovered = decision.trip, ()
+        if decision.runs:
+            ended = turn.end(call, lives.act(index))
+            trip, recovered = ended.trip or trip, ended.recovered
+        seen.append((trip, [(str(one.mode), one.action) for one in recovered]))
+        refused = not decision.runs
+    return seen
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@settings(QUICK, max_examples=60)
+@given(seed=st.integers(0, 10_000), agent=st.sampled_from(AGENTS))
+def test_a_turn_continues_from_bytes_as_if_it_had_never_been_written(policy, seed, agent):
+    """The same calls have the same trips, with the history written and read before each call or never."""
+    whole = play(seed, agent, POLICIES[policy], stored=False)
+    assert play(seed, agent, POLICIES[policy], stored=True) == whole
+
+
+def test_the_state_of_an_everyday_turn_is_a_few_kilobytes():
+    """Fifteen calls of six tools, some repeated: well below four kilobytes."""
+    turn = Guard().turn()
+    for number in range(15):
+        call = ToolCall(f"read_part_{number % 6}", {"path": str(number % 11)})
+        if turn.begin(call).runs:
+            turn.end(call, Outcome(f"text {number}"))
+    assert 500 < len(turn.state()) < 4_096
+
+
+def test_no_argument_result_or_name_is_in_the_bytes():
+    """Only fingerprints, counters and names of modes are written; queries and made-up tools are not."""
+    policy = Policy(tools={"search": ToolContract(query="q")})
+    turn = Guard(policy).turn()
+    for number in range(12):
+        call = ToolCall(
+            "made_up_SECRET" if number % 3 else "search", {"q": f"SECRET {number % 2}"}, known_tools=("search",)
+        )
+        if turn.begin(call).runs:
+            turn.end(call, Outcome("the SECRET answer") if number % 2 else Outcome(error="no SECRET here"))
+    state = turn.state()
+    assert b"SECRET" not in state
+    assert b"search" not in state
+    assert orjson.loads(state)["tools"]
+
+
+def test_state_of_another_version_is_not_read():
+    """The turn begins with an empty history instead of a wrong one."""
+    turn = Guard().turn()
+    call = ToolCall("read_file", {"path": "a"})
+    turn.begin(call)
+    turn.end(call, Outcome("text"))
+    state = orjson.loads(turn.state())
+    state["version"] += 1
+    other = Guard().turn()
+    other.restore(orjson.dumps(state))
+    assert other.calls == 0
+
+
+def test_every_field_is_written_or_named_as_not_written():
+    """A field that is added to the history must be added to its bytes, too."""
+    written = set(orjson.loads(History().to_bytes())) - {"version"}
+    assert written == set(History.__slots__) - {"most_calls"}  # the policy's

@@ -1,0 +1,80 @@
+"""Calls that have run are counted, whatever the policy makes of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from otel_loopguard.core.guard import Guard
+from otel_loopguard.core.model import Action, Outcome, ToolCall
+from otel_loopguard.core.policy.policy import Policy
+from otel_loopguard.core.turn.compiled import CompiledPolicy
+from otel_loopguard.core.turn.judge import TurnJudge
+from otel_loopguard.core.values.results import outcome_facts
+
+CALL = ToolCall("read_file", {"path": "a"})
+
+
+def observed(policy, calls):
+    """The trips of equal calls that have all run."""
+    compiled = CompiledPolicy(policy)
+    judge, trips = TurnJudge(compiled, observes=True), []
+    for number in range(calls):
+        resolved = compiled.contracts.resolve(CALL)
+        arguments = compiled.fingerprinter.arguments(resolved.arguments)
+        record = judge.begin(resolved, arguments, registered=None, now=float(number))
+        nudge = judge.end(record, outcome_facts(Outcome("same"), resolved.arguments, compiled.fingerprinter))
+        trips.append(record.trip or nudge)
+    return judge, trips
+
+
+def test_observed_calls_count_as_runs_and_as_refusals():
+    """Each equal call has a trip from the second on, and the turn has counted all of them."""
+    judge, trips = observed(Policy(abort_after=3), 6)
+    assert [trip and trip.action for trip in trips] == [None, Action.NUDGE, *[Action.BLOCK] * 3, Action.ABORT]
+    assert judge.history.calls == 6
+    assert judge.history.refusals == 4
+
+
+def test_observed_calls_have_the_trips_of_live_ones_up_to_the_first_refusal():
+    """The live turn and the observed one are judged in the same place."""
+    turn, live = Guard().turn(), []
+    for _ in range(3):
+        decision = turn.begin(CALL)
+        live.append((turn.end(CALL, Outcome("same")) if decision.runs else decision).trip)
+    assert observed(Policy(), 3)[1] == live
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_a_call_that_was_refused_when_it_was_made_did_not_run(recorded):
+    """It counts as a refusal, whether this policy refuses it or not, and never as a call."""
+    judge, _ = observed(Policy(), 2 if recorded else 1)
+    compiled = judge.compiled
+    resolved = compiled.contracts.resolve(CALL)
+    record = judge.refused(resolved, compiled.fingerprinter.arguments(resolved.arguments), registered=None, now=9.0)
+    assert (record.trip is not None) is recorded
+    assert judge.history.refusals == 1
+    assert judge.history.calls == (2 if recorded else 1)
+
+
+def test_observe_counts_a_call_and_its_outcome():
+    """``Turn.observe`` is ``begin`` and ``end`` of a call that has run; a turn that only observes tells the verdict."""
+    turn = Guard().turn(enforced=False)
+    decisions = [turn.observe(CALL, Outcome("same")) for _ in range(3)]
+    assert [decision.trip and decision.trip.verdict for decision in decisions] == [None, Action.NUDGE, Action.BLOCK]
+    assert all(decision.trip is None or decision.trip.action is Action.OBSERVE for decision in decisions)
+    assert turn.calls == 3
+
+
+def test_observe_counts_a_call_that_on_trip_would_refuse():
+    """``on_trip`` is asked and answers; but the call has run, and is counted as a run."""
+    asked = []
+
+    def refuse(trip):
+        asked.append(trip.mode)
+        return Action.BLOCK
+
+    turn = Guard(Policy(on_trip=refuse)).turn(enforced=False)
+    for _ in range(4):
+        turn.observe(CALL, Outcome("same"))
+    assert turn.calls == 4
+    assert asked
