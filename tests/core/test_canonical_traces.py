@@ -1,4 +1,4 @@
-"""The guard stops the stuck and never touches the working, whatever the tools are called."""
+"""The guard stops stuck agents and never a working one, whatever the tools are called."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def guarded(trace, clock):
 
 @pytest.mark.parametrize("name", traces.kinds(stuck=True))
 def test_who_is_stuck_is_stopped(name):
-    """A stuck agent is refused a call, under every naming that says something of its tools."""
+    """A stuck agent is refused a call, under every naming that describes its tools."""
     for seed in range(SEED, SEED + REPEATS):
         for naming in traces.NAMINGS:
             trace = traces.trace(name, naming, seed)

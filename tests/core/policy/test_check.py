@@ -28,7 +28,7 @@ def told(text: str) -> list[str]:
 
 
 def test_five_mistakes_are_five_messages():
-    """Each mistake is named with its line, its value and what would be right."""
+    """Each mistake is named with its line, its value and the remedy."""
     action, abort_after, block, mode, pattern, cap = told(FIVE)
     assert action.startswith("loop.toml, line 2: action = 'blok': must be one of off, ")
     assert action.endswith("did you mean block?")
@@ -70,7 +70,7 @@ def test_five_mistakes_are_five_messages():
     ],
 )
 def test_each_kind_of_mistake_has_its_remedy(text, remedy):
-    """A wrong key, value, type or pattern is told once, with what would be right."""
+    """A wrong key, value, type or pattern is one problem, with a remedy."""
     (message,) = told(text)
     assert remedy in message
     assert "SECRET" not in message
@@ -93,7 +93,7 @@ block = "x"
 
 
 def test_a_mistake_in_code_is_an_error_with_all_of_them():
-    """Who asks for the policy of a wrong text gets an exception that lists every mistake."""
+    """``checked()`` of a wrong text raises an exception that lists every mistake."""
     with pytest.raises(PolicyError, match="6 problems") as raised:
         load_text(FIVE, "loop.toml").checked("loop.toml")
     assert len(raised.value.problems) == 6
@@ -108,7 +108,7 @@ def test_a_file_that_is_not_there(tmp_path):
 
 @pytest.mark.parametrize(("old", "new"), schema.RENAMED.items())
 def test_an_old_spelling_names_the_new_one(old, new):
-    """A setting that was renamed before the first release says what it is called now, and that name is accepted."""
+    """The old name of a setting is a mistake whose remedy is the new name, and the new name is accepted."""
     mode = schema.OF_MODES[new][0]
     (message,) = told(f"[modes.{mode}]\n{old} = 1")
     assert message.endswith(f"no such setting; it is called {new} now.")

@@ -1,4 +1,4 @@
-"""Where a policy comes from: preset below file below environment, setting by setting."""
+"""The sources of a policy: preset below file below environment, setting by setting."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def file(tmp_path):
 
 
 def test_a_later_source_wins_setting_by_setting(file):
-    """The file overrides single settings of its preset, the environment those of the file; each origin is told."""
+    """The file overrides single settings of its preset, the environment those of the file; each origin is known."""
     loaded = load_policy({PREFIX + "CONFIG": str(file), PREFIX + "ACTION": "Observe "})
     assert loaded.problems == loaded.notes == ()
     assert (loaded.policy.action, loaded.origins["action",]) == (Action.OBSERVE, PREFIX + "ACTION")
@@ -34,7 +34,7 @@ def test_a_later_source_wins_setting_by_setting(file):
 
 
 def test_the_preset_of_the_environment_replaces_that_of_the_file(file):
-    """PRESET is the preset that the file lies on, whatever the file names."""
+    """PRESET is the preset below the file, whatever the file names."""
     loaded = load_policy({PREFIX + "CONFIG": str(file), PREFIX + "PRESET": "typed_window"})
     assert loaded.policy.refusal == "mode"
     assert loaded.policy.action is Action.NUDGE
@@ -51,7 +51,7 @@ def test_the_preset_of_the_environment_replaces_that_of_the_file(file):
     ],
 )
 def test_a_wrong_variable_is_a_mistake_and_the_default_policy(environ, message):
-    """Nothing is raised: the mistake is told, the policy is the default one."""
+    """Nothing is raised: the mistake is a problem, and the policy is the default one."""
     loaded = load_policy({PREFIX + name: value for name, value in environ.items()})
     assert loaded.policy == Policy()
     assert message in str(loaded.problems[0])
@@ -66,7 +66,7 @@ def test_a_mistake_elsewhere_never_lifts_what_the_environment_forbids(tmp_path):
 
 
 def test_a_variable_that_nobody_reads_is_noted():
-    """A misspelt variable is told with the right name, and the rest holds."""
+    """A misspelt variable is a note with the right name, and the rest holds."""
     loaded = load_policy({PREFIX + "ACTON": "observe", PREFIX + "PRESET": "turn_nudge", "OTHER": "x"})
     assert loaded.policy.max_calls == 30
     (note,) = loaded.notes
@@ -74,7 +74,7 @@ def test_a_variable_that_nobody_reads_is_noted():
 
 
 def test_the_variables_that_are_listed_are_the_ones_that_are_read():
-    """What opentelemetry-instrument shows as flags is known here, and the hash key is not among the flags."""
+    """All flags of opentelemetry-instrument are known variables, and the hash key is not among the flags."""
     listed = {name.removeprefix(PREFIX) for name in vars(environment_variables) if name.startswith(PREFIX)}
     assert listed == set(VARIABLES) - {"HASH_KEY", "HASH_KEY_FILE"}
 
@@ -95,7 +95,7 @@ def test_an_empty_key_file_is_a_mistake(tmp_path):
 
 
 def test_every_sort_of_setting_arrives():
-    """Rules, contracts, words, sentences and lists are what the text says."""
+    """Rules, contracts, words, sentences and lists are those of the text."""
     policy = load_text(
         'dangerous = ["fire"]\nwords.read = ["peruse"]\nsentences.cycle.nudge = "x"\n'
         '[tools."q*"]\nkind = "poll"\nroute = { tool = "t", args = ["a", "b"] }\nmodes.cycle.block = 4\n'

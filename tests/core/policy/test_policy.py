@@ -1,4 +1,4 @@
-"""A policy made in code is held to the same as a file: understood where it can be, else one error that names all."""
+"""A policy made in code is checked like a file: its values are parsed, or one error names all mistakes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def refused_at(policy):
 
 
 def test_every_mistake_is_in_one_error():
-    """Each with its name, its value and what would be right, in the words of a policy file."""
+    """Each with its name, its value and the remedy, as in a policy file."""
     with pytest.raises(PolicyError) as raised:
         Policy(
             action="blok",
@@ -92,7 +92,7 @@ def test_every_mistake_is_in_one_error():
     ],
 )
 def test_each_kind_of_mistake_has_its_remedy(settings, remedy):
-    """A wrong name, value or type is told when the policy is made, not when a call is judged."""
+    """A wrong name, value or type raises when the policy is made, not when a call is judged."""
     with pytest.raises(PolicyError) as raised:
         Policy(**settings)
     (message,) = raised.value.problems
@@ -135,7 +135,7 @@ def test_a_rule_that_says_nudge_only_nudges():
 
 
 def test_tables_are_taken_as_a_file_would_have_them():
-    """A mapping of settings is the rule or contract that it says, and what is made is what the file makes."""
+    """A mapping of settings becomes a rule or contract, and the policy equals that of a file."""
     made = Policy(
         modes=MappingProxyType({"generic_repeat": {"block": 5}}),
         tools={"x*": {"kind": "poll", "modes": {"cycle": {"block": 4}}}},
@@ -163,7 +163,7 @@ def test_what_is_checked_stays_as_it_is():
 
 
 def test_one_rule_may_be_that_of_all_modes():
-    """What a mode has no use for is left alone."""
+    """A setting that a mode does not use is ignored."""
     rule = Rule(nudge=0, block=0, max_period=3, nudge_at_share=0.0)
     policy = Policy(modes=dict.fromkeys(Mode, rule), tools={"x": ToolContract(modes=dict.fromkeys(Mode, rule))})
     assert set(policy.modes.values()) == set(policy.tools["x"].modes.values()) == {rule}

@@ -13,7 +13,7 @@ def kind(tool, arguments=None, hints=None, **tools):
 
 
 def test_declared_before_hinted_before_inferred():
-    """The policy has the first word, the tool's server the second, its name the last."""
+    """The policy decides first, the hints of the server second, the name last."""
     hints = Hints(read_only=True)
     assert kind("tool_71", hints=hints) is Kind.READ
     assert kind("search", hints=Hints(read_only=False)) is Kind.WRITE
@@ -22,7 +22,7 @@ def test_declared_before_hinted_before_inferred():
 
 
 def test_the_more_specific_glob_wins():
-    """Contracts of several globs add up; where they differ, the longer one holds."""
+    """Contracts of several globs add up; if they differ, the longer glob wins."""
     contracts = Contracts(
         Policy(
             tools={"*": ToolContract(cap=9), "read_*": ToolContract(kind="read", cap=5), "read_x": ToolContract(cap=1)}

@@ -50,7 +50,7 @@ def test_durations_have_a_view_of_their_own():
 
 
 def test_a_letter_that_is_two_in_lower_case_moves_no_mask():
-    """Places found in the lower-case text are used in the text itself only where both are as long."""
+    """Positions in the lower-case text are used only if both texts have the same length."""
     text = "İİİİİİ request_id: 5 İ keep this"
     assert views_of(text).without_durations.masked.endswith("İ keep this")
 
