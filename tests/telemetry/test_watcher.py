@@ -18,13 +18,13 @@ from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.testing import Recording, guarded
 from tests.spans.samples import SAMPLES, Call
 
-from .watching import all_spans, calls, told, watching
+from .watching import all_spans, calls, watching, written_trips
 
 UNTOLD = ["__REDACTED__", "{}", "", "None", "<not specified>"]
 
 
 class Agent:
-    """Makes tool spans in one of these ways, all of whose attributes are set at the end."""
+    """Makes tool spans in one of the dialects. All attributes are set at the end."""
 
     def __init__(self, recording: Recording, dialect: str) -> None:
         self.tracer = recording.tracer_provider.get_tracer(dialect)
@@ -36,7 +36,7 @@ class Agent:
         return self.sample.attributes(Call("look", {"path": path}, result, number))
 
     def look(self, path: str, result: str = "the same text", error: str | None = None, **more: Any) -> None:
-        """One call."""
+        """Make one call."""
         with self.tracer.start_as_current_span(self.sample.span_name.format("look")) as span:
             self.count += 1
             span.set_attributes({**self.says(path, result, self.count), **more})
@@ -44,7 +44,7 @@ class Agent:
                 span.set_status(Status(StatusCode.ERROR, error))
 
     def message(self, name: str = "message", **attributes: str) -> Any:
-        """The span around a user's message."""
+        """Make the span around a user's message."""
         return self.tracer.start_as_current_span(name, attributes=attributes)
 
 
@@ -55,7 +55,7 @@ def test_a_repeat_is_written_on_the_span_around_it() -> None:
         with agent.message():
             for _ in range(3):
                 agent.look("a.txt")
-        assert [trip[:3] for trip in told(recording)] == [("message", "generic_repeat", "look")] * 2
+        assert [trip[:3] for trip in written_trips(recording)] == [("message", "generic_repeat", "look")] * 2
         assert calls(recording) == 3
         assert recording.counted(semconv.METRIC_TRIPS, loopguard__verdict="block", loopguard__action="observe") == 1
 
@@ -69,7 +69,7 @@ def test_what_is_kept_back_equals_nothing(key: str, value: str) -> None:
         with agent.message():
             for number in range(7):
                 agent.look("a.txt", f"result {'abcdefg'[number]}" if "arguments" in key else "same", **{key: value})
-        assert [trip for trip in told(recording) if trip[1] == "generic_repeat"] == []
+        assert [trip for trip in written_trips(recording) if trip[1] == "generic_repeat"] == []
         assert calls(recording) == 7
 
 
@@ -80,12 +80,12 @@ def test_errors_of_a_tool_are_errors() -> None:
         with agent.message():
             for name in ("one", "two", "three", "four"):
                 agent.look(name, error=f"no such file: {name!r}")
-        assert [trip[1] for trip in told(recording)] == ["error_repeat"]
+        assert [trip[1] for trip in written_trips(recording)] == ["error_repeat"]
         assert recording.counted(semconv.METRIC_TOOL_CALLS, loopguard__outcome="failed") == 4
 
 
 def test_each_message_is_a_turn() -> None:
-    """What was read for one message may be read again for the next; a session's span around both changes nothing."""
+    """A file may be read again for the next message. The span of a session around both changes nothing."""
     with watching() as recording:
         agent = Agent(recording, "openinference-langchain")
         app = recording.tracer_provider.get_tracer("app")
@@ -97,7 +97,7 @@ def test_each_message_is_a_turn() -> None:
             for _ in range(2):
                 with agent.message("inner"):
                     agent.look("b.txt")
-        assert [trip[0] for trip in told(recording)] == ["inner"]
+        assert [trip[0] for trip in written_trips(recording)] == ["inner"]
         assert recording.runtime is not None
         assert recording.runtime.guard.live == 0
         assert recording.counted(semconv.METRIC_TURN_TOOL_CALLS) == 5
@@ -114,7 +114,7 @@ def test_the_calls_of_an_agent_that_is_a_tool_are_its_own() -> None:
                 with agent.message("execute_tool ask", **tool) as span:
                     span.set_attribute("gen_ai.tool.call.arguments", f'{{"q": "{number}"}}')
                     agent.look("shared.txt")
-        assert told(recording) == []
+        assert written_trips(recording) == []
         assert calls(recording) == 8
 
 
@@ -136,7 +136,7 @@ def test_several_spans_of_one_call_are_counted_once(inner_says_it_at_once: bool)
                         pass
                     outer.set_attributes(agent.says("a.txt", "the same text", 0))
         assert calls(recording) == 3
-        assert [trip[1] for trip in told(recording)] == ["generic_repeat"] * 2
+        assert [trip[1] for trip in written_trips(recording)] == ["generic_repeat"] * 2
 
 
 def test_a_server_is_no_agent() -> None:
@@ -151,7 +151,7 @@ def test_a_server_is_no_agent() -> None:
 
 
 def test_a_call_that_is_guarded_is_not_counted_again() -> None:
-    """Whether somebody else's span lies outside of ours or inside."""
+    """The span of another instrumentation may be around ours or inside it."""
     with guarded() as recording:
         agent = Agent(recording, "openinference-langchain")
 
@@ -178,9 +178,9 @@ def test_calls_beside_a_turn_of_ours_are_watched_together() -> None:
         with loopguard.turn():
             for _ in range(4):
                 agent.look("a.txt")
-        assert {trip[1:] for trip in told(recording)} == {("generic_repeat", "look", "observe")}
+        assert {trip[1:] for trip in written_trips(recording)} == {("generic_repeat", "look", "observe")}
         # There was no open span to tell it on: a span of ours is made for it, and is no tool call.
-        assert {trip[0] for trip in told(recording)} == {"loopguard look"}
+        assert {trip[0] for trip in written_trips(recording)} == {"loopguard look"}
         assert calls(recording) == 4
 
 
@@ -190,11 +190,11 @@ def test_a_loop_at_top_level_is_seen_without_any_span_around_it() -> None:
         agent = Agent(recording, "openllmetry-langchain")
         for _ in range(3):
             agent.look("a.txt")
-        assert [trip[1] for trip in told(recording)] == ["generic_repeat"] * 2
+        assert [trip[1] for trip in written_trips(recording)] == ["generic_repeat"] * 2
 
 
 def test_nothing_is_told_but_names_and_numbers() -> None:
-    """Arguments, results and errors that others export are not repeated by us."""
+    """We do not write the arguments, results and errors of others."""
     with watching() as recording:
         agent = Agent(recording, "langfuse")
         for _ in range(4):
@@ -221,7 +221,7 @@ def test_after_uninstrument_nothing_is_looked_at() -> None:
 
 
 def test_others_calls_do_not_change_what_is_done_about_ours() -> None:
-    """What is only watched is no reason to refuse a guarded call of the same turn."""
+    """A watched call is no reason to refuse a guarded call of the same turn."""
     with guarded() as recording:
         agent = Agent(recording, "langfuse")
 
@@ -238,7 +238,7 @@ def test_others_calls_do_not_change_what_is_done_about_ours() -> None:
 
 
 def test_a_batch_is_no_repeat() -> None:
-    """Equal calls that run at the same time are counted, and say nothing of each other."""
+    """Equal calls that run at the same time are counted, and are no repeats."""
     with watching() as recording:
         agent = Agent(recording, "opentelemetry")
         with agent.message():
@@ -247,7 +247,7 @@ def test_a_batch_is_no_repeat() -> None:
                 span.set_attributes(agent.says("a.txt", "the same text", number))
                 span.end()
         assert calls(recording) == 4
-        assert told(recording) == []
+        assert written_trips(recording) == []
 
 
 def test_tools_with_similar_names_are_two_tools() -> None:
@@ -277,4 +277,4 @@ def test_arguments_and_results_in_events() -> None:
                     span.set_attributes({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "look"})
                     span.add_event("gen_ai.tool.message", {"role": "tool", "content": json.dumps({"path": path})})
                     span.add_event("gen_ai.choice", {"message": json.dumps([{"text": f"the text of {path}"}])})
-        assert [trip[:3] for trip in told(recording)][:1] == [("invoke_agent", "generic_repeat", "look")]
+        assert [trip[:3] for trip in written_trips(recording)][:1] == [("invoke_agent", "generic_repeat", "look")]

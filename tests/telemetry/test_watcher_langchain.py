@@ -27,7 +27,7 @@ from otel_loopguard.testing.scripted.langchain import (
     sync_tools,
 )
 
-from .watching import all_spans, calls, executions, told, watching
+from .watching import all_spans, calls, executions, watching, written_trips
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,7 +91,7 @@ def test_alone_a_loop_is_seen_and_never_stopped(maker: str) -> None:
         assert run(STUCK) == 5
         assert calls(recording) == 5
         assert executions(recording) == []
-        seen = told(recording)
+        seen = written_trips(recording)
         assert {trip[1:] for trip in seen} == {("generic_repeat", "read_file", "observe")}
         assert len(seen) == recording.counted(semconv.METRIC_TRIPS)
         assert recording.counted(semconv.METRIC_TRIPS, loopguard__verdict="block") >= 1
@@ -104,7 +104,7 @@ async def test_alone_async(maker: str) -> None:
     with watching() as recording, theirs(maker, recording):
         await arun(STUCK)
         assert calls(recording) == 5
-        assert {trip[1:] for trip in told(recording)} == {("generic_repeat", "read_file", "observe")}
+        assert {trip[1:] for trip in written_trips(recording)} == {("generic_repeat", "read_file", "observe")}
 
 
 async def test_alone_a_batch_is_no_loop(maker: str) -> None:
@@ -112,7 +112,7 @@ async def test_alone_a_batch_is_no_loop(maker: str) -> None:
     with watching() as recording, theirs(maker, recording):
         await arun([[Ask("read_file", {"path": "a.txt"})] * 4])
         assert calls(recording) == 4
-        assert told(recording) == []
+        assert written_trips(recording) == []
 
 
 def test_alone_work_is_no_loop(maker: str) -> None:
@@ -121,7 +121,7 @@ def test_alone_work_is_no_loop(maker: str) -> None:
         for _ in range(4):
             run(WORKING)
         assert calls(recording) == 24
-        assert told(recording) == []
+        assert written_trips(recording) == []
 
 
 def test_what_is_kept_back_is_never_a_repeat(maker: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +130,7 @@ def test_what_is_kept_back_is_never_a_repeat(maker: str, monkeypatch: pytest.Mon
     with watching() as recording, theirs(maker, recording):
         run(STUCK)
         assert calls(recording) == 5
-        assert [trip for trip in told(recording) if trip[1] == "generic_repeat"] == []
+        assert [trip for trip in written_trips(recording) if trip[1] == "generic_repeat"] == []
 
 
 @pytest.mark.parametrize("ours_first", [True, False], ids=["ours-first", "theirs-first"])
@@ -145,7 +145,7 @@ def test_beside_our_patch_a_call_is_one_call(maker: str, ours_first: bool) -> No
             assert run(STUCK) == 2
             assert executions(recording) == ["execute_tool read_file"] * 5
             assert calls(recording) == 5
-            assert recording.counted(semconv.METRIC_TRIPS) == len(recording.trips) == len(told(recording)) == 4
+            assert recording.counted(semconv.METRIC_TRIPS) == len(recording.trips) == len(written_trips(recording)) == 4
             assert len(all_spans(recording)) > 5, "the other instrumentation made no spans: this shows nothing"
 
 

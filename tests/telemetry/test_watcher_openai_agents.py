@@ -17,7 +17,7 @@ from otel_loopguard.instrumentation.instrumentor import LoopGuardInstrumentor
 from otel_loopguard.testing import Ask, Recording, guarded
 from otel_loopguard.testing.scripted.openai_agents import ScriptedModel
 
-from .watching import all_spans, calls, executions, told, watching
+from .watching import all_spans, calls, executions, watching, written_trips
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,8 +75,8 @@ async def test_alone_a_loop_is_seen_and_never_stopped(maker: str) -> None:
         assert await run("aaaaa") == 5
         assert calls(recording) == 5
         assert executions(recording) == []
-        assert {trip[1:] for trip in told(recording)} == {("generic_repeat", "look", "observe")}
-        assert len(told(recording)) == recording.counted(semconv.METRIC_TRIPS)
+        assert {trip[1:] for trip in written_trips(recording)} == {("generic_repeat", "look", "observe")}
+        assert len(written_trips(recording)) == recording.counted(semconv.METRIC_TRIPS)
 
 
 async def test_alone_work_is_no_loop(maker: str) -> None:
@@ -85,7 +85,7 @@ async def test_alone_work_is_no_loop(maker: str) -> None:
         for _ in range(4):
             await run("abcdef")
         assert calls(recording) == 24
-        assert told(recording) == []
+        assert written_trips(recording) == []
 
 
 @pytest.mark.parametrize("ours_first", [True, False], ids=["ours-first", "theirs-first"])
@@ -100,5 +100,5 @@ async def test_beside_our_patch_a_call_is_one_call(maker: str, ours_first: bool)
             assert await run("aaaaa") == 2
             assert executions(recording) == ["execute_tool look"] * 5
             assert calls(recording) == 5
-            assert recording.counted(semconv.METRIC_TRIPS) == len(recording.trips) == len(told(recording)) == 4
+            assert recording.counted(semconv.METRIC_TRIPS) == len(recording.trips) == len(written_trips(recording)) == 4
             assert len(all_spans(recording)) > 5, "the other instrumentation made no spans: this shows nothing"

@@ -16,7 +16,7 @@ from otel_loopguard import semconv
 from otel_loopguard.instrumentation.instrumentor import LoopGuardInstrumentor
 from otel_loopguard.testing import Recording, guarded
 
-from .watching import all_spans, calls, executions, told, watching
+from .watching import all_spans, calls, executions, watching, written_trips
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,8 +69,8 @@ def test_alone_a_loop_is_seen_and_never_stopped() -> None:
         assert looked == ["a"] * 5
         assert calls(recording) == 5
         assert executions(recording) == []
-        assert {trip[1:] for trip in told(recording)} == {("generic_repeat", "look", "observe")}
-        assert len(told(recording)) == recording.counted(semconv.METRIC_TRIPS)
+        assert {trip[1:] for trip in written_trips(recording)} == {("generic_repeat", "look", "observe")}
+        assert len(written_trips(recording)) == recording.counted(semconv.METRIC_TRIPS)
 
 
 def test_alone_work_is_no_loop() -> None:
@@ -80,7 +80,7 @@ def test_alone_work_is_no_loop() -> None:
         for _ in range(4):
             agent.run_sync("Go on.")
         assert calls(recording) == 24
-        assert told(recording) == []
+        assert written_trips(recording) == []
 
 
 def test_what_is_kept_back_is_never_a_repeat() -> None:
@@ -89,7 +89,7 @@ def test_what_is_kept_back_is_never_a_repeat() -> None:
         agent, _ = agent_of(recording, "aaaaa", include_content=False)
         agent.run_sync("Go on.")
         assert calls(recording) == 5
-        assert [trip for trip in told(recording) if trip[1] == "generic_repeat"] == []
+        assert [trip for trip in written_trips(recording) if trip[1] == "generic_repeat"] == []
 
 
 @pytest.mark.parametrize("ours_first", [True, False], ids=["ours-first", "theirs-first"])
@@ -105,7 +105,7 @@ def test_beside_our_patch_a_call_is_one_call(ours_first: bool) -> None:
         agent.run_sync("Go on.")
         assert looked == ["a"] * 2
         assert calls(recording) == 5
-        assert recording.counted(semconv.METRIC_TRIPS) == len(recording.trips) == len(told(recording)) == 4
+        assert recording.counted(semconv.METRIC_TRIPS) == len(recording.trips) == len(written_trips(recording)) == 4
         assert len(tool_spans(recording)) == 5
 
 

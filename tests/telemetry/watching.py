@@ -1,4 +1,4 @@
-"""Only our span processor is on: what other instrumentations tell is all that is seen."""
+"""Watch the spans of other instrumentations, with nothing patched."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def watching(**settings: Any) -> Iterator[Recording]:
-    """No framework is patched; spans of this recording's provider are seen."""
+    """Attach our span processor only, to the provider of this recording."""
     recording = Recording()
     recording.runtime = Runtime(
         tracer_provider=recording.tracer_provider,
@@ -35,12 +35,12 @@ def watching(**settings: Any) -> Iterator[Recording]:
 
 
 def all_spans(recording: Recording) -> list[ReadableSpan]:
-    """Everybody's spans."""
+    """Return all spans, ours and those of others."""
     return list(recording._spans.get_finished_spans())
 
 
-def told(recording: Recording) -> list[tuple[str, str, str, str]]:
-    """The trips, wherever they are told: the span's name, the mode, the tool, the action."""
+def written_trips(recording: Recording) -> list[tuple[str, str, str, str]]:
+    """Return the trips on all spans: the name of the span, the mode, the tool, the action."""
     return [
         (span.name, str(said[semconv.MODE]), str(said[semconv.TOOL_NAME]), str(said[semconv.ACTION]))
         for span in all_spans(recording)
@@ -50,12 +50,12 @@ def told(recording: Recording) -> list[tuple[str, str, str, str]]:
 
 
 def calls(recording: Recording) -> float:
-    """How many tool calls were counted."""
+    """Return the number of tool calls that were counted."""
     return recording.counted(semconv.METRIC_TOOL_CALLS)
 
 
 def executions(recording: Recording) -> list[str]:
-    """The names of the ``execute_tool`` spans that are ours."""
+    """Return the names of our ``execute_tool`` spans."""
     return [
         span.name
         for span in recording.spans
