@@ -17,10 +17,10 @@ _FIRST = Sameness.FIRST
 
 def before(history: History, record: Record, rule: Rule) -> Trip | None:
     """Refuse the sixth untried call of a tool that failed in the same way on the others, with no change since."""
-    if record.stats is not None or not history.tools or not rule.block or not judged(record):
+    if record.stats is not None or not rule.block:
         return None
     stats = history.tools.get(record.resolved.tool.digest)
-    if stats is None or stats.errors + 1 < rule.block or stats.changes != history.changes:
+    if stats is None or stats.errors + 1 < rule.block or stats.changes != history.changes or not judged(record):
         return None
     return trip(record, Mode.ERROR_REPEAT, stats.errors + 1, rule.block, Action.BLOCK, insistable=True)
 

@@ -16,28 +16,29 @@ class Batch:
     A run that is interrupted among them and resumed makes them again, with the same ids: each is still one call.
     """
 
-    __slots__ = ("_interrupted", "_latest", "_resumed", "_started", "written")
+    __slots__ = ("_interrupted", "_started", "latest", "resumed", "written")
 
     def __init__(self, written: int) -> None:
         self.written = written
         """The model has read nothing that ended after this tick."""
-        self._latest = written
+        self.latest = written
         """The same for the calls that are made now: later than ``written`` after a resume."""
+        self.resumed = False
+        """The calls of the batch are being made again, after an interrupt."""
         self._started: dict[str, int] = {}
-        self._interrupted = self._resumed = False
+        self._interrupted = False
 
-    def of(self, call: ToolCall, written: int) -> Batch:
-        """Return the batch of this call: this one, or the next."""
-        if written == self._latest:
-            return self
+    def following(self, call: ToolCall) -> Batch:
+        """Return the batch of a call that was written later: this one if it is resumed, else a new one."""
+        written = call.written or 0
         if not self._interrupted or call.call_id not in self._started:
             return Batch(written)
-        self._latest, self._interrupted, self._resumed = written, False, True
+        self.latest, self._interrupted, self.resumed = written, False, True
         return self
 
     def resumed_index(self, call: ToolCall) -> int | None:
-        """Return the index of a call that was started before the interrupt and is made again; None for the others."""
-        return self._started.get(call.call_id) if self._resumed and call.call_id is not None else None
+        """Return the index of a call that was started before the interrupt; None for the others."""
+        return None if call.call_id is None else self._started.get(call.call_id)
 
     def add(self, call: ToolCall, index: int) -> None:
         """Remember a call that starts."""

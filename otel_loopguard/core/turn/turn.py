@@ -181,14 +181,17 @@ class Turn:
         arguments = compiled.fingerprinter.arguments(resolved.arguments, fold_blanks=resolved.kind is not _WRITE)
         registered = None if call.known_tools is None else _registered(call, resolved)
         now = self.last_used = self._host.clock()
-        batch = None if call.written is None else self._batch_of(call, call.written)
-        written = None if batch is None else batch.written
+        batch, written, index = self._batch, None, None
+        if call.written is not None:
+            with self._lock:
+                if batch is None or call.written != batch.latest:
+                    self._batch = batch = Batch(call.written) if batch is None else batch.following(call)
+                written, index = batch.written, batch.resumed_index(call) if batch.resumed else None
         custom: tuple[Trip, ...] = ()
         if compiled.policy.detectors:
             custom = self._custom_trips(resolved, arguments, registered, now, written)
         with self._lock:
             judge.history.open_registry |= call.may_exist
-            index = None if batch is None else batch.resumed_index(call)
             record = judge.judge(
                 resolved,
                 arguments,
@@ -220,11 +223,6 @@ class Turn:
                 judge.history, resolved, arguments, registered=registered, now=now, written=written
             )
         return hooks.custom_trips(self._host.faults, judge.compiled, judge.history, record)
-
-    def _batch_of(self, call: ToolCall, written: int) -> Batch:
-        with self._lock:
-            self._batch = batch = Batch(written) if self._batch is None else self._batch.of(call, written)
-            return batch
 
     def _settle_locked(self, call: ToolCall, record: Record) -> Decision:
         with self._lock:
@@ -362,4 +360,5 @@ class Turn:
 def _registered(call: ToolCall, resolved: ResolvedCall) -> bool | None:
     """Return True if the tool exists. A tool behind a gateway is registered there, out of sight: None."""
     name, known = resolved.tool.name, call.known_tools
-    return None if known is None or name != name_text(call.tool) else name in known
+    called = call.tool if type(call.tool) is str else name_text(call.tool)
+    return None if known is None or name != called else name in known
