@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from otel_loopguard.instrumentation.tool_call import GuardedCall
     from otel_loopguard.shield import Shield
 
+_PLAIN, _OPAQUE = ResultKind.PLAIN, ResultKind.OPAQUE  # access to a member is slow before Python 3.12
+
 
 def is_async(function: Any) -> bool:
     """True if calling the function gives a coroutine. The first lines are the fast path for undecorated functions."""
@@ -64,17 +66,17 @@ def drive_function(guarded: GuardedCall | None, run: Callable[[], Any], function
             with guarded.runtime.shield("function.answer"):
                 return answer_as(_expected_kind(guarded, function), guarded.answer)
             return guarded.answer
-        result, kind = run(), ResultKind.PLAIN
+        result, kind = run(), _PLAIN
         try:
             if type(result) is not str:
                 kind = kind_of(result)
             if function is not None:  # a tool that does not exist has no kind to remember
                 guarded.runtime.result_kinds.remember(function, kind)
-            if kind is ResultKind.OPAQUE:
+            if kind is _OPAQUE:
                 guarded.unread()
         except Exception as error:  # noqa: BLE001 - see Shield.take
             guarded.runtime.shield.take("function.result", error)
-        if kind is ResultKind.PLAIN or kind is ResultKind.OPAQUE:
+        if kind is _PLAIN or kind is _OPAQUE:
             return guarded.result(result)
         try:
             return defer(guarded, result, kind)
