@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from otel_loopguard.core.turn.turn import Turn
     from otel_loopguard.errors import LoopGuardError, PolicyError, ToolLoopError
     from otel_loopguard.instrumentation.functions.decorator import call, tool
-    from otel_loopguard.instrumentation.start import attach, instrument, uninstrument
+    from otel_loopguard.instrumentation.instrumentor import attach, instrument, uninstrument
     from otel_loopguard.instrumentation.turn_api import say, turn
 
 __all__ = [
@@ -66,13 +66,13 @@ _HOME = {
     "ToolLoopError": "errors",
     "Trip": "core.model",
     "Turn": "core.turn.turn",
-    "attach": "instrumentation.start",
+    "attach": "instrumentation.instrumentor",
     "call": "instrumentation.functions.decorator",
-    "instrument": "instrumentation.start",
+    "instrument": "instrumentation.instrumentor",
     "say": "instrumentation.turn_api",
     "tool": "instrumentation.functions.decorator",
     "turn": "instrumentation.turn_api",
-    "uninstrument": "instrumentation.start",
+    "uninstrument": "instrumentation.instrumentor",
 }
 
 

@@ -1,4 +1,4 @@
-"""The entry point by which ``opentelemetry-instrument`` finds us."""
+"""Switch the guard on and off: the entry point of ``opentelemetry-instrument``, and the functions for code."""
 
 from __future__ import annotations
 
@@ -15,13 +15,20 @@ from otel_loopguard.shield import Shield
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from opentelemetry._logs import LoggerProvider
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.trace import TracerProvider
+
+    from otel_loopguard.core.guard import Guard
+    from otel_loopguard.core.policy.policy import Policy
+
 logger = logging.getLogger("otel_loopguard")
 
 _OPTIONS = ("policy", "guard", "settings", "tracer_provider", "meter_provider", "logger_provider")
 
 
 class LoopGuardInstrumentor(BaseInstrumentor):  # type: ignore[misc]
-    """Guards the tool calls of every agent framework that the program imports.
+    """Guard the tool calls of every agent framework that the program imports.
 
     Options: ``policy``, ``guard``, ``settings``, ``tracer_provider``, ``meter_provider``, ``logger_provider``.
     """
@@ -29,11 +36,11 @@ class LoopGuardInstrumentor(BaseInstrumentor):  # type: ignore[misc]
     _patches: tuple[Patches, ...] = ()
 
     def instrumentation_dependencies(self) -> Collection[str]:
-        """None: a framework that is not installed is never imported, and so never patched."""
+        """Return nothing: a framework that is not installed is never imported, and so never patched."""
         return ()
 
     def _instrument(self, **kwargs: Any) -> None:
-        """An exception from here would end all of a program's automatic instrumentation: none is let out."""
+        """Switch on. An exception from here would end all of a program's automatic instrumentation: none gets out."""
         options = {name: kwargs[name] for name in _OPTIONS if kwargs.get(name) is not None}
         runtime = kwargs.get("runtime")
         if runtime is None:
@@ -53,3 +60,46 @@ class LoopGuardInstrumentor(BaseInstrumentor):  # type: ignore[misc]
         for patches in self._patches:
             for place in patches.restore():
                 logger.info("Somebody wrapped over our patch of %s: it stays there, switched off.", place)
+
+
+def instrument(
+    policy: Policy | None = None,
+    *,
+    guard: Guard | None = None,
+    tracer_provider: TracerProvider | None = None,
+    meter_provider: MeterProvider | None = None,
+    logger_provider: LoggerProvider | None = None,
+) -> None:
+    """Guard the tool calls of every supported framework, whether it is imported already or later.
+
+    The default of the policy comes from the environment, and the default providers are the global ones. If the guard
+    is on already, as under ``opentelemetry-instrument``, these options replace the earlier ones. A turn that is open
+    keeps the policy that it began with.
+    """
+    instrumentor = LoopGuardInstrumentor()
+    if instrumentor.is_instrumented_by_opentelemetry:
+        instrumentor.uninstrument()
+    # Made here, because a mistake in code must fail at its line; the entry point fails quietly.
+    runtime = Runtime(
+        policy,
+        guard=guard,
+        tracer_provider=tracer_provider,
+        meter_provider=meter_provider,
+        logger_provider=logger_provider,
+    )
+    instrumentor.instrument(runtime=runtime)
+
+
+def uninstrument() -> None:
+    """Restore the frameworks. A wrapper of ours under another one stays in place and does nothing."""
+    instrumentor = LoopGuardInstrumentor()
+    if instrumentor.is_instrumented_by_opentelemetry:
+        instrumentor.uninstrument()
+
+
+def attach(provider: Any) -> bool:
+    """Add the span processor to this tracer provider, once. Return False if it takes none.
+
+    Only needed for a provider that is not the global one, such as one that a vendor's package keeps to itself.
+    """
+    return active_runtime.get().providers.attach(provider)

@@ -1,24 +1,25 @@
-"""Puts our wrappers into frameworks when they are imported, and takes them out again. The only file that imports wrapt.
+"""Put our wrappers into frameworks when they are imported, and take them out again. Only this file imports wrapt.
 
-A wrapper asks at each call whether there is a runtime, so one that cannot be taken out, because somebody else wrapped
-over it, is simply switched off. OpenTelemetry's own ``unwrap()`` would strip the other one instead.
+A wrapper looks at each call if there is a runtime. So a wrapper that cannot be taken out, because another one wraps it,
+is switched off. OpenTelemetry's own ``unwrap()`` would strip the other one instead.
 """
 
 from __future__ import annotations
 
+import inspect
 import logging
 import sys
-from typing import TYPE_CHECKING, Any
+from importlib.metadata import packages_distributions, version
+from typing import TYPE_CHECKING, Any, Final
 
 import wrapt
 
-from otel_loopguard.instrumentation.fitting import fits, tell_missing
 from otel_loopguard.instrumentation.runtime import active_runtime
-from otel_loopguard.instrumentation.targets import ToolTarget
+from otel_loopguard.instrumentation.targets import CallStyle, RunTarget, ToolTarget
 from otel_loopguard.instrumentation.wrappers import wrapper_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Collection, Iterable, Iterator
     from types import ModuleType
 
     from otel_loopguard.instrumentation.targets import Target
@@ -27,23 +28,23 @@ logger = logging.getLogger("otel_loopguard")
 
 
 class Wrapper(wrapt.FunctionWrapper):  # type: ignore[type-arg]
-    """Ours, as opposed to anybody else's."""
+    """A wrapper of this package, told apart from others by its class."""
 
 
 class Patches:
-    """The rows of one framework: one list drives putting in and taking out."""
+    """The targets of one framework: one list drives putting in and taking out."""
 
     def __init__(self, targets: Iterable[Target], native_scopes: Iterable[str] = ()) -> None:
         self._targets = tuple(targets)
         self._native_scopes = tuple(native_scopes)
 
     def install(self) -> None:
-        """Patch what is imported already now, and the rest when it is imported."""
+        """Patch the modules that are imported already, and the rest when they are imported."""
         for module in dict.fromkeys(target.module for target in self._targets):
             wrapt.register_post_import_hook(self._imported, module)
 
     def _imported(self, module: ModuleType) -> None:
-        """Runs inside the program's import statement: whatever goes wrong here must not reach it."""
+        """Patch one module. Runs inside the program's import statement, so no fault may leave it."""
         runtime = active_runtime.instrumented
         if runtime is None:
             return
@@ -59,10 +60,10 @@ class Patches:
                 active_runtime.patched_scopes.update(self._native_scopes)
         if missing:
             with runtime.shield(f"patch.{module.__name__}"):
-                tell_missing(module.__name__, here, missing)
+                warn_of_missing(module.__name__, here, missing)
 
     def restore(self) -> list[str]:
-        """Take our wrappers out; names those that have to stay, switched off, because others wrapped over them."""
+        """Take our wrappers out. Return the places of those that stay, switched off, because others wrap them."""
         left = []
         for target in self._targets:
             module = sys.modules.get(target.module)
@@ -72,14 +73,14 @@ class Patches:
 
 
 def _wrap(module: ModuleType, target: Target) -> bool:
-    """Whether our wrapper is there now."""
+    """Wrap the target's function. Return True if our wrapper is there now."""
     try:
         parent, attribute, original = wrapt.resolve_path(module, target.path)
     except (AttributeError, ImportError):
-        # Another version of the framework has it elsewhere; the tables name both places.
+        # Another version of the framework has it in another place; the targets name both.
         logger.debug("%s has no %s; not patched", target.module, target.path)
         return False
-    if _ours(original) is not None:
+    if _is_wrapped(original):
         # Another module imported it by name, after it was wrapped.
         return True
     if not fits(original, target):
@@ -90,6 +91,7 @@ def _wrap(module: ModuleType, target: Target) -> bool:
 
 
 def _unwrap(module: ModuleType, path: str) -> bool:
+    """Take our wrapper out. Return False if another one is around it."""
     try:
         parent, attribute, _ = wrapt.resolve_path(module, path)
     except (AttributeError, ImportError):
@@ -99,13 +101,67 @@ def _unwrap(module: ModuleType, path: str) -> bool:
     if isinstance(outermost, Wrapper):
         setattr(parent, attribute, outermost.__wrapped__)
         return True
-    return _ours(outermost) is None
+    return not _is_wrapped(outermost)
 
 
-def _ours(function: Any) -> Any:
-    """Our wrapper on this function, wherever in the chain it is; None if there is none."""
+def _is_wrapped(function: Any) -> bool:
+    """Return True if our wrapper is anywhere in the chain of wrappers."""
+    return any(isinstance(one, Wrapper) for one in _chain(function))
+
+
+def _chain(function: Any) -> Iterator[Any]:
+    """Yield the function and, in turn, everything that it wraps."""
     while function is not None:
-        if isinstance(function, Wrapper):
-            return function
+        yield function
         function = getattr(function, "__wrapped__", None)
-    return None
+
+
+# --- other versions of a framework -------------------------------------------------------------------------------
+
+_COROUTINE, _GENERATOR, _ASYNC_GENERATOR = (
+    inspect.iscoroutinefunction,
+    inspect.isgeneratorfunction,
+    inspect.isasyncgenfunction,
+)
+_NOT_OF_STYLE: Final[dict[CallStyle, tuple[Callable[[Any], bool], ...]]] = {
+    CallStyle.SYNC: (_COROUTINE, _GENERATOR, _ASYNC_GENERATOR),
+    CallStyle.BACKGROUND: (_COROUTINE, _GENERATOR, _ASYNC_GENERATOR),
+    CallStyle.CONTEXT: (_COROUTINE, _GENERATOR),
+    CallStyle.GENERATOR: (_COROUTINE, _ASYNC_GENERATOR),
+    CallStyle.ASYNC_GENERATOR: (_COROUTINE, _GENERATOR),
+}
+
+
+def fits(function: Any, target: Target) -> bool:
+    """Return True if the function is of the target's style: a wrapper of another style would break its callers.
+
+    The function may be the program's own, in a module that only has the name of the framework's.
+    """
+    style = getattr(target, "style", None)
+    if style is None:
+        return callable(function)
+    chain = list(_chain(function))
+    if style is CallStyle.ASYNC:
+        return any(_COROUTINE(one) for one in chain)
+    return not any(is_one(one) for one in chain for is_one in _NOT_OF_STYLE[style])
+
+
+def warn_of_missing(module: str, targets: Collection[Target], missing: Collection[Target]) -> None:
+    """Log once that this version of a framework runs its tools, or its agents, in none of the known places.
+
+    The targets name the places of several versions, so some are always missing. A program's own module of the same
+    name belongs to no distribution, and nothing is logged for it.
+    """
+    for kind, calls in ((ToolTarget, "tool calls are"), (RunTarget, "runs are")):
+        needed = [target for target in targets if isinstance(target, kind) and not target.optional]
+        if needed and all(target in missing for target in needed):
+            owners = packages_distributions().get(module.partition(".")[0], [])
+            if owners:
+                logger.warning(
+                    "otel_loopguard found nothing to patch in %s of %s (looked for %s): its %s not guarded. "
+                    "A newer otel_loopguard may know this version; please report it.",
+                    module,
+                    ", ".join(f"{owner} {version(owner)}" for owner in dict.fromkeys(owners)),
+                    ", ".join(target.path for target in needed),
+                    calls,
+                )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import sys
 import types
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,24 +14,25 @@ import wrapt
 
 from otel_loopguard.core.model import ToolCall
 from otel_loopguard.instrumentation.frameworks import all_targets
-from otel_loopguard.instrumentation.patching import Patches, Wrapper
+from otel_loopguard.instrumentation.patching import Patches, Wrapper, fits, warn_of_missing
 from otel_loopguard.instrumentation.runtime import Runtime, active_runtime
-from otel_loopguard.instrumentation.targets import Reading, ToolAdapter, ToolTarget
+from otel_loopguard.instrumentation.targets import CallStyle, Reading, RunTarget, ToolAdapter, ToolTarget
 from otel_loopguard.testing import guarded
+from otel_loopguard.turns.runs import RunInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MODULE = "loopguard_test_framework"
-DIALECT = ToolAdapter(
+ADAPTER = ToolAdapter(
     read=lambda instance, args, kwargs: Reading(ToolCall(args[0], args[1], None, ("look",))),
     answer=lambda reading, content, error: content,
 )
-POINTS = (
-    ToolTarget(MODULE, "Executor.run", DIALECT),
-    ToolTarget(MODULE, "run", DIALECT),
-    ToolTarget(MODULE, "run_again", DIALECT),
-    ToolTarget(MODULE, "not_in_this_version", DIALECT),
+TARGETS = (
+    ToolTarget(MODULE, "Executor.run", ADAPTER),
+    ToolTarget(MODULE, "run", ADAPTER),
+    ToolTarget(MODULE, "run_again", ADAPTER),
+    ToolTarget(MODULE, "not_in_this_version", ADAPTER),
 )
 
 
@@ -68,7 +71,7 @@ def runtime() -> Iterator[Runtime]:
 def test_wrappers_come_and_go(framework: Any, runtime: Runtime) -> None:
     """After ``restore`` the framework's own functions are back, the very same objects."""
     method, function = vars(framework.Executor)["run"], framework.run
-    patches = Patches(POINTS)
+    patches = Patches(TARGETS)
     patches.install()
     assert isinstance(vars(framework.Executor)["run"], Wrapper)
     assert isinstance(framework.run, Wrapper)
@@ -79,30 +82,30 @@ def test_wrappers_come_and_go(framework: Any, runtime: Runtime) -> None:
 
 def test_a_missing_place_is_passed_over(framework: Any, runtime: Runtime) -> None:
     """A version of a framework that has a place elsewhere is no fault, and the other places are patched."""
-    Patches(POINTS).install()
+    Patches(TARGETS).install()
     assert isinstance(framework.run, Wrapper)
     assert not runtime.shield.seen
 
 
 def test_installing_twice_wraps_once(framework: Any, runtime: Runtime) -> None:
     """A second hook, as after instrumenting anew, finds our wrapper and leaves it."""
-    Patches(POINTS).install()
-    Patches(POINTS).install()
+    Patches(TARGETS).install()
+    Patches(TARGETS).install()
     assert not isinstance(framework.run.__wrapped__, Wrapper)
 
 
 def test_a_function_imported_by_name_is_counted_once(framework: Any, runtime: Runtime) -> None:
     """A module that imported the wrapped function has it wrapped already."""
-    Patches(POINTS[1:2]).install()
+    Patches(TARGETS[1:2]).install()
     framework.run_again = framework.run
-    Patches(POINTS).install()
+    Patches(TARGETS).install()
     assert framework.run_again is framework.run
     assert not isinstance(framework.run_again.__wrapped__, Wrapper)
 
 
 def test_somebody_elses_wrapper_is_never_stripped(framework: Any, runtime: Runtime) -> None:
     """Under another's wrapper ours stays, switched off; theirs goes on working."""
-    patches = Patches(POINTS)
+    patches = Patches(TARGETS)
     patches.install()
     theirs: list[str] = []
 
@@ -120,7 +123,7 @@ def test_somebody_elses_wrapper_is_never_stripped(framework: Any, runtime: Runti
 
 def test_without_a_runtime_a_wrapper_only_passes_on(framework: Any, runtime: Runtime) -> None:
     """What is left in place after ``uninstrument`` neither counts nor refuses."""
-    Patches(POINTS).install()
+    Patches(TARGETS).install()
     active_runtime.put(None)
     assert {framework.Executor().run("look", {"path": "a"}) for _ in range(9)} == {"look of {'path': 'a'}"}
     active_runtime.put(runtime)
@@ -131,7 +134,7 @@ def test_a_module_that_is_imported_later_is_patched_then(framework: Any, runtime
     """The hook waits for the program's own import; nothing is imported for it."""
     name = "loopguard_test_late"
     (tmp_path / f"{name}.py").write_text("def run(name, arguments):\n    return name\n")
-    patches = Patches([ToolTarget(name, "run", DIALECT)])
+    patches = Patches([ToolTarget(name, "run", ADAPTER)])
     patches.install()
     assert name not in sys.modules
     sys.path.insert(0, str(tmp_path))
@@ -184,7 +187,7 @@ def test_uninstrument_says_what_it_left(
     """The log names the places where our wrapper stays under another one."""
     from otel_loopguard.instrumentation.instrumentor import LoopGuardInstrumentor
 
-    patches = Patches(POINTS[1:2])
+    patches = Patches(TARGETS[1:2])
     patches.install()
     wrapt.wrap_function_wrapper(framework, "run", lambda wrapped, instance, args, kwargs: wrapped(*args, **kwargs))
     instrumentor = LoopGuardInstrumentor()
@@ -193,3 +196,76 @@ def test_uninstrument_says_what_it_left(
         instrumentor._uninstrument()
     assert f"{MODULE}:run" in caplog.text
     active_runtime.put(runtime)
+
+
+# --- other versions, and modules of the same name
+
+
+def plain() -> None: ...
+
+
+async def coroutine() -> None: ...
+
+
+def generator() -> Any:
+    yield
+
+
+async def async_generator() -> Any:
+    yield
+
+
+@functools.wraps(coroutine)
+def wrapped_by_somebody() -> Any:
+    return coroutine()
+
+
+@pytest.mark.parametrize(
+    ("style", "fitting"),
+    [
+        (CallStyle.SYNC, {plain}),
+        (CallStyle.BACKGROUND, {plain}),
+        (CallStyle.ASYNC, {coroutine, wrapped_by_somebody}),
+        (CallStyle.GENERATOR, {plain, generator}),
+        (CallStyle.ASYNC_GENERATOR, {plain, async_generator}),
+    ],
+)
+def test_only_a_function_of_the_rows_sort_is_wrapped(style: CallStyle, fitting: set[Any]) -> None:
+    """A plain function that got an async wrapper would return a coroutine to callers that do not await it."""
+    point = ToolTarget("m", "f", ADAPTER, style)
+    functions = {plain, coroutine, generator, async_generator, wrapped_by_somebody}
+    assert {function for function in functions if fits(function, point)} == fitting
+
+
+@pytest.fixture
+def module() -> Iterator[ModuleType]:
+    """A module that is imported, and has nothing in it yet."""
+    made = ModuleType("loopguard_test_places")
+    sys.modules[made.__name__] = made
+    yield made
+    del sys.modules[made.__name__]
+
+
+def test_a_programs_own_module_of_that_name_works_as_before(module: Any, caplog: Any) -> None:
+    """It is not the framework's: nothing is wrapped, and nothing is said."""
+    module.run = plain
+    patches = Patches(
+        [ToolTarget(module.__name__, "run", ADAPTER, CallStyle.ASYNC), ToolTarget(module.__name__, "gone", ADAPTER)]
+    )
+    with guarded(), caplog.at_level(logging.INFO):
+        caplog.clear()
+        patches.install()
+        assert module.run is plain
+    assert caplog.messages == []
+
+
+def test_a_version_without_any_known_place_is_told(caplog: Any) -> None:
+    """One warning that names the package, its version and what is not guarded; none while one place is left."""
+    old, new = ToolTarget("pytest.m", "old", ADAPTER), ToolTarget("pytest.m", "new", ADAPTER)
+    rest = (ToolTarget("pytest.m", "late", ADAPTER, optional=True), RunTarget("pytest.m", "run", lambda *_: RunInfo()))
+    warn_of_missing("pytest.m", [old, new, *rest], [old, rest[0]])
+    assert caplog.messages == []
+    warn_of_missing("pytest.m", [old, new, *rest], [old, new, rest[0]])
+    (said,) = caplog.messages
+    assert f"pytest {pytest.__version__}" in said
+    assert "tool calls are not guarded" in said

@@ -1,10 +1,8 @@
-"""Places that are not what a table says: another version of a framework, or a program's own module of that name."""
+"""The wrappers of functions with several calls, of checks, of failures, and of runs in the background."""
 
 from __future__ import annotations
 
 import asyncio
-import functools
-import logging
 import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -16,7 +14,6 @@ from otel_loopguard import semconv
 from otel_loopguard.core.model import ToolCall
 from otel_loopguard.core.policy.policy import Policy
 from otel_loopguard.instrumentation.agent_run import AgentRun, run_background
-from otel_loopguard.instrumentation.fitting import fits, tell_missing
 from otel_loopguard.instrumentation.patching import Patches
 from otel_loopguard.instrumentation.runtime import Runtime
 from otel_loopguard.instrumentation.targets import CallStyle, Reading, RunTarget, ToolAdapter, ToolTarget
@@ -29,46 +26,10 @@ if TYPE_CHECKING:
 
     from otel_loopguard.core.model import Trip
 
-DIALECT = ToolAdapter(
+ADAPTER = ToolAdapter(
     read=lambda instance, args, kwargs: Reading(ToolCall(kwargs["names"][0], known_tools=())),
     answer=lambda reading, content, error: [content],
 )
-
-
-def plain() -> None: ...
-
-
-async def coroutine() -> None: ...
-
-
-def generator() -> Any:
-    yield
-
-
-async def async_generator() -> Any:
-    yield
-
-
-@functools.wraps(coroutine)
-def wrapped_by_somebody() -> Any:
-    return coroutine()
-
-
-@pytest.mark.parametrize(
-    ("style", "fitting"),
-    [
-        (CallStyle.SYNC, {plain}),
-        (CallStyle.BACKGROUND, {plain}),
-        (CallStyle.ASYNC, {coroutine, wrapped_by_somebody}),
-        (CallStyle.GENERATOR, {plain, generator}),
-        (CallStyle.ASYNC_GENERATOR, {plain, async_generator}),
-    ],
-)
-def test_only_a_function_of_the_rows_sort_is_wrapped(style: CallStyle, fitting: set[Any]) -> None:
-    """A plain function that got an async wrapper would return a coroutine to callers that do not await it."""
-    point = ToolTarget("m", "f", DIALECT, style)
-    functions = {plain, coroutine, generator, async_generator, wrapped_by_somebody}
-    assert {function for function in functions if fits(function, point)} == fitting
 
 
 @pytest.fixture
@@ -78,31 +39,6 @@ def module() -> Iterator[ModuleType]:
     sys.modules[made.__name__] = made
     yield made
     del sys.modules[made.__name__]
-
-
-def test_a_programs_own_module_of_that_name_works_as_before(module: Any, caplog: Any) -> None:
-    """It is not the framework's: nothing is wrapped, and nothing is said."""
-    module.run = plain
-    patches = Patches(
-        [ToolTarget(module.__name__, "run", DIALECT, CallStyle.ASYNC), ToolTarget(module.__name__, "gone", DIALECT)]
-    )
-    with guarded(), caplog.at_level(logging.INFO):
-        caplog.clear()
-        patches.install()
-        assert module.run is plain
-    assert caplog.messages == []
-
-
-def test_a_version_without_any_known_place_is_told(caplog: Any) -> None:
-    """One warning that names the package, its version and what is not guarded; none while one place is left."""
-    old, new = ToolTarget("pytest.m", "old", DIALECT), ToolTarget("pytest.m", "new", DIALECT)
-    rest = (ToolTarget("pytest.m", "late", DIALECT, optional=True), RunTarget("pytest.m", "run", lambda *_: RunInfo()))
-    tell_missing("pytest.m", [old, new, *rest], [old, rest[0]])
-    assert caplog.messages == []
-    tell_missing("pytest.m", [old, new, *rest], [old, new, rest[0]])
-    (said,) = caplog.messages
-    assert f"pytest {pytest.__version__}" in said
-    assert "tool calls are not guarded" in said
 
 
 def test_each_call_of_a_batch_is_a_call(module: Any) -> None:
@@ -115,7 +51,7 @@ def test_each_call_of_a_batch_is_a_call(module: Any) -> None:
         return [{"names": [name]} for name in kwargs["names"]]
 
     module.answer_all = answer_all
-    patches = Patches([ToolTarget(module.__name__, "answer_all", DIALECT, CallStyle.ASYNC, each=each)])
+    patches = Patches([ToolTarget(module.__name__, "answer_all", ADAPTER, CallStyle.ASYNC, each=each)])
     with guarded() as recording:
         patches.install()
         assert asyncio.run(module.answer_all(names=["a", "b"])) == ["no a", "no b"]
@@ -133,7 +69,7 @@ def test_a_call_that_is_only_seen_when_it_fails(module: Any) -> None:
         raise LookupError(names)
 
     module.resolve = resolve
-    patches = Patches([ToolTarget(module.__name__, "resolve", DIALECT, fatal=True)])
+    patches = Patches([ToolTarget(module.__name__, "resolve", ADAPTER, fatal=True)])
     with guarded() as recording:
         patches.install()
         assert module.resolve(names=["fine"]) == "fine"
@@ -158,7 +94,7 @@ def test_a_call_that_is_only_seen_when_it_fails_has_its_verdict_awaited(module: 
         raise LookupError(names)
 
     module.resolve = resolve
-    patches = Patches([ToolTarget(module.__name__, "resolve", DIALECT, CallStyle.ASYNC, fatal=True)])
+    patches = Patches([ToolTarget(module.__name__, "resolve", ADAPTER, CallStyle.ASYNC, fatal=True)])
     with guarded(Policy(on_trip=on_trip)) as recording, loopguard.turn():
         patches.install()
         for _ in range(2):
@@ -179,7 +115,7 @@ def test_a_check_that_turns_a_call_down_is_where_that_call_is_seen(module: Any) 
         return result is not None
 
     module.check = check
-    patches = Patches([ToolTarget(module.__name__, "check", DIALECT, CallStyle.ASYNC, turned_down=down)])
+    patches = Patches([ToolTarget(module.__name__, "check", ADAPTER, CallStyle.ASYNC, turned_down=down)])
     with guarded() as recording:
         patches.install()
         assert asyncio.run(module.check(names=["fine"])) is None

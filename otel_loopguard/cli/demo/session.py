@@ -22,7 +22,7 @@ from otel_loopguard.cli.demo.stories import POLICY, STUCK, WORKING, Story
 from otel_loopguard.cli.demo.world import World
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
-from otel_loopguard.instrumentation.start import instrument, uninstrument
+from otel_loopguard.instrumentation.instrumentor import instrument, uninstrument
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

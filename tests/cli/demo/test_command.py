@@ -13,7 +13,7 @@ from otel_loopguard.cli.demo.session import Session, SpanLog
 from otel_loopguard.cli.demo.show import FIRST_TOKENS, STEPS, estimate, runs_of
 from otel_loopguard.cli.demo.stories import POLICY, STUCK, WORKING
 from otel_loopguard.core.model import Mode
-from otel_loopguard.instrumentation.start import uninstrument
+from otel_loopguard.instrumentation.instrumentor import uninstrument
 from otel_loopguard.testing import guarded
 from otel_loopguard.testing.scripted import BY_HAND, installed, load
 from tests.cli.processes import COMMAND, command, environment, in_terminal
