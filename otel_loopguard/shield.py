@@ -1,4 +1,4 @@
-"""The one broad ``except`` of the package: a fault of ours never reaches the program that is guarded."""
+"""The fault barrier: a fault of this package never reaches the program that is guarded."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ logger = logging.getLogger("otel_loopguard")
 
 
 class Shield:
-    """``with shield("site"):`` takes in every ``Exception`` of the block, counts it, and logs it once a site.
+    """Catch, count and log the faults of a block: ``with shield("site"):``. Each site is logged once.
 
-    The exception's text is kept back, because it may quote an argument: the log names its type and where it was
-    raised. ``ToolLoopError`` passes, being no fault.
+    The log has the exception's type and the place where it was raised. It does not have its text, which may quote an
+    argument. ``ToolLoopError`` passes: it is raised on purpose.
     """
 
     def __init__(self, count: Callable[[str], None] | None = None) -> None:
@@ -27,16 +27,16 @@ class Shield:
         self.seen: set[str] = set()
 
     def __call__(self, site: str) -> _Site:
-        """The context manager of that site; it holds no state, so it is shared by all threads."""
+        """Return the context manager of this site. It holds no state, so all threads share it."""
         try:
             return self._sites[site]
         except KeyError:
             return self._sites.setdefault(site, _Site(self, site))
 
     def take(self, site: str, error: Exception) -> None:
-        """What a ``with`` does at its end, for the ``except Exception`` of code that runs at each call or span.
+        """Take a caught fault: the end of an ``except Exception`` in code that runs at each call or span.
 
-        There, to enter and leave a context manager that is written in Python costs half a microsecond; ``try`` is free.
+        A context manager that is written in Python costs half a microsecond there; ``try`` costs nothing.
         """
         if isinstance(error, ToolLoopError):
             raise error
@@ -47,7 +47,7 @@ class Shield:
         if self._count is not None:
             try:
                 self._count(site)
-            except Exception:  # noqa: BLE001 - the counter is foreign code, too, and this is the last line of defence
+            except Exception:  # noqa: BLE001 - the counter is code of the SDK, and nothing else catches its faults
                 logger.debug("otel_loopguard could not count an internal error at %s", site)
         if site not in self.seen:
             self.seen.add(site)

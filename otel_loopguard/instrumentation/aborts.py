@@ -1,4 +1,4 @@
-"""How a run is ended from inside a framework that feeds exceptions back to its model."""
+"""Abort a run from inside a framework that feeds exceptions back to its model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class LoopAbort(BaseException):
-    """Carries a ``ToolLoopError`` past ``except Exception``. Never gets past the run boundary that expects it."""
+    """Carry a ``ToolLoopError`` past ``except Exception``. The wrapper of the run turns it into the error again."""
 
     def __init__(self, error: ToolLoopError) -> None:
         super().__init__(str(error))
@@ -23,15 +23,15 @@ class LoopAbort(BaseException):
 def abort_error(
     trip: Trip | None, shown_name: str, scope: Scope, kind: type[ToolLoopError] | None = None
 ) -> BaseException | None:
-    """What to raise to end the run.
+    """Return the exception that aborts the run.
 
-    An error of this kind, which the framework lets out; else the carrier where a boundary of ours is further up, else
-    the error itself. The boundary is told, too: code between may keep the carrier as a result, as ``asyncio.gather``
-    does. Without a trip: the same again, where this run was to end already.
+    It is an error of this kind, if the framework lets such an error out. Else it is the carrier if a wrapped run is
+    further up the stack, else the error itself. The run's state gets the error, too: code between may keep the carrier
+    as a result, as ``asyncio.gather`` does. Without a trip the run was aborted before, and it is the same error again.
     """
     run_state = scope.run_state
     if trip is None:
-        return None if run_state is None or run_state.error is None else LoopAbort(run_state.error)
+        return None if run_state is None or run_state.abort_error is None else LoopAbort(run_state.abort_error)
     error = (kind or ToolLoopError)(
         model_text.abort(trip, scope.turn.policy, shown_name),
         tool_name=trip.tool,
@@ -42,12 +42,12 @@ def abort_error(
     )
     if run_state is None or kind is not None:
         return error
-    run_state.error = error
+    run_state.abort_error = error
     return LoopAbort(error)
 
 
 def carried(error: BaseException) -> ToolLoopError | None:
-    """The ``ToolLoopError`` inside a carrier, or inside a group that holds one."""
+    """Return the ``ToolLoopError`` in a carrier, or in an exception group that holds a carrier."""
     if isinstance(error, LoopAbort):
         return error.error
     # Exception groups, also the backport's on Python 3.10, have these.
@@ -61,7 +61,7 @@ def carried(error: BaseException) -> ToolLoopError | None:
 
 
 def grouped(error: BaseException | None) -> ToolLoopError | None:
-    """The ``ToolLoopError`` that is all an exception group holds: task groups around a run wrap it in one."""
+    """Return the ``ToolLoopError`` that is the only member of an exception group, as task groups wrap it."""
     parts = getattr(error, "exceptions", ())
     if isinstance(parts, tuple) and len(parts) == 1:
         return parts[0] if isinstance(parts[0], ToolLoopError) else grouped(parts[0])

@@ -1,6 +1,6 @@
-"""One agent run, as a context manager; and the drivers around it.
+"""One agent run, as a context manager; and the drivers for each style of call.
 
-Nothing of ours stays bound across a generator's ``yield``: the consumer's code would run in the agent's turn.
+No scope stays bound across a generator's ``yield``: the consumer's code would run in the agent's turn.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
 
 class AgentRun:
-    """A run between its start and its end. Where no turn could be opened, it does nothing."""
+    """A run between its start and its end. If no turn could be opened, it does nothing."""
 
-    def __init__(self, runtime: Runtime, point: RunTarget, instance: Any, args: Any, kwargs: Any) -> None:
+    def __init__(self, runtime: Runtime, target: RunTarget, instance: Any, args: Any, kwargs: Any) -> None:
         self._runtime = runtime
-        self._point = point
+        self._target = target
         self._info: RunInfo | None = None
         self._run: OpenRun | None = None
         self._unfinished = False
         outer = current_scope()
-        self._outermost = outer is None or not outer.run_state or outer.inside is not None
+        self._outermost = outer is None or not outer.run_state or outer.call is not None
         with runtime.shield("run.open"):
-            self._info = None if garbage_collector.runs_here() else point.read(instance, args, kwargs)
+            self._info = None if garbage_collector.runs_here() else target.read(instance, args, kwargs)
             if self._info is not None:
                 self._run = runtime.runs.open(self._info)
 
@@ -48,8 +48,8 @@ class AgentRun:
     ) -> None:
         if self._run is not None and self._info is not None:
             run_state = self._run.scope.run_state
-            waits = self._unfinished or (run_state is not None and run_state.waits)
-            self._unfinished = waits or (error is not None and self._info.survives)
+            resumable = self._unfinished or (run_state is not None and run_state.resumable)
+            self._unfinished = resumable or (error is not None and self._info.survives)
             with self._runtime.shield("run.close"):
                 if garbage_collector.runs_here():
                     self._runtime.deferred_ends.append(self)
@@ -58,42 +58,42 @@ class AgentRun:
                     self.end()
 
     def end(self) -> None:
-        """The run is over, or was thrown away at a bad moment, and it is over now."""
+        """Close the run. Called later if it was thrown away under the garbage collector."""
         if self._run is not None:
             self._runtime.runs.close(self._run, unfinished=self._unfinished)
 
-    def bound(self, *, closing: bool = False) -> _Bound:
-        """While the run's own code is running. ``closing``: nobody waits for a result of it any more."""
+    def running(self, *, closing: bool = False) -> _Running:
+        """Bind the run's scope in a block that runs the run's code. ``closing``: its result is not used any more."""
         scope = self._run.scope if self._run is not None else current_scope()
         run_state = None if self._run is None or closing else self._run.scope.run_state
-        return _Bound(scope, run_state, outermost=self._outermost)
+        return _Running(scope, run_state, outermost=self._outermost)
 
-    def goes_on(self, result: Any, end: Callable[[], None]) -> None:
-        """The run goes on in the background; have it ended when it is over."""
+    def continue_in_background(self, result: Any, end: Callable[[], None]) -> None:
+        """End the run when its background work is over."""
 
         def over() -> None:
-            self.saw(result)
+            self.inspect(result)
             end()
 
         watched = False
         with self._runtime.shield("run.over"):
-            if self._point.over is not None:
-                self._point.over(result, over)
+            if self._target.over is not None:
+                self._target.over(result, over)
                 watched = True
         if not watched:
             end()
 
-    def saw(self, chunk: Any) -> None:
-        """A piece of the result went past."""
+    def inspect(self, chunk: Any) -> None:
+        """Look at a piece of the result: it may show that the run is unfinished."""
         with self._runtime.shield("run.chunk"):
-            if self._point.unfinished(chunk):
+            if self._target.unfinished(chunk):
                 self._unfinished = True
 
 
-class _Bound:
-    """The run's scope is bound in the block, and an abort that leaves the outermost run becomes its error.
+class _Running:
+    """Bind the run's scope in the block, and turn an abort that leaves the outermost run into its error.
 
-    So does an abort that left a tool and never came here: something between kept it, and went on.
+    The same holds for an abort that left a tool and did not arrive here, because code between caught it.
     """
 
     __slots__ = ("_outermost", "_run_state", "_scope", "_token")
@@ -115,34 +115,34 @@ class _Bound:
         if loop_error is not None and not self._outermost:
             return
         if loop_error is None and self._run_state is not None and (error is None or isinstance(error, Exception)):
-            loop_error = self._run_state.error
+            loop_error = self._run_state.abort_error
         if loop_error is not None:
             raise loop_error if self._outermost else LoopAbort(loop_error) from None
 
 
 def run_plain(agent_run: AgentRun, run: Callable[[], Any]) -> Any:
-    """A plain function."""
-    with agent_run, agent_run.bound():
+    """Run a plain function as this run."""
+    with agent_run, agent_run.running():
         result = run()
-        agent_run.saw(result)
+        agent_run.inspect(result)
         return result
 
 
 def run_background(agent_run: AgentRun, run: Callable[[], Any]) -> Any:
-    """A plain function that starts a run and returns before it is over."""
+    """Run a plain function that starts a run and returns before the run is over."""
     with ExitStack() as stack:
         stack.enter_context(agent_run)
-        with agent_run.bound():
+        with agent_run.running():
             result = run()
         end = stack.pop_all().close
-    agent_run.goes_on(result, end)
+    agent_run.continue_in_background(result, end)
     return result
 
 
 class RunContext:
     """An async context manager around a run, such as ``async with agent.iter() as run:``.
 
-    The block may be anybody's code, and may ``yield``: nothing is bound in it, and the run's calls are found by its id.
+    The block is the program's code, and may ``yield``. So no scope is bound in it; its calls are found by the run's id.
     """
 
     def __init__(self, open_agent_run: Callable[[Any], AgentRun], manager: Any) -> None:
@@ -163,57 +163,57 @@ class RunContext:
             return await self._manager.__aexit__(kind, error, traceback)
         finally:
             if self._agent_run is not None:
-                self._agent_run.saw(self._run)
+                self._agent_run.inspect(self._run)
                 self._agent_run.__exit__(kind, error, traceback)
 
 
 async def run_async(agent_run: AgentRun, run: Callable[[], Awaitable[Any]]) -> Any:
-    """A coroutine function."""
-    with agent_run, agent_run.bound():
+    """Run a coroutine function as this run."""
+    with agent_run, agent_run.running():
         result = await run()
-        agent_run.saw(result)
+        agent_run.inspect(result)
         return result
 
 
 def run_generator(open_agent_run: Callable[[], AgentRun], run: Callable[[], Iterator[Any]]) -> Iterator[Any]:
-    """A generator function."""
+    """Run a generator function as a run."""
     with open_agent_run() as agent_run:
-        with agent_run.bound():
+        with agent_run.running():
             source = run()
         try:
             while True:
-                with agent_run.bound():
+                with agent_run.running():
                     try:
                         chunk = next(source)
                     except StopIteration:
                         return
-                agent_run.saw(chunk)
+                agent_run.inspect(chunk)
                 yield chunk
         finally:
             close = getattr(source, "close", None)
             if close is not None:
-                with agent_run.bound(closing=True):
+                with agent_run.running(closing=True):
                     close()
 
 
 async def run_async_generator(
     open_agent_run: Callable[[], AgentRun], run: Callable[[], AsyncIterator[Any]]
 ) -> AsyncIterator[Any]:
-    """An async generator function."""
+    """Run an async generator function as a run."""
     with open_agent_run() as agent_run:
-        with agent_run.bound():
+        with agent_run.running():
             source = run()
         try:
             while True:
-                with agent_run.bound():
+                with agent_run.running():
                     try:
                         chunk = await source.__anext__()
                     except StopAsyncIteration:
                         return
-                agent_run.saw(chunk)
+                agent_run.inspect(chunk)
                 yield chunk
         finally:
             close = getattr(source, "aclose", None)
             if close is not None:
-                with agent_run.bound(closing=True):
+                with agent_run.running(closing=True):
                     await close()

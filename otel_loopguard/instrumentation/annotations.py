@@ -1,4 +1,4 @@
-"""What an MCP server says of its tools, where a framework hands it on."""
+"""Read the MCP annotations of a tool, which frameworks pass on in several forms."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from otel_loopguard.core.model import Hints
 
 
 def hints_of(annotations: Any) -> Hints | None:
-    """The hints in a tool's annotations, an object or a mapping; None if it says nothing.
+    """Return the hints in a tool's annotations, an object or a mapping; None if there are none.
 
-    Only what the server says itself: the protocol's defaults would make every tool a destructive one.
+    The protocol's defaults are not applied: they would make every tool a destructive one.
     """
     hints = Hints(
         _either(annotations, "read_only_hint", "readOnlyHint"),
@@ -21,8 +21,8 @@ def hints_of(annotations: Any) -> Hints | None:
     return None if hints == Hints() else hints
 
 
-def _either(said: Any, name: str, on_the_wire: str) -> Any:
-    """By the name it has in the protocol, too, which versions of MCP before 2 use."""
-    if isinstance(said, Mapping):
-        return said.get(name, said.get(on_the_wire))
-    return getattr(said, name, getattr(said, on_the_wire, None))
+def _either(annotations: Any, name: str, name_on_wire: str) -> Any:
+    """Read a hint by either name: versions of MCP before 2 use the one on the wire."""
+    if isinstance(annotations, Mapping):
+        return annotations.get(name, annotations.get(name_on_wire))
+    return getattr(annotations, name, getattr(annotations, name_on_wire, None))

@@ -1,4 +1,4 @@
-"""What a model writes and reads: its arguments, and a sentence added to a result where that stays valid."""
+"""Read the arguments that a model wrote, and add a sentence to a result where the result stays valid."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def arguments_of(written: Any) -> Any:
-    """A call's arguments as an object; what a model wrote is JSON text, or was meant to be."""
+    """Return a call's arguments as an object. A model writes them as JSON text, which may be invalid."""
     if not isinstance(written, (str, bytes)):
         return written
     try:
@@ -17,9 +17,9 @@ def arguments_of(written: Any) -> Any:
 
 
 def appended(content: Any, text: str) -> Any:
-    """The content with the text added at its end; None where that would break it.
+    """Return the content with the text at its end; None if that would break it.
 
-    Text that is JSON is left alone, because somebody may parse it; a list of content blocks gets one more block.
+    JSON text is left alone, because a program may parse it. A list of content blocks gets one more block.
     """
     if isinstance(content, str):
         return None if _is_structured(content) else f"{content}\n\n{text}"
@@ -29,7 +29,7 @@ def appended(content: Any, text: str) -> Any:
 
 
 def _is_structured(content: str) -> bool:
-    """Whether it is JSON or markup: what looks like an object is taken for one, a single value is tried."""
+    """Return True for JSON or markup. Brackets at both ends are enough; a single value is parsed."""
     text = content.strip()
     if text[:1] + text[-1:] in ("{}", "[]", "<>"):
         return True

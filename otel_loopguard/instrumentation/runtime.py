@@ -1,4 +1,4 @@
-"""Everything that a guarded program holds of us, in one object; and the one place that knows the current one."""
+"""All parts of the guard in one object, and the active one of this process."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ logger = logging.getLogger("otel_loopguard")
 
 
 class Runtime:
-    """The guard, where its turns come from, and what it tells OpenTelemetry."""
+    """The guard, the turns of its calls, and its telemetry."""
 
     def __init__(
         self,
@@ -71,14 +71,14 @@ class Runtime:
         )
         self._find_turns()
         self.off = False
-        """Whether calls are left alone, because the environment disables us and the program did not ask for us."""
+        """True if calls are not guarded: the environment disables this package, and the program does not use it."""
         self.result_kinds = ResultKinds()
         self.deferred_ends: deque[DeferredEnd] = deque()
-        """What was thrown away, before it began or in the midst of something, and is yet to be ended."""
+        """Calls and runs that were thrown away under the garbage collector, and have to be ended."""
         _forks.watch(self)
 
     def _guard(self, policy: Policy | None) -> Guard:
-        """A guard of our own; a policy that comes from a file is read again when that changes."""
+        """Make a guard. A policy that comes from a file is read again when the file changes."""
         guard = Guard(policy if policy is not None else policy_from_environment())
         if policy is None and os.environ.get(PREFIX + "CONFIG"):
             guard.watch = PolicyFileWatch(os.environ[PREFIX + "CONFIG"], lambda: load_policy(os.environ), self._use)
@@ -104,16 +104,16 @@ class Runtime:
         self.receiver = Receiver(self.shield, self.open_spans, self.watcher, lambda: self.guard.live)
 
     def hash(self, text: str) -> str:
-        """A keyed fingerprint of a name or an id that is not to be shown."""
+        """Return a keyed fingerprint of a name or an id that is not to be shown."""
         return hash_text(self.guard.compiled.fingerprinter.of(text.encode("utf-8", "surrogatepass")))
 
     def declare(self, contracts: Mapping[str, ToolContract]) -> None:
-        """Add what the program says of its tools in code; where the policy says something else, the policy holds."""
+        """Add the contracts that the program declares in code. Settings of the policy take precedence."""
         if contracts:
             policy = self.guard.policy
             added = {
-                name: policy.tools[name].over(said) if name in policy.tools else said
-                for name, said in contracts.items()
+                name: policy.tools[name].over(contract) if name in policy.tools else contract
+                for name, contract in contracts.items()
             }
             self.guard.use(replace(policy, tools={**policy.tools, **added}))
 
@@ -122,7 +122,7 @@ class Runtime:
         self.declare(active_runtime.declared)
 
     def end_deferred(self) -> None:
-        """End what was thrown away."""
+        """End the calls and runs that were thrown away under the garbage collector."""
         while self.deferred_ends:
             with self.shield("function.deferred_ends"):
                 self.deferred_ends.popleft().end()
@@ -131,27 +131,27 @@ class Runtime:
         self.providers.outlets().meters.error(site)
 
     def announce(self) -> None:
-        """Say at start what will happen, and how to have less of it; add the processor, name the time series."""
+        """Log the policy at start, add the processor, and announce the time series."""
         with self.shield("runtime.start"):
             self.providers.outlets()
             if not self._greet():
-                # Under opentelemetry-instrument this is before the program's first line, where it sets up its logging.
+                # Under opentelemetry-instrument this runs before the program sets up its logging: log it later.
                 self.providers.greet = self._greet
 
     def _greet(self) -> bool:
-        """Say what will happen, if somebody listens; a program that sets up no logging has nothing on its terminal."""
-        heard = logger.isEnabledFor(logging.INFO) and logger.hasHandlers()
-        if heard:
+        """Log the policy, if the program has set up logging. Return False if it has not."""
+        logs = logger.isEnabledFor(logging.INFO) and logger.hasHandlers()
+        if logs:
             logger.info(
                 "otel_loopguard is on: action %s, policy %s. To only watch and refuse nothing, set "
                 "OTEL_PYTHON_LOOPGUARD_ACTION=observe.",
                 self.guard.policy.action,
                 self._policy_name,
             )
-        return heard
+        return logs
 
     def after_fork(self) -> None:
-        """In the child: no lock, turn or span of the parent lives on."""
+        """Drop the parent's locks, turns and spans in a child process."""
         with self.shield("runtime.fork"):
             self.guard.after_fork()
             self.conversations.clear()
@@ -162,7 +162,7 @@ class Runtime:
 
 
 def policy_from_environment() -> Policy:
-    """The policy that the environment describes; the default one, and an error that says why, if it is wrong."""
+    """Load the policy from the environment. If it has mistakes, log them and return the default policy."""
     loaded = load_policy(os.environ)
     for note in loaded.notes:
         logger.warning("%s", note)
@@ -173,7 +173,7 @@ def policy_from_environment() -> Policy:
 
 
 def _policy_name(*, given: bool) -> str:
-    """Where the policy comes from, for the line at start."""
+    """Return the origin of the policy, for the line at start."""
     if given:
         return "given in code"
     names = (os.environ.get(PREFIX + name) for name in ("CONFIG", "PRESET"))
@@ -181,13 +181,13 @@ def _policy_name(*, given: bool) -> str:
 
 
 def _disabled() -> bool:
-    """Whether the environment says of us what ``opentelemetry-instrument`` would obey."""
+    """Return True if OTEL_PYTHON_DISABLED_INSTRUMENTATIONS names loopguard."""
     names = os.environ.get("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", "").split(",")
     return any(name.strip() in ("loopguard", "*") for name in names)
 
 
 class ActiveRuntime:
-    """The process's runtime: set by ``instrument()``, or made when something needs one."""
+    """The runtime of this process: set by ``instrument()``, or made when something needs one."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -197,12 +197,12 @@ class ActiveRuntime:
         self.patched_scopes: set[str] = set()
         """Instrumentation scopes whose tool spans are of calls that our patches guard."""
         self.declared: dict[str, ToolContract] = {}
-        """What the program said of its tools in code, also before there was a runtime."""
+        """The contracts that the program declared in code, also before there was a runtime."""
 
     def get(self) -> Runtime:
-        """The runtime of this process, made from the environment if there is none."""
+        """Return the runtime of this process. Make it from the environment if there is none."""
         known = self.instrumented or self._own
-        if known is not None:  # without the lock: a signal handler asks, too
+        if known is not None:  # without the lock: a signal handler may run this
             return known
         with self._lock:
             if self._own is None:
@@ -212,7 +212,7 @@ class ActiveRuntime:
             return self._own
 
     def declare(self, name: str, contract: ToolContract) -> None:
-        """Remember what the program says of a tool; turns that begin from now on know it."""
+        """Add the contract of a tool, for the turns that begin from now on."""
         with self._lock:
             self.declared[name] = contract
         for runtime in (self.instrumented, self._own):
@@ -220,7 +220,7 @@ class ActiveRuntime:
                 runtime.declare({name: contract})
 
     def put(self, runtime: Runtime | None) -> None:
-        """Make this the runtime of the process; None: the frameworks are on their own again."""
+        """Make this the runtime of the process. None switches the guard off."""
         with self._lock:
             self.instrumented, self._own = runtime, None
             self.attachments.receiver = None if runtime is None else runtime.receiver

@@ -1,4 +1,4 @@
-"""The rows of a framework's table: where it runs tools, where it runs agents, and how to speak its language."""
+"""The description of a framework: the functions that run tools and agents, and the adapter of its types."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class CallStyle(enum.Enum):
 
 
 class Reading(NamedTuple):
-    """A tool call as the framework's arguments tell it."""
+    """A tool call, read from the framework's arguments."""
 
     call: ToolCall
     conversation_id: str | None = None
@@ -46,49 +46,49 @@ class Reading(NamedTuple):
     native_span: NativeSpan = NativeSpan.NONE
     """The place of the framework's own span of this call."""
     note: Any = None
-    """Whatever the framework's functions hand on to each other."""
+    """Anything that the framework's functions pass to each other."""
 
 
 def plain_outcome(reading: Reading, result: Any) -> Outcome:  # noqa: ARG001 - the signature of the table's functions
-    """The result is the outcome."""
+    """Take the result as the outcome."""
     return Outcome(result=result)
 
 
 def no_place(reading: Reading, result: Any, text: str) -> Any:  # noqa: ARG001
-    """There is nowhere to put a sentence for the model."""
+    """Return None: the result has no place for text."""
     return None
 
 
 def never(error: BaseException) -> bool:  # noqa: ARG001
-    """No exception is a signal between the framework's own parts."""
+    """Return False: no exception is a signal between the framework's own parts."""
     return False
 
 
 @dataclass(frozen=True)
 class ToolAdapter:
-    """How one framework's executor speaks. All functions are small and may fail: who calls them holds the shield."""
+    """Translate between one framework's executor and the guard. The functions may fail: the caller holds the shield."""
 
     read: Callable[[Any, Arguments, Keywords], Reading | None]
-    """The call, from instance, arguments and keywords; None where this is no tool call after all."""
+    """Reads the call from instance, arguments and keywords; None if this is no tool call after all."""
     answer: Callable[[Reading, Any, bool], Any]
-    """A result in the framework's own type, made from a text (or an earlier content) and whether it is an error."""
+    """Makes a result in the framework's own type from a text, or from an earlier content, and an error flag."""
     outcome: Callable[[Reading, Any], Outcome] = plain_outcome
-    """What came back, without ids and time stamps that the framework adds."""
+    """Reads a result, without ids and time stamps that the framework adds."""
     annotate: Callable[[Reading, Any, str], Any] = no_place
-    """The result with a sentence added for the model, or None where the text would break something."""
+    """Adds a sentence for the model to a result; None if the text would break it."""
     signals: Callable[[BaseException], bool] = never
-    """Whether an exception is no failure: an interrupt, a hand-over."""
+    """True for an exception that is no failure: an interrupt, a hand-over."""
     by_run: bool = False
-    """Whether calls tell the id of their run. A call that is made within another one, and by another run, is then
-    no layer of it."""
+    """True if calls carry the id of their run. A call inside another one, but of another run, is then no layer of
+    it."""
     error: Callable[[], type[ToolLoopError]] | None = None
-    """The class of ``ToolLoopError`` that the framework lets out to its caller. Without it the error is carried past
-    the framework as a ``BaseException``, up to the run's boundary."""
+    """Returns the class of ``ToolLoopError`` that the framework lets out to its caller. Without it a ``BaseException``
+    carries the error past the framework, up to the wrapper of the run."""
 
 
 @dataclass(frozen=True)
 class ToolTarget:
-    """A row: here the framework runs one tool call."""
+    """A function in which the framework runs one tool call."""
 
     module: str
     path: str
@@ -96,36 +96,36 @@ class ToolTarget:
     style: CallStyle = CallStyle.SYNC
     """``SYNC`` or ``ASYNC``."""
     each: Callable[[Keywords], list[Keywords]] | None = None
-    """For a function that handles several calls at once: the keywords for one call each. Its results are lists."""
+    """For a function that handles several calls at once: splits its keywords, one call each. Its results are lists."""
     turned_down: Callable[[Any], bool] | None = None
-    """For a check before the place where tools run: whether its result turns the call down. Then that is what came of
-    the call, and what the model reads."""
+    """For a check before the place where tools run: True if its result turns the call down. The model then reads that
+    result, and it is the call's outcome."""
     fatal: bool = False
-    """Whether a call is only seen here when it fails, which ends the run: then it is read after the failure."""
+    """True if a call is seen here only when it fails, which ends the run. It is read after the failure."""
     optional: bool = False
-    """Whether some supported versions of the framework have no such place."""
+    """True if some supported versions of the framework have no such function."""
 
 
 @dataclass(frozen=True)
 class RunTarget:
-    """A row: here the framework runs an agent. What is called inside belongs to one turn."""
+    """A function in which the framework runs an agent. The calls inside belong to one turn."""
 
     module: str
     path: str
     read: Callable[[Any, Arguments, Keywords], RunInfo | None]
-    """The run, or None where this is none after all."""
+    """Reads the run; None if this is no run after all."""
     style: CallStyle = CallStyle.SYNC
     unfinished: Callable[[Any], bool] = lambda chunk: False  # noqa: ARG005
-    """Whether this piece of the result says that the run was interrupted and may be resumed."""
+    """True if this piece of the result shows that the run was interrupted and may be resumed."""
     over: Callable[[Any, Callable[[], None]], None] | None = None
-    """For ``BACKGROUND``: have the second called when the run of this result is over."""
+    """For ``BACKGROUND``: arranges that the callback is called when the run of this result is over."""
     optional: bool = False
-    """Whether some supported versions of the framework have no such place."""
+    """True if some supported versions of the framework have no such function."""
 
 
 @dataclass(frozen=True)
 class CallTarget:
-    """A row: here something else has to be done around a call; ``wrapper`` is as wrapt has it."""
+    """A function with a wrapper of the framework's own file; ``wrapper`` has wrapt's signature."""
 
     module: str
     path: str

@@ -122,7 +122,7 @@ class GuardedCall:
     def resume(self) -> None:
         """Bind the call's scope and span: the tool, or the rest of a generator tool, runs inside this call now."""
         try:
-            self._inside = inside = self._scope.within(self._reading.call)
+            self._inside = inside = self._scope.of_call(self._reading.call)
             self._bound = bind(inside)
             context = self._span.context
             if context is not None and self._bound is not None:

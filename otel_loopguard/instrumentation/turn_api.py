@@ -1,4 +1,4 @@
-"""What a program says itself: where a message's work begins and ends, and what the user says in the midst of it."""
+"""The turn in code: ``with turn():`` around the work on one message, and ``say`` for messages in the middle of it."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 class turn:  # noqa: N801 - reads as a word: ``with loopguard.turn():``
     """One message of a user and all that the agent does until it answers: ``with loopguard.turn() as t:``.
 
-    The tool calls in the block are guarded together, whatever makes them. ``conversation_id`` says whose message it
-    is; it is shown on spans as the settings have it, and is where ``say`` finds the turn. Inside of a tool call, and
-    without an id, it is the work of a sub-agent: news and calls in it are that call's, too.
+    The tool calls in the block are guarded together, whatever makes them. ``say`` finds the turn by its
+    ``conversation_id``, which is written on spans according to the settings. Inside a tool call, and without an id,
+    the block is the work of a sub-agent: its news and its calls count for that tool call, too.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class turn:  # noqa: N801 - reads as a word: ``with loopguard.turn():``
         self._scope: Scope | None = None
         self._token: Any = None
         self.undelivered: list[str] = []
-        """After the block: what was said into the turn and no tool call could deliver."""
+        """After the block: the messages of the user that no tool call could deliver."""
 
     @property
     def id(self) -> str | None:
@@ -49,7 +49,7 @@ class turn:  # noqa: N801 - reads as a word: ``with loopguard.turn():``
 
     @property
     def calls(self) -> int:
-        """How many tool calls have run so far; refused ones did not."""
+        """The number of tool calls that have run so far. Refused calls have not run."""
         return 0 if self._run is None else self._run.calls
 
     def say(self, text: str, *, stop: bool = False) -> UserMessage:
@@ -77,7 +77,7 @@ class turn:  # noqa: N801 - reads as a word: ``with loopguard.turn():``
         if self._run is not None and runtime is not None:
             with runtime.shield("run.close"):
                 if garbage_collector.runs_here():
-                    runtime.deferred_ends.append(_Left(self, runtime.runs, self._run))
+                    runtime.deferred_ends.append(_ThrownAway(self, runtime.runs, self._run))
                 else:
                     runtime.end_deferred()
                     self.undelivered = runtime.runs.close(self._run)
@@ -98,8 +98,8 @@ class turn:  # noqa: N801 - reads as a word: ``with loopguard.turn():``
         return f"turn(id={self.id!r}, calls={self.calls})"
 
 
-class _Left:
-    """A block that was thrown away at a bad moment: the turn is open still."""
+class _ThrownAway:
+    """A block that was thrown away under the garbage collector: its turn is still open."""
 
     def __init__(self, block: turn, runs: Runs, run: OpenRun) -> None:
         self._block = block

@@ -50,7 +50,7 @@ def open_call(runtime: Runtime, adapter: ToolAdapter, instance: Any, args: Any, 
     if runtime.deferred_ends:
         runtime.end_deferred()
     scope = current_scope()
-    if scope is not None and scope.inside is not None and not adapter.by_run:
+    if scope is not None and scope.call is not None and not adapter.by_run:
         return None
     try:
         reading = adapter.read(instance, args, kwargs)

@@ -113,7 +113,7 @@ class CallSpan:
         self._seconds = 0.0
         self._trip_reported = False
         run_state = scope.run_state
-        if run_state is not None and run_state.error is not None:
+        if run_state is not None and run_state.abort_error is not None:
             # The run was aborted already: no further call of it is judged.
             self._decided, self.decision = True, _ABORTED
 

@@ -25,7 +25,7 @@ LOG_EVENTS: Final = "event_name" in inspect.signature(LogRecord.__init__).parame
 
 
 def tripped_attributes(trip: Trip) -> dict[str, str]:
-    """What a span says of a trip, for backends that cannot ask for events."""
+    """Return the attributes of a trip on the span itself, for backends that cannot query events."""
     return {
         semconv.MODE: str(trip.mode),
         semconv.VERDICT: str(trip.verdict),
@@ -34,7 +34,7 @@ def tripped_attributes(trip: Trip) -> dict[str, str]:
 
 
 def event_attributes(trip: Trip, tool: str) -> dict[str, Any]:
-    """What the event says. Mode, verdict, action and kind are words, because they become labels."""
+    """Return the attributes of the event. Mode, verdict, action and kind are words, because they become labels."""
     return {
         **tripped_attributes(trip),
         semconv.TOOL_KIND: str(trip.kind),
@@ -47,7 +47,7 @@ def event_attributes(trip: Trip, tool: str) -> dict[str, Any]:
 
 
 class Events:
-    """Says that a loop was seen, to those that the settings name."""
+    """Report trips where the settings want them: on spans, as log records, in the log of the program."""
 
     def __init__(self, otel_logger: Logger, settings: Settings) -> None:
         self._otel_logger = otel_logger
@@ -59,7 +59,7 @@ class Events:
         self._watched = False
 
     def emit(self, trip: Trip, tool: str, span: Span, context: Context) -> None:
-        """One event, whatever the number of its listeners."""
+        """Emit the event of a trip."""
         attributes = event_attributes(trip, tool)
         if self._span_events:
             span.add_event(semconv.EVENT_TRIP, attributes)
@@ -74,9 +74,9 @@ class Events:
             self._otel_logger.emit(record)
 
     def warn(self, trip: Trip, tool: str, record: Record | None) -> None:
-        """A refused or aborted call is worth a line in the program's log; the arguments are named by fingerprint.
+        """Log a refused or aborted call in the program's log, its arguments as a fingerprint.
 
-        The first one also says how to have none: to who has not set up logging, it is the first they hear of us.
+        The first line also names the setting that refuses nothing: a program without a logging setup logs no greeting.
         """
         advice = (
             "" if self._advised else ". To only watch and refuse nothing, set OTEL_PYTHON_LOOPGUARD_ACTION=observe."
@@ -95,7 +95,7 @@ class Events:
         )
 
     def only_watched(self, trip: Trip, tool: str) -> None:
-        """The first loop of calls that belong to no known run: say how to have such loops stopped."""
+        """Log the first trip of calls that belong to no known run, and the ways to have such loops stopped."""
         if not self._watched:
             self._watched = True
             logger.warning(

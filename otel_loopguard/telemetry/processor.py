@@ -44,7 +44,7 @@ class LoopGuardSpanProcessor(SpanProcessor):
             call_span = context.get(CALL_SPAN)
             if call_span is None:
                 scope = current_scope()
-                if scope is not None and scope.inside is not None:
+                if scope is not None and scope.call is not None:
                     receiver.watcher.layer(span)
             elif isinstance(call_span, CallSpan):
                 call_span.announce(span)

@@ -1,4 +1,4 @@
-"""What the environment says about turns and telemetry. The rules of detection are the policy's."""
+"""Settings of turns and telemetry, from the environment. The rules of detection are in the policy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PREFIX: Final = "OTEL_PYTHON_LOOPGUARD_"
 
 
 class Settings(NamedTuple):
-    """How much is said to whom."""
+    """Settings of turns and telemetry."""
 
     span_events: bool = True
     log_events: bool = False
@@ -24,7 +24,7 @@ class Settings(NamedTuple):
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Settings:
-        """Settings as the environment has them; a value nobody knows is named, and the safer one is taken."""
+        """Read the settings. An unknown value is logged, and the safer value is taken."""
         events = _choice(environ, "EVENTS", ("span", "log", "both"), default="span", unknown="span")
         return cls(
             span_events=events != "log",

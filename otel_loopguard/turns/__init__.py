@@ -1,1 +1,1 @@
-"""Which turn a tool call belongs to."""
+"""Attribute each tool call to a turn."""

@@ -1,4 +1,4 @@
-"""Which turn a call belongs to where nobody said so: thread id, agent span, trace, task."""
+"""Attribute a call to a turn: by its scope, run, thread id, agent span, trace or task."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ TASK_IDLE_SECONDS = 600.0
 class Attribution:
     """Finds the turn of a call, strongest source first.
 
-    Turns that a trace or a task suggests are weak: a program that calls a tool in a loop is no agent. Under them
-    calls are only watched, unless the environment wants more.
+    A turn that is suggested by a trace or a task is weak: a program that calls a tool in a loop is no agent. Its calls
+    are only watched, unless a setting enforces more.
     """
 
     def __init__(
@@ -50,20 +50,20 @@ class Attribution:
     def of_call(self, conversation_id: str | None, agent_name: str | None, run_id: str | None) -> Scope | None:
         """Return the scope of a tool call that is made here and now; None for a layer of a call that is under way."""
         scope, known = current_scope(), None if run_id is None else self._runs.known(run_id)
-        if scope is not None and scope.inside is not None and (known is None or known.turn is scope.turn):
+        if scope is not None and scope.call is not None and (known is None or known.turn is scope.turn):
             return None
         scope = known or scope
         if scope is None:
             return self.find(conversation_id, agent_name, run_id)
-        return scope if agent_name is None else scope.named(agent_name)
+        return scope if agent_name is None else scope.of_agent(agent_name)
 
     def find(
         self, conversation_id: str | None = None, agent_name: str | None = None, run_id: str | None = None
     ) -> Scope:
-        """The scope of a call that is made here and now."""
+        """Return the scope of code that runs here and now, outside any tool call."""
         scope = current_scope()
-        if scope is not None and scope.inside is None:
-            return scope.named(agent_name)
+        if scope is not None and scope.call is None:
+            return scope.of_agent(agent_name)
         if run_id is not None:
             turn = self._guard.turn(f"run-{run_id}", source="thread")
             return Scope(turn, conversation_id=conversation_id, agent_name=agent_name)
@@ -93,12 +93,12 @@ class Attribution:
         return turn
 
     def clear(self) -> None:
-        """Forget the parent's tasks after a fork."""
+        """Forget the parent's tasks, after a fork."""
         self._tasks.clear()
 
 
 class _Tasks:
-    """The turn of each asyncio task, or of each thread where none runs; over after ten idle minutes."""
+    """The turn of each asyncio task, or of each thread that runs no task. It is over after ten idle minutes."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -106,7 +106,7 @@ class _Tasks:
         self._turns: weakref.WeakKeyDictionary[object, tuple[str, float]] = weakref.WeakKeyDictionary()
 
     def turn_id(self) -> str | None:
-        """The id of the turn that runs here."""
+        """Return the id of the turn that runs here."""
         key, now = _runner(), self._clock()
         with self._lock:
             found = self._turns.get(key)

@@ -1,4 +1,4 @@
-"""Conversations that have a turn: where a user's word goes, and where an interrupted run goes on."""
+"""The last turn of each conversation: a user's message is delivered to it, and an interrupted run resumes it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Entry:
 
 
 class Conversations:
-    """The last turn of each conversation, the least recently used forgotten first."""
+    """The last turn of each conversation. The least recently used one is forgotten first."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -39,7 +39,7 @@ class Conversations:
         return len(self._entries)
 
     def started(self, conversation_id: str, turn: Turn) -> Turn | None:
-        """A run of this turn has begun; returns the turn it takes the place of, if that one is over."""
+        """Note that a run of this turn has begun. Return the turn that it replaces, if that one is over."""
         with self._lock:
             before = self._entries.get(conversation_id)
             entry = before if before is not None and before.turn is turn else _Entry(turn, self._clock())
@@ -51,7 +51,7 @@ class Conversations:
         return None if before is None or before.turn is turn or before.running else before.turn
 
     def _drop_old(self) -> None:
-        """At most two go for each that comes, so nobody ever waits for a sweep."""
+        """Drop at most two for each that comes, so that no call waits for a sweep."""
         for _ in range(2):
             oldest = next(iter(self._entries.values()))
             idle = not oldest.running and self._clock() - oldest.used > IDLE_SECONDS
@@ -60,7 +60,7 @@ class Conversations:
             self._entries.popitem(last=False)
 
     def ended(self, conversation_id: str, turn: Turn) -> bool:
-        """A run of this turn is over; whether the turn stays known, because an interrupted run may be resumed."""
+        """Note that a run of this turn is over. Return True if the turn stays known: its run may be resumed."""
         with self._lock:
             entry = self._entries.get(conversation_id)
             if entry is None or entry.turn is not turn:
@@ -69,14 +69,14 @@ class Conversations:
             return True
 
     def forget(self, conversation_id: str, turn: Turn) -> None:
-        """The turn will not go on."""
+        """Forget a turn that will not be resumed."""
         with self._lock:
             entry = self._entries.get(conversation_id)
             if entry is not None and entry.turn is turn:
                 del self._entries[conversation_id]
 
     def last(self, conversation_id: str) -> Turn | None:
-        """The last turn of this conversation, unless it has been idle for an hour."""
+        """Return the last turn of this conversation, unless it has been idle for an hour."""
         with self._lock:
             entry = self._entries.get(conversation_id)
             if entry is None:
@@ -90,13 +90,13 @@ class Conversations:
             return entry.turn
 
     def say(self, conversation_id: str, text: str, *, stop: bool) -> UserMessage:
-        """Hand a user's word to the turn that runs for this conversation; it is not taken if that has just ended."""
+        """Pass a user's message to the turn that runs for this conversation. It is not taken if that turn is over."""
         entry = self._entries.get(conversation_id)  # a signal handler must not wait for the lock
         if entry is None or not entry.running:
             return UserMessage(text, stop=stop)
         return entry.turn.say(text, stop=stop)
 
     def clear(self) -> None:
-        """Forget all, with a new lock: after a fork nobody holds the old one any more who could release it."""
+        """Forget all, with a new lock: after a fork the thread that held the old one is gone."""
         self._lock = threading.Lock()
         self._entries.clear()

@@ -1,9 +1,8 @@
-"""Whether the garbage collector is at work right here: it ends thrown away work in the midst of anything.
+"""Know if the running code was called by the garbage collector, which ends thrown-away work in the middle of anything.
 
-That may be under a lock of ours, or of anybody's, which this thread would then wait for for ever; or while a context
-variable is being set, where Python 3.11 crashes if another one is. So under the collector nothing is judged,
-told, locked or bound. What has to be ended is put off: it waits in ``Runtime.deferred_ends`` for the next call or the
-end of a turn.
+The collector may run under a lock that this thread holds and would then wait for. It may run while a context variable
+is being set, where Python 3.11 crashes if another one is set. So nothing is judged, reported, locked or bound under the
+collector. An end that is due there is put into ``Runtime.deferred_ends``, for the next call or the end of a turn.
 """
 
 from __future__ import annotations
@@ -14,26 +13,26 @@ from typing import Any, Protocol
 
 
 class DeferredEnd(Protocol):
-    """What was to end, and could not right then."""
+    """Something that was due to end under the garbage collector."""
 
     def end(self) -> None:
-        """End it now, where nothing is held."""
+        """End it now, where no lock is held."""
 
 
 class _Collector:
-    """``thread`` is None nearly always: hot paths look at that first."""
+    """The thread in which the collector runs; None nearly always, so hot paths look at that first."""
 
     __slots__ = ("thread",)
 
     def __init__(self) -> None:
         self.thread: int | None = None
-        gc.callbacks.append(self._told)
+        gc.callbacks.append(self._on_phase)
 
-    def _told(self, phase: str, _: Any) -> None:
+    def _on_phase(self, phase: str, _: Any) -> None:
         self.thread = get_ident() if phase == "start" else None
 
     def runs_here(self) -> bool:
-        """Whether the running code was called by the collector."""
+        """Return True if the running code was called by the collector."""
         return self.thread == get_ident()
 
 

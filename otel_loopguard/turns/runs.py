@@ -1,11 +1,11 @@
-"""What a run is part of: the turn it opens, goes on with, or belongs to."""
+"""Open and close runs, and decide for each one: a turn of its own, a resumed one, or a part of another."""
 
 from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
-from otel_loopguard.turns.scope import Scope, current_scope
+from otel_loopguard.turns.scope import RunState, Scope, current_scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,16 +20,16 @@ MOST_KNOWN = 10_000
 
 
 class RunInfo(NamedTuple):
-    """What a framework's arguments say of a run."""
+    """The facts about a run that are in a framework's arguments."""
 
     conversation_id: str | None = None
     agent_name: str | None = None
     resumes: bool = False
-    """The run goes on with what an earlier one left unfinished: no new message of the user."""
+    """The run continues an unfinished one: there is no new message of the user."""
     survives: bool = True
-    """A run that failed may be gone on with, as from a checkpoint."""
+    """A run that failed may be continued, as from a checkpoint."""
     run_id: str | None = None
-    """The framework's own id of this run, where its tool calls tell it, too."""
+    """The framework's own id of this run, if its tool calls carry it, too."""
 
 
 class OpenRun:
@@ -41,12 +41,12 @@ class OpenRun:
         self.run_id: str | None = None
         self.scope = scope
         self.owned = owned
-        """Whether the turn ends with this run; a nested run is part of somebody else's turn."""
+        """True if the turn ends with this run. A nested run is part of another run's turn."""
         self._first_call = scope.turn.calls
 
     @property
     def calls(self) -> int:
-        """How many calls ran in it."""
+        """The number of calls that ran in it."""
         return self.scope.turn.calls - self._first_call
 
 
@@ -54,22 +54,22 @@ class Runs:
     """Opens and closes runs.
 
     A run inside a tool call is a child turn: an agent used as a tool has a history of its own. Any other run inside
-    a run, such as a sub-graph, is the same turn. A resumed run goes on with its conversation's last turn. What the
-    program opens itself is a turn of its own, but inside a tool call only if it says whose.
+    a run, such as a sub-graph, is the same turn. A resumed run continues its conversation's last turn. A run that the
+    program opens itself is a turn of its own; inside a tool call only if it names a conversation or a turn.
     """
 
-    def __init__(self, guard: Guard, conversations: Conversations, over: Callable[[int], None]) -> None:
+    def __init__(self, guard: Guard, conversations: Conversations, count_turn: Callable[[int], None]) -> None:
         self._guard = guard
         self._conversations = conversations
-        self._over = over
+        self._count_turn = count_turn
         self._known: dict[str, Scope] = {}
 
     def known(self, run_id: str | None) -> Scope | None:
-        """The scope of the run that is open under this id."""
+        """Return the scope of the run that is open under this id."""
         return None if run_id is None else self._known.get(run_id)
 
     def open(self, info: RunInfo, *, source: str = "run", turn_id: str | None = None) -> OpenRun:
-        """The run's scope, to be bound while its code runs, or to be found by its calls."""
+        """Open a run. Its scope is bound while its code runs, or is found by the run id of its calls."""
         run = self._open(info, source, turn_id)
         if info.run_id is not None and len(self._known) < MOST_KNOWN:
             run.run_id = info.run_id
@@ -79,31 +79,29 @@ class Runs:
     def _open(self, info: RunInfo, source: str, turn_id: str | None) -> OpenRun:
         outer = current_scope()
         if outer is not None and not outer.strong:
-            outer = None  # a turn that was only guessed does not own a run that is known
+            outer = None  # a weak turn does not own a run that is known
         conversation_id = info.conversation_id
         if conversation_id is None and outer is not None:
             conversation_id = outer.conversation_id
-        inside = None if outer is None else outer.inside
-        own = source == "explicit" and (inside is None or info.conversation_id is not None or turn_id is not None)
+        call = None if outer is None else outer.call
+        own = source == "explicit" and (call is None or info.conversation_id is not None or turn_id is not None)
         if outer is None or own:
             turn = self._turn(info, source, turn_id)
             if outer is not None and outer.turn is turn:
                 return OpenRun(outer, owned=False)
             if conversation_id is not None:
                 self._begin(conversation_id, turn)
-        elif inside is not None:
-            turn = outer.turn.child(inside)
+        elif call is not None:
+            turn = outer.turn.child(call)
         else:
-            return OpenRun(outer.bounded(info.agent_name), owned=False)
-        return OpenRun(
-            Scope(
-                turn,
-                conversation_id=conversation_id,
-                agent_name=info.agent_name,
-                boundary=source == "run",
-            ),
-            owned=True,
+            return OpenRun(outer.of_nested_run(info.agent_name), owned=False)
+        scope = Scope(
+            turn,
+            conversation_id=conversation_id,
+            agent_name=info.agent_name,
+            run_state=RunState() if source == "run" else None,
         )
+        return OpenRun(scope, owned=True)
 
     def _turn(self, info: RunInfo, source: str, turn_id: str | None) -> Turn:
         if info.resumes and info.conversation_id is not None:
@@ -113,14 +111,14 @@ class Runs:
         return self._guard.turn(turn_id, source=source)
 
     def _begin(self, conversation_id: str, turn: Turn) -> None:
-        over = self._conversations.started(conversation_id, turn)
-        if over is not None:
-            self._over_with(over)
+        replaced = self._conversations.started(conversation_id, turn)
+        if replaced is not None:
+            self._close_turn(replaced)
 
     def close(self, run: OpenRun, *, unfinished: bool = False) -> list[str]:
-        """The run is over; returns the words of the user that nothing could deliver.
+        """Close a run. Return the user's messages that were not delivered.
 
-        An unfinished run (interrupted, or failed) of a known conversation keeps its turn for the one that resumes it.
+        An unfinished run (interrupted, or failed) of a known conversation keeps its turn for the run that resumes it.
         """
         if run.run_id is not None:
             self._known.pop(run.run_id, None)
@@ -131,11 +129,11 @@ class Runs:
             if self._conversations.ended(conversation_id, turn) and unfinished:
                 return []
             self._conversations.forget(conversation_id, turn)
-        return self._over_with(turn)
+        return self._close_turn(turn)
 
-    def _over_with(self, turn: Turn) -> list[str]:
-        """The words that nothing delivered; who said them can see it, too."""
-        self._over(turn.calls)
+    def _close_turn(self, turn: Turn) -> list[str]:
+        """Close a turn. Return the user's messages that were not delivered; their senders can see that, too."""
+        self._count_turn(turn.calls)
         left = turn.close()
         if left:
             logger.info(

@@ -1,8 +1,8 @@
-"""The scope: which turn the running code belongs to, and which tool call it is inside of.
+"""The scope: the turn that the running code belongs to, and the tool call that it is inside of.
 
-One context variable carries both, so that a thread pool or a task needs to hand on one thing only. It is set back
-where it was set, and nowhere else: work that is thrown away is closed in whatever context the garbage collector
-strikes, and there other code is running, in a scope of its own.
+One context variable carries both, so a thread pool or a task has to pass on one thing only. It is reset where it was
+set, and nowhere else. Work that was thrown away is closed in any context, by the garbage collector: there other code is
+running, with a scope of its own.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ _new = object.__new__
 
 
 class RunState:
-    """What is learned of a run while it goes on. All scopes of the run share it."""
+    """The state of a run, shared by all scopes of the run."""
 
-    __slots__ = ("error", "steps", "waits")
+    __slots__ = ("abort_error", "resumable", "steps")
 
     def __init__(self) -> None:
-        self.error: ToolLoopError | None = None
-        """With this it ends, whatever its code makes of the exception that says so."""
-        self.waits = False
-        """It can be gone on with: an interrupt is to be answered, or there is a checkpoint to go on from."""
+        self.abort_error: ToolLoopError | None = None
+        """The run ends with this error, even if its code catches the exception that carries it."""
+        self.resumable = False
+        """The run may be resumed: an interrupt waits for an answer, or there is a checkpoint."""
         self.steps: dict[Any, Any] = {}
-        """Whatever the framework's functions remember of its steps."""
+        """Notes of the framework's functions about the run's steps."""
 
 
 class Scope:
-    """Where the running code stands. Never changed once made: other threads may hold it."""
+    """The place of the running code. Never changed once made, because other threads may hold it."""
 
-    __slots__ = ("agent_name", "conversation_id", "inside", "run_state", "strong", "turn", "written")
+    __slots__ = ("agent_name", "call", "conversation_id", "message_tick", "run_state", "strong", "turn")
 
     def __init__(
         self,
@@ -47,65 +47,64 @@ class Scope:
         *,
         conversation_id: str | None = None,
         agent_name: str | None = None,
-        boundary: bool = False,
-        inside: ToolCall | None = None,
+        run_state: RunState | None = None,
         strong: bool = True,
     ) -> None:
         self.turn = turn
         self.conversation_id = conversation_id
         self.agent_name = agent_name
-        self.run_state = RunState() if boundary else None
-        """There where a run boundary of ours is further up, which turns an abort into a ``ToolLoopError``."""
-        self.inside = inside
-        """The tool call that is being run. Executors below it are layers of that call, not calls of their own."""
+        self.run_state = run_state
+        """Set if a wrapped agent run is further up the stack: it turns an abort into a ``ToolLoopError``."""
+        self.call: ToolCall | None = None
+        """The tool call that is being run. Executors below it are layers of that call, not calls themselves."""
         self.strong = strong
-        """Whether the turn is one message of a user for certain, and not only what a trace or a task suggests."""
-        self.written: int | None = None
-        """The turn's ``tick`` when the model wrote the message whose calls are made here, where that is known."""
+        """True if the turn is one user message for certain. A weak turn is only suggested by a trace or a task."""
+        self.message_tick: int | None = None
+        """The turn's ``tick`` when the model wrote the message whose calls are made here, if that is known."""
 
-    def within(self, call: ToolCall) -> Scope:
-        """The scope of the code that runs this call."""
+    def of_call(self, call: ToolCall) -> Scope:
+        """Return the scope of the code that runs this call."""
         scope = self._copy()
-        scope.inside = call
+        scope.call = call
         return scope
 
-    def named(self, agent_name: str | None) -> Scope:
-        """The scope of another agent of the same run, as after a hand-over."""
+    def of_agent(self, agent_name: str | None) -> Scope:
+        """Return the scope of another agent of the same run, as after a hand-over."""
         if agent_name is None or agent_name == self.agent_name:
             return self
         scope = self._copy()
         scope.agent_name = agent_name
         return scope
 
-    def bounded(self, agent_name: str | None) -> Scope:
-        """The scope of a run that belongs to the same turn."""
+    def of_nested_run(self, agent_name: str | None) -> Scope:
+        """Return the scope of a run that belongs to the same turn."""
         scope = self._copy()
         scope.agent_name = agent_name or self.agent_name
         scope.run_state = self.run_state or RunState()
-        scope.written = None
-        scope.inside = None
+        scope.message_tick = None
+        scope.call = None
         return scope
 
-    def of_message(self, written: int) -> Scope:
-        """The scope of the code that makes the calls of one message."""
+    def of_message(self, tick: int) -> Scope:
+        """Return the scope of the code that makes the calls of one message, which was written at this tick."""
         scope = self._copy()
-        scope.written = written
+        scope.message_tick = tick
         return scope
 
     def _copy(self) -> Scope:
-        """Made at each call: without ``__init__``, which would double the time."""
+        """Copy without ``__init__``, which would double the time: this runs at each call."""
         scope = _new(Scope)
         scope.turn = self.turn
         scope.conversation_id = self.conversation_id
         scope.agent_name = self.agent_name
         scope.run_state = self.run_state
-        scope.inside = self.inside
+        scope.call = self.call
         scope.strong = self.strong
-        scope.written = self.written
+        scope.message_tick = self.message_tick
         return scope
 
     def __repr__(self) -> str:
-        return f"Scope({self.turn.source} turn {self.turn.id}, inside={self.inside is not None})"
+        return f"Scope({self.turn.source} turn {self.turn.id}, inside={self.call is not None})"
 
 
 _scope: ContextVar[Scope | None] = ContextVar("loopguard_scope", default=None)
@@ -114,12 +113,12 @@ current_scope = _scope.get
 
 
 def bind(scope: Scope | None) -> Token[Scope | None] | None:
-    """Make this the scope of the running code; ``unbind`` takes what it returns. Not under the garbage collector."""
+    """Make this the scope of the running code. ``unbind`` takes the token; None under the garbage collector."""
     return None if garbage_collector.thread is not None and garbage_collector.runs_here() else _scope.set(scope)
 
 
 def unbind(token: Token[Scope | None] | None, scope: Scope | None, *, thrown_away: bool = False) -> None:
-    """The code that ran in this scope is over: what was before is the scope again."""
+    """Restore the scope from before ``bind``."""
     if token is None or (garbage_collector.thread is not None and garbage_collector.runs_here()):
         return
     if _scope.get() is scope:
@@ -131,8 +130,8 @@ def unbind(token: Token[Scope | None] | None, scope: Scope | None, *, thrown_awa
             _scope.reset(token)
 
 
-class bound:  # noqa: N801 - reads as a word: ``with bound(scope):``
-    """The code in the block runs in this scope."""
+class in_scope:  # noqa: N801 - reads as a phrase: ``with in_scope(scope):``
+    """Run the code of a ``with`` block in this scope."""
 
     __slots__ = ("_scope", "_token")
 

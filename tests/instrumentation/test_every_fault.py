@@ -30,8 +30,8 @@ PACKAGE = "otel_loopguard"
 APART = tuple(f"{PACKAGE}.{room}" for room in ("testing", "cli", "report"))
 
 DRIVERS_OF_OURS = (
-    "instrumentation.agent_run:AgentRun.bound",
-    "instrumentation.agent_run:AgentRun.saw",
+    "instrumentation.agent_run:AgentRun.running",
+    "instrumentation.agent_run:AgentRun.inspect",
     "instrumentation.agent_run:run_async",
     "instrumentation.agent_run:run_async_generator",
     "instrumentation.agent_run:run_generator",
@@ -77,7 +77,7 @@ EXCUSED = {
     "shield:Shield.__call__": "the shield itself",
     "turns.scope:bind": "sets one context variable; the test's own clean-up",
     "turns.scope:unbind": "as above",
-    "turns.gc_safety:_Collector._told": "called by the garbage collector, which says itself what it raises",
+    "turns.gc_safety:_Collector._on_phase": "called by the garbage collector, which says itself what it raises",
     "turns.gc_safety:_Collector.runs_here": "compares two numbers",
 }
 NOT_COUNTED = {

@@ -44,7 +44,7 @@ PLACES: list[tuple[Any, str]] = [
     (runs.Runs, "open"),
     (runs.Runs, "close"),
     (attribution.Attribution, "find"),
-    (scope.Scope, "bounded"),
+    (scope.Scope, "of_nested_run"),
     (conversations.Conversations, "started"),
     (open_spans.OpenSpans, "started"),
     (open_spans.OpenSpans, "ended"),

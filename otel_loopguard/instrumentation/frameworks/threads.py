@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.instrumentation.targets import CallTarget, Framework
-from otel_loopguard.turns.scope import Scope, bound, current_scope
+from otel_loopguard.turns.scope import Scope, current_scope, in_scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +19,7 @@ def _submit(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) 
 
 
 def _run_in(scope: Scope, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    with bound(scope):
+    with in_scope(scope):
         return function(*args, **kwargs)
 
 

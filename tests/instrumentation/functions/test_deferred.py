@@ -136,7 +136,7 @@ async def test_the_span_lasts_until_the_work_is_done_and_holds_what_is_called_in
         assert inspect.iscoroutine(waiting)
         assert await waiting == "done"
         assert current_scope() is outside
-        assert seen[0].inside.tool == "work"
+        assert seen[0].call.tool == "work"
         (span,) = recording.spans
         assert (span.end_time or 0) - (span.start_time or 0) > 15e6
 

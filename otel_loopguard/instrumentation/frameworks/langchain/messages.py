@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import CallTarget
-from otel_loopguard.turns.scope import Scope, bound, current_scope
+from otel_loopguard.turns.scope import Scope, current_scope, in_scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ def _node(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) ->
     scope = _of_message(args, kwargs)
     if scope is None:
         return wrapped(*args, **kwargs)
-    with bound(scope):
+    with in_scope(scope):
         return wrapped(*args, **kwargs)
 
 
@@ -36,14 +36,14 @@ async def _anode(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: 
     scope = _of_message(args, kwargs)
     if scope is None:
         return await wrapped(*args, **kwargs)
-    with bound(scope):
+    with in_scope(scope):
         return await wrapped(*args, **kwargs)
 
 
 def _of_message(args: Any, kwargs: Mapping[str, Any]) -> Scope | None:
     """The scope for the calls of a node; None outside of a known run, and inside of another call."""
     runtime, scope = active_runtime.instrumented, current_scope()
-    if runtime is None or scope is None or scope.inside is not None:
+    if runtime is None or scope is None or scope.call is not None:
         return None
     with runtime.shield("adapter.message"):
         return scope.of_message(_written(scope, args[1] if len(args) > 1 else kwargs["config"]))

@@ -51,7 +51,7 @@ def _leave(wrapped: Callable[..., Any], loop: Any, args: Any, kwargs: Any) -> An
     if runtime is not None and scope is not None and scope.run_state is not None:
         with runtime.shield("adapter.leave"):
             if _can_go_on(loop, args[1]):
-                scope.run_state.waits = True
+                scope.run_state.resumable = True
     return wrapped(*args, **kwargs)
 
 

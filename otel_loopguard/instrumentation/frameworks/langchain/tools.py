@@ -76,7 +76,7 @@ def _written() -> int | None:
     scope = current_scope()
     if scope is None or scope.run_state is None:
         return None
-    return scope.turn.tick if scope.written is None else scope.written
+    return scope.turn.tick if scope.message_tick is None else scope.message_tick
 
 
 def _hints(tool: Any) -> Hints | None:
