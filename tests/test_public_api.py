@@ -15,9 +15,9 @@ ROOT = Path(__file__).resolve().parents[1]
 
 NAMES = {
     otel_loopguard: [
-        "Action", "Decision", "Guard", "Hints", "Kind", "LoopGuardError", "Mode", "Outcome", "Policy", "PolicyError",
-        "Rule", "ToolCall", "ToolContract", "ToolLoopError", "Trip", "Turn", "__version__", "attach", "call",
-        "instrument", "say", "tool", "turn", "uninstrument",
+        "Action", "Decision", "Guard", "Hints", "History", "Kind", "LoopGuardError", "Mode", "Outcome", "Policy",
+        "PolicyError", "Record", "Rule", "ToolCall", "ToolContract", "ToolLoopError", "Trip", "Turn", "UserMessage",
+        "__version__", "attach", "call", "instrument", "load_policy", "say", "tool", "turn", "uninstrument",
     ],
     testing: [
         "SCENARIOS", "Ask", "Driver", "Recording", "Scenario", "ScriptedAgent", "SeenTrip", "Toolbox", "Transcript",
@@ -25,6 +25,8 @@ NAMES = {
     ],
     report: ["DECISIONS", "Call", "Report", "ReportError", "Run", "decision", "write"],
 }  # fmt: skip
+MODULES = ("otel_loopguard", "otel_loopguard.report", "otel_loopguard.semconv", "otel_loopguard.testing")
+"""``semconv`` is public as a whole: its names are those of attributes and metrics."""
 
 
 @pytest.mark.parametrize("module", NAMES, ids=lambda module: module.__name__)
@@ -46,6 +48,21 @@ def sources():
     for path in [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]:
         for block in re.findall(r"^```python\n(.*?)^```", path.read_text("utf-8"), re.MULTILINE | re.DOTALL):
             yield path.name, block
+
+
+def imported(source):
+    """The modules of this package that a source imports; ``from otel_loopguard import x`` counts as the package."""
+    for node in ast.walk(ast.parse(source)):
+        names = [one.name for one in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        yield from (name for name in names if name.split(".")[0] == "otel_loopguard")
+
+
+def test_docs_and_examples_import_only_what_is_public():
+    """A page that imports a private module would make it public."""
+    found = [(name, module) for name, source in sources() for module in imported(source)]
+    assert len(found) > 5
+    assert [(name, module) for name, module in found if module not in MODULES] == []
 
 
 def test_docs_and_examples_use_only_public_names():

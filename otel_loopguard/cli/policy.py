@@ -12,7 +12,7 @@ import orjson
 from otel_loopguard.core.model import Action
 from otel_loopguard.core.policy import schema
 from otel_loopguard.core.policy.check import dotted
-from otel_loopguard.core.policy.load import LoadedPolicy, load_file, load_policy, load_preset, preset_names
+from otel_loopguard.core.policy.load import LoadedPolicy, load_environment, load_file, load_preset, preset_names
 from otel_loopguard.core.policy.policy import DEFAULT_RULES, Rule
 from otel_loopguard.errors import PolicyError
 
@@ -78,7 +78,7 @@ def chosen_policy(preset: str | None, file: str | None) -> LoadedPolicy:
         if loaded.problems:
             raise PolicyError([str(problem) for problem in loaded.problems], source=file)
         return loaded
-    return load_preset(preset) if preset is not None else load_policy(os.environ)
+    return load_preset(preset) if preset is not None else load_environment(os.environ)
 
 
 def settings_of(loaded: LoadedPolicy) -> Iterator[tuple[Path, Any, str]]:

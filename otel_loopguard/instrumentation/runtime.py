@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from otel_loopguard.core.guard import Guard
 from otel_loopguard.core.model import hash_text
-from otel_loopguard.core.policy.load import PREFIX, load_policy
+from otel_loopguard.core.policy.load import PREFIX, load_environment
 from otel_loopguard.core.policy.reload import PolicyFileWatch
 from otel_loopguard.instrumentation.functions.result_kinds import ResultKinds
 from otel_loopguard.shield import Shield
@@ -80,8 +80,9 @@ class Runtime:
     def _guard(self, policy: Policy | None) -> Guard:
         """Make a guard. A policy that comes from a file is read again when the file changes."""
         guard = Guard(policy if policy is not None else policy_from_environment())
-        if policy is None and os.environ.get(PREFIX + "CONFIG"):
-            guard.watch = PolicyFileWatch(os.environ[PREFIX + "CONFIG"], lambda: load_policy(os.environ), self._use)
+        file = os.environ.get(PREFIX + "CONFIG")
+        if policy is None and file:
+            guard.watch = PolicyFileWatch(file, lambda: load_environment(os.environ), self._use)
         return guard
 
     def _find_turns(self) -> None:
@@ -163,7 +164,7 @@ class Runtime:
 
 def policy_from_environment() -> Policy:
     """Load the policy from the environment. If it has mistakes, log them and return the default policy."""
-    loaded = load_policy(os.environ)
+    loaded = load_environment(os.environ)
     for note in loaded.notes:
         logger.warning("%s", note)
     if loaded.problems:

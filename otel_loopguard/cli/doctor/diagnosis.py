@@ -21,7 +21,7 @@ from otel_loopguard.cli.doctor.findings import (
 )
 from otel_loopguard.cli.policy import settings_of
 from otel_loopguard.core.policy.check import dotted
-from otel_loopguard.core.policy.load import load_policy
+from otel_loopguard.core.policy.load import load_environment
 from otel_loopguard.version import __version__
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Diagnosis(NamedTuple):
 
 def diagnose(command: list[str] | None, selftest: list[str]) -> Diagnosis:
     """Examine this program, or the self-test."""
-    loaded = load_policy(os.environ)
+    loaded = load_environment(os.environ)
     examined = examine(selftest, quiet=True, environment=_QUIET) if command is None else examine(command)
     settings = _settings(loaded)
     findings = [

@@ -3,8 +3,8 @@
 The sources are: the defaults; the tools that the program declares in code; a preset; the policy file; the environment.
 A ``Policy`` that code hands to ``instrument()`` or ``Guard`` replaces all of these except declared tools.
 
->>> from otel_loopguard.core.policy.load import load_policy
->>> loaded = load_policy({"OTEL_PYTHON_LOOPGUARD_ACTION": "observe"})
+>>> from otel_loopguard.core.policy.load import load_environment
+>>> loaded = load_environment({"OTEL_PYTHON_LOOPGUARD_ACTION": "observe"})
 >>> str(loaded.policy.action), loaded.origins["action",], loaded.problems
 ('observe', 'OTEL_PYTHON_LOOPGUARD_ACTION', ())
 """
@@ -119,7 +119,7 @@ class _Layers:
             self.preset(name)
 
 
-def load_policy(environ: Mapping[str, str]) -> LoadedPolicy:
+def load_environment(environ: Mapping[str, str]) -> LoadedPolicy:
     """Load the policy that the environment describes. Never raises: mistakes are in ``problems``."""
     layers = _Layers()
     given = {name: environ[PREFIX + name] for name in VARIABLES if environ.get(PREFIX + name)}
@@ -181,6 +181,11 @@ def _key_of_file(layers: _Layers, path: str) -> bytes | None:
     if not key:
         layers.problems.append(Problem(name, "environment", HIDDEN, "the file of the hash key is empty."))
     return key
+
+
+def load_policy(path: str, preset: str | None = None) -> Policy:
+    """Load the policy of a file, over a preset if one is given; raise one error that names every mistake."""
+    return load_file(path, preset).checked(path)
 
 
 def load_file(path: str, preset: str | None = None) -> LoadedPolicy:

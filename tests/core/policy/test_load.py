@@ -8,7 +8,7 @@ import pytest
 
 from otel_loopguard import environment_variables
 from otel_loopguard.core.model import Action, Kind
-from otel_loopguard.core.policy.load import VARIABLES, load_policy, load_text
+from otel_loopguard.core.policy.load import VARIABLES, load_environment, load_text
 from otel_loopguard.core.policy.policy import Policy
 from otel_loopguard.instrumentation.runtime import policy_from_environment
 
@@ -24,7 +24,7 @@ def file(tmp_path):
 
 def test_a_later_source_wins_setting_by_setting(file):
     """The file overrides single settings of its preset, the environment those of the file; each origin is known."""
-    loaded = load_policy({PREFIX + "CONFIG": str(file), PREFIX + "ACTION": "Observe "})
+    loaded = load_environment({PREFIX + "CONFIG": str(file), PREFIX + "ACTION": "Observe "})
     assert loaded.problems == loaded.notes == ()
     assert (loaded.policy.action, loaded.origins["action",]) == (Action.OBSERVE, PREFIX + "ACTION")
     assert loaded.policy.tools["read_file"].cap == 9
@@ -35,7 +35,7 @@ def test_a_later_source_wins_setting_by_setting(file):
 
 def test_the_preset_of_the_environment_replaces_that_of_the_file(file):
     """PRESET is the preset below the file, whatever the file names."""
-    loaded = load_policy({PREFIX + "CONFIG": str(file), PREFIX + "PRESET": "typed_window"})
+    loaded = load_environment({PREFIX + "CONFIG": str(file), PREFIX + "PRESET": "typed_window"})
     assert loaded.policy.refusal == "mode"
     assert loaded.policy.action is Action.NUDGE
     assert "write_file" not in loaded.policy.tools
@@ -52,7 +52,7 @@ def test_the_preset_of_the_environment_replaces_that_of_the_file(file):
 )
 def test_a_wrong_variable_is_a_mistake_and_the_default_policy(environ, message):
     """Nothing is raised: the mistake is a problem, and the policy is the default one."""
-    loaded = load_policy({PREFIX + name: value for name, value in environ.items()})
+    loaded = load_environment({PREFIX + name: value for name, value in environ.items()})
     assert loaded.policy == Policy()
     assert message in str(loaded.problems[0])
 
@@ -60,14 +60,14 @@ def test_a_wrong_variable_is_a_mistake_and_the_default_policy(environ, message):
 def test_a_mistake_elsewhere_never_lifts_what_the_environment_forbids(tmp_path):
     """With a broken file ACTION=observe still holds: the default policy would refuse calls."""
     (tmp_path / "broken.toml").write_text("action = 3")
-    loaded = load_policy({PREFIX + "CONFIG": str(tmp_path / "broken.toml"), PREFIX + "ACTION": "observe"})
+    loaded = load_environment({PREFIX + "CONFIG": str(tmp_path / "broken.toml"), PREFIX + "ACTION": "observe"})
     assert loaded.problems
     assert loaded.policy == Policy(action=Action.OBSERVE)
 
 
 def test_a_variable_that_nobody_reads_is_noted():
     """A misspelt variable is a note with the right name, and the rest holds."""
-    loaded = load_policy({PREFIX + "ACTON": "observe", PREFIX + "PRESET": "turn_nudge", "OTHER": "x"})
+    loaded = load_environment({PREFIX + "ACTON": "observe", PREFIX + "PRESET": "turn_nudge", "OTHER": "x"})
     assert loaded.policy.max_calls == 30
     (note,) = loaded.notes
     assert "did you mean ACTION?" in str(note)
@@ -83,7 +83,7 @@ def test_the_hash_key_comes_from_a_variable_or_a_file(tmp_path):
     """Both give the same key, and neither shows it."""
     (tmp_path / "key").write_bytes(b"SECRET\n")
     for environ in ({"HASH_KEY": "SECRET"}, {"HASH_KEY_FILE": str(tmp_path / "key")}):
-        loaded = load_policy({PREFIX + name: value for name, value in environ.items()})
+        loaded = load_environment({PREFIX + name: value for name, value in environ.items()})
         assert loaded.policy.hash_key == b"SECRET"
         assert "SECRET" not in repr(loaded)
 
@@ -91,7 +91,7 @@ def test_the_hash_key_comes_from_a_variable_or_a_file(tmp_path):
 def test_an_empty_key_file_is_a_mistake(tmp_path):
     """An empty file would make every fingerprint guessable."""
     (tmp_path / "key").write_bytes(b"\n")
-    assert load_policy({PREFIX + "HASH_KEY_FILE": str(tmp_path / "key")}).problems
+    assert load_environment({PREFIX + "HASH_KEY_FILE": str(tmp_path / "key")}).problems
 
 
 def test_every_sort_of_setting_arrives():

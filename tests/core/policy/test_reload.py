@@ -8,7 +8,7 @@ import pytest
 
 from otel_loopguard.core.guard import Guard
 from otel_loopguard.core.model import Action
-from otel_loopguard.core.policy.load import load_policy
+from otel_loopguard.core.policy.load import load_environment
 from otel_loopguard.core.policy.policy import Policy
 from otel_loopguard.core.policy.reload import CHECK_INTERVAL, PolicyFileWatch
 from otel_loopguard.instrumentation.runtime import Runtime
@@ -32,9 +32,9 @@ class Clock:
 
 
 def watched(path):
-    clock, guard = Clock(), Guard(load_policy({PREFIX + "CONFIG": str(path)}).policy, clock=Clock())
+    clock, guard = Clock(), Guard(load_environment({PREFIX + "CONFIG": str(path)}).policy, clock=Clock())
     guard.clock = clock
-    guard.watch = PolicyFileWatch(str(path), lambda: load_policy({PREFIX + "CONFIG": str(path)}), guard.use)
+    guard.watch = PolicyFileWatch(str(path), lambda: load_environment({PREFIX + "CONFIG": str(path)}), guard.use)
     return guard, clock
 
 
