@@ -78,7 +78,7 @@ class Scenario:
         with guarded(self.policy, sampler=self.sampler) as recording:
             transcript = driver(toolbox.functions(), self.steps)
             self.check(transcript, recording, toolbox)
-        assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0, "a fault of otel_loopguard itself"  # noqa: S101
+        assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0, "a fault of otel_loopguard itself"  # noqa: S101 - as in a test
 
 
 def _same(times: int, tool: str = "read_file", path: str = "a.txt") -> tuple[tuple[Ask, ...], ...]:

@@ -1,4 +1,4 @@
-"""The examples do what they say, to the end."""
+"""The example of plain functions runs to its end, with the results that it describes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.instrumentation.processes import ROOT, clean_environment
 
 
 def test_plain_functions() -> None:
-    """The poll, the made-up tool and the user's word are each answered as the example says."""
+    """The poll, the made-up tool and the user's message are each answered as the example describes."""
     ended = subprocess.run(
         [sys.executable, str(ROOT / "examples" / "plain_functions.py")],
         capture_output=True,

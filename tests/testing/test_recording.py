@@ -1,4 +1,4 @@
-"""The public test kit says what it saw, and fails where it should."""
+"""The public test kit records the trips, and its assertions fail when they should."""
 
 from __future__ import annotations
 

@@ -59,9 +59,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the demo. All wrong use is reported before the first story."""
     # Imported here, because `--help` needs none of these, and they import the SDK.
-    from otel_loopguard.cli.demo.screen import make_screen  # noqa: PLC0415
-    from otel_loopguard.cli.demo.session import Session, guarded, run_forever  # noqa: PLC0415
-    from otel_loopguard.testing.scripted import load  # noqa: PLC0415
+    from otel_loopguard.cli.demo.screen import make_screen  # noqa: PLC0415 - see above
+    from otel_loopguard.cli.demo.session import Session, guarded, run_forever  # noqa: PLC0415 - see above
+    from otel_loopguard.testing.scripted import load  # noqa: PLC0415 - see above
 
     if arguments.forever and arguments.html:
         raise LoopGuardError("--html goes with a demo that ends, --forever makes one that does not: leave one out")
@@ -86,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _report(path: str | None) -> Report:
-    from otel_loopguard.report import Report  # noqa: PLC0415
+    from otel_loopguard.report import Report  # noqa: PLC0415 - see above
 
     if path is None:
         handle, path = tempfile.mkstemp(prefix="loopguard-demo-", suffix=".html")
@@ -95,7 +95,7 @@ def _report(path: str | None) -> Report:
 
 
 def _run_all(session: Session, narrator: Narrator) -> list[StoryResult]:
-    from otel_loopguard.cli.demo.stories import STUCK, WORKING  # noqa: PLC0415
+    from otel_loopguard.cli.demo.stories import STUCK, WORKING  # noqa: PLC0415 - see above
 
     results = []
     stories = (*STUCK, *WORKING)
@@ -107,7 +107,7 @@ def _run_all(session: Session, narrator: Narrator) -> list[StoryResult]:
 
 
 def _summarize(screen: Screen, results: Sequence[StoryResult], report: Report) -> None:
-    from otel_loopguard.cli.demo.show import print_summary, runs_of  # noqa: PLC0415
+    from otel_loopguard.cli.demo.show import print_summary, runs_of  # noqa: PLC0415 - see above
 
     print_summary(screen, results)
     for one in runs_of(results):

@@ -65,14 +65,14 @@ def _providers(url: str, *, grpc: bool) -> Exports:
         from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import (  # noqa: PLC0415 - heavy, and rarely used
             OTLPMetricExporter as GrpcMetrics,
         )
-        from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import (  # noqa: PLC0415
+        from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import (  # noqa: PLC0415 - as above
             OTLPSpanExporter as GrpcSpans,
         )
 
         plain = not url.startswith("https")
         return _with(GrpcSpans(endpoint=url, insecure=plain), GrpcMetrics(endpoint=url, insecure=plain))
-    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter  # noqa: PLC0415
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter  # noqa: PLC0415 - as above
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415 - as above
 
     return _with(OTLPSpanExporter(f"{url}/v1/traces"), OTLPMetricExporter(f"{url}/v1/metrics"))
 

@@ -79,7 +79,7 @@ class Rich:
 
     def table(self, title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """Write a table with lines."""
-        from rich.table import Table  # noqa: PLC0415
+        from rich.table import Table  # noqa: PLC0415 - as above
 
         table = Table(title=title, title_justify="left", title_style="bold")
         for number, name in enumerate(head):

@@ -45,7 +45,7 @@ def _post(endpoint: str) -> Finding | None:
     headers = {"Content-Type": "application/x-protobuf", **parse_env_headers(given, liberal=True)}
     request = Request(endpoint, data=b"", headers=headers, method="POST")  # noqa: S310 - http and https only, see above
     try:
-        with urlopen(request, timeout=_SECONDS):  # noqa: S310
+        with urlopen(request, timeout=_SECONDS):  # noqa: S310 - as above
             return None
     except HTTPError as error:
         return finding("endpoint-refuses", endpoint=endpoint, status=f"{error.code} {error.reason}")

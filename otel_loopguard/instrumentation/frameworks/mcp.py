@@ -91,7 +91,7 @@ def _read(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Re
     return Reading(ToolCall(name, arguments, known_tools=known, hints=listed.hints), note=listed)
 
 
-def _outcome(reading: Reading, result: Any) -> Outcome:  # noqa: ARG001 - the signature of the table
+def _outcome(reading: Reading, result: Any) -> Outcome:
     if not hasattr(result, "content"):
         return Outcome(cancelled=True)  # no result yet: the server requests input first
     if _either(result, "is_error", "isError"):
@@ -127,7 +127,7 @@ def _echoes(text: str, structured: Any) -> bool:
         return False
 
 
-def _answer(reading: Reading, content: Any, error: bool) -> Any:  # noqa: FBT001 - the signature of the table
+def _answer(reading: Reading, content: Any, error: bool) -> Any:
     """Make a refusal, or an earlier result again, in the type that the session returns."""
     structured = None
     if isinstance(content, dict):
@@ -141,7 +141,7 @@ def _answer(reading: Reading, content: Any, error: bool) -> Any:  # noqa: FBT001
     return _types().CallToolResult.model_validate({"content": content, "isError": error, **rest})
 
 
-def _annotate(reading: Reading, result: Any, text: str) -> Any:  # noqa: ARG001 - the signature of the table
+def _annotate(reading: Reading, result: Any, text: str) -> Any:
     """Add a block of text. The other blocks and the structured content stay as they are."""
     if not hasattr(result, "content"):
         return None

@@ -73,18 +73,18 @@ def _reading(manager: Any, call: Any, tool: Any, context: Any, native_span: Nati
     )
 
 
-def _answer(reading: Reading, content: Any, error: bool) -> Any:  # noqa: ARG001, FBT001 - the signature of the table
+def _answer(reading: Reading, content: Any, error: bool) -> Any:
     """Make a denial, if a result may be one: it is no success, and no failure that the model retries."""
     if error and hasattr(sys.modules.get("pydantic_ai._tool_execution"), "build_tool_return_part"):
         return import_module("pydantic_ai.tools").ToolDenied(content)
     return content
 
 
-def _outcome(reading: Reading, result: Any) -> Outcome:  # noqa: ARG001
+def _outcome(reading: Reading, result: Any) -> Outcome:
     return Outcome(result=result, is_error=False)
 
 
-def _annotate(reading: Reading, result: Any, text: str) -> Any:  # noqa: ARG001
+def _annotate(reading: Reading, result: Any, text: str) -> Any:
     if isinstance(result, str):
         return appended(result, text)
     returned = getattr(result, "return_value", None)  # a ToolReturn
@@ -124,7 +124,7 @@ FATAL = replace(CALL, read=_read_fatal)
 # --- a run -------------------------------------------------------------------------------------------------------
 
 
-def _read_run(run: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> RunInfo:  # noqa: ARG001
+def _read_run(run: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> RunInfo:
     return RunInfo(
         conversation_id=getattr(run, "conversation_id", None),
         resumes=kwargs.get("deferred_tool_results") is not None,

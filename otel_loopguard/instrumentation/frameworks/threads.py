@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def _submit(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) -> Any:  # noqa: ARG001
+def _submit(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) -> Any:
     scope = current_scope()
     if scope is None or not args:
         return wrapped(*args, **kwargs)

@@ -34,11 +34,11 @@ def _annotate(reading: Reading, result: Any, text: str) -> Any:  # noqa: ARG001 
 
 FUNCTION = ToolAdapter(
     read=lambda instance, args, kwargs: instance,  # noqa: ARG005 - the instance is the reading
-    answer=lambda reading, content, error: content,  # noqa: ARG005
+    answer=lambda reading, content, error: content,  # noqa: ARG005 - a fixed signature
     annotate=_annotate,
 )
 
-MISSING = replace(FUNCTION, outcome=lambda reading, result: Outcome(result=result, is_error=True))  # noqa: ARG005
+MISSING = replace(FUNCTION, outcome=lambda reading, result: Outcome(result=result, is_error=True))  # noqa: ARG005 - a fixed signature
 
 
 @overload

@@ -131,7 +131,7 @@ def _future_done(deferred: _DeferredCall, shield: Shield, future: asyncio.Future
             guarded.end()
             return
         # ``exception()`` would mark the exception as retrieved, and asyncio would not report that it never was.
-        error = future._exception if hasattr(future, "_exception") else future.exception()  # noqa: SLF001
+        error = future._exception if hasattr(future, "_exception") else future.exception()  # noqa: SLF001 - see above
         with guarded:
             if error is None:
                 guarded.result(guarded.streamed(future.result))

@@ -140,7 +140,7 @@ def prebuilt_agent(model: ScriptedModel, tools: list[StructuredTool], **options:
     try:
         from langchain.agents import create_agent as create  # noqa: PLC0415 - newer versions have it
     except ImportError:
-        from langgraph.prebuilt import create_react_agent as create  # noqa: PLC0415
+        from langgraph.prebuilt import create_react_agent as create  # noqa: PLC0415 - as above
     return create(model, tools, **options)
 
 

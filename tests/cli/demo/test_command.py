@@ -1,4 +1,4 @@
-"""``otel-loopguard demo``: each mode is really fallen into, really judged, and shown."""
+"""``otel-loopguard demo``: each mode really happens, is judged by the guard, and is shown."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_the_estimate_follows_its_formula(by_hand):
 
 
 def test_the_report_holds_no_value(by_hand):
-    """What goes into the HTML report are names, numbers and decisions."""
+    """The HTML report has names, numbers and decisions only."""
     runs = list(runs_of(by_hand))
     assert [len(run.calls) for run in runs] == [len(result.rows) for result in by_hand]
     assert "config.yaml" not in str(runs)
@@ -167,7 +167,7 @@ def test_load_until_it_is_interrupted(number):
     ],
 )
 def test_wrong_use_is_one_line_and_status_2(arguments, said):
-    """What is wrong is said in a line, before any story, with status 2 and no traceback."""
+    """Wrong use is one line before any story, with status 2 and no traceback."""
     done = command("demo", *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr.splitlines()[-1]

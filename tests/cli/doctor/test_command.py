@@ -1,4 +1,4 @@
-"""``otel-loopguard doctor``: what it finds in this environment, and in programs that it starts."""
+"""``otel-loopguard doctor``: its findings in this environment, and in programs that it starts."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def test_the_exit_status_of_the_program_is_told(tmp_path):
 
 
 def test_input_is_the_programs(tmp_path):
-    """What is typed goes to the program."""
+    """The program gets the input."""
     program = script(tmp_path, STRONG + "print(input().upper())\n")
     done = subprocess.run(
         [*COMMAND, "doctor", "--", *program],
@@ -324,7 +324,7 @@ def test_a_server_is_stopped_with_the_doctor(tmp_path):
     ],
 )
 def test_wrong_use_is_one_line_and_status_2(arguments, said):
-    """What is wrong is said in a line with status 2, and nothing is started."""
+    """Wrong use is one line with status 2, and nothing is started."""
     done = command("doctor", *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr.splitlines()[-1]

@@ -125,7 +125,7 @@ async def test_what_a_server_says_of_its_tools_is_heard() -> None:
 
 
 async def test_an_effect_that_must_not_be_repeated() -> None:
-    """What its server calls destructive and not idempotent is nudged the second time, though each result is new."""
+    """A tool with the hints destructive and not idempotent is nudged the second time, though each result is new."""
     orders = []
 
     def place_order(item: str) -> str:
@@ -222,7 +222,7 @@ async def test_an_image_is_compared_and_left_alone() -> None:
 
 @pytest.mark.parametrize("value", ["plain text", {"rows": 2}], ids=["text", "structured"])
 async def test_an_earlier_result_again(value: Any) -> None:
-    """Where its contract allows it, the client gets what it got before, in the same form and with a note."""
+    """With reuse in the contract, the client gets the earlier result, in the same form and with a note."""
     ran = []
 
     def text(path: str) -> str:

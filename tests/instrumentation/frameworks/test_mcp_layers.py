@@ -113,5 +113,5 @@ def names(recording: Recording) -> list[str]:
 
 
 def test_the_table_names_public_methods_only() -> None:
-    """What the adapter patches is what every client calls: an update of the SDK breaks it only with its users."""
+    """The adapter patches only functions that every client calls, so an update of the SDK keeps them."""
     assert all("._" not in point.path for point in adapter.FRAMEWORK.targets)

@@ -170,7 +170,7 @@ def test_a_helper_that_is_ended_is_a_failed_tool_of_its_boss(go: Any) -> None:
 
 
 def test_each_message_of_a_session_is_a_turn_of_its_own() -> None:
-    """What was read for the first message may be read again for the second, in the same session."""
+    """The second message of a session may read the same file as the first."""
     with guarded() as recording:
         agent = Agent(name="a", model=script("a", "a"), tools=[look])
         session = SQLiteSession("session-1")
@@ -328,7 +328,7 @@ def test_a_failing_tool_that_ends_the_run_does_so() -> None:
 
 
 def test_a_direct_answer_is_for_the_user() -> None:
-    """Where a tool's output ends the run as its answer, no word for the model is in it."""
+    """An output that ends the run as its answer gets no sentence for the model."""
     ran = []
 
     @function_tool
@@ -371,7 +371,7 @@ def test_json_stays_json() -> None:
 
 
 def test_an_earlier_result_is_given_again() -> None:
-    """Where the contract allows it, the repeated call reads the same once more with a note, and nothing runs."""
+    """With reuse in the contract, a repeated call gets the earlier result with a note, and nothing runs."""
     model = script("a", "a", "a")
     with guarded(Policy(tools={"look": ToolContract(kind="read", reuse=True)})) as recording:
         run_async(Agent(name="a", model=model, tools=[look]))

@@ -198,7 +198,7 @@ def test_an_agent_that_is_a_tool_has_a_turn_of_its_own() -> None:
 
 
 def test_each_message_of_a_conversation_is_a_turn_of_its_own() -> None:
-    """What was read for the first message may be read again for the second, with the same history."""
+    """The second message may read the same file as the first, with the same history."""
     with guarded() as recording:
         agent = agent_of(script("a", "a"), [look])
         history: Any = None
@@ -242,7 +242,7 @@ def test_structured_results_stay_what_they_are() -> None:
 
 
 def test_an_earlier_result_is_given_again() -> None:
-    """Where the contract allows it, the repeated call reads the same once more with a note, and nothing runs."""
+    """With reuse in the contract, a repeated call gets the earlier result with a note, and nothing runs."""
     asked = script("a", "a", "a")
     with guarded(Policy(tools={"look": ToolContract(kind="read", reuse=True)})) as recording:
         run_async(agent_of(asked, [look]))

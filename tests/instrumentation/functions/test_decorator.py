@@ -1,4 +1,4 @@
-"""Tools without a framework: functions of every sort, and loops by hand over raw chat APIs."""
+"""Tools without a framework: functions of every kind, and loops by hand over chat APIs."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_generator() -> None:
 
 
 def test_a_generator_that_is_left_early_ends_its_span() -> None:
-    """Who breaks off a stream did not get its result: the call is cancelled, and counts for nothing."""
+    """A stream that is left early has no result: the call is cancelled, and not counted."""
     with guarded() as recording:
         with loopguard.turn():
             for _ in range(4):
@@ -176,7 +176,7 @@ def test_a_wrong_contract_is_refused_where_it_stands() -> None:
 
 
 def test_a_tools_own_exception_is_its_own() -> None:
-    """What a tool raises reaches its caller, the same object; wrong arguments are the function's to name."""
+    """The exception of a tool reaches its caller as the same object, also for wrong arguments."""
     error = ValueError("no")
 
     @loopguard.tool

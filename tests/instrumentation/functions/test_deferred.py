@@ -1,4 +1,4 @@
-"""Functions of which only the result tells that the work comes later; and generators that are talked to."""
+"""Functions whose result is work that begins later, and generators that receive values."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ async def test_new_results_of_an_awaitable_are_never_withheld(form: str) -> None
 
 
 async def test_new_results_of_a_promise_that_is_no_coroutine_are_never_withheld() -> None:
-    """What it brings cannot be known without awaiting it in the caller's place."""
+    """Its result is unknown until the caller awaits it."""
     pages = iter(PAGES)
     with guarded() as recording, loopguard.turn():
         assert [await loopguard.call("search", {}, lambda: Promise(next(pages))) for _ in range(5)] == PAGES
@@ -265,7 +265,7 @@ async def async_conversation(talking: Any) -> list[Any]:
 
 @pytest.mark.parametrize("where", ["in a turn", "without a guard"])
 def test_a_generator_can_be_talked_to(where: str) -> None:
-    """What is sent, thrown and returned passes through as without us, guarded or not."""
+    """Sent values, thrown exceptions and the returned value pass through, guarded or not."""
     tool, log = loopguard.tool(talk), []
     want = conversation(talk(log))
     if where == "without a guard":

@@ -1,4 +1,4 @@
-"""Work that is thrown away in the midst of a call is ended by the garbage collector, wherever that strikes."""
+"""Work that is dropped during a call is ended by the garbage collector, at any line."""
 
 from __future__ import annotations
 

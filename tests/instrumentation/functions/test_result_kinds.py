@@ -194,7 +194,7 @@ async def test_a_sentence_for_the_model_is_not_lost_in_a_future() -> None:
 
 
 async def test_a_generator_that_is_a_coroutine_is_still_both() -> None:
-    """What ``types.coroutine`` makes can be awaited, and delegated to."""
+    """The result of ``types.coroutine`` can be awaited, and delegated to."""
 
     @types.coroutine
     def old() -> Iterator[Any]:
@@ -234,7 +234,7 @@ async def test_a_refusal_is_of_the_function_that_is_called_and_not_of_its_name()
 
 
 async def test_functions_of_the_same_code_may_differ() -> None:
-    """What is known of one is only a guess about another: then the refusal can be read, and awaited."""
+    """The kind of one function is only a guess about another: then the refusal can be read, and awaited."""
 
     def made(client: Callable[..., Any]) -> Callable[..., Any]:
         return lambda **kw: client(**kw)  # noqa: PLW0108

@@ -24,7 +24,7 @@ class _Step:
         self.tasks: set[str] = set()
 
 
-def _node(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) -> Any:  # noqa: ARG001
+def _node(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) -> Any:
     scope = _of_message(args, kwargs)
     if scope is None:
         return wrapped(*args, **kwargs)
@@ -32,7 +32,7 @@ def _node(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) ->
         return wrapped(*args, **kwargs)
 
 
-async def _anode(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) -> Any:  # noqa: ARG001
+async def _anode(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) -> Any:
     scope = _of_message(args, kwargs)
     if scope is None:
         return await wrapped(*args, **kwargs)

@@ -100,7 +100,7 @@ def _read_tool(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
     )
 
 
-def _answer(reading: Reading, content: Any, error: bool) -> Any:  # noqa: FBT001 - the signature of the table
+def _answer(reading: Reading, content: Any, error: bool) -> Any:
     """Make a ToolMessage if the call has an id; else return the content alone, as the caller expects."""
     content, artifact = content if isinstance(content, _Whole) else (content, None)
     if reading.call.call_id is None:

@@ -42,7 +42,7 @@ def asked(number: int, path: str = "a") -> dict[str, Any]:
 
 
 def read(result: Any) -> HumanMessage:
-    """What a careless node lets its model read."""
+    """The texts that a careless node gives to its model."""
     return HumanMessage(result.content if isinstance(result, ToolMessage) else f"it went wrong: {result!r}")
 
 
@@ -92,7 +92,7 @@ LONG: Any = {"recursion_limit": 100}
 
 @pytest.mark.parametrize("node", [gathering, waiting])
 async def test_an_abort_that_async_code_swallows_ends_the_run(node: Any) -> None:
-    """What gather or a task keeps as a result is raised by the run itself, in the very same step."""
+    """An abort that gather or a task keeps as a result is raised by the run itself, in the same step."""
     laps: list[int] = []
     with guarded(AT_ONCE) as recording:
         with pytest.raises(ToolLoopError):
@@ -117,7 +117,7 @@ def test_an_abort_that_a_node_swallows_ends_the_run(node: Any) -> None:
 
 
 async def test_every_further_call_of_the_run_is_aborted() -> None:
-    """Whatever the node calls next in the same step, no tool runs any more."""
+    """No further tool of the node runs in the same step."""
 
     async def stubborn(state: State) -> dict[str, Any]:
         for number in range(MOST_LAPS):
@@ -158,7 +158,7 @@ async def test_an_abort_in_a_sub_graph_ends_the_whole_run() -> None:
 
 
 async def test_the_next_run_begins_anew() -> None:
-    """What ended one run is no matter of the next."""
+    """The abort of one run does not affect the next."""
     with guarded(AT_ONCE) as recording:
         for _ in range(2):
             with pytest.raises(ToolLoopError):

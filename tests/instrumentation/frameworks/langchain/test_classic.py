@@ -56,7 +56,7 @@ def test_scenario(run: str, scenario: Scenario) -> None:
 
 
 def test_a_thread_id_names_the_conversation() -> None:
-    """Where a thread id is given, it is the conversation's id."""
+    """A given thread id is the id of the conversation."""
     with guarded() as recording:
         config: Any = {"configurable": {"thread_id": "t"}}
         executor(script("a"), [look]).invoke({"input": "x"}, config)

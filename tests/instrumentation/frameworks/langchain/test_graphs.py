@@ -1,4 +1,4 @@
-"""What LangGraph has beyond calling tools: threads, interrupts, sub-graphs, commands, artifacts, streams."""
+"""The features of LangGraph: threads, interrupts, sub-graphs, commands, artifacts, streams."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def turn_ids(recording: Any) -> list[str]:
 
 
 def test_each_message_of_a_thread_is_a_turn_of_its_own() -> None:
-    """What was read for the first message may be read again for the second, on the same thread id."""
+    """The second message may read the same file as the first, on the same thread id."""
     config: Any = {"configurable": {"thread_id": "thread-1"}}
     with guarded() as recording:
         agent = prebuilt_agent(script("a", "a"), [look], checkpointer=MemorySaver())
@@ -182,7 +182,7 @@ def test_json_stays_json() -> None:
 
 
 def test_a_direct_answer_is_for_the_user() -> None:
-    """What a return_direct tool says ends the run as its answer: no word for the model is in it."""
+    """The result of a return_direct tool ends the run as its answer, without a sentence for the model."""
     direct = StructuredTool.from_function(
         lambda path: "the answer", name="look", description="Answer.", args_schema=look.args_schema, return_direct=True
     )
@@ -304,7 +304,7 @@ def test_bare_calls_without_a_turn_are_only_watched() -> None:
 
 
 def test_an_earlier_result_can_be_given_again() -> None:
-    """Where the contract allows it, the model reads the earlier result with a note, and the tool does not run."""
+    """With reuse in the contract, the model reads the earlier result with a note, and the tool does not run."""
     ran = []
 
     @tool
@@ -335,7 +335,7 @@ def fetching(artifact: Any, ran: list[str]) -> StructuredTool:
 
 
 def test_an_earlier_artifact_is_given_again_with_its_result() -> None:
-    """What the program gets beside the text is there as it was."""
+    """The artifact of a result does not change."""
     artifact, ran = {"rows": [1, 2]}, []
     with guarded(Policy(tools={"fetch": ToolContract(reuse=True)})) as recording:
         agent = prebuilt_agent(script("a", "a", "a", name="fetch"), [fetching(artifact, ran)])

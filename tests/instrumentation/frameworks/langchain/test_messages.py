@@ -95,7 +95,7 @@ async def test_equal_async_calls_of_one_message_are_no_repeats(build: Any) -> No
 
 @BUILDS
 def test_message_after_message_is_a_loop(build: Any) -> None:
-    """What was read and is asked again is a repeat, whether one call of a message asks or three."""
+    """A call whose result was read is a repeat, also if a message makes it three times."""
     with guarded() as recording:
         build(messages(*[[("look", "a")] * 3] * 4), [look]).invoke(QUESTION)
         by_message = [recording.outcomes[start : start + 3] for start in range(0, 12, 3)]
@@ -167,7 +167,7 @@ def test_a_call_may_be_interrupted_many_times(build: Any) -> None:
 
 @BUILDS
 def test_calls_beside_an_interrupted_one_are_run_again_as_one_call(build: Any) -> None:
-    """Where the whole node runs anew after each of many interrupts, what had an answer already is no repeat."""
+    """If the whole node runs again after each interrupt, calls that had a result already are no repeats."""
 
     @tool
     def ask(path: str) -> str:
@@ -206,7 +206,7 @@ def test_ids_that_a_model_uses_again_hide_no_loop() -> None:
 
 
 async def test_a_bare_call_in_a_node_that_is_resumed_counts_once() -> None:
-    """Where a node calls its tools itself, the id of the call tells."""
+    """If a node calls its tools itself, the id of the call decides."""
 
     def work(state: State) -> dict[str, Any]:
         call = {"name": "pay", "args": {"path": "a"}, "id": "c1", "type": "tool_call"}

@@ -51,7 +51,7 @@ class Supplying(AgentMiddleware):
 
 
 def run(asks: list[tuple[str, str]], *middleware: AgentMiddleware) -> list[str]:
-    """What the model reads when it makes these calls."""
+    """The results of these calls, as the model reads them."""
     model = ScriptedModel(steps=[[Ask(name, {"path": path})] for name, path in asks], seen=[])
     create_agent(model, [look], middleware=middleware).invoke(QUESTION)
     return model.read

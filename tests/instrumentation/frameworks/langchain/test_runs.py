@@ -1,4 +1,4 @@
-"""Where a run of a graph ends: whether its turn waits for a resume, and that nothing else of it is left."""
+"""The end of a graph's run: its turn waits for a resume if there may be one, and no other state is left."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_a_thread_id_that_the_graph_was_made_with_is_its_conversation() -> None:
 
 
 def test_the_thread_id_of_the_call_comes_first() -> None:
-    """What a run is given itself goes before what its graph was made with."""
+    """The configuration of a run has precedence over that of its graph."""
     with guarded() as recording:
         graph = own_graph(script("a"), [look]).with_config({"configurable": {"thread_id": "of the graph"}})
         graph.invoke(QUESTION, CONFIG)
