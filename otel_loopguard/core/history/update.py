@@ -127,8 +127,18 @@ def end(history: History, record: Record, facts: OutcomeFacts, fingerprinter: Fi
         digest = stats.result
     if not record.polled:
         history.errors_in_row = history.errors_in_row + 1 if record.error else 0
-        if record.kind.makes_laps:
-            _append_run(history, record, digest)
+        if record.kind.makes_laps:  # the run is one of the last runs in order
+            key = record.key
+            if key == history.last_key:
+                history.streak += 1
+            else:
+                history.last_key, history.streak = key, 1
+            history.keys.append(key)
+            history.results.append(digest)
+            if len(history.keys) > MOST_RECORDS:
+                del history.keys[0], history.results[0]
+            if record.transient:
+                history.transients = kept(history.transients, digest, MOST_REMEMBERED)
     _count_for_tool(history, record, facts)
 
 
@@ -249,21 +259,6 @@ def _count(history: History, record: Record, *, changed: bool, wrote: bool, wait
     elif not record.polled and not record.concurrent and record.kind.is_evidence:
         history.no_news_in_turn += 1
         history.no_news_in_row += record.sameness is not _ALIKE
-
-
-def _append_run(history: History, record: Record, result: int) -> None:
-    """Append the run to the last runs in order."""
-    key = record.key
-    if key == history.last_key:
-        history.streak += 1
-    else:
-        history.last_key, history.streak = key, 1
-    history.keys.append(key)
-    history.results.append(result)
-    if len(history.keys) > MOST_RECORDS:
-        del history.keys[0], history.results[0]
-    if record.transient:
-        history.transients = kept(history.transients, result, MOST_REMEMBERED)
 
 
 def _count_for_tool(history: History, record: Record, facts: OutcomeFacts) -> None:

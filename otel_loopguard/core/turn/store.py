@@ -85,19 +85,19 @@ class LiveTurns:
         self._longest_idle = longest_idle
         self._latest: OrderedDict[str, Turn] = OrderedDict()
         self._held: WeakValueDictionary[str, Turn] = WeakValueDictionary()
-        """Turns that a run or a call still holds: such a turn is never made a second time from its state."""
+        """Turns in the store that a run or a call still holds: such a turn is not made a second time from its state."""
         self._lock = Lock()
 
     def get_or_create(self, turn_id: str, create: Callable[[], Turn], now: float) -> Turn:
         """Return the turn of that id: the live one, else one that goes on from its stored state, else a new one."""
         with self._lock:
-            turn = self._latest.get(turn_id) or self._held.get(turn_id)
+            turn = self._latest.get(turn_id) or self._held.pop(turn_id, None)
             if turn is None or now - turn.last_used > self._longest_idle:
-                turn = self._held[turn_id] = create()
+                turn = create()
                 state = self._store.load(turn_id, now)
                 if state is not None:
                     turn.restore(state)
-            else:
+            elif turn_id not in self._latest:
                 self._store.discard(turn_id)
             self._latest[turn_id] = turn
             self._latest.move_to_end(turn_id)
@@ -114,6 +114,7 @@ class LiveTurns:
                 return
             del self._latest[oldest]
             if idle <= self._longest_idle:
+                self._held[oldest] = turn
                 self._store.save(oldest, turn.state(), turn.last_used)
 
     def discard(self, turn_id: str) -> None:
