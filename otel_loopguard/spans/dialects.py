@@ -78,7 +78,7 @@ def _run_outputs(value: Any) -> Any:
 
 
 class Dialect(NamedTuple):
-    """How one instrumentation describes a tool call in its span.
+    """The description of a tool call in the spans of one instrumentation.
 
     Where a row names several attributes for one fact, the first that holds a value is taken.
     """

@@ -129,7 +129,13 @@ class Replay:
             if self._html is not None:
                 self._html.turn(turn)
 
-    def _add(self, run_id: str, success: bool | None, calls: int, trips: Sequence[list[TripOfRun]]) -> None:  # noqa: FBT001
+    def _add(
+        self,
+        run_id: str,
+        success: bool | None,  # noqa: FBT001 - a label
+        calls: int,
+        trips: Sequence[list[TripOfRun]],
+    ) -> None:
         self.runs += 1
         self.calls += calls
         for summary, found in zip(self._summaries, trips, strict=True):
