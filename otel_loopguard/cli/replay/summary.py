@@ -20,7 +20,7 @@ _MOST_NAMES = 10_000
 OUTCOMES = {True: "successful", False: "failed", None: "unlabelled"}
 
 
-class Missing(enum.Enum):
+class Missing(str, enum.Enum):
     """A fact that an input may not have, without which some mode cannot be judged, or only in part."""
 
     TIMES = "times"
