@@ -113,6 +113,64 @@ def test_the_list_of_other_broad_excepts_is_current():
     assert sorted(NOT_SHIELDED.keys() - unshielded()) == []
 
 
+def test_every_exception_to_a_linter_carries_its_reason():
+    """``noqa`` and ``type: ignore`` are followed by the reason, on the same line."""
+    comment = re.compile(r"#\s*(noqa|type:\s*ignore)(?P<rest>.*)")
+    reason = re.compile(r": [A-Z0-9, ]+ - \S|\[[a-z, -]+\]  # (noqa: [A-Z0-9, ]+ - )?\w")
+    found = [
+        f"{named(path)}:{number}: {line.strip()}"
+        for path in FILES
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
+        if (match := comment.search(line)) and not reason.match(match["rest"])
+    ]
+    assert not found, "\n".join(found)
+
+
+MODEL_TEXT = "core/turn/model_text.py"
+"""The only file with sentences that a model reads; those of the presets are in their TOML files."""
+
+ON_THE_WAY_OF_A_CALL = ("core/turn/", "core/detectors/", "core/history/", "core/values/", "core/tools/", "turns/",
+                        "instrumentation/")  # fmt: skip
+NOT_FOR_THE_MODEL = {
+    "An error occurred while running the tool": "the SDK's own text, which is recognised",
+    "The run was ended, in a class the SDK lets out.": "the docstring of a class that is made at run time",
+}
+SENTENCE = re.compile(r"\b[A-Za-z][a-z']*(?: [a-z']+,?){3,}")
+
+
+def for_developers(node: ast.Constant) -> bool:
+    """True for docstrings, and for the texts of log lines, warnings and exceptions."""
+    for parent in parents(node):
+        if isinstance(parent, ast.Expr) and parent.value is node:
+            return True
+        if isinstance(parent, ast.Raise) or (isinstance(parent, ast.Assign) and "msg" in ast.unparse(parent.targets)):
+            return True
+        if isinstance(parent, ast.Call) and re.match(r"\w*logger\.|warnings?\.|shield", ast.unparse(parent.func)):
+            return True
+    return False
+
+
+def sentences(path: Path) -> list[str]:
+    texts = [node for node in ast.walk(tree(path)) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return [
+        f"{named(path)}:{node.lineno}: {node.value}"
+        for node in texts
+        if SENTENCE.match(node.value) and node.value not in NOT_FOR_THE_MODEL and not for_developers(node)
+    ]
+
+
+def test_sentences_to_the_model_are_in_one_file():
+    """On the way of a call no other file holds four words of English that are neither a log line nor an error."""
+    files = [path for path in FILES if named(path).startswith(ON_THE_WAY_OF_A_CALL) and named(path) != MODEL_TEXT]
+    found = [sentence for path in files for sentence in sentences(path)]
+    assert not found, "\n".join(found)
+
+
+def test_the_search_for_sentences_finds_some():
+    """The rule above would find the sentences of the file that holds them."""
+    assert len(sentences(PACKAGE / MODEL_TEXT)) > 10
+
+
 def importers(package: str) -> set[str]:
     """The files that import a package when they run, not only for type checking."""
     found = set()
@@ -137,9 +195,23 @@ def test_one_file_imports_wrapt():
     assert importers("wrapt") == {"instrumentation/patching.py"}
 
 
+SHORT = {
+    "version.py": "the build reads it without importing the package",
+    "core/history/bounded.py": "the bounded sets that state and statistics share",
+}
+"""Files of less than 20 lines, with the reason."""
+
+
+def test_no_file_is_a_sliver():
+    """A file under 20 lines is part of another idea; the exceptions are listed with their reason."""
+    short = {named(path) for path in FILES if len(path.read_text("utf-8").splitlines()) < 20}
+    assert sorted({name for name in short if not name.endswith("__init__.py")} - SHORT.keys()) == []
+
+
 MIRRORED = ("core/values", "core/tools", "core/history", "core/turn", "core/policy", "turns", "spans", "telemetry",
             "instrumentation", "cli")  # fmt: skip
 OF_MANY_MODULES = {
+    "instrumentation/test_call_frames.py": "the files and frames of one call, over all rooms",
     "instrumentation/test_every_fault.py": "breaks the functions of all rooms one by one",
     "instrumentation/test_faults.py": "faults of all rooms",
     "instrumentation/test_process_start.py": "the start under opentelemetry-instrument, through all rooms",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]
+from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]  # the package has no type hints
 
 from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
 from otel_loopguard.instrumentation.patching import Patches
@@ -27,7 +27,7 @@ logger = logging.getLogger("otel_loopguard")
 _OPTIONS = ("policy", "guard", "settings", "tracer_provider", "meter_provider", "logger_provider")
 
 
-class LoopGuardInstrumentor(BaseInstrumentor):  # type: ignore[misc]
+class LoopGuardInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base class has no type hints
     """Guard the tool calls of every agent framework that the program imports.
 
     Options: ``policy``, ``guard``, ``settings``, ``tracer_provider``, ``meter_provider``, ``logger_provider``.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("otel_loopguard")
 
 
-class Wrapper(wrapt.FunctionWrapper):  # type: ignore[type-arg]
+class Wrapper(wrapt.FunctionWrapper):  # type: ignore[type-arg]  # generic only for type checkers
     """A wrapper of this package, told apart from others by its class."""
 
 

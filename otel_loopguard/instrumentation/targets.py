@@ -54,12 +54,12 @@ def plain_outcome(reading: Reading, result: Any) -> Outcome:  # noqa: ARG001 - t
     return Outcome(result=result)
 
 
-def no_place(reading: Reading, result: Any, text: str) -> Any:  # noqa: ARG001
+def no_place(reading: Reading, result: Any, text: str) -> Any:  # noqa: ARG001 - the signature of the caller
     """Return None: the result has no place for text."""
     return None
 
 
-def never(error: BaseException) -> bool:  # noqa: ARG001
+def never(error: BaseException) -> bool:  # noqa: ARG001 - the signature of the caller
     """Return False: no exception is a signal between the framework's own parts."""
     return False
 
@@ -115,7 +115,7 @@ class RunTarget:
     read: Callable[[Any, Arguments, Keywords], RunInfo | None]
     """Reads the run; None if this is no run after all."""
     style: CallStyle = CallStyle.SYNC
-    unfinished: Callable[[Any], bool] = lambda chunk: False  # noqa: ARG005
+    unfinished: Callable[[Any], bool] = lambda chunk: False  # noqa: ARG005 - the signature of the caller
     """True if this piece of the result shows that the run was interrupted and may be resumed."""
     over: Callable[[Any, Callable[[], None]], None] | None = None
     """For ``BACKGROUND``: arranges that the callback is called when the run of this result is over."""

@@ -158,7 +158,7 @@ def _run_background(target: RunTarget, wrapped: Any, instance: Any, args: Any, k
     return run_background(AgentRun(runtime, target, instance, args, kwargs), partial(wrapped, *args, **kwargs))
 
 
-def _run_context(target: RunTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:  # noqa: ARG001
+def _run_context(target: RunTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:  # noqa: ARG001 - the signature of the caller
     runtime, manager = active_runtime.instrumented, wrapped(*args, **kwargs)
     if runtime is None:
         return manager

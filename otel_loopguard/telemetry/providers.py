@@ -111,7 +111,7 @@ def _forget_counts(meter_provider: Any) -> None:
         table = getattr(storage, "_instrument_view_instrument_matches", None)
         for instrument in list(table or ()):
             if getattr(getattr(instrument, "instrumentation_scope", None), "name", None) == semconv.SCOPE:
-                table.pop(instrument, None)  # type: ignore[union-attr]
+                table.pop(instrument, None)  # type: ignore[union-attr]  # the SDK's private table
 
 
 # --- the outlets of one runtime ----------------------------------------------------------------------------------

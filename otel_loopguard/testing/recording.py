@@ -54,7 +54,7 @@ class Recording:
         self.tracer_provider.add_span_processor(SimpleSpanProcessor(self._spans))
         self._metrics = InMemoryMetricReader()
         self.meter_provider = MeterProvider([self._metrics])
-        self._logs = InMemoryLogs()  # type: ignore[no-untyped-call]
+        self._logs = InMemoryLogs()  # type: ignore[no-untyped-call]  # the exporter has no type hints
         self.logger_provider = LoggerProvider()
         self.logger_provider.add_log_record_processor(SimpleLogRecordProcessor(self._logs))
         self.runtime: Runtime | None = None

@@ -31,7 +31,7 @@ def every_decision() -> Run:
 
 
 def many(number: int = 100_000) -> list[Run]:
-    """This many calls in turns of all lengths, a third of which loop."""
+    """Many calls in turns of all lengths, a third of which loop."""
     rng = random.Random(7)
     runs: list[Run] = []
     left, at = number, NOON

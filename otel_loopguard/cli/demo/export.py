@@ -80,6 +80,6 @@ def _providers(url: str, *, grpc: bool) -> Exports:
 def _with(spans: object, metrics: object) -> Exports:
     resource = Resource.create({"service.name": os.environ.get("OTEL_SERVICE_NAME", _SERVICE)})
     tracers = TracerProvider(sampler=ALWAYS_ON, resource=resource)
-    tracers.add_span_processor(BatchSpanProcessor(spans))  # type: ignore[arg-type]
-    reader = PeriodicExportingMetricReader(metrics, export_interval_millis=_EVERY_MILLISECONDS)  # type: ignore[arg-type]
+    tracers.add_span_processor(BatchSpanProcessor(spans))  # type: ignore[arg-type]  # the exporters of gRPC and HTTP share no type
+    reader = PeriodicExportingMetricReader(metrics, export_interval_millis=_EVERY_MILLISECONDS)  # type: ignore[arg-type]  # the exporters of gRPC and HTTP share no type
     return Exports(tracers, MeterProvider([reader], resource=resource))

@@ -37,7 +37,7 @@ def result_identity(call: dict[str, Any]) -> int | str:
     """Return a value that is equal for equal results: the recorded hash, as a number if it is one; else the text."""
     hashed: str | None = call.get("result_hash")
     if not hashed:
-        return call["result"]  # type: ignore[no-any-return]
+        return call["result"]  # type: ignore[no-any-return]  # it is parsed JSON
     try:
         return int(hashed[:16], 16)
     except ValueError:  # a hash in another notation

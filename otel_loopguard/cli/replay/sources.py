@@ -98,7 +98,7 @@ class Reader:
 
     @contextmanager
     def _opened(self) -> Iterator[Any]:
-        raw: Any = sys.stdin.buffer if self._path == STDIN else Path(self._path).open("rb", _BUFFER)  # noqa: SIM115
+        raw: Any = sys.stdin.buffer if self._path == STDIN else Path(self._path).open("rb", _BUFFER)  # noqa: SIM115 - closed by the reader
         self._raw = raw
         try:
             start = raw.peek(4)[:4]

@@ -65,7 +65,7 @@ def _period(history: History, rule: Rule, *, following: int | None) -> int:
 
 
 def _differ(items: object) -> bool:
-    return len(set(items)) > 1  # type: ignore[call-overload]
+    return len(set(items)) > 1  # type: ignore[call-overload]  # arrays and lists of numbers
 
 
 def _laps(history: History, period: int) -> int:

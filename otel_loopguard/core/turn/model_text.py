@@ -128,6 +128,12 @@ def reused(trip: Trip) -> str:
     return f"[loopguard] Not called again: this is the earlier result of {trip.tool}."
 
 
+def no_such_tool(known: Collection[str] | None) -> str:
+    """Write the result of a call to a tool that does not exist, with the names of those that do."""
+    names = ", ".join(sorted(known or ())[:50])
+    return json.dumps({"error": "unknown_tool", "message": f"There is no such tool. There are: {names}."})
+
+
 def abort(trip: Trip, policy: Policy, shown_name: str) -> str:
     """Write the message of the exception that ends the run. It is logged, so it has the tool name that may be shown."""
     own = _own(policy, f"{trip.mode}.abort", trip._replace(tool=shown_name))
@@ -158,7 +164,7 @@ def _template(
     template = reasons.get(trip.reason)
     if template is None and policy.counting == "calls":
         template = counted.get(trip.mode)  # type: ignore[call-overload]  # a mode is a text, too
-    return template or judged.get(trip.mode, "This looks like a loop of calls to {tool}.")  # type: ignore[call-overload]
+    return template or judged.get(trip.mode, "This looks like a loop of calls to {tool}.")  # type: ignore[call-overload]  # a mode of a user's detector is a text
 
 
 def _advice(trip: Trip, policy: Policy, refusals: int, known_tools: Collection[str] | None) -> list[str]:

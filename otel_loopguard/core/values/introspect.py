@@ -80,7 +80,7 @@ def fields(item: Any) -> dict[Any, Any]:
                 except AttributeError:  # a slot that was never set
                     continue
     if is_a(item, BaseException):
-        found["args"] = BaseException.args.__get__(item)  # type: ignore[attr-defined]
+        found["args"] = BaseException.args.__get__(item)  # type: ignore[attr-defined]  # a C descriptor
     return {key: value for key, value in found.items() if not (is_a(key, str) and str.startswith(key, "__"))}
 
 

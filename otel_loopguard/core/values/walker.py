@@ -146,9 +146,9 @@ def _children(item: Any, *, opaque_is_unique: bool) -> list[Any] | None:
         if base is dict:
             return _members(item)
         if base in _SEQUENCES:
-            return _with_commas(list(base.__iter__(item)), b"[", b"]")  # type: ignore[attr-defined]
+            return _with_commas(list(base.__iter__(item)), b"[", b"]")  # type: ignore[attr-defined]  # a C type's own method
         if base in _SETS:
-            parts = sorted(_hashable(element) for element in base.__iter__(item))  # type: ignore[attr-defined]
+            parts = sorted(_hashable(element) for element in base.__iter__(item))  # type: ignore[attr-defined]  # a C type's own method
             return _with_commas([_Raw(part) for part in parts], b'{"\\u0000set":[', b"]}")
         if base in _SCALARS:
             return None

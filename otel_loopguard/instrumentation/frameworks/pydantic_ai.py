@@ -91,7 +91,7 @@ def _annotate(reading: Reading, result: Any, text: str) -> Any:
     if not isinstance(returned, str) or not is_dataclass(result):
         return None
     longer = appended(returned, text)
-    return None if longer is None else replace(result, return_value=longer)  # type: ignore[type-var]
+    return None if longer is None else replace(result, return_value=longer)  # type: ignore[type-var]  # a dataclass of the framework
 
 
 def _signals(error: BaseException) -> bool:

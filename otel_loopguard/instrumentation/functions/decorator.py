@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from otel_loopguard.core.model import Outcome, ToolCall
 from otel_loopguard.core.policy.policy import ToolContract
+from otel_loopguard.core.turn import model_text
 from otel_loopguard.instrumentation.content import appended
 from otel_loopguard.instrumentation.functions.deferred import drive_function, is_async
 from otel_loopguard.instrumentation.functions.generators import async_driver, drive_generator
@@ -136,17 +137,12 @@ def call(
     adapter = MISSING if function is None else FUNCTION
     guarded = _open(name, arguments, known=known, call_id=call_id, adapter=adapter)
     if function is None:
-        return drive_function(guarded, functools.partial(_no_such_tool, known), None)
+        return drive_function(guarded, functools.partial(model_text.no_such_tool, known), None)
 
     def run() -> Any:
         return _call_with(function, arguments)
 
     return _run_async(guarded, run) if is_async(function) else drive_function(guarded, run, function)
-
-
-def _no_such_tool(known: Collection[str] | None) -> str:
-    names = ", ".join(sorted(known or ())[:50])
-    return json.dumps({"error": "unknown_tool", "message": f"There is no such tool. There are: {names}."})
 
 
 def _call_with(function: Callable[..., Any], arguments: Any) -> Any:

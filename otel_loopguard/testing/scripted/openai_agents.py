@@ -41,7 +41,7 @@ TELLS_UNKNOWN = any(field.name == "tool_not_found_behavior" for field in datacla
 """True if this version can report an unknown tool to its model, instead of ending the run."""
 
 
-class ScriptedModel(Model):  # type: ignore[misc,unused-ignore]
+class ScriptedModel(Model):  # type: ignore[misc,unused-ignore]  # the base class is untyped in some versions
     """Makes the calls of its steps, one step a request, and keeps the requests."""
 
     def __init__(self, steps: Steps, answer: str = "Done.") -> None:
