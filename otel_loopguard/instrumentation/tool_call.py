@@ -40,7 +40,6 @@ class GuardedCall:
     __slots__ = (
         "_adapter",
         "_bound",
-        "_closed",
         "_inside",
         "_lent",
         "_reading",
@@ -62,7 +61,6 @@ class GuardedCall:
         self._bound: Any = None
         self._token: Any = None
         self._lent = False
-        self._closed = False
         self.answered = False
         self.answer: Any = None
 
@@ -106,7 +104,7 @@ class GuardedCall:
             with self.runtime.shield("guard.abort"):
                 abort = abort_error(decision.trip, self._span.name, self._scope, self._adapter.error_class())
             if abort is not None:
-                self._close("aborted", None, _NOTHING)
+                self._span.finish("aborted", None, _NOTHING)
                 raise abort
         reused = decision.action is Action.REUSE
         with self.runtime.shield("adapter.answer"):
@@ -115,7 +113,7 @@ class GuardedCall:
         if not self.answered:
             self._redeliver(decision)
             return
-        self._close("reused" if reused else "blocked", None, _NOTHING)
+        self._span.finish("reused" if reused else "blocked", None, _NOTHING)
         if reused:
             self.answer = self._with_text(self.answer, decision)
 
@@ -193,7 +191,7 @@ class GuardedCall:
             if ended.message:
                 ending = "nudged" if ended.action is Action.NUDGE else ending
                 value = self._with_text(value, ended)
-            self._close(ending, outcome, ended)
+            self._span.finish(ending, outcome, ended)
         except Exception as error:  # noqa: BLE001 - see Shield.take
             self.runtime.shield.take("guard.end", error)
         return value
@@ -206,7 +204,7 @@ class GuardedCall:
                 self._defer_end()
                 return
             self.suspend(thrown_away=isinstance(error, GeneratorExit))
-            if not self._closed and not self._lent:
+            if not self._span.finished and not self._lent:
                 self._fail(error)
         except Exception as fault:  # noqa: BLE001 - see Shield.take
             self.runtime.shield.take("guard.end", fault)
@@ -219,7 +217,7 @@ class GuardedCall:
                 self._defer_end()
                 return
             self.suspend(thrown_away=isinstance(error, GeneratorExit))
-            if self._closed or self._lent:
+            if self._span.finished or self._lent:
                 return
             outcome, ended = self._adapter.failure(error), _NOTHING
             try:
@@ -230,14 +228,14 @@ class GuardedCall:
 
     def _defer_end(self) -> None:
         """Leave the end to the next call, or to the turn's end: nothing can be locked or judged here."""
-        if not self._closed and not self._lent:
+        if not self._span.finished and not self._lent:
             self._span.end_time = time_ns()
             self.runtime.deferred_ends.append(self)
 
     def end(self) -> None:
         """End a call whose work was never begun, or was thrown away under the garbage collector."""
         self.suspend(thrown_away=True)
-        if not self._closed:
+        if not self._span.finished:
             self._fail(None)
 
     def _fail(self, error: BaseException | None) -> None:
@@ -250,11 +248,7 @@ class GuardedCall:
         """Close a call that raised. An exception has no place for a sentence."""
         if ended.message:
             self._redeliver(ended)
-        self._close("cancelled" if outcome.cancelled else "failed", outcome, ended)
-
-    def _close(self, ending: str, outcome: Outcome | None, ended: Decision) -> None:
-        self._closed = True
-        self._span.finish(ending, outcome, ended)
+        self._span.finish("cancelled" if outcome.cancelled else "failed", outcome, ended)
 
     def _with_text(self, value: Any, decision: Decision) -> Any:
         """Add the decision's sentence to a result, or keep it for the next text."""

@@ -88,6 +88,7 @@ class CallSpan:
         "context",
         "decision",
         "end_time",
+        "finished",
         "name",
         "scope",
         "span",
@@ -101,6 +102,7 @@ class CallSpan:
         self.borrowed = False
         """True if the framework's own span is this call's."""
         self.announced = False
+        self.finished = False
         self.decision = _RUN_IT
         self.end_time: int | None = None
         """The end of the span, if that is not now."""
@@ -259,6 +261,7 @@ class CallSpan:
 
     def finish(self, ending: str, outcome: Outcome | None, ended: Decision) -> None:
         """Write how the call ended on its span, count it, and end the span unless it is the framework's."""
+        self.finished = True
         span, meters = self.span, self._outlets.meters
         try:
             try:
