@@ -1,1 +1,1 @@
-"""The patches that make the tool executors of agent frameworks ask the guard."""
+"""Patch the tool executors of agent frameworks, so that the guard decides about each call."""

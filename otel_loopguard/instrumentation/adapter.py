@@ -38,7 +38,7 @@ class ShieldedAdapter:
         return None
 
     def outcome(self, result: Any) -> Outcome:
-        """Return the outcome that a result stands for."""
+        """Read a result as an outcome."""
         try:
             return self._adapter.outcome(self._reading, result)
         except Exception as error:  # noqa: BLE001 - see Shield.take
@@ -46,7 +46,7 @@ class ShieldedAdapter:
         return _UNKNOWN
 
     def failure(self, error: BaseException | None) -> Outcome:
-        """Return the outcome that an exception stands for; None is a call that was never run."""
+        """Read an exception as an outcome; None is a call that was never run."""
         cancelled = not isinstance(error, Exception)
         if error is not None and not cancelled:
             with self._shield("adapter.signals"):
@@ -69,5 +69,5 @@ class ShieldedAdapter:
 
 
 def _unread(reading: Reading, result: Any) -> Outcome:  # noqa: ARG001 - the signature of the table
-    """As the core treats a value that it cannot read. If the result is returned again, it is the object itself."""
+    """Treat the value as the core treats one that it cannot read. If it is returned again, it is the object itself."""
     return Outcome(result=unique_bytes().decode(), keep=result)

@@ -91,7 +91,7 @@ def instrument(
 
 
 def uninstrument() -> None:
-    """Restore the frameworks. A wrapper of ours under another one stays in place and does nothing."""
+    """Restore the frameworks. Our wrapper under another one stays in place and does nothing."""
     instrumentor = LoopGuardInstrumentor()
     if instrumentor.is_instrumented_by_opentelemetry:
         instrumentor.uninstrument()

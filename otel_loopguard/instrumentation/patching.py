@@ -28,7 +28,7 @@ logger = logging.getLogger("otel_loopguard")
 
 
 class Wrapper(wrapt.FunctionWrapper):  # type: ignore[type-arg]  # generic only for type checkers
-    """A wrapper of this package, told apart from others by its class."""
+    """A wrapper of this package; its class distinguishes it from others."""
 
 
 class Patches:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class CallStyle(enum.Enum):
-    """How a framework's function is called, and so how it has to be wrapped."""
+    """The style of a framework's function, which decides its wrapper."""
 
     SYNC = enum.auto()
     ASYNC = enum.auto()

@@ -182,7 +182,7 @@ class GuardedCall:
 
     def _finish(self, value: Any, outcome: Outcome, ended: Decision) -> Any:
         try:
-            record = self._span.decision.record  # a result may hold an error: the record says so
+            record = self._span.decision.record  # a result may hold an error, which is in the record
             ending = "executed"
             if outcome.cancelled:
                 ending = "cancelled"

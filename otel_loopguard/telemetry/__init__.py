@@ -1,1 +1,1 @@
-"""OpenTelemetry: names, the span processor, the instruments."""
+"""Write spans, events and metrics to OpenTelemetry."""

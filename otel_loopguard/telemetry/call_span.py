@@ -72,7 +72,7 @@ class CallSpan:
 
     The span processor announces the call in ``on_start``. The code that runs the tool announces it if the processor
     did not: there may be no processor, or two, or the span was sampled out. The guard decides once in each case, and
-    the decision is kept. After a fault of ours the decision is to run the call.
+    the decision is kept. After a fault of this package the decision is to run the call.
     """
 
     __slots__ = (

@@ -194,7 +194,7 @@ class Providers:
             self._outlets.meters.announce(self._combinations)
 
     def see_first_call(self) -> None:
-        """Log once, at the first call, the greeting that was not heard before; and a warning if nothing is exported."""
+        """Log the greeting if that was not possible at start, and a warning if nothing is exported."""
         self.first_call_seen = True
         if self.greet is not None:
             self.greet()

@@ -1,4 +1,4 @@
-"""Open and close runs, and decide for each one: a turn of its own, a resumed one, or a part of another."""
+"""Open and close runs, and decide for each one: a new turn, a resumed one, or a part of another."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ class OpenRun:
 class Runs:
     """Opens and closes runs.
 
-    A run inside a tool call is a child turn: an agent used as a tool has a history of its own. Any other run inside
+    A run inside a tool call is a child turn: an agent used as a tool has a separate history. Any other run inside
     a run, such as a sub-graph, is the same turn. A resumed run continues its conversation's last turn. A run that the
-    program opens itself is a turn of its own; inside a tool call only if it names a conversation or a turn.
+    program opens itself is a new turn; inside a tool call only if it names a conversation or a turn.
     """
 
     def __init__(self, guard: Guard, conversations: Conversations, count_turn: Callable[[int], None]) -> None:

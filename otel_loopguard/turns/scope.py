@@ -2,7 +2,7 @@
 
 One context variable carries both, so a thread pool or a task has to pass on one thing only. It is reset where it was
 set, and nowhere else. Work that was thrown away is closed in any context, by the garbage collector: there other code is
-running, with a scope of its own.
+running, with another scope.
 """
 
 from __future__ import annotations
