@@ -1,1 +1,1 @@
-"""Grafana dashboards and alert rules as code; ``python -m dashboards.build`` writes the files beside it."""
+"""Grafana dashboards and alert rules as code; ``python -m dashboards.build`` writes the generated files."""
