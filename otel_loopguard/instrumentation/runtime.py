@@ -14,7 +14,6 @@ from otel_loopguard.core.guard import Guard
 from otel_loopguard.core.model import hash_text
 from otel_loopguard.core.policy.load import PREFIX, load_environment
 from otel_loopguard.core.policy.reload import PolicyFileWatch
-from otel_loopguard.instrumentation.functions.result_kinds import ResultKinds
 from otel_loopguard.shield import Shield
 from otel_loopguard.spans.open_spans import OpenSpans
 from otel_loopguard.telemetry.meters import combinations
@@ -72,7 +71,6 @@ class Runtime:
         self._find_turns()
         self.off = False
         """True if calls are not guarded: the environment disables this package, and the program does not use it."""
-        self.result_kinds = ResultKinds()
         self.deferred_ends: deque[DeferredEnd] = deque()
         """Calls and runs that were thrown away under the garbage collector, and have to be ended."""
         _forks.watch(self)

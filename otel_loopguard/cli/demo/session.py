@@ -19,10 +19,10 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
 from otel_loopguard import semconv
 from otel_loopguard.cli.demo.stories import POLICY, STUCK, WORKING, Story
-from otel_loopguard.cli.demo.world import World
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
 from otel_loopguard.instrumentation.instrumentor import instrument, uninstrument
+from otel_loopguard.testing.scripted.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

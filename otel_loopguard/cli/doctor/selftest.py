@@ -14,11 +14,11 @@ from pathlib import Path
 
 from opentelemetry.instrumentation.utils import suppress_instrumentation
 
-from otel_loopguard.cli.demo.world import World
 from otel_loopguard.cli.doctor import facts, probe
 from otel_loopguard.errors import LoopGuardError
 from otel_loopguard.testing.agent import Ask
 from otel_loopguard.testing.scripted import installed, load
+from otel_loopguard.testing.scripted.world import World
 
 _STEPS = [[Ask("read_file", {"path": "config.yaml"})]] * 6
 

@@ -15,7 +15,7 @@ from types import CoroutineType, FunctionType, GeneratorType
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.instrumentation.functions.generators import async_driver, drive_generator
-from otel_loopguard.instrumentation.functions.result_kinds import ResultKind, declared_kind, kind_of
+from otel_loopguard.instrumentation.functions.result_kinds import ResultKind, declared_kind, kind_of, known_kinds
 from otel_loopguard.instrumentation.tool_call import drive_async
 
 if TYPE_CHECKING:
@@ -64,14 +64,14 @@ def drive_function(guarded: GuardedCall | None, run: Callable[[], Any], function
     with guarded:
         if guarded.answered:
             with guarded.runtime.shield("function.answer"):
-                return answer_as(_expected_kind(guarded, function), guarded.answer)
+                return answer_as(_expected_kind(function), guarded.answer)
             return guarded.answer
         result, kind = run(), _PLAIN
         try:
             if type(result) is not str:
                 kind = kind_of(result)
             if function is not None:  # a tool that does not exist has no kind to remember
-                guarded.runtime.result_kinds.remember(function, kind)
+                known_kinds.remember(function, kind)
             if kind is _OPAQUE:
                 guarded.unread()
         except Exception as error:  # noqa: BLE001 - see Shield.take
@@ -85,11 +85,11 @@ def drive_function(guarded: GuardedCall | None, run: Callable[[], Any], function
         return result
 
 
-def _expected_kind(guarded: GuardedCall, function: Any) -> ResultKind | None:
+def _expected_kind(function: Any) -> ResultKind | None:
     """The kind that callers of this function expect: the declared one comes first."""
     if function is None:
         return ResultKind.PLAIN
-    return declared_kind(function) or guarded.runtime.result_kinds.expected(function)
+    return declared_kind(function) or known_kinds.expected(function)
 
 
 def defer(guarded: GuardedCall, work: Any, kind: ResultKind) -> Any:

@@ -109,6 +109,10 @@ class ResultKinds:
         self._known[key] = (kept, kind)
 
 
+known_kinds: Final = ResultKinds()
+"""The functions of this process."""
+
+
 def _inner_parts(function: Any) -> Iterator[Any]:
     """The parts that functions made for a single call have in common."""
     while type(function) in (functools.partial, MethodType):
