@@ -5,7 +5,7 @@
 
 The server is this file, run as another program over stdio. The model is a script, so this needs no network and no key.
 An MCP session is a connection and not a message of a user, so ``with loopguard.turn():`` marks where that begins and
-ends. Without it calls are only watched, never refused.
+ends. Without it calls are only observed, never refused.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class LoopGuardInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
         active_runtime.put(None)
         for patches in self._patches:
             for place in patches.restore():
-                logger.info("Somebody wrapped over our patch of %s: it stays there, switched off.", place)
+                logger.info("Another library wraps our patch of %s, so the patch stays in place, switched off.", place)
 
 
 def instrument(

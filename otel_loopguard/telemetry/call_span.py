@@ -251,7 +251,7 @@ class CallSpan:
         if trip.action >= Action.BLOCK:
             events.warn(trip, self.name, self.decision.record)
         elif not self.scope.turn.enforced and trip.verdict >= Action.BLOCK:
-            events.only_watched(trip, self.name)
+            events.warn_unenforced(trip, self.name)
 
     def _context_with(self, span: Span) -> Context:
         """The context of the call's span. In ``on_start`` of a processor there is the span, and not yet its context."""

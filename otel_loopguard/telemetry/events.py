@@ -34,7 +34,7 @@ def tripped_attributes(trip: Trip) -> dict[str, str]:
 
 
 def event_attributes(trip: Trip, tool: str) -> dict[str, Any]:
-    """Return the attributes of the event. Mode, verdict, action and kind are words, because they become labels."""
+    """Return the attributes of the event. Mode, verdict, action and kind are plain text, because they become labels."""
     return {
         **tripped_attributes(trip),
         semconv.TOOL_KIND: str(trip.kind),
@@ -54,9 +54,9 @@ class Events:
         self._log_events = settings.log_events and LOG_EVENTS
         self._span_events = settings.span_events or not self._log_events
         if settings.log_events and not LOG_EVENTS:
-            logger.warning("This OpenTelemetry has no log events (they came with 1.35): trips are told on spans only.")
+            logger.warning("This OpenTelemetry has no log events (1.35 added them): trips are written on spans only.")
         self._advised = False
-        self._watched = False
+        self._warned_unenforced = False
 
     def emit(self, trip: Trip, tool: str, span: Span, context: Context) -> None:
         """Emit the event of a trip."""
@@ -94,12 +94,12 @@ class Events:
             advice,
         )
 
-    def only_watched(self, trip: Trip, tool: str) -> None:
+    def warn_unenforced(self, trip: Trip, tool: str) -> None:
         """Log the first trip of calls that belong to no known run, and the ways to have such loops stopped."""
-        if not self._watched:
-            self._watched = True
+        if not self._warned_unenforced:
+            self._warned_unenforced = True
             logger.warning(
-                "%s is called again and again (%s), and is only watched: the calls belong to no known agent run. To "
+                "%s is called again and again (%s), and is only observed: the calls belong to no known agent run. To "
                 "have them guarded, put one message's work into `with otel_loopguard.turn(conversation_id=...):`, or "
                 "set OTEL_PYTHON_LOOPGUARD_ENFORCE_WITHOUT_TURN=true.",
                 tool,

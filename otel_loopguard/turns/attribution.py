@@ -27,7 +27,7 @@ class Attribution:
     """Finds the turn of a call, strongest source first.
 
     A turn that is suggested by a trace or a task is weak: a program that calls a tool in a loop is no agent. Its calls
-    are only watched, unless a setting enforces more.
+    are only observed, unless a setting enforces more.
     """
 
     def __init__(

@@ -137,6 +137,6 @@ class Runs:
         left = turn.close()
         if left:
             logger.info(
-                "A turn ended before %d word(s) of the user could be delivered; they were given back.", len(left)
+                "A turn ended before %d message(s) of the user could be delivered; they were returned.", len(left)
             )
         return left

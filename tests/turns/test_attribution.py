@@ -99,7 +99,7 @@ def test_an_agent_span_within_another_is_the_same_turn() -> None:
 
 
 def test_a_trace_is_a_weak_turn() -> None:
-    """Calls of one trace belong together, but a trace is no agent: they are only watched."""
+    """Calls of one trace belong together, but a trace is no agent: they are only observed."""
     with guarded() as recording:
         with recording.tracer_provider.get_tracer("app").start_as_current_span("request"):
             assert {look("a") for _ in range(5)} == {"there is a"}
