@@ -97,7 +97,7 @@ class Runtime:
             self.guard,
             self.attribution,
             self.providers,
-            over=self.providers.count_turn,
+            count_turn=self.providers.count_turn,
             patched=lambda scope: active_runtime.instrumented is self and scope in active_runtime.patched_scopes,
         )
         self.receiver = Receiver(self.shield, self.open_spans, self.watcher, lambda: self.guard.live)

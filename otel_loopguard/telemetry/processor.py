@@ -45,10 +45,10 @@ class LoopGuardSpanProcessor(SpanProcessor):
             if call_span is None:
                 scope = current_scope()
                 if scope is not None and scope.call is not None:
-                    receiver.watcher.layer(span)
+                    receiver.watcher.mark_layer(span)
             elif isinstance(call_span, CallSpan):
                 call_span.announce(span)
-                receiver.watcher.guarded(span, call_span.call.tool)
+                receiver.watcher.mark_counted(span, call_span.call.tool)
             receiver.span_started(span)
         except Exception as error:  # noqa: BLE001 - the shield, without the cost of its ``with``
             receiver.shield.take("processor.on_start", error)
@@ -63,9 +63,9 @@ class LoopGuardSpanProcessor(SpanProcessor):
                 attributes = attributes_of(span)
                 # With a turn id the span is ours, or one that we wrote on.
                 if not SIGNS.isdisjoint(attributes) and TURN_ID not in attributes:
-                    receiver.watcher.ended(span)
+                    receiver.watcher.judge(span)
             if receiver.watcher.marks:
-                receiver.watcher.over(span)
+                receiver.watcher.close_turn_of(span)
         except Exception as error:  # noqa: BLE001 - as above
             receiver.shield.take("processor.on_end", error)
 

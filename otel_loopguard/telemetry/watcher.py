@@ -51,7 +51,7 @@ _NO_RESULTS = (
 )
 
 
-class _Watched:
+class _ObservedTurn:
     """A turn without enforcement, and the time at which each of its calls last ended."""
 
     __slots__ = ("_ends", "turn")
@@ -72,19 +72,19 @@ class _Watched:
 class _Mark:
     """The facts about an open span that are needed at its end."""
 
-    __slots__ = ("layer", "names", "turn")
+    __slots__ = ("layer", "names", "observed")
 
     def __init__(self) -> None:
         self.layer = False
         """The span was started inside a call that our own patch guards."""
         self.names: tuple[str, ...] = ()
         """The tools of calls that were counted inside this span."""
-        self.turn: _Watched | None = None
+        self.observed: _ObservedTurn | None = None
         """The turn that ends with this span, if it is the span of a user message."""
 
 
 class SpanWatcher:
-    """Judges the tool spans of other instrumentations, for observation only."""
+    """Judge the tool spans of other instrumentations, for observation only."""
 
     def __init__(
         self,
@@ -93,16 +93,16 @@ class SpanWatcher:
         attribution: Attribution,
         providers: Providers,
         *,
-        over: Callable[[int], None],
+        count_turn: Callable[[int], None],
         patched: Callable[[str | None], bool],
     ) -> None:
         self._open_spans = open_spans
         self._guard = guard
         self._attribution = attribution
         self._providers = providers
-        self._over = over
+        self._count_turn = count_turn
         self._patched = patched
-        self._watched: weakref.WeakKeyDictionary[Turn, _Watched] = weakref.WeakKeyDictionary()
+        self._observed: weakref.WeakKeyDictionary[Turn, _ObservedTurn] = weakref.WeakKeyDictionary()
         self.marks: dict[int, _Mark] = {}
         self._logged: set[str] = set()
 
@@ -113,15 +113,12 @@ class SpanWatcher:
 
     # --- count once ----------------------------------------------------------------------------------------------
 
-    def layer(self, span: Span) -> None:
-        """Mark a span that was started inside a call that we guard."""
+    def mark_layer(self, span: Span) -> None:
+        """Mark a span that was started inside a guarded call: it is not counted."""
         self._mark(span).layer = True
 
-    def guarded(self, span: Span, tool: str) -> None:
-        """A call that we guard has started: do not count a span around it that is of the same call."""
-        self._counted(span, tool)
-
-    def _counted(self, span: ReadableSpan, tool: str) -> None:
+    def mark_counted(self, span: ReadableSpan, tool: str) -> None:
+        """Note on the spans around this one that its call is counted: one of them may be a span of the same call."""
         around = self._open_spans.above(span)
         for _ in range(_LAYERS):
             if around is None:
@@ -141,18 +138,18 @@ class SpanWatcher:
 
     # --- judge ---------------------------------------------------------------------------------------------------
 
-    def ended(self, span: ReadableSpan) -> None:
-        """Count and judge a span that may be a tool call."""
+    def judge(self, span: ReadableSpan) -> None:
+        """Count and judge an ended span, if it is a tool call and not counted yet."""
         seen = read(view_of(span))
         if seen is None or self._patched(_scope_of(span)) or self._is_layer(span, seen.call.tool):
             return
-        self._counted(span, seen.call.tool)
+        self.mark_counted(span, seen.call.tool)
         failed, trip = seen.outcome.error is not None, None
-        watched = self._turn_of(span)
+        observed = self._turn_of(span)
         arguments = self._guard.compiled.fingerprinter.arguments(seen.call.arguments)
-        if not watched.overlaps(arguments ^ hash(seen.call.tool), span):
-            observed = watched.turn.observe(seen.call, seen.outcome)
-            failed, trip = observed.record.error, observed.trip
+        if not observed.overlaps(arguments ^ hash(seen.call.tool), span):
+            decision = observed.turn.observe(seen.call, seen.outcome)
+            failed, trip = decision.record.error, decision.trip
         if not seen.has_arguments:
             # It is part of the history, because it may have changed something. A trip of it would mean nothing.
             trip = None
@@ -189,18 +186,18 @@ class SpanWatcher:
 
     # --- turns ---------------------------------------------------------------------------------------------------
 
-    def _turn_of(self, span: ReadableSpan) -> _Watched:
-        """Return the turn without enforcement that is kept for the turn of this call."""
+    def _turn_of(self, span: ReadableSpan) -> _ObservedTurn:
+        """Return the observed turn of this call: that of the guarded turn around it, else that of its user message."""
         scope = current_scope()
         message = None if scope is not None else self._message(span)
         if message is None:
-            return self._watch(self._attribution.find().turn)
+            return self._observed_for(self._attribution.find().turn)
         mark = self._mark(message)
-        if mark.turn is None:
+        if mark.observed is None:
             source = "agent_span" if _operation(message) in _MESSAGE else "trace"
             turn = self._guard.turn(f"seen-{id_of(message):016x}", source=source, enforced=False)
-            mark.turn = _Watched(turn)
-        return mark.turn
+            mark.observed = _ObservedTurn(turn)
+        return mark.observed
 
     def _message(self, span: ReadableSpan) -> Span | None:
         """Return the open span of the user message: an agent's, else the outermost of the same instrumentation.
@@ -218,25 +215,26 @@ class SpanWatcher:
                 break
         return agent or same or outermost
 
-    def _watch(self, turn: Turn) -> _Watched:
-        """Return the turn without enforcement that is kept for one of the guard's turns."""
-        watched = self._watched.get(turn)
-        if watched is None:
-            watched = self._watched[turn] = _Watched(self._guard.turn(source=turn.source, enforced=False))
-            self._guard.forget(watched.turn)  # it lives as long as the turn that it is kept for
-        return watched
+    def _observed_for(self, turn: Turn) -> _ObservedTurn:
+        """Return the observed turn that is kept next to one of the guard's turns."""
+        observed = self._observed.get(turn)
+        if observed is None:
+            observed = self._observed[turn] = _ObservedTurn(self._guard.turn(source=turn.source, enforced=False))
+            self._guard.forget(observed.turn)  # it lives as long as the turn that it is kept for
+        return observed
 
-    def over(self, span: ReadableSpan) -> None:
-        """Close the turn that was kept for an ended span."""
+    def close_turn_of(self, span: ReadableSpan) -> None:
+        """Close the turn that was kept for an ended span, if there is one."""
         mark = self.marks.pop(id_of(span), None)
-        if mark is not None and mark.turn is not None:
-            mark.turn.turn.close()
-            self._over(mark.turn.turn.calls)
+        if mark is not None and mark.observed is not None:
+            turn = mark.observed.turn
+            turn.close()
+            self._count_turn(turn.calls)
 
     def clear(self) -> None:
         """Forget all spans and turns, as after a fork."""
         self.marks.clear()
-        self._watched.clear()
+        self._observed.clear()
 
 
 def _operation(span: ReadableSpan) -> Any:
