@@ -1,4 +1,8 @@
-"""One tool call in every dialect, as the packages write it. All but MLflow and MCP were recorded by running them."""
+"""One tool call in every dialect, as the packages write it.
+
+Recorded by running the packages: LangSmith, OpenInference and OpenLLMetry (each with LangChain and OpenAI Agents),
+Langfuse, Pydantic AI, Strands, AutoGen and Semantic Kernel. The others follow their source or their documentation.
+"""
 
 from __future__ import annotations
 
