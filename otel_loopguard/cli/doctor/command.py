@@ -10,11 +10,11 @@ from pathlib import Path
 from otel_loopguard.errors import LoopGuardError
 
 _DESCRIPTION = """
-Says whether tool loops are stopped here, and what to do if not. Without a command it starts a program of its own under
+Reports whether tool loops are stopped here, and what to do if not. Without a command it starts a small program with
 zero-code start (as opentelemetry-instrument does), in which every installed framework loops on purpose; nothing of
-that is exported. With `-- python app.py` your own program is started so, and what happens in it is told when it ends:
-its input, output and exit status stay its own, the findings go to standard error, or to a file (--output). It reads
-the same environment variables as your program does. The hash key is never shown.
+that is exported. With `-- python app.py` it starts your program the same way, and reports on it when it ends: input,
+output and exit status are those of your program, and the findings go to standard error, or to a file (--output). It
+reads the same environment variables as your program. The hash key is never shown.
 """
 _EPILOG = """
 Exit status: 0 loops are stopped (there may be warnings); 1 something breaks the protection; 2 wrong use.
@@ -38,9 +38,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Examine, and write the findings."""
     command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     if arguments.command and arguments.command[0] != "--":
-        raise LoopGuardError(f"what is {arguments.command[0]}? The program stands behind `--`: doctor -- python app.py")
+        raise LoopGuardError(
+            f"unknown argument {arguments.command[0]}: write the program after `--`: doctor -- python app.py"
+        )
     if arguments.command and not command:
-        raise LoopGuardError("no program stands behind `--`, such as: otel-loopguard doctor -- python app.py")
+        raise LoopGuardError("no program after `--`; for example: otel-loopguard doctor -- python app.py")
     if arguments.output:
         _writable(arguments.output)
     from otel_loopguard.cli.doctor.diagnosis import diagnose  # noqa: PLC0415 - `--help` needs none of it

@@ -46,24 +46,26 @@ KINDS = {
     ),
     "action-off": FindingKind(
         BREAKS,
-        "The policy's action is off: nothing is looked at ({origin}).",
-        "Set OTEL_PYTHON_LOOPGUARD_ACTION=block, or observe to watch only.",
+        "The policy's action is off: no call is judged ({origin}).",
+        "Set OTEL_PYTHON_LOOPGUARD_ACTION=block, or observe to only watch.",
     ),
     "only-observing": FindingKind(
         WARNS,
-        "The policy's action is {action}: loops are told, and no call is refused ({origin}).",
-        "When what it tells is right, set OTEL_PYTHON_LOOPGUARD_ACTION=block.",
+        "The policy's action is {action}: loops are reported, and no call is refused ({origin}).",
+        "If the reported loops are real ones, set OTEL_PYTHON_LOOPGUARD_ACTION=block.",
     ),
     "policy-mistake": FindingKind(
         BREAKS,
         "The policy has a mistake, and the default policy is in force. {problem}",
         "Correct it; `otel-loopguard policy check FILE` names all mistakes of a file.",
     ),
-    "unread-variable": FindingKind(WARNS, "A setting that nobody reads. {problem}", "Correct its name, or remove it."),
+    "unread-variable": FindingKind(
+        WARNS, "A setting that does not exist. {problem}", "Correct its name, or remove it."
+    ),
     "internal-error": FindingKind(
         BREAKS,
-        "The guard had {count} faults of its own at {site}; the calls ran as if it were not there.",
-        "Update otel-loopguard; if it stays, please report it with this output.",
+        "The guard had {count} faults of its own at {site}; these calls ran without it.",
+        "Update otel-loopguard; if the fault stays, please report it with this output.",
     ),
     # --- frameworks
     "no-framework": FindingKind(
@@ -71,20 +73,20 @@ KINDS = {
         "No supported framework is installed.",
         "Guard your own functions with @otel_loopguard.tool, or your own loop with otel_loopguard.call.",
     ),
-    "points-missing": FindingKind(
+    "targets-missing": FindingKind(
         BREAKS,
         "{framework} {versions}: nothing to patch in {module}; its {sort} are not guarded.",
         "Update otel-loopguard, or pin the framework to a version that docs/ names as supported.",
     ),
     "patch-lost": FindingKind(
         BREAKS,
-        "{framework} {versions}: {place} is there without our patch; its {sort} are not guarded.",
+        "{framework} {versions}: {place} is not patched; its {sort} are not guarded.",
         "Something replaced it after start: import the framework before that, or call otel_loopguard.instrument() "
         "after it.",
     ),
     "loop-ran": FindingKind(
         BREAKS,
-        "{framework}: the same call six times over was not refused in the self-test.",
+        "{framework}: the same call, made six times, was not refused in the self-test.",
         "See the other findings; if there are none, please report it with this output.",
     ),
     "not-tried": FindingKind(
@@ -95,28 +97,27 @@ KINDS = {
     # --- calls of the program
     "no-calls": FindingKind(
         WARNS,
-        "The program made no tool call that the guard saw.",
-        "Have it do something with tools while it is examined; tools without a framework need @otel_loopguard.tool.",
+        "The guard saw no tool call of the program.",
+        "Run a task that calls tools; tools without a framework need @otel_loopguard.tool.",
     ),
     "only-watched": FindingKind(
         BREAKS,
-        "{count} calls belong to no known agent run (source: {source}), and are only watched.",
+        "{count} calls belong to no known agent run (source: {source}), so they are only watched.",
         "Put one message's work into `with otel_loopguard.turn(conversation_id=...):`, or set "
         "OTEL_PYTHON_LOOPGUARD_ENFORCE_WITHOUT_TURN=true.",
     ),
-    "foreign-only": FindingKind(
+    "spans-only": FindingKind(
         BREAKS,
-        "{count} tool calls are known from spans of other instrumentations only: they are watched, and cannot be "
-        "refused.",
+        "{count} tool calls are seen only in spans of other instrumentations: they are watched, and cannot be refused.",
         "Guard the functions themselves with @otel_loopguard.tool.",
     ),
     "not-ended": FindingKind(
         TELLS,
-        "A process of the program was ended before it could tell everything (pid {pid}).",
-        "Nothing, if it was stopped on purpose: what its turns did until about a second before is counted.",
+        "A process of the program ended before it could write its full report (pid {pid}).",
+        "Nothing, if you stopped it: its calls are counted up to about a second before.",
     ),
     "program-failed": FindingKind(
-        WARNS, "The program ended with status {status}.", "Look at what it printed; the guard does not change it."
+        WARNS, "The program ended with status {status}.", "Read its own output; the guard does not change the status."
     ),
     # --- telemetry
     "no-sdk": FindingKind(
@@ -130,25 +131,25 @@ KINDS = {
     ),
     "no-processor": FindingKind(
         WARNS,
-        "The tracer provider {provider} does not have our span processor: calls are guarded, but spans of other "
-        "instrumentations are not looked at.",
+        "The tracer provider {provider} does not have our span processor: "
+        "calls are guarded, but spans of other instrumentations are not read.",
         "Call otel_loopguard.attach(provider) where the provider is made.",
     ),
     "sampled-out": FindingKind(
         WARNS,
-        "The sampler {sampler} keeps {share} of new traces: loops are stopped all the same, but in "
-        "the others nobody sees them.",
+        "The sampler {sampler} keeps {share} of new traces: loops are stopped, but they are visible only in those "
+        "traces.",
         "Set OTEL_TRACES_SAMPLER=parentbased_always_on, and sample in the collector, which keeps every trace with a "
         "trip (`otel-loopguard stack` writes its configuration).",
     ),
     "no-exporter": FindingKind(
         WARNS,
-        "The tracer provider has no exporter: spans go nowhere.",
+        "The tracer provider has no exporter: spans are not exported.",
         "Set OTEL_TRACES_EXPORTER=otlp and OTEL_EXPORTER_OTLP_ENDPOINT.",
     ),
     "endpoint-silent": FindingKind(
         WARNS,
-        "Nobody answers at {endpoint} ({reason}): spans are lost.",
+        "No answer from {endpoint} ({reason}): spans are lost.",
         "Start the collector there, or correct OTEL_EXPORTER_OTLP_ENDPOINT.",
     ),
     "endpoint-refuses": FindingKind(
@@ -160,7 +161,7 @@ KINDS = {
     "other-instrumentation": FindingKind(
         TELLS,
         "{name} is on, too.",
-        "Nothing: it stands beside the guard, and a call that both see is counted once.",
+        "Nothing: it works together with the guard, and a call that both see is counted once.",
     ),
     "other-guard": FindingKind(
         TELLS,
@@ -245,7 +246,7 @@ def _of_frameworks(report: Report) -> Iterator[Finding]:
             if point["state"] == "bare" and point["sort"] != "other" and not _patched_elsewhere(framework, point):
                 yield finding("patch-lost", place=f"{point['module']}:{point['path']}", sort=point["sort"], **names)
         for module, sort in _without_targets(framework["points"]):
-            yield finding("points-missing", module=module, sort=sort, **names)
+            yield finding("targets-missing", module=module, sort=sort, **names)
 
 
 def _patched_elsewhere(framework: dict[str, Any], point: dict[str, Any]) -> bool:
@@ -303,7 +304,7 @@ def _of_calls(reports: Sequence[Report]) -> Iterator[Finding]:
     for source, count in watched.items():
         yield finding("only-watched", source=source, count=count)
     if foreign:
-        yield finding("foreign-only", count=foreign)
+        yield finding("spans-only", count=foreign)
     for report in reports:
         if not report["ended"]:
             yield finding("not-ended", pid=report["pid"])

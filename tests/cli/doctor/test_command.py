@@ -246,7 +246,7 @@ def test_a_version_without_the_places(tmp_path):
     pytest.importorskip("langchain_core")
     text = "from langchain_core.tools import BaseTool\ndel BaseTool.run, BaseTool.arun\n"
     found, done = examined(tmp_path, *script(tmp_path, text))
-    assert "points-missing" in codes(found)
+    assert "targets-missing" in codes(found)
     assert done.returncode == 1
 
 
@@ -269,7 +269,7 @@ def test_a_provider_of_the_programs_own(tmp_path):
         "    span.set_attribute('gen_ai.tool.name', 'x')\n"
     )
     found, done = examined(tmp_path, *script(tmp_path, text))
-    assert (done.returncode, "foreign-only" in codes(found)) == (1, True)
+    assert (done.returncode, "spans-only" in codes(found)) == (1, True)
 
 
 def test_workers_of_a_program_count(tmp_path):
@@ -317,8 +317,8 @@ def test_a_server_is_stopped_with_the_doctor(tmp_path):
     ("arguments", "said"),
     [
         (["--", "no-such-program"], "there is no such command"),
-        (["--"], "no program stands behind"),
-        (["app.py"], "The program stands behind"),
+        (["--"], "no program after"),
+        (["app.py"], "write the program after"),
         (["--output", "/nowhere/at/all"], "cannot be written"),
         (["--jsn"], "jsn"),
     ],
