@@ -130,9 +130,9 @@ def _guard(report: Report) -> str:
 def _patches(framework: dict[str, Any]) -> str:
     if not framework["imported"]:
         return "not imported"
-    points = [point for point in framework["points"] if point["state"] != "absent"]
-    held = sum(point["state"] == "held" for point in points)
-    return f"{held} of {len(points)} places patched"
+    targets = [target for target in framework["targets"] if target["state"] != "absent"]
+    held = sum(target["state"] == "held" for target in targets)
+    return f"{held} of {len(targets)} places patched"
 
 
 def _calls(report: Report) -> str:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from otel_loopguard.instrumentation.targets import Target
 
 _SAMPLES = 200
-_SORTS = ((ToolTarget, "tools"), (RunTarget, "runs"))
+_SUBJECTS = ((ToolTarget, "tools"), (RunTarget, "runs"))
 
 
 def gather() -> dict[str, Any]:
@@ -51,7 +51,7 @@ def frameworks() -> Iterator[dict[str, Any]]:
     owners = _owners()
     for framework in FRAMEWORKS:
         name = framework.name
-        tops = dict.fromkeys(point.module.partition(".")[0] for point in framework.targets)
+        tops = dict.fromkeys(target.module.partition(".")[0] for target in framework.targets)
         dists = dict.fromkeys(dist for top in tops for dist in owners.get(top, ()))
         if not dists:
             continue  # not installed, or part of Python
@@ -59,7 +59,7 @@ def frameworks() -> Iterator[dict[str, Any]]:
             "name": name,
             "versions": {dist: version(dist) for dist in dists},
             "imported": any(top in sys.modules for top in tops),
-            "points": [_point(point) for point in framework.targets if point.module in sys.modules],
+            "targets": [_target(target) for target in framework.targets if target.module in sys.modules],
         }
 
 
@@ -68,22 +68,22 @@ def _owners() -> Any:
     return packages_distributions()
 
 
-def _point(point: Target) -> dict[str, Any]:
-    sort = next((word for kind, word in _SORTS if isinstance(point, kind)), "other")
+def _target(target: Target) -> dict[str, Any]:
+    subject = next((word for kind, word in _SUBJECTS if isinstance(target, kind)), "other")
     return {
-        "module": point.module,
-        "path": point.path,
-        "sort": sort,
-        "optional": getattr(point, "optional", False),
-        "state": _state(point),
+        "module": target.module,
+        "path": target.path,
+        "subject": subject,
+        "optional": getattr(target, "optional", False),
+        "state": _state(target),
     }
 
 
-def _state(point: Target) -> str:
+def _state(target: Target) -> str:
     """Return ``held`` if our wrapper is on the function, ``bare`` if not, ``absent`` if this version has none."""
-    function: Any = sys.modules[point.module]
+    function: Any = sys.modules[target.module]
     try:
-        for name in point.path.split("."):
+        for name in target.path.split("."):
             function = inspect.getattr_static(function, name)  # getattr would bind the wrapper
     except AttributeError:
         return "absent"
@@ -97,7 +97,7 @@ def _state(point: Target) -> str:
 def importable() -> Iterator[str]:
     """The modules of all targets whose package is installed."""
     for framework in FRAMEWORKS:
-        for module in dict.fromkeys(point.module for point in framework.targets):
+        for module in dict.fromkeys(target.module for target in framework.targets):
             if find_spec(module.partition(".")[0]) is not None:
                 yield module
 

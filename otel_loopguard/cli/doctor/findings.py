@@ -75,12 +75,12 @@ KINDS = {
     ),
     "targets-missing": FindingKind(
         BREAKS,
-        "{framework} {versions}: nothing to patch in {module}; its {sort} are not guarded.",
+        "{framework} {versions}: nothing to patch in {module}; its {subject} are not guarded.",
         "Update otel-loopguard, or pin the framework to a version that docs/ names as supported.",
     ),
     "patch-lost": FindingKind(
         BREAKS,
-        "{framework} {versions}: {place} is not patched; its {sort} are not guarded.",
+        "{framework} {versions}: {place} is not patched; its {subject} are not guarded.",
         "Something replaced it after start: import the framework before that, or call otel_loopguard.instrument() "
         "after it.",
     ),
@@ -242,26 +242,28 @@ def _of_frameworks(report: Report) -> Iterator[Finding]:
         return
     for framework in report["frameworks"]:
         names = {"framework": framework["name"], "versions": versions(framework)}
-        for point in framework["points"]:
-            if point["state"] == "bare" and point["sort"] != "other" and not _patched_elsewhere(framework, point):
-                yield finding("patch-lost", place=f"{point['module']}:{point['path']}", sort=point["sort"], **names)
-        for module, sort in _without_targets(framework["points"]):
-            yield finding("targets-missing", module=module, sort=sort, **names)
+        for target in framework["targets"]:
+            if target["state"] == "bare" and target["subject"] != "other" and not _patched_elsewhere(framework, target):
+                yield finding(
+                    "patch-lost", place=f"{target['module']}:{target['path']}", subject=target["subject"], **names
+                )
+        for module, subject in _without_targets(framework["targets"]):
+            yield finding("targets-missing", module=module, subject=subject, **names)
 
 
-def _patched_elsewhere(framework: dict[str, Any], point: dict[str, Any]) -> bool:
+def _patched_elsewhere(framework: dict[str, Any], target: dict[str, Any]) -> bool:
     """True if the same function is patched in another module, where other versions have it."""
-    same = (other for other in framework["points"] if other["path"] == point["path"])
+    same = (other for other in framework["targets"] if other["path"] == target["path"])
     return any(other["state"] == "held" for other in same)
 
 
-def _without_targets(points: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+def _without_targets(targets: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str]]:
     """The modules in which this version has none of the functions that all known versions have."""
-    needed = [point for point in points if not point["optional"] and point["sort"] != "other"]
-    for module, sort in dict.fromkeys((point["module"], point["sort"]) for point in needed):
-        here = [point for point in needed if (point["module"], point["sort"]) == (module, sort)]
-        if all(point["state"] == "absent" for point in here):
-            yield module, sort
+    needed = [target for target in targets if not target["optional"] and target["subject"] != "other"]
+    for module, subject in dict.fromkeys((target["module"], target["subject"]) for target in needed):
+        here = [target for target in needed if (target["module"], target["subject"]) == (module, subject)]
+        if all(target["state"] == "absent" for target in here):
+            yield module, subject
 
 
 def versions(framework: dict[str, Any]) -> str:
@@ -298,13 +300,13 @@ def _of_calls(reports: Sequence[Report]) -> Iterator[Finding]:
         for call in report["calls"]:
             if not call["enforced"]:
                 watched[call["source"]] += call["count"]
-    foreign = sum(report["foreign"] for report in reports)
-    if not foreign and not any(report["calls"] for report in reports):
+    from_spans = sum(report["from_spans"] for report in reports)
+    if not from_spans and not any(report["calls"] for report in reports):
         yield finding("no-calls")
     for source, count in watched.items():
         yield finding("only-watched", source=source, count=count)
-    if foreign:
-        yield finding("spans-only", count=foreign)
+    if from_spans:
+        yield finding("spans-only", count=from_spans)
     for report in reports:
         if not report["ended"]:
             yield finding("not-ended", pid=report["pid"])

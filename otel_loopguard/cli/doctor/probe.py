@@ -76,7 +76,7 @@ class Probe:
         calls = [{**dict(zip(keys, key, strict=True)), "count": count} for key, count in sorted(self.calls.items())]
         return {
             "calls": calls,
-            "foreign": max(0, self.counted - sum(self.calls.values())),
+            "from_spans": max(0, self.counted - sum(self.calls.values())),
             "unseen": self.unseen,
             "errors": dict(self.errors),
             "guards": sorted(self.guards),

@@ -67,8 +67,8 @@ def test_a_guarded_environment_is_fine():
     assert process["tested"]["by-hand"] == "refused"
     assert set(process["tested"].values()) == {"refused"}
     for framework in process["frameworks"]:
-        assert {point["state"] for point in framework["points"]} <= {"held", "absent"}
-        assert "held" in {point["state"] for point in framework["points"]}
+        assert {target["state"] for target in framework["targets"]} <= {"held", "absent"}
+        assert "held" in {target["state"] for target in framework["targets"]}
     assert {call["source"] for call in process["calls"]} <= {"explicit", "run"}
     assert process["telemetry"]["processor"] is True
 
