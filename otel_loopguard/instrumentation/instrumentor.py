@@ -53,7 +53,7 @@ class LoopGuardInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
             self._patches = self._patches or tuple(Patches(one.targets, one.native_scopes) for one in FRAMEWORKS)
             for patches in self._patches:
                 patches.install()
-        runtime.announce()
+        runtime.start()
 
     def _uninstrument(self, **kwargs: Any) -> None:  # noqa: ARG002 - the signature of the base class
         active_runtime.put(None)

@@ -52,7 +52,7 @@ class Runtime:
     ) -> None:
         self.settings = settings if settings is not None else Settings.from_environment(os.environ)
         self._policy_name = _policy_name(given=policy is not None or guard is not None)
-        self.guard = guard if guard is not None else self._guard(policy)
+        self.guard = guard if guard is not None else self._make_guard(policy)
         self.declare(active_runtime.declared)
         self.shield = Shield(self._count_error)
         self.guard.faults.report_to = self.guard.faults.report_to or self.shield.report
@@ -68,22 +68,6 @@ class Runtime:
             meter_provider=meter_provider,
             logger_provider=logger_provider,
         )
-        self._find_turns()
-        self.off = False
-        """True if calls are not guarded: the environment disables this package, and the program does not use it."""
-        self.deferred_ends: deque[DeferredEnd] = deque()
-        """Calls and runs that were thrown away under the garbage collector, and have to be ended."""
-        _forks.watch(self)
-
-    def _guard(self, policy: Policy | None) -> Guard:
-        """Make a guard. A policy that comes from a file is read again when the file changes."""
-        guard = Guard(policy if policy is not None else policy_from_environment())
-        file = os.environ.get(PREFIX + "CONFIG")
-        if policy is None and file:
-            guard.watch = PolicyFileWatch(file, lambda: load_environment(os.environ), self._use)
-        return guard
-
-    def _find_turns(self) -> None:
         self.runs = Runs(self.guard, self.conversations, self.providers.count_turn)
         self.attribution = Attribution(
             self.guard,
@@ -101,6 +85,19 @@ class Runtime:
             patched=lambda scope: active_runtime.instrumented is self and scope in active_runtime.patched_scopes,
         )
         self.receiver = Receiver(self.shield, self.open_spans, self.watcher, lambda: self.guard.live)
+        self.off = False
+        """True if calls are not guarded: the environment disables this package, and the program does not use it."""
+        self.deferred_ends: deque[DeferredEnd] = deque()
+        """Calls and runs that were thrown away under the garbage collector, and have to be ended."""
+        _forks.watch(self)
+
+    def _make_guard(self, policy: Policy | None) -> Guard:
+        """Make a guard. A policy that comes from a file is read again when the file changes."""
+        guard = Guard(policy if policy is not None else policy_from_environment())
+        file = os.environ.get(PREFIX + "CONFIG")
+        if policy is None and file:
+            guard.watch = PolicyFileWatch(file, lambda: load_environment(os.environ), self._use)
+        return guard
 
     def hash(self, text: str) -> str:
         """Return a keyed fingerprint of a name or an id that is not to be shown."""
@@ -129,8 +126,8 @@ class Runtime:
     def _count_error(self, site: str) -> None:
         self.providers.outlets().meters.error(site)
 
-    def announce(self) -> None:
-        """Log the policy at start, add the processor, and announce the time series."""
+    def start(self) -> None:
+        """Add the span processor, start the time series at zero, and log the policy."""
         with self.shield("runtime.start"):
             self.providers.outlets()
             if not self._greet():
@@ -191,7 +188,9 @@ class ActiveRuntime:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.instrumented: Runtime | None = None
+        """The runtime of ``instrument()``. Patches do nothing without it."""
         self._own: Runtime | None = None
+        """The runtime for ``tool``, ``call`` and ``turn`` in a program that never called ``instrument()``."""
         self.attachments = Attachments()
         self.patched_scopes: set[str] = set()
         """Instrumentation scopes whose tool spans are of calls that our patches guard."""

@@ -41,7 +41,7 @@ class GuardedCall:
         "_adapter",
         "_bound",
         "_inside",
-        "_lent",
+        "_left_open",
         "_reading",
         "_scope",
         "_span",
@@ -60,7 +60,7 @@ class GuardedCall:
         self._inside: Scope | None = None
         self._bound: Any = None
         self._token: Any = None
-        self._lent = False
+        self._left_open = False
         self.answered = False
         self.answer: Any = None
 
@@ -77,8 +77,8 @@ class GuardedCall:
         return self.__enter__()
 
     def __enter__(self) -> Self:
-        if self._lent:  # the decision was taken when the function was called
-            self._lent = False
+        if self._left_open:  # the decision was taken when the function was called
+            self._left_open = False
             with self.runtime.shield("span.attach"):
                 self.resume()
             return self
@@ -88,8 +88,8 @@ class GuardedCall:
         except Exception as error:  # noqa: BLE001 - see Shield.take
             self.runtime.shield.take("span.start", error)
         try:
-            # The processor announced it, unless there is none or the span was sampled out.
-            decision = span.decision if span.announced else span.announce(span.span)
+            # The processor has decided, unless there is none or the span was sampled out.
+            decision = span.decision if span.described else span.decide(span.span)
             if decision.action is not None and not decision.runs:
                 self._refuse(decision)
             if not self.answered:
@@ -141,10 +141,10 @@ class GuardedCall:
             unbind(self._bound, self._inside, thrown_away=thrown_away)
             self._bound = None
 
-    def lend(self) -> None:
+    def leave_open(self) -> None:
         """Leave the call open after the ``with`` block: its work begins later, in a second ``with`` block."""
         self.suspend()
-        self._lent = True
+        self._left_open = True
 
     # --- after the tool ------------------------------------------------------------------------------------------
 
@@ -204,7 +204,7 @@ class GuardedCall:
                 self._defer_end()
                 return
             self.suspend(thrown_away=isinstance(error, GeneratorExit))
-            if not self._span.finished and not self._lent:
+            if not self._span.finished and not self._left_open:
                 self._fail(error)
         except Exception as fault:  # noqa: BLE001 - see Shield.take
             self.runtime.shield.take("guard.end", fault)
@@ -217,7 +217,7 @@ class GuardedCall:
                 self._defer_end()
                 return
             self.suspend(thrown_away=isinstance(error, GeneratorExit))
-            if self._span.finished or self._lent:
+            if self._span.finished or self._left_open:
                 return
             outcome, ended = self._adapter.failure(error), _NOTHING
             try:
@@ -228,7 +228,7 @@ class GuardedCall:
 
     def _defer_end(self) -> None:
         """Leave the end to the next call, or to the turn's end: nothing can be locked or judged here."""
-        if not self._span.finished and not self._lent:
+        if not self._span.finished and not self._left_open:
             self._span.end_time = time_ns()
             self.runtime.deferred_ends.append(self)
 

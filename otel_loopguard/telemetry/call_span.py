@@ -70,9 +70,9 @@ _NOT_OURS = (_INNER, NativeSpan.BESIDE)
 class CallSpan:
     """One call between its executor's start and its end.
 
-    The span processor announces the call in ``on_start``. The code that runs the tool announces it if the processor
-    did not: there may be no processor, or two, or the span was sampled out. The guard decides once in each case, and
-    the decision is kept. After a fault of this package the decision is to run the call.
+    The span processor calls ``decide`` in ``on_start``. ``GuardedCall`` calls it if the processor did not: there may be
+    no processor, or two, or the span was sampled out. The guard decides once in each case, and the decision is kept.
+    After a fault of this package the decision is to run the call.
     """
 
     __slots__ = (
@@ -82,11 +82,11 @@ class CallSpan:
         "_providers",
         "_seconds",
         "_trip_reported",
-        "announced",
-        "borrowed",
+        "_uses_native_span",
         "call",
         "context",
         "decision",
+        "described",
         "end_time",
         "finished",
         "name",
@@ -99,9 +99,10 @@ class CallSpan:
         self.scope = scope
         self.name = shown_name(call)
         self.span: Span = INVALID_SPAN
-        self.borrowed = False
-        """True if the framework's own span is this call's."""
-        self.announced = False
+        self._uses_native_span = False
+        """True if ``span`` is the framework's own, which ends it."""
+        self.described = False
+        """True if the decision is written on the span."""
         self.finished = False
         self.decision = _RUN_IT
         self.end_time: int | None = None
@@ -133,7 +134,7 @@ class CallSpan:
         if self._native_span is _OUTER:
             span = trace.get_current_span()
             if span.is_recording():
-                self.span, self.borrowed = span, True
+                self.span, self._uses_native_span = span, True
                 span.set_attributes(self._attributes_at_start())
                 return
         word = semconv.SPAN_LOOPGUARD if self._native_span in _NOT_OURS else semconv.SPAN_EXECUTE_TOOL
@@ -170,8 +171,8 @@ class CallSpan:
 
     # --- the decision --------------------------------------------------------------------------------------------
 
-    def announce(self, span: Span) -> Decision:
-        """Decide about the call, and describe it on its span; both once."""
+    def decide(self, span: Span) -> Decision:
+        """Ask the guard about the call, and describe the call on its span; both once."""
         if not self._decided:
             started = perf_counter()
             self._decided = True  # also after a fault
@@ -180,8 +181,8 @@ class CallSpan:
             except Exception as error:  # noqa: BLE001 - see Shield.take
                 self._providers.shield.take("guard.begin", error)
             self._seconds = perf_counter() - started
-        if not self.announced:
-            self.announced = True
+        if not self.described:
+            self.described = True
             try:
                 self._describe(span)
             except Exception as error:  # noqa: BLE001 - see Shield.take
@@ -189,7 +190,7 @@ class CallSpan:
         return self.decision
 
     async def decide_async(self) -> None:
-        """Decide ahead of ``announce``, because ``Policy.on_trip`` may have to be awaited."""
+        """Ask the guard ahead of ``decide``, because ``Policy.on_trip`` may have to be awaited."""
         if not self._decided:
             started = perf_counter()
             self._decided = True
@@ -280,7 +281,7 @@ class CallSpan:
                     meters.recovery(trip, context)
                 meters.tool_call(self.name, ending, context)
             finally:
-                if not self.borrowed:
+                if not self._uses_native_span:
                     span.end(self.end_time)
         except Exception as error:  # noqa: BLE001 - see Shield.take
             self._providers.shield.take("span.end", error)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class LoopGuardSpanProcessor(SpanProcessor):
-    """Find the call in the context that a span is started with, and announce it.
+    """Find the guarded call in the context that a span is started with, and decide about it.
 
     Tool spans of other instrumentations are judged when they end: most of them get their attributes only then.
     """
@@ -47,7 +47,7 @@ class LoopGuardSpanProcessor(SpanProcessor):
                 if scope is not None and scope.call is not None:
                     receiver.watcher.mark_layer(span)
             elif isinstance(call_span, CallSpan):
-                call_span.announce(span)
+                call_span.decide(span)
                 receiver.watcher.mark_counted(span, call_span.call.tool)
             receiver.span_started(span)
         except Exception as error:  # noqa: BLE001 - the shield, without the cost of its ``with``

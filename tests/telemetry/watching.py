@@ -26,7 +26,7 @@ def watching(**settings: Any) -> Iterator[Recording]:
         **settings,
     )
     before, active_runtime.attachments.receiver = active_runtime.attachments.receiver, recording.runtime.receiver
-    recording.runtime.announce()
+    recording.runtime.start()
     try:
         yield recording
     finally:

@@ -94,7 +94,7 @@ def _expected_kind(function: Any) -> ResultKind | None:
 
 def defer(guarded: GuardedCall, work: Any, kind: ResultKind) -> Any:
     """Leave the call open for this work; return work of the same kind that begins and ends the call."""
-    guarded.lend()
+    guarded.leave_open()
     if kind is ResultKind.FUTURE:
         _end_with_future(_DeferredCall(guarded, None), work, guarded.runtime.shield)
         return work
