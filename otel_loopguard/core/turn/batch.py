@@ -37,8 +37,8 @@ class Batch:
         return self
 
     def resumed_index(self, call: ToolCall) -> int | None:
-        """Return the index of a call that was started before the interrupt; None for the others."""
-        return None if call.call_id is None else self._started.get(call.call_id)
+        """Return the index of a call that was started before an interrupt and is made again; None for the others."""
+        return self._started.get(call.call_id) if self.resumed and call.call_id is not None else None
 
     def add(self, call: ToolCall, index: int) -> None:
         """Remember a call that starts."""

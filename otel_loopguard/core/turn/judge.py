@@ -57,28 +57,13 @@ class TurnJudge:
         self._succeeded: set[int] = set() if observes else _NONE
         """The same for calls that are observed: no result is kept of them."""
 
-    def judge(
-        self,
-        resolved: ResolvedCall,
-        arguments: int,
-        *,
-        registered: bool | None,
-        now: float,
-        written: int | None = None,
-        custom: tuple[Trip, ...] = (),
-        resumed_index: int | None = None,
-    ) -> Record:
-        """Judge a call. Its record has the trip, if there is one; nothing is counted yet.
+    def judge(self, record: Record, custom: tuple[Trip, ...] = ()) -> None:
+        """Judge a call by its open record, which gets the trip, if there is one. Nothing is counted yet.
 
-        ``custom`` are the trips of the policy's custom detectors. A call with a ``resumed_index`` was judged when it
-        was started, before an interrupt, and is that very call.
+        ``custom`` are the trips of the policy's custom detectors.
         """
-        record = update.open_record(self.history, resolved, arguments, registered=registered, now=now, written=written)
-        if resumed_index is not None:
-            record.index, record.resumed = resumed_index, True
-        elif self.asks:
+        if self.asks:
             record.trip = decide.before(self.history, record, self.compiled, self.ceiling, custom)
-        return record
 
     def settle(self, record: Record) -> None:
         """Make the decision take effect: the call starts, or is refused."""
@@ -118,13 +103,15 @@ class TurnJudge:
 
     def begin(self, resolved: ResolvedCall, arguments: int, *, registered: bool | None, now: float) -> Record:
         """Judge a call that has run, and count it. Its trip says what would have happened instead, if anything."""
-        record = self.judge(resolved, arguments, registered=registered, now=now)
+        record = update.open_record(self.history, resolved, arguments, registered=registered, now=now)
+        self.judge(record)
         self.settle(record)
         return record
 
     def refused(self, resolved: ResolvedCall, arguments: int, *, registered: bool | None, now: float) -> Record:
         """Judge a call that was refused when it was made. It did not run, and will not be ended."""
-        record = self.judge(resolved, arguments, registered=registered, now=now)
+        record = update.open_record(self.history, resolved, arguments, registered=registered, now=now)
+        self.judge(record)
         if record.trip is not None:
             record.trip = self._possible(record, record.trip)
         trip = record.trip

@@ -181,26 +181,25 @@ class Turn:
         arguments = compiled.fingerprinter.arguments(resolved.arguments, fold_blanks=resolved.kind is not _WRITE)
         registered = None if call.known_tools is None else _registered(call, resolved)
         now = self.last_used = self._host.clock()
-        batch, written, index = self._batch, None, None
-        if call.written is not None:
-            with self._lock:
-                if batch is None or call.written != batch.latest:
-                    self._batch = batch = Batch(call.written) if batch is None else batch.following(call)
-                written, index = batch.written, batch.resumed_index(call) if batch.resumed else None
+        history = judge.history
+        batch = None if call.written is None else self._batch_of(call, call.written)
+        written = None if batch is None else batch.written
         custom: tuple[Trip, ...] = ()
         if compiled.policy.detectors:
-            custom = self._custom_trips(resolved, arguments, registered, now, written)
+            with self._lock:
+                record = update.open_record(
+                    history, resolved, arguments, registered=registered, now=now, written=written
+                )
+            custom = hooks.custom_trips(self._host.faults, compiled, history, record)
         with self._lock:
-            judge.history.open_registry |= call.may_exist
-            record = judge.judge(
-                resolved,
-                arguments,
-                registered=registered,
-                now=now,
-                written=written,
-                custom=custom,
-                resumed_index=index,
-            )
+            record = update.open_record(history, resolved, arguments, registered=registered, now=now, written=written)
+            if call.may_exist:
+                history.open_registry = True
+            index = None if batch is None else batch.resumed_index(call)
+            if index is not None:  # the call was judged when it was started, before an interrupt
+                record.index, record.resumed = index, True
+            else:
+                judge.judge(record, custom)
             if record.trip is not None and compiled.policy.on_trip is not None:
                 return record, None
             decision = self._settle(call, record)
@@ -208,21 +207,13 @@ class Turn:
             self._parent.count_call()
         return record, decision
 
-    def _custom_trips(
-        self,
-        resolved: ResolvedCall,
-        arguments: int,
-        registered: bool | None,  # noqa: FBT001 - passed on as it is
-        now: float,
-        written: int | None,
-    ) -> tuple[Trip, ...]:
-        """Run the policy's custom detectors on a record of this call, without the lock."""
-        judge = self._judge
+    def _batch_of(self, call: ToolCall, written: int) -> Batch:
+        """Return the batch of a call that the model wrote at this tick."""
         with self._lock:
-            record = update.open_record(
-                judge.history, resolved, arguments, registered=registered, now=now, written=written
-            )
-        return hooks.custom_trips(self._host.faults, judge.compiled, judge.history, record)
+            batch = self._batch
+            if batch is None or written != batch.latest:
+                self._batch = batch = Batch(written) if batch is None else batch.following(call)
+            return batch
 
     def _settle_locked(self, call: ToolCall, record: Record) -> Decision:
         with self._lock:

@@ -28,6 +28,30 @@ def test_what_ended_after_the_message_was_written_is_no_run_to_judge_by() -> Non
     assert turn.calls == 6
 
 
+def test_two_threads_that_begin_a_batch_share_it() -> None:
+    """Another thread begins the first call of the batch while this one waits for the lock: both calls are known."""
+    turn = Guard(Policy(tools={"read": ToolContract(kind="read", cap=2)})).turn()
+    calls = [ToolCall("read", {"path": path}, path, written=0) for path in "ab"]
+    lock, waiting = turn._lock, [calls[1]]
+
+    class SlowLock:
+        def __enter__(self) -> None:
+            if waiting:
+                turn.begin(waiting.pop())
+            lock.acquire()
+
+        def __exit__(self, *_: object) -> None:
+            lock.release()
+
+    turn._lock = SlowLock()  # type: ignore[assignment]  # a lock that is taken late
+    assert turn.begin(calls[0]).runs
+    for call in calls:
+        turn.end(call, Outcome(cancelled=True))
+    resumed = [call._replace(written=turn.tick) for call in calls]
+    assert [turn.begin(call).runs for call in resumed] == [True, True]
+    assert turn.calls == 2
+
+
 def test_a_message_adds_to_the_evidence_once() -> None:
     """The first of its equal calls is compared with what was before; what is refused is refused to all of them."""
     turn = Guard().turn()
