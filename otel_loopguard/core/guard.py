@@ -59,7 +59,7 @@ class Guard:
         self.watch: PolicyFileWatch | None = None
         """For a policy from a file: checks whether the file was changed."""
         self._turns = LiveTurns(store if store is not None else MemoryStore())
-        self._host = TurnHost(clock, self.faults, self._turns.discard)
+        self._host = TurnHost(clock, self.faults, self._turns.discard, self._turns.use_again)
         self._numbers = itertools.count(1)
         self._prefix = uuid.uuid4().hex[:12]
 
@@ -83,11 +83,13 @@ class Guard:
 
     def turn(self, turn_id: str | None = None, *, source: str = "explicit", enforced: bool = True) -> Turn:
         """Return the turn of that id, or a new one. ``enforced=False``: only observe."""
-        if turn_id is None:
-            turn_id = f"{self._prefix}-{next(self._numbers)}"
         now = self.clock()
         if self.watch is not None:
             self.watch.check(now)
+        if turn_id is None:
+            turn = Turn(self._host, self.compiled, f"{self._prefix}-{next(self._numbers)}", source, enforced=enforced)
+            self._turns.add(turn, now)
+            return turn
 
         def create() -> Turn:
             return Turn(self._host, self.compiled, turn_id, source, enforced=enforced)

@@ -16,7 +16,7 @@ class Batch:
     A run that is interrupted among them and resumed makes them again, with the same ids: each is still one call.
     """
 
-    __slots__ = ("_interrupted", "_started", "latest", "resumed", "written")
+    __slots__ = ("_started", "interrupted", "latest", "resumed", "written")
 
     def __init__(self, written: int) -> None:
         self.written = written
@@ -26,14 +26,15 @@ class Batch:
         self.resumed = False
         """The calls of the batch are being made again, after an interrupt."""
         self._started: dict[str, int] = {}
-        self._interrupted = False
+        self.interrupted = False
+        """A call was interrupted, and the calls are not yet being made again."""
 
     def following(self, call: ToolCall) -> Batch:
         """Return the batch of a call that was written later: this one if it is resumed, else a new one."""
         written = call.written or 0
-        if not self._interrupted or call.call_id not in self._started:
+        if not self.interrupted or call.call_id not in self._started:
             return Batch(written)
-        self.latest, self._interrupted, self.resumed = written, False, True
+        self.latest, self.interrupted, self.resumed = written, False, True
         return self
 
     def resumed_index(self, call: ToolCall) -> int | None:
@@ -48,4 +49,4 @@ class Batch:
     def interrupt(self, call: ToolCall) -> None:
         """Note that a call was interrupted: calls of the batch that are made again are the same calls."""
         if call.call_id in self._started:
-            self._interrupted = True
+            self.interrupted = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from otel_loopguard.core.history.bounded import EMPTY
 from otel_loopguard.core.values import introspect
 from otel_loopguard.core.values.canonical import result_bytes
 
@@ -26,16 +27,22 @@ class CallsInFlight:
     __slots__ = ("_calls",)
 
     def __init__(self) -> None:
-        self._calls: dict[int, _Entry] = {}
+        self._calls: dict[int, _Entry] = EMPTY
         """By the identity of the call object, which is unique while the object is kept here. The entry also has the
         record, and an earlier entry of the very same object."""
 
     def put(self, call: ToolCall, record: Record) -> None:
         """Add a call that starts. If there are too many, the oldest is forgotten."""
-        if len(self._calls) >= _MOST_CALLS:
-            self._calls.pop(next(iter(self._calls)))
-        identity = id(call)
-        self._calls[identity] = (call, record, self._calls.get(identity))
+        calls, identity = self._calls, id(call)
+        if not calls:
+            self._calls = {identity: (call, record, None)}
+            return
+        if len(calls) >= _MOST_CALLS:
+            calls.pop(next(iter(calls)))
+        calls[identity] = (call, record, calls.get(identity))
+
+    def __len__(self) -> int:
+        return len(self._calls)
 
     def get(self, call: ToolCall) -> Record | None:
         """Return the record of a running call."""
@@ -44,11 +51,14 @@ class CallsInFlight:
 
     def take(self, call: ToolCall) -> Record | None:
         """Remove this very object and return its record."""
-        entry = self._calls.pop(id(call), None)
+        calls = self._calls
+        entry = calls.pop(id(call), None)
         if entry is None:
             return None
         if entry[2] is not None:
-            self._calls[id(call)] = entry[2]
+            calls[id(call)] = entry[2]
+        elif not calls:
+            self._calls = EMPTY
         return entry[1]
 
     def take_equal(self, call: ToolCall, has_same_arguments: Callable[[Record], bool]) -> Record | None:
@@ -62,7 +72,7 @@ class CallsInFlight:
 
     def clear(self) -> None:
         """Forget all calls: the turn is over."""
-        self._calls.clear()
+        self._calls = EMPTY
 
 
 class ReusableResults:

@@ -1,7 +1,8 @@
 """The store of turns: the state of turns that are not in use, as bytes, so that a store can be shared by processes.
 
 A turn in use is an object of its process (``LiveTurns``). Only the latest of them stay objects: the state of the others
-goes to the store, and comes back when the turn is asked for again.
+goes to the store, and comes back when the turn is asked for again. A turn of which the state is not all, such as one
+with a running call, stays an object as long as there is room for it.
 """
 
 from __future__ import annotations
@@ -82,11 +83,19 @@ class LiveTurns:
     def __init__(self, store: TurnStore, most: int = MOST_LIVE, longest_idle: float = LONGEST_IDLE) -> None:
         self._store = store
         self._most = most
+        self._most_unstored = MOST_TURNS
+        """The bound if there are turns that should stay objects."""
         self._longest_idle = longest_idle
         self._latest: OrderedDict[str, Turn] = OrderedDict()
         self._held: WeakValueDictionary[str, Turn] = WeakValueDictionary()
         """Turns in the store that a run or a call still holds: such a turn is not made a second time from its state."""
         self._lock = Lock()
+
+    def add(self, turn: Turn, now: float) -> None:
+        """Add a turn whose id is new, so that the store has no state of it."""
+        with self._lock:
+            self._latest[turn.id] = turn
+            self._store_old(now)
 
     def get_or_create(self, turn_id: str, create: Callable[[], Turn], now: float) -> Turn:
         """Return the turn of that id: the live one, else one that goes on from its stored state, else a new one."""
@@ -97,12 +106,22 @@ class LiveTurns:
                 state = self._store.load(turn_id, now)
                 if state is not None:
                     turn.restore(state)
-            elif turn_id not in self._latest:
+            elif turn.stored:
+                turn.stored = False
                 self._store.discard(turn_id)
             self._latest[turn_id] = turn
             self._latest.move_to_end(turn_id)
             self._store_old(now)
             return turn
+
+    def use_again(self, turn: Turn) -> None:
+        """Make a stored turn live again, because its holder makes a call: its state in the store is old from now on."""
+        with self._lock:
+            turn.stored = False
+            if self._held.get(turn.id) is turn:
+                del self._held[turn.id]
+                self._store.discard(turn.id)
+                self._latest[turn.id] = turn
 
     def _store_old(self, now: float) -> None:
         """Move at most two turns to the store for each that comes, so no call waits for a sweep."""
@@ -112,17 +131,22 @@ class LiveTurns:
             idle = now - turn.last_used
             if len(self._latest) <= self._most and idle <= self._longest_idle:
                 return
-            del self._latest[oldest]
-            if idle <= self._longest_idle:
+            if idle > self._longest_idle:
+                del self._latest[oldest]
+            elif turn.is_storable or len(self._latest) > self._most_unstored:
+                del self._latest[oldest]
+                turn.stored = True
                 self._held[oldest] = turn
                 self._store.save(oldest, turn.state(), turn.last_used)
+            else:
+                self._latest.move_to_end(oldest)
 
     def discard(self, turn_id: str) -> None:
         """Forget a turn that is over."""
         with self._lock:
-            self._latest.pop(turn_id, None)
-            self._held.pop(turn_id, None)
-            self._store.discard(turn_id)
+            if self._latest.pop(turn_id, None) is None:
+                self._held.pop(turn_id, None)
+                self._store.discard(turn_id)
 
     def __len__(self) -> int:
         """Return the number of turns, the stored ones included."""

@@ -16,7 +16,7 @@ from otel_loopguard.core.turn.batch import Batch
 from otel_loopguard.core.turn.in_flight import CallsInFlight, ReusableResults
 from otel_loopguard.core.turn.judge import TurnJudge
 from otel_loopguard.core.turn.nesting import ParentCall, TurnTree
-from otel_loopguard.core.turn.user_messages import UserMessages, note_texts
+from otel_loopguard.core.turn.user_messages import NO_MESSAGES, UserMessages, note_texts
 from otel_loopguard.core.values.introspect import name_text
 from otel_loopguard.core.values.results import outcome_facts
 
@@ -44,6 +44,8 @@ class TurnHost(NamedTuple):
     faults: hooks.HookFaults
     forget: Callable[[str], None]
     """Called with the id of a turn that is over."""
+    use_again: Callable[[Turn], None]
+    """Called when a call begins in a turn whose state is in the store."""
 
 
 class Turn:
@@ -51,7 +53,7 @@ class Turn:
 
     __slots__ = (
         "__weakref__", "_batch", "_host", "_in_flight", "_judge", "_lock", "_made_messages", "_messages", "_parent",
-        "_results", "_tree", "enforced", "id", "last_used", "source",
+        "_results", "_tree", "enforced", "id", "last_used", "source", "stored",
     )  # fmt: skip
 
     def __init__(
@@ -69,6 +71,8 @@ class Turn:
         self.enforced = enforced
         """More than observing is allowed."""
         self.last_used = host.clock()
+        self.stored = False
+        """The state is in the store, though this object is still held."""
         self._host = host
         self._judge = TurnJudge(compiled, ceiling=_ABORT if enforced else _OBSERVE)
         self._lock = Lock()
@@ -109,10 +113,25 @@ class Turn:
 
     def close(self) -> list[str]:
         """End the turn. Return the user's messages that were not delivered; a nested turn leaves them to the outer."""
-        self._host.forget(self.id)
         with self._lock:
             self._in_flight.clear()
-        return [] if self._parent is not None else self._user_messages().close()
+        if self._parent is not None:
+            return []
+        self._host.forget(self.id)
+        messages = self._messages or self._made_messages.setdefault("", NO_MESSAGES)
+        return [] if messages is NO_MESSAGES else messages.close()
+
+    @property
+    def is_storable(self) -> bool:
+        """True if ``state`` is all that the turn needs: no running or interrupted calls, messages or kept results."""
+        batch = self._batch
+        return not (
+            len(self._in_flight)
+            or self._messages is not None
+            or self._tree is not None
+            or self._results is not None
+            or (batch is not None and batch.interrupted)
+        )
 
     def state(self) -> bytes:
         """Return the history as bytes. ``restore`` reads them, in this process or in another with the same hash key."""
@@ -181,6 +200,8 @@ class Turn:
         arguments = compiled.fingerprinter.arguments(resolved.arguments, fold_blanks=resolved.kind is not _WRITE)
         registered = None if call.known_tools is None else _registered(call, resolved)
         now = self.last_used = self._host.clock()
+        if self.stored:
+            self._host.use_again(self)
         history = judge.history
         batch = None if call.written is None else self._batch_of(call, call.written)
         written = None if batch is None else batch.written
@@ -281,10 +302,13 @@ class Turn:
         """
         begun = self.begin(call)
         if not begun.runs:  # ``on_trip`` chose an action, or the user asked to stop; the call has run all the same
+            self.redeliver(begun)
             with self._lock:
                 begun.record.trip = None
                 self._judge.settle(begun.record)
                 self._in_flight.put(call, begun.record)
+            if self._parent is not None:
+                self._parent.count_call()
         ended = self.end(call, outcome)
         return ended if ended.trip is not None else ended._replace(trip=begun.trip)
 

@@ -115,6 +115,11 @@ class UserMessages:
         return [message.text for message in left if isinstance(message, UserMessage)]
 
 
+NO_MESSAGES = UserMessages()
+"""The closed queue of all turns that are over and never had a message."""
+NO_MESSAGES.close()
+
+
 def note_texts(notes: Iterable[UserMessage | str]) -> list[str]:
     """Return the texts of notes."""
     return [note.text if isinstance(note, UserMessage) else note for note in notes]

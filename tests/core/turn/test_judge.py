@@ -78,3 +78,23 @@ def test_observe_counts_a_call_that_on_trip_would_refuse():
         turn.observe(CALL, Outcome("same"))
     assert turn.calls == 4
     assert asked
+
+
+def test_observe_does_not_lose_a_message_of_the_user():
+    """A call that has run cannot be refused with the message to stop: its outcome delivers it."""
+    turn = Guard().turn()
+    message = turn.say("stop now", stop=True)
+    decision = turn.observe(CALL, Outcome("text"))
+    assert decision.message == "stop now"
+    assert message.delivered
+    assert turn.calls == 1
+
+
+def test_an_observed_nested_call_counts_in_the_outer_turn_even_if_it_would_be_stopped():
+    """The call has run, whatever the user said in between."""
+    turn = Guard().turn()
+    outer = ToolCall("ask_agent", {"task": "a"})
+    turn.begin(outer)
+    turn.say("stop", stop=True)
+    turn.child(outer).observe(CALL, Outcome("text"))
+    assert turn.calls == 2

@@ -7,6 +7,7 @@ import weakref
 
 from otel_loopguard.core.guard import Guard
 from otel_loopguard.core.model import Action, Outcome, ToolCall
+from otel_loopguard.core.policy.policy import Policy
 from otel_loopguard.core.turn.store import MemoryStore
 
 
@@ -47,6 +48,67 @@ def test_a_turn_that_somebody_holds_is_never_made_twice():
         guard.turn(name)
     read(held)
     assert guard.turn("a") is held
+
+
+def test_a_held_turn_that_is_used_after_it_was_stored_is_stored_again():
+    """The store has its state of the first call; the second call is not lost when the turn is let go."""
+    guard = guard_of()
+    held = guard.turn("a")
+    read(held)
+    guard.turn("b")
+    read(held)
+    del held
+    guard.turn("c")
+    gc.collect()
+    assert read(guard.turn("a")) is Action.BLOCK
+
+
+def test_a_late_call_does_not_bring_back_a_turn_that_is_over():
+    """A turn is stored, closed, and called once more: it stays forgotten."""
+    guard = guard_of()
+    held = guard.turn("a")
+    guard.turn("b")
+    held.close()
+    read(held)
+    assert guard.turn("a") is not held
+    assert guard.turn("a").calls == 0
+
+
+def test_a_turn_with_a_running_call_stays_an_object():
+    """The program keeps only the id between begin and end, while other turns come."""
+    guard = guard_of()
+    read(guard.turn("a"))
+    call = ToolCall("read_file", {"path": "a"})
+    guard.turn("a").begin(call)
+    guard.turn("b")
+    gc.collect()
+    assert guard.turn("a").end(call, Outcome("same")).action is Action.NUDGE
+
+
+def test_a_stop_of_the_user_outlives_other_turns():
+    """The user stops a turn that the program has only by its id; other turns come before its next call."""
+    guard = guard_of()
+    guard.turn("a").say("stop", stop=True)
+    guard.turn("b")
+    gc.collect()
+    assert read(guard.turn("a")) is Action.BLOCK
+
+
+def test_turns_that_cannot_be_stored_are_bounded_too():
+    """The oldest turn is stored if too many have a call that is never ended."""
+    guard = guard_of()
+    guard._turns._most_unstored = 5
+    for number in range(20):
+        guard.turn(str(number)).begin(ToolCall("read_file", {"path": "a"}))
+    assert len(guard._turns._latest) == 5
+
+
+def test_state_under_another_hash_key_is_harmless():
+    """Nothing matches the calls of this process, so they are judged as new ones."""
+    turns = [Guard(Policy(hash_key=key)).turn() for key in (b"one", b"two")]
+    assert [read(turns[0]) for _ in range(3)] == [None, Action.NUDGE, Action.BLOCK]
+    turns[1].restore(turns[0].state())
+    assert [read(turns[1]) for _ in range(3)] == [None, Action.NUDGE, Action.BLOCK]
 
 
 def test_a_turn_that_is_over_is_forgotten_in_the_store_too():

@@ -106,7 +106,7 @@ def test_what_is_taken_back_when_the_turn_is_over_comes_back():
 def test_words_of_a_forgotten_turn_come_back():
     """A store that has no more room for a turn loses it, and not what was said into it."""
     guard = Guard()
-    guard._turns._most = 1
+    guard._turns._most = guard._turns._most_unstored = 1
     word = guard.turn("a").say("anybody there?")
     assert not word.returned
     guard.turn("b")
