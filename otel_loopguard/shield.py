@@ -80,7 +80,7 @@ class _Site:
 
 
 def _place(traceback: TracebackType | None) -> str:
-    """File name and line of the innermost frame: enough to find a fault, and no value of a variable."""
+    """Return file name and line of the innermost frame: enough to find a fault, without a value of a variable."""
     if traceback is None:
         return "unknown place"
     while traceback.tb_next is not None:

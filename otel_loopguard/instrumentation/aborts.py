@@ -25,9 +25,10 @@ def abort_error(
 ) -> BaseException | None:
     """Return the exception that aborts the run.
 
-    It is an error of this kind, if the framework lets such an error out. Else it is the carrier if a wrapped run is
-    further up the stack, else the error itself. The run's state gets the error, too: code between may keep the carrier
-    as a result, as ``asyncio.gather`` does. Without a trip the run was aborted before, and it is the same error again.
+    With ``kind``, which the framework passes on to its caller, it is an error of that class. Without it, it is the
+    carrier if a wrapped run is further up the stack, else the plain error. The run's state gets the error, too: code in
+    between may keep the carrier as a result, as ``asyncio.gather`` does. Without a trip the run was aborted before, and
+    the same error is raised again.
     """
     run_state = scope.run_state
     if trip is None:

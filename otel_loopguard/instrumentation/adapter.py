@@ -1,4 +1,4 @@
-"""The functions of a framework's ``ToolAdapter`` for one call, under the shield."""
+"""A framework's ``ToolAdapter`` bound to one call, under the shield."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _UNKNOWN = Outcome()
 
 
 class ShieldedAdapter:
-    """Translate between one call and the guard. After a fault in the framework's function there is a plain default."""
+    """Call the adapter's functions for one call. A fault in one has a plain default, except in ``answer``."""
 
     __slots__ = ("_adapter", "_reading", "_shield")
 
@@ -32,7 +32,7 @@ class ShieldedAdapter:
         return self._adapter.answer(self._reading, content, error)
 
     def annotate(self, result: Any, text: str) -> Any:
-        """Return the result with the text added for the model; None if it has no place for it."""
+        """Return the result with the text added for the model. Return None if it has no place for text."""
         with self._shield("adapter.annotate"):
             return self._adapter.annotate(self._reading, result, text)
         return None
@@ -46,7 +46,7 @@ class ShieldedAdapter:
         return _UNKNOWN
 
     def failure(self, error: BaseException | None) -> Outcome:
-        """Read an exception as an outcome; None is a call that was never run."""
+        """Read an exception as an outcome. None is a call that never ran."""
         cancelled = not isinstance(error, Exception)
         if error is not None and not cancelled:
             with self._shield("adapter.signals"):
@@ -54,20 +54,20 @@ class ShieldedAdapter:
         return Outcome(error=error, cancelled=cancelled)
 
     def error_class(self) -> type[ToolLoopError] | None:
-        """Return the class of the error that aborts a run, if the framework has one that it lets out."""
+        """Return the class of the error that aborts a run, if the framework passes one on to its caller."""
         with self._shield("adapter.error"):
             return None if self._adapter.error is None else self._adapter.error()
         return None
 
     def close_to_text(self) -> None:
-        """Take the result for one without a place for text: the model has read it already, or the program reads it."""
+        """Add no text to the result: the model has read it already, or the program reads it."""
         self._adapter = replace(self._adapter, annotate=no_place)
 
     def close_to_reading(self) -> None:
-        """Take the result for one that cannot be read without using it up: no two are equal, and none takes text."""
+        """Do not read the result, which reading would use up, and add no text. It is equal to no other result."""
         self._adapter = replace(self._adapter, annotate=no_place, outcome=_unread)
 
 
-def _unread(reading: Reading, result: Any) -> Outcome:  # noqa: ARG001 - the signature of the table
-    """Treat the value as the core treats one that it cannot read. If it is returned again, it is the object itself."""
+def _unread(reading: Reading, result: Any) -> Outcome:  # noqa: ARG001 - the signature of ToolAdapter.outcome
+    """Return an outcome that equals no other, as for any unreadable value. REUSE returns the object itself."""
     return Outcome(result=unique_bytes().decode(), keep=result)

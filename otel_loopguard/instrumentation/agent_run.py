@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 
 
 class AgentRun:
-    """A run between its start and its end. If no turn could be opened, it does nothing."""
+    """A run between its start and its end. It does nothing if ``read`` found no run, or failed."""
 
     def __init__(self, runtime: Runtime, target: RunTarget, instance: Any, args: Any, kwargs: Any) -> None:
         self._runtime = runtime
         self._target = target
         self._info: RunInfo | None = None
-        self._run: OpenRun | None = None
+        self._open_run: OpenRun | None = None
         self._unfinished = False
         outer = current_scope()
         self._outermost = outer is None or not outer.run_state or outer.call is not None
         with runtime.shield("run.open"):
             self._info = None if garbage_collector.runs_here() else target.read(instance, args, kwargs)
             if self._info is not None:
-                self._run = runtime.runs.open(self._info)
+                self._open_run = runtime.runs.open(self._info)
 
     def __enter__(self) -> Self:
         return self
@@ -46,8 +46,8 @@ class AgentRun:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._run is not None and self._info is not None:
-            run_state = self._run.scope.run_state
+        if self._open_run is not None and self._info is not None:
+            run_state = self._open_run.scope.run_state
             resumable = self._unfinished or (run_state is not None and run_state.resumable)
             self._unfinished = resumable or (error is not None and self._info.survives)
             with self._runtime.shield("run.close"):
@@ -59,13 +59,13 @@ class AgentRun:
 
     def end(self) -> None:
         """Close the run. Called later if it was thrown away under the garbage collector."""
-        if self._run is not None:
-            self._runtime.runs.close(self._run, unfinished=self._unfinished)
+        if self._open_run is not None:
+            self._runtime.runs.close(self._open_run, unfinished=self._unfinished)
 
     def running(self, *, closing: bool = False) -> _Running:
-        """Bind the run's scope in a block that runs the run's code. ``closing``: its result is not used any more."""
-        scope = self._run.scope if self._run is not None else current_scope()
-        run_state = None if self._run is None or closing else self._run.scope.run_state
+        """Bind the run's scope in a block that runs the agent's code. ``closing``: the result is not used any more."""
+        scope = self._open_run.scope if self._open_run is not None else current_scope()
+        run_state = None if self._open_run is None or closing else self._open_run.scope.run_state
         return _Running(scope, run_state, outermost=self._outermost)
 
     def continue_in_background(self, result: Any, end: Callable[[], None]) -> None:
@@ -75,16 +75,16 @@ class AgentRun:
             self.inspect(result)
             end()
 
-        watched = False
+        registered = False
         with self._runtime.shield("run.over"):
             if self._target.over is not None:
                 self._target.over(result, over)
-                watched = True
-        if not watched:
+                registered = True
+        if not registered:
             end()
 
     def inspect(self, chunk: Any) -> None:
-        """Look at a piece of the result: it may show that the run is unfinished."""
+        """Note if this result, or this chunk of a stream, shows that the run is unfinished."""
         with self._runtime.shield("run.chunk"):
             if self._target.unfinished(chunk):
                 self._unfinished = True
@@ -93,7 +93,7 @@ class AgentRun:
 class _Running:
     """Bind the run's scope in the block, and turn an abort that leaves the outermost run into its error.
 
-    The same holds for an abort that left a tool and did not arrive here, because code between caught it.
+    An abort that code in between has caught ends the run, too: its error is in the run's state.
     """
 
     __slots__ = ("_outermost", "_run_state", "_scope", "_token")
@@ -149,12 +149,12 @@ class RunContext:
         self._open = open_agent_run
         self._manager = manager
         self._agent_run: AgentRun | None = None
-        self._run: Any = None
+        self._framework_run: Any = None
 
     async def __aenter__(self) -> Any:
-        self._run = await self._manager.__aenter__()
-        self._agent_run = self._open(self._run)
-        return self._run
+        self._framework_run = await self._manager.__aenter__()
+        self._agent_run = self._open(self._framework_run)
+        return self._framework_run
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -163,7 +163,7 @@ class RunContext:
             return await self._manager.__aexit__(kind, error, traceback)
         finally:
             if self._agent_run is not None:
-                self._agent_run.inspect(self._run)
+                self._agent_run.inspect(self._framework_run)
                 self._agent_run.__exit__(kind, error, traceback)
 
 

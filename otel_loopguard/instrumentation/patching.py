@@ -1,7 +1,7 @@
-"""Put our wrappers into frameworks when they are imported, and take them out again. Only this file imports wrapt.
+"""Patch frameworks when they are imported, and restore them. Only this file imports wrapt.
 
-A wrapper looks at each call if there is a runtime. So a wrapper that cannot be taken out, because another one wraps it,
-is switched off. OpenTelemetry's own ``unwrap()`` would strip the other one instead.
+A wrapper checks at each call if there is a runtime. So a wrapper that cannot be removed, because another library wraps
+it, does nothing after ``uninstrument()``. OpenTelemetry's own ``unwrap()`` would remove the other library's instead.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ logger = logging.getLogger("otel_loopguard")
 
 
 class Wrapper(wrapt.FunctionWrapper):  # type: ignore[type-arg]  # generic only for type checkers
-    """A wrapper of this package; its class distinguishes it from others."""
+    """A wrapper of this package. The class distinguishes it from the wrappers of other libraries."""
 
 
 class Patches:
-    """The targets of one framework: one list drives putting in and taking out."""
+    """The patches of one framework. The same list of targets drives ``install`` and ``restore``."""
 
     def __init__(self, targets: Iterable[Target], native_scopes: Iterable[str] = ()) -> None:
         self._targets = tuple(targets)
@@ -63,7 +63,7 @@ class Patches:
                 warn_of_missing(module.__name__, here, missing)
 
     def restore(self) -> list[str]:
-        """Take our wrappers out. Return the places of those that stay, switched off, because others wrap them."""
+        """Remove our wrappers. Return the places of those that stay, switched off, because others wrap them."""
         left = []
         for target in self._targets:
             module = sys.modules.get(target.module)
@@ -84,14 +84,14 @@ def _wrap(module: ModuleType, target: Target) -> bool:
         # Another module imported it by name, after it was wrapped.
         return True
     if not fits(original, target):
-        logger.debug("%s of %s is another sort of function; not patched", target.path, target.module)
+        logger.debug("%s of %s is another style of function; not patched", target.path, target.module)
         return False
     wrapt.apply_patch(parent, attribute, Wrapper(original, wrapper_of(target)))
     return True
 
 
 def _unwrap(module: ModuleType, path: str) -> bool:
-    """Take our wrapper out. Return False if another one is around it."""
+    """Remove our wrapper. Return False if another one is around it."""
     try:
         parent, attribute, _ = wrapt.resolve_path(module, path)
     except (AttributeError, ImportError):
@@ -133,9 +133,9 @@ _NOT_OF_STYLE: Final[dict[CallStyle, tuple[Callable[[Any], bool], ...]]] = {
 
 
 def fits(function: Any, target: Target) -> bool:
-    """Return True if the function is of the target's style: a wrapper of another style would break its callers.
+    """Return True if the function has the target's style. A wrapper of another style would break its callers.
 
-    The function may be the program's own, in a module that only has the name of the framework's.
+    The function may be the program's own, in a module that happens to have the framework's name.
     """
     style = getattr(target, "style", None)
     if style is None:

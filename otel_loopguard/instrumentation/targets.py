@@ -22,21 +22,22 @@ if TYPE_CHECKING:
 
 
 class CallStyle(enum.Enum):
-    """The style of a framework's function, which decides its wrapper."""
+    """The calling convention of a framework's function. Each style has its own wrapper."""
 
     SYNC = enum.auto()
+    """A plain function."""
     ASYNC = enum.auto()
     """A coroutine function."""
     GENERATOR = enum.auto()
     ASYNC_GENERATOR = enum.auto()
     BACKGROUND = enum.auto()
-    """It only starts a run, and returns before the run is over."""
+    """A plain function that starts a run and returns before the run is over."""
     CONTEXT = enum.auto()
-    """It returns an async context manager; the object that this yields is then read as the instance."""
+    """A plain function that returns an async context manager. ``read`` gets the yielded object as the instance."""
 
 
 class Reading(NamedTuple):
-    """A tool call, read from the framework's arguments."""
+    """A tool call as the framework's arguments describe it."""
 
     call: ToolCall
     conversation_id: str | None = None
@@ -44,46 +45,48 @@ class Reading(NamedTuple):
     run_id: str | None = None
     """The framework's own id of the run that makes this call."""
     native_span: NativeSpan = NativeSpan.NONE
-    """The place of the framework's own span of this call."""
+    """The position of the framework's own span of this call, seen from ours."""
     note: Any = None
-    """Anything that the framework's functions pass to each other."""
+    """Any value that ``read`` passes to the other functions of the adapter."""
 
 
-def plain_outcome(reading: Reading, result: Any) -> Outcome:  # noqa: ARG001 - the signature of the table's functions
+def plain_outcome(reading: Reading, result: Any) -> Outcome:  # noqa: ARG001 - the signature of ToolAdapter.outcome
     """Take the result as the outcome."""
     return Outcome(result=result)
 
 
-def no_place(reading: Reading, result: Any, text: str) -> Any:  # noqa: ARG001 - the signature of the caller
+def no_place(reading: Reading, result: Any, text: str) -> Any:  # noqa: ARG001 - the signature of ToolAdapter.annotate
     """Return None: the result has no place for text."""
     return None
 
 
-def never(error: BaseException) -> bool:  # noqa: ARG001 - the signature of the caller
-    """Return False: no exception is a signal between the framework's own parts."""
+def never(error: BaseException) -> bool:  # noqa: ARG001 - the signature of ToolAdapter.signals
+    """Return False: every exception is a failure of the tool."""
     return False
 
 
 @dataclass(frozen=True)
 class ToolAdapter:
-    """Translate between one framework's executor and the guard. The functions may fail: the caller holds the shield."""
+    """Translate between a framework's types and the guard's. The functions may raise: the caller holds the shield."""
 
     read: Callable[[Any, Arguments, Keywords], Reading | None]
-    """Reads the call from instance, arguments and keywords; None if this is no tool call after all."""
+    """Read the call from the instance, arguments and keywords of the patched function. Return None if it is no call
+    of a tool."""
     answer: Callable[[Reading, Any, bool], Any]
-    """Makes a result in the framework's own type from a text, or from an earlier content, and an error flag."""
+    """Make a result of the framework's type from content and an error flag. With the flag the content is a refusal;
+    without it, an earlier result of the same call."""
     outcome: Callable[[Reading, Any], Outcome] = plain_outcome
-    """Reads a result, without ids and time stamps that the framework adds."""
+    """Read a result of the framework as an outcome. Leave out ids and time stamps that the framework adds."""
     annotate: Callable[[Reading, Any, str], Any] = no_place
-    """Adds a sentence for the model to a result; None if the text would break it."""
+    """Return the result with a sentence for the model added. Return None if the sentence would break the result."""
     signals: Callable[[BaseException], bool] = never
-    """True for an exception that is no failure: an interrupt, a hand-over."""
+    """Return True for an exception that is not a failure, such as an interrupt or a hand-over."""
     by_run: bool = False
-    """True if calls carry the id of their run. A call inside another one, but of another run, is then no layer of
-    it."""
+    """True if each call has the id of its run. Then a call inside another call, but of another run, is a call of its
+    own. Otherwise it is a layer of the outer call, and is not counted."""
     error: Callable[[], type[ToolLoopError]] | None = None
-    """Returns the class of ``ToolLoopError`` that the framework lets out to its caller. Without it a ``BaseException``
-    carries the error past the framework, up to the wrapper of the run."""
+    """Return the subclass of ``ToolLoopError`` that the framework passes on to its caller. None if the framework
+    catches every ``Exception``: then a ``BaseException`` carries the error to the wrapper of the run."""
 
 
 @dataclass(frozen=True)
@@ -96,12 +99,13 @@ class ToolTarget:
     style: CallStyle = CallStyle.SYNC
     """``SYNC`` or ``ASYNC``."""
     each: Callable[[Keywords], list[Keywords]] | None = None
-    """For a function that handles several calls at once: splits its keywords, one call each. Its results are lists."""
+    """Split the keywords of a function that handles several calls at once, and returns a list: keywords for one call
+    each."""
     turned_down: Callable[[Any], bool] | None = None
-    """For a check before the place where tools run: True if its result turns the call down. The model then reads that
-    result, and it is the call's outcome."""
+    """For a check that runs before the tool, such as a guardrail: return True if the check's result rejects the call.
+    That result is then the call's outcome."""
     fatal: bool = False
-    """True if a call is seen here only when it fails, which ends the run. It is read after the failure."""
+    """True if the function shows a call only by raising, which ends the run. The call is read after the exception."""
     optional: bool = False
     """True if some supported versions of the framework have no such function."""
 
@@ -113,19 +117,19 @@ class RunTarget:
     module: str
     path: str
     read: Callable[[Any, Arguments, Keywords], RunInfo | None]
-    """Reads the run; None if this is no run after all."""
+    """Read the run from the instance, arguments and keywords. Return None if it is no run of an agent."""
     style: CallStyle = CallStyle.SYNC
-    unfinished: Callable[[Any], bool] = lambda chunk: False  # noqa: ARG005 - the signature of the caller
-    """True if this piece of the result shows that the run was interrupted and may be resumed."""
+    unfinished: Callable[[Any], bool] = lambda chunk: False  # noqa: ARG005 - it has the signature of all of them
+    """Return True if this result, or this chunk of a stream, shows that the run was interrupted and may be resumed."""
     over: Callable[[Any, Callable[[], None]], None] | None = None
-    """For ``BACKGROUND``: arranges that the callback is called when the run of this result is over."""
+    """For ``BACKGROUND``: register a callback for the end of the run, given the function's result."""
     optional: bool = False
     """True if some supported versions of the framework have no such function."""
 
 
 @dataclass(frozen=True)
 class CallTarget:
-    """A function with a wrapper of the framework's own file; ``wrapper`` has wrapt's signature."""
+    """A function whose wrapper is in the framework's own file. ``wrapper`` has the signature that wrapt calls."""
 
     module: str
     path: str
@@ -136,14 +140,14 @@ Target = ToolTarget | RunTarget | CallTarget
 
 
 class OwnLimit(NamedTuple):
-    """A limit of tool calls that a framework offers itself. The doctor reports it where a program uses it."""
+    """A limit of tool calls that a framework offers itself. The doctor reports the ones that a program uses."""
 
     name: str
     module: str
     path: str
-    """The function that runs if the limit is in use."""
+    """The function that runs only in a program that uses the limit."""
     keyword: str | None = None
-    """The keyword that sets the limit, if the function has others."""
+    """The keyword that sets the limit. None if any call of the function sets it."""
 
 
 @dataclass(frozen=True)
@@ -156,26 +160,26 @@ class Framework:
     name: str
     targets: tuple[Target, ...]
     native_scopes: tuple[str, ...] = ()
-    """The instrumentation scopes of its own tool spans. They are not counted if one of the tool targets is patched."""
+    """Instrumentation scopes of the framework's own tool spans. They are not counted if a tool target is patched."""
     title: str = ""
-    """Its name in the documentation."""
+    """The framework's name in the documentation."""
     modules: tuple[str, ...] = ()
     """The modules that a program with an agent of this framework imports."""
     versions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The requirements of each environment that it is tested in, ``oldest`` first, ``newest`` last. Empty for a library
-    that is patched, but has no agents."""
+    """The pip requirements of each tested environment, ``oldest`` first, ``newest`` last. Empty for a library without
+    agents, such as ``threads``."""
     limits: tuple[OwnLimit, ...] = ()
     loggers: tuple[str, ...] = ()
     """Loggers that report each failed tool call."""
 
     @property
     def command_name(self) -> str:
-        """Its name on a command line."""
+        """The framework's name on a command line."""
         return self.name.replace("_", "-")
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """The packages to install for its newest version."""
+        """The packages to install for the newest version."""
         return tuple(re.split("[<>=]", requirement)[0] for requirement in self.versions["newest"])
 
     @property

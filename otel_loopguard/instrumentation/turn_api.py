@@ -1,4 +1,4 @@
-"""The turn in code: ``with turn():`` around the work on one message, and ``say`` for messages in the middle of it."""
+"""The public ``turn``, for the work on one message of a user, and ``say``, for a message while that work runs."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ class turn:  # noqa: N801 - reads as a word: ``with loopguard.turn():``
         return 0 if self._run is None else self._run.calls
 
     def say(self, text: str, *, stop: bool = False) -> UserMessage:
-        """Have the model read this with the next tool result; with ``stop``, instead of any further one."""
+        """Send the model a message with the next tool result. With ``stop``, further calls are refused with it."""
         if self._run is None:
             raise RuntimeError("say() needs an open turn: use it inside the `with` block.")
         return self._run.scope.turn.say(text, stop=stop)
 
     def __enter__(self) -> Self:
-        with Shield()("run.open"):  # there may be no runtime yet, and it may be that none can be made
+        with Shield()("run.open"):  # without a runtime yet, and making one may fail
             self._runtime = runtime = active_runtime.get()
             with runtime.shield("run.open"):
                 if garbage_collector.runs_here():
@@ -99,7 +99,7 @@ class turn:  # noqa: N801 - reads as a word: ``with loopguard.turn():``
 
 
 class _ThrownAway:
-    """A block that was thrown away under the garbage collector: its turn is still open."""
+    """A ``with turn()`` block that the garbage collector closed: its turn is still open."""
 
     def __init__(self, block: turn, runs: Runs, run: OpenRun) -> None:
         self._block = block
@@ -111,11 +111,12 @@ class _ThrownAway:
 
 
 def say(text: str, *, conversation_id: str, stop: bool = False) -> UserMessage:
-    """Say something into the turn that runs for this conversation, from any thread or task, or a signal handler.
+    """Send a message to the turn that runs for this conversation, from any thread or task, or from a signal handler.
 
-    The model reads it with its next tool result, or that of an agent inside one of its calls. With ``stop=True`` no
-    further tool of either runs, and the model reads these words instead. Delivered once, in order; false if no turn
-    runs. What is not delivered until the turn is over is ``returned``.
+    The model reads it with its next tool result. An agent inside one of the turn's calls may be the one to read it.
+    With ``stop=True`` no further tool of either runs, and the model reads the message instead of a result. Messages are
+    delivered once, in order. The returned message is false if no turn runs. It is ``returned`` if the turn ends before
+    it is delivered.
     """
     with Shield()("say"):
         runtime = active_runtime.get()

@@ -121,7 +121,7 @@ class Meters:
 
 
 class Labels(dict[str, str]):
-    """Tool names as metric labels: the first 200, then ``_other``. A Prometheus keeps each label that it has seen."""
+    """Tool names as metric labels: the first 200, then ``_other``. Prometheus keeps every label value."""
 
     def __init__(self, most: int = MOST_LABELS) -> None:
         super().__init__({semconv.UNKNOWN_TOOL: semconv.UNKNOWN_TOOL})
@@ -150,8 +150,8 @@ def combinations(policy: Policy) -> list[tuple[str, str, str]]:
     found = {
         (mode, verdict, action) for mode in Mode for verdict in _VERDICTS for action in _actions(policy, mode, verdict)
     }
-    words = sorted((str(mode), str(verdict), str(action)) for mode, verdict, action in found)
-    return [*words, *((USER_STOP, str(action), str(action)) for action in (Action.BLOCK, Action.ABORT))]
+    labels = sorted((str(mode), str(verdict), str(action)) for mode, verdict, action in found)
+    return [*labels, *((USER_STOP, str(action), str(action)) for action in (Action.BLOCK, Action.ABORT))]
 
 
 def _actions(policy: Policy, mode: Mode, verdict: Action) -> Iterator[Action]:
@@ -162,7 +162,7 @@ def _actions(policy: Policy, mode: Mode, verdict: Action) -> Iterator[Action]:
     for ceiling in _ceilings(policy, mode):
         yield min(verdict, ceiling)
         if verdict > Action.NUDGE and ceiling is Action.REUSE:
-            yield Action.NUDGE  # there was no result to give again
+            yield Action.NUDGE  # there was no earlier result to reuse
         if verdict is Action.ABORT and ceiling is Action.BLOCK:
             yield Action.ABORT  # the limit of refusals is reached
 

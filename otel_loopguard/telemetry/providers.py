@@ -5,7 +5,7 @@ A provider may be set after the guard has started, or be replaced (MLflow overwr
 
 Nothing can be removed from a provider again. So there is one span processor for each tracer provider and one set of
 instruments for each meter provider, for the life of the process, however often the guard is switched on and off. They
-pass everything to the receiver of the moment, and do nothing while there is none. (The SDK returns the first one of two
+pass everything to the current receiver, and do nothing while there is none. (The SDK returns the first one of two
 equal observable instruments and drops the second callback: a second set would get no calls.)
 """
 
@@ -103,7 +103,7 @@ def _forget_counts(meter_provider: Any) -> None:
     """Reset the SDK's sums of our instruments.
 
     In a forked child the SDK's counters continue from the parent's values, and every worker of a prefork server would
-    export the parent's trips once more. The SDK has no public reset, so its table of our instruments is emptied. With
+    export the parent's trips again. The SDK has no public reset, so its table of our instruments is emptied. With
     another SDK, or another version that keeps it elsewhere, nothing is done.
     """
     consumer = getattr(meter_provider, "_measurement_consumer", None)
@@ -128,9 +128,9 @@ class Outlets(NamedTuple):
 
 
 class Providers:
-    """Find the providers of the moment, and add our processor to each tracer provider.
+    """Find the current providers, and add our processor to each tracer provider.
 
-    Also the rest of what a call's span needs: the settings, the shield, and ``fingerprint``, which hides a name or id.
+    For a call's span it also holds the settings, the shield, and ``fingerprint``, which hides a name or an id.
     """
 
     def __init__(
@@ -154,10 +154,10 @@ class Providers:
         self._outlets: Outlets | None = None
         self.first_call_seen = False
         self.greet: Callable[[], object] | None = None
-        """Logs what will happen, at the first call. None if that was logged at start."""
+        """Log the policy at the first call. None if it was logged at start."""
 
     def outlets(self) -> Outlets:
-        """Return the tracer, the instruments and the events of the moment."""
+        """Return the tracer, the instruments and the events of the current providers."""
         tracer_provider = self._given[0] or trace.get_tracer_provider()
         meter_provider = self._given[1] or metrics.get_meter_provider()
         outlets = self._outlets

@@ -29,7 +29,7 @@ class Settings(NamedTuple):
         return cls(
             span_events=events != "log",
             log_events=events != "span",
-            # An unknown word was meant to hide something, most likely: it must not end in showing everything.
+            # A misspelt value was most likely meant to hide the id, so it must not show it.
             conversation_id=_choice(environ, "CONVERSATION_ID", ("raw", "hash", "off"), default="raw", unknown="off"),
             enforce_without_turn=_choice(
                 environ, "ENFORCE_WITHOUT_TURN", ("true", "false"), default="false", unknown="false"

@@ -24,7 +24,7 @@ TASK_IDLE_SECONDS = 600.0
 
 
 class Attribution:
-    """Finds the turn of a call, strongest source first.
+    """Find the turn of a call, the strongest source first.
 
     A turn that is suggested by a trace or a task is weak: a program that calls a tool in a loop is no agent. Its calls
     are only observed, unless a setting enforces more.
@@ -48,7 +48,7 @@ class Attribution:
         self._tasks = _Tasks(clock)
 
     def of_call(self, conversation_id: str | None, agent_name: str | None, run_id: str | None) -> Scope | None:
-        """Return the scope of a tool call that is made here and now; None for a layer of a call that is under way."""
+        """Return the scope of a tool call that is made now; None for a layer of a call in progress."""
         scope, known = current_scope(), None if run_id is None else self._runs.known(run_id)
         if scope is not None and scope.call is not None and (known is None or known.turn is scope.turn):
             return None
@@ -60,7 +60,7 @@ class Attribution:
     def find(
         self, conversation_id: str | None = None, agent_name: str | None = None, run_id: str | None = None
     ) -> Scope:
-        """Return the scope of code that runs here and now, outside any tool call."""
+        """Return the scope of the running code. A current scope inside a tool call is passed over for other sources."""
         scope = current_scope()
         if scope is not None and scope.call is None:
             return scope.of_agent(agent_name)

@@ -1,4 +1,4 @@
-"""Know if the running code was called by the garbage collector, which ends thrown-away work in the middle of anything.
+"""Detect code that the garbage collector runs: it closes abandoned work at any line of any other code.
 
 The collector may run under a lock that this thread holds and would then wait for. It may run while a context variable
 is being set, where Python 3.11 crashes if another one is set. So nothing is judged, reported, locked or bound under the

@@ -1,4 +1,4 @@
-"""Open and close runs, and decide for each one: a new turn, a resumed one, or a part of another."""
+"""Open and close runs. Each run is a new turn, resumes a turn, or is part of another run's turn."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ MOST_KNOWN = 10_000
 
 
 class RunInfo(NamedTuple):
-    """The facts about a run that are in a framework's arguments."""
+    """A run as the framework's arguments describe it."""
 
     conversation_id: str | None = None
     agent_name: str | None = None
     resumes: bool = False
-    """The run continues an unfinished one: there is no new message of the user."""
+    """The run continues an unfinished one, without a new message of the user."""
     survives: bool = True
     """A run that failed may be continued, as from a checkpoint."""
     run_id: str | None = None
@@ -51,7 +51,7 @@ class OpenRun:
 
 
 class Runs:
-    """Opens and closes runs.
+    """Open and close runs.
 
     A run inside a tool call is a child turn: an agent used as a tool has a separate history. Any other run inside
     a run, such as a sub-graph, is the same turn. A resumed run continues its conversation's last turn. A run that the

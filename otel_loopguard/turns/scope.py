@@ -1,8 +1,7 @@
 """The scope: the turn that the running code belongs to, and the tool call that it is inside of.
 
 One context variable carries both, so a thread pool or a task has to pass on one thing only. It is reset where it was
-set, and nowhere else. Work that was thrown away is closed in any context, by the garbage collector: there other code is
-running, with another scope.
+set, and nowhere else: the garbage collector may close abandoned work in the context of other code, with another scope.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class RunState:
 
 
 class Scope:
-    """The place of the running code. Never changed once made, because other threads may hold it."""
+    """The turn, run and call of the running code. Immutable, because other threads may hold it."""
 
     __slots__ = ("agent_name", "call", "conversation_id", "message_tick", "run_state", "strong", "turn")
 

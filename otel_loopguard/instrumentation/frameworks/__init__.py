@@ -15,6 +15,6 @@ FRAMEWORKS = tuple(module.FRAMEWORK for module in (langchain, mcp, openai_agents
 
 
 def all_targets() -> Iterator[Target]:
-    """All targets of all frameworks."""
+    """Yield the targets of all frameworks."""
     for framework in FRAMEWORKS:
         yield from framework.targets

@@ -73,7 +73,7 @@ def _remember(session: Any, cursor: Any, result: Any) -> None:
 
 
 def _either(model: Any, name: str, older: str) -> Any:
-    """An attribute, which has its wire name in versions before 2."""
+    """Return an attribute, which has its wire name in versions before 2."""
     return getattr(model, name, None) if hasattr(model, name) else getattr(model, older, None)
 
 
@@ -105,7 +105,7 @@ def _texts(blocks: Any) -> list[str]:
 
 
 def _content(result: Any) -> Any:
-    """The content for the model: the text, or all blocks as on the wire if there are others. Without protocol ids."""
+    """Return the content for the model, without protocol ids: the text, or all blocks if some are no text."""
     texts, structured = _texts(result.content), _either(result, "structured_content", "structuredContent")
     only_text = len(texts) == len(result.content)
     text = "\n".join(texts)
@@ -118,7 +118,7 @@ def _content(result: Any) -> Any:
 
 
 def _echoes(text: str, structured: Any) -> bool:
-    """True if the text repeats the structured content, as the protocol requires for older clients."""
+    """Return True if the text repeats the structured content, as the protocol requires for older clients."""
     if len(text) > _LONGEST_ECHO:
         return False
     try:
@@ -128,7 +128,7 @@ def _echoes(text: str, structured: Any) -> bool:
 
 
 def _answer(reading: Reading, content: Any, error: bool) -> Any:
-    """Make a refusal, or an earlier result again, in the type that the session returns."""
+    """Make a refusal, or the content of an earlier result, into the type that the session returns."""
     structured = None
     if isinstance(content, dict):
         structured, content = content.get("structuredContent"), content.get("content")

@@ -42,19 +42,25 @@ def _error() -> type[ToolLoopError]:
     The SDK wraps any other exception in a ``UserError``, and a stream would lose a ``BaseException``.
     """
     base = import_module("agents.exceptions").AgentsException
-    return type("ToolLoopError", (ToolLoopError, base), {"__doc__": "The run was ended, in a class the SDK lets out."})
+    return type(
+        "ToolLoopError",
+        (ToolLoopError, base),
+        {"__doc__": "The run was ended, in a class the SDK lets out."},
+    )
 
 
 # --- a function tool ---------------------------------------------------------------------------------------------
 
 
 class _Place(NamedTuple):
+    """The tool and its context, which the answer and the outcome need."""
+
     tool: Any
     context: Any
 
     @property
     def final(self) -> bool:
-        """True if the output may be the answer of the run, which no model reads."""
+        """True if the output may become the answer of the run, which no model reads."""
         return getattr(getattr(self.context, "agent", None), "tool_use_behavior", "run_llm_again") != "run_llm_again"
 
 
@@ -92,7 +98,7 @@ def _outcome(reading: Reading, result: Any) -> Outcome:
 
 
 def _waits(context: Any) -> bool:
-    """True if an agent that is a tool was interrupted: the same call runs again after the approval."""
+    """Return True if an agent that is a tool was interrupted: the same call runs again after the approval."""
     if context.tool_call is None:
         return False
     nested = import_module("agents.agent_tool_state")
@@ -110,7 +116,7 @@ def _annotate(reading: Reading, result: Any, text: str) -> Any:
 
 
 def _longer(output: Any, text: str) -> Any:
-    """Add to a text, or to a list of content parts. The model reads the ``str()`` of any other list."""
+    """Append to a text, or to a list of content parts. The model reads the ``str()`` of any other list."""
     if isinstance(output, str) or (isinstance(output, list) and output and all(map(_is_part, output))):
         return appended(output, text)
     return None
@@ -124,7 +130,7 @@ FUNCTION = ToolAdapter(read=_read, answer=_answer, outcome=_outcome, annotate=_a
 PLAIN_FUNCTION = replace(FUNCTION, answer=_plain_answer)
 
 
-async def _failing(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) -> Any:
+async def _keep_failure(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) -> Any:
     """Keep the exception of a tool. By default every failure has the same text for the model."""
     context, error = kwargs.get("context"), kwargs.get("error")
     if hasattr(context, "tool_call_id"):
@@ -191,7 +197,7 @@ UNKNOWN = ToolAdapter(
 
 
 def _read_fatal(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Reading | None:
-    """The call for which the SDK has ended the run, as it does by default; None if the run ended for another reason."""
+    """Read the call for which the SDK ended the run, its default; None if the run ended for another reason."""
     if getattr(kwargs.get("run_config"), "tool_not_found_behavior", None) == "return_error_to_model":
         return None
     tools, known = kwargs["all_tools"], {"json_tool_call"}
@@ -237,8 +243,8 @@ def _unfinished(result: Any) -> bool:
     return bool(getattr(result, "interruptions", None))
 
 
-def _over(result: Any, over: Callable[[], None]) -> None:
-    result.run_loop_task.add_done_callback(lambda task: over())
+def _call_at_end(result: Any, callback: Callable[[], None]) -> None:
+    result.run_loop_task.add_done_callback(lambda task: callback())
 
 
 _EXECUTION: Final = "agents.run_internal.tool_execution"
@@ -257,13 +263,13 @@ _TARGETS: tuple[Target, ...] = (
     ToolTarget(
         _EXECUTION, "_execute_tool_input_guardrails", GUARDED, CallStyle.ASYNC, turned_down=_turned_down, optional=True
     ),
-    CallTarget("agents.tool", "maybe_invoke_function_tool_failure_error_function", _failing),
+    CallTarget("agents.tool", "maybe_invoke_function_tool_failure_error_function", _keep_failure),
     ToolTarget(
         _RESOLUTION, "_build_tool_not_found_output_items", UNKNOWN, CallStyle.ASYNC, each=_each_unknown, optional=True
     ),
     ToolTarget(_RESOLUTION, "process_model_response", FATAL, fatal=True),
     RunTarget("agents.run", "AgentRunner.run", _read_run, CallStyle.ASYNC, _unfinished),
-    RunTarget("agents.run", "AgentRunner.run_streamed", _read_run, CallStyle.BACKGROUND, _unfinished, _over),
+    RunTarget("agents.run", "AgentRunner.run_streamed", _read_run, CallStyle.BACKGROUND, _unfinished, _call_at_end),
 )
 
 FRAMEWORK = Framework(

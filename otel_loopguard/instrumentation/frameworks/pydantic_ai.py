@@ -48,12 +48,12 @@ def _read(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Re
 
 
 def _invalid(validated: Any) -> NativeSpan:
-    """The span of a call that its validation rejected: newer versions make one, for known tools only."""
+    """Return the position of the span of a rejected call: newer versions make one, for known tools only."""
     known = validated.tool is not None and not validated.args_valid
-    return NativeSpan.BESIDE if known and _tells_invalid() else NativeSpan.NONE
+    return NativeSpan.BESIDE if known and _has_span_if_invalid() else NativeSpan.NONE
 
 
-def _tells_invalid() -> bool:
+def _has_span_if_invalid() -> bool:
     capability = getattr(sys.modules.get("pydantic_ai.capabilities"), "Instrumentation", None)
     return "on_tool_validate_error" in vars(capability or object)
 
@@ -74,7 +74,7 @@ def _reading(manager: Any, call: Any, tool: Any, context: Any, native_span: Nati
 
 
 def _answer(reading: Reading, content: Any, error: bool) -> Any:
-    """Make a denial, if a result may be one: it is no success, and no failure that the model retries."""
+    """Make a denial, which is neither a success nor a failure to retry. Versions without denials get the content."""
     if error and hasattr(sys.modules.get("pydantic_ai._tool_execution"), "build_tool_return_part"):
         return import_module("pydantic_ai.tools").ToolDenied(content)
     return content
@@ -95,7 +95,7 @@ def _annotate(reading: Reading, result: Any, text: str) -> Any:
 
 
 def _signals(error: BaseException) -> bool:
-    """True for the signal that a call waits for an approval, or is run elsewhere."""
+    """Return True for the signal that a call waits for an approval, or runs elsewhere."""
     return any(kind.__name__ in _DEFERRALS for kind in type(error).__mro__)
 
 
@@ -115,7 +115,7 @@ CALL = ToolAdapter(
 def _read_fatal(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Reading | None:
     call = args[0] if args else kwargs["call"]
     tool = instance.tools.get(call.tool_name)
-    native_span = NativeSpan.BESIDE if tool is not None and _tells_invalid() else NativeSpan.NONE
+    native_span = NativeSpan.BESIDE if tool is not None and _has_span_if_invalid() else NativeSpan.NONE
     return _reading(instance, call, tool, instance.ctx, native_span)
 
 
@@ -139,16 +139,16 @@ def _run_id(run: Any) -> str:
 
 
 def _unfinished(run: Any) -> bool:
-    """True if the run ended with calls that wait for an approval or an external result."""
+    """Return True if the run ended with calls that wait for an approval or an external result."""
     result = getattr(run, "result", None)
     return type(getattr(result, "output", None)).__name__ == "DeferredToolRequests"
 
 
 _TARGETS: tuple[Target, ...] = (
     *(
-        point
+        target
         for module in ("pydantic_ai.tool_manager", "pydantic_ai._tool_manager")  # the second: before 1.90
-        for point in (
+        for target in (
             ToolTarget(module, "ToolManager.execute_tool_call", CALL, CallStyle.ASYNC),
             ToolTarget(module, "ToolManager.validate_tool_call", FATAL, CallStyle.ASYNC, fatal=True),
         )

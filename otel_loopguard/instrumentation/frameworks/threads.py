@@ -1,4 +1,4 @@
-"""Thread pools: work that is submitted within a turn belongs to that turn."""
+"""Thread pools: work that is submitted in a turn belongs to that turn."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Guard functions without a framework: the decorator, and the kinds of result that a function may give."""
+"""Guard functions without a framework: ``tool``, ``call``, and the kinds of result that a function may return."""

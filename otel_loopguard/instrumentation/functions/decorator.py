@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
-def _annotate(reading: Reading, result: Any, text: str) -> Any:  # noqa: ARG001 - the signature of the table
+def _annotate(reading: Reading, result: Any, text: str) -> Any:  # noqa: ARG001 - the signature of ToolAdapter.annotate
     return appended(result, text) if isinstance(result, str) else None
 
 
-FUNCTION = ToolAdapter(
+_FUNCTION = ToolAdapter(
     read=lambda instance, args, kwargs: instance,  # noqa: ARG005 - the instance is the reading
-    answer=lambda reading, content, error: content,  # noqa: ARG005 - a fixed signature
+    answer=lambda reading, content, error: content,  # noqa: ARG005 - the signature of ToolAdapter
     annotate=_annotate,
 )
 
-MISSING = replace(FUNCTION, outcome=lambda reading, result: Outcome(result=result, is_error=True))  # noqa: ARG005 - a fixed signature
+_MISSING = replace(_FUNCTION, outcome=lambda reading, result: Outcome(result=result, is_error=True))  # noqa: ARG005 - the signature of ToolAdapter
 
 
 @overload
@@ -55,17 +55,21 @@ def tool(function: Any = None, /, *, name: str | None = None, **contract: Any) -
 
     The keywords are those of ``ToolContract`` and describe the tool: ``@tool(kind="poll")``. A refused call returns
     the refusal, which is text for the model, instead of the function's own result. Outside of a turn calls are only
-    watched.
+    observed.
     """
 
     def decorate(inner: Any) -> Any:
-        if isinstance(inner, (staticmethod, classmethod)):  # ours inside, or the class would not see them
+        if isinstance(
+            inner, (staticmethod, classmethod)
+        ):  # our wrapper goes inside, or the class would not see the descriptor
             return type(inner)(decorate(inner.__func__))
         tool_name = name or name_of(inner)
         if contract:
             active_runtime.declare(tool_name, ToolContract(**contract))
         wrapper = _wrap(inner, tool_name)
-        if not hasattr(inner, "__name__"):  # a partial, or an object; the function in its place has a name
+        if not hasattr(
+            inner, "__name__"
+        ):  # a partial or a callable object; its replacement is a function, which has a name
             wrapper.__name__ = wrapper.__qualname__ = tool_name
         return wrapper
 
@@ -73,7 +77,7 @@ def tool(function: Any = None, /, *, name: str | None = None, **contract: Any) -
 
 
 def name_of(function: Any) -> str:
-    """The name of a tool without a given one: a partial has its function's name, an object its class's."""
+    """Return the default name of a tool: a partial has its function's name, an object the name of its class."""
     while isinstance(function, functools.partial):
         function = function.func
     found = getattr(function, "__name__", None)
@@ -134,7 +138,7 @@ def call(
     ``known_tools=TOOLS``.
     """
     known = known_tools if known_tools is not None else (() if function is None else None)
-    adapter = MISSING if function is None else FUNCTION
+    adapter = _MISSING if function is None else _FUNCTION
     guarded = _open(name, arguments, known=known, call_id=call_id, adapter=adapter)
     if function is None:
         return drive_function(guarded, functools.partial(model_text.no_such_tool, known), None)
@@ -159,7 +163,7 @@ def _open(
     *,
     known: Collection[str] | None,
     call_id: str | None = None,
-    adapter: ToolAdapter = FUNCTION,
+    adapter: ToolAdapter = _FUNCTION,
 ) -> GuardedCall | None:
     try:
         runtime = active_runtime.get()
@@ -172,7 +176,7 @@ def _open(
 
 
 def _shield() -> Shield:
-    """The runtime's shield; without a runtime one whose faults are not counted."""
+    """Return the runtime's shield. Without a runtime it is one that logs faults, and does not count them."""
     runtime = active_runtime.instrumented
     return _UNCOUNTED if runtime is None else runtime.shield
 
@@ -185,7 +189,7 @@ async def _run_async(guarded: GuardedCall | None, run: Callable[[], Any]) -> Any
 
 
 def _arguments(signature: inspect.Signature | None, args: Any, kwargs: Any) -> Any:
-    """The arguments by name, without ``self``: calls of one method by two agents are the same call."""
+    """Return the arguments by name, without ``self``: a method called on two objects is the same tool."""
     as_given = {"args": list(args), **kwargs}
     if signature is None:
         return as_given

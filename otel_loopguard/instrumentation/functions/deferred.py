@@ -29,7 +29,7 @@ _PLAIN, _OPAQUE = ResultKind.PLAIN, ResultKind.OPAQUE  # access to a member is s
 
 
 def is_async(function: Any) -> bool:
-    """True if calling the function gives a coroutine. The first lines are the fast path for undecorated functions."""
+    """Return True if the function returns a coroutine. The first lines are the fast path for undecorated functions."""
     if type(function) is FunctionType and not function.__dict__:
         return bool(function.__code__.co_flags & inspect.CO_COROUTINE)
     method = getattr(type(function), "__call__", None)  # noqa: B004 - the method itself is needed
@@ -46,7 +46,7 @@ class _DeferredCall:
     def begin(self) -> GuardedCall:
         guarded, self._guarded = self._guarded, None
         if guarded is None:
-            raise RuntimeError("cannot be begun twice")
+            raise RuntimeError("this call was started already")
         return guarded
 
     def __del__(self) -> None:
@@ -86,14 +86,14 @@ def drive_function(guarded: GuardedCall | None, run: Callable[[], Any], function
 
 
 def _expected_kind(function: Any) -> ResultKind | None:
-    """The kind that callers of this function expect: the declared one comes first."""
+    """Return the kind of result that callers of this function expect: the declared kind, else the last one."""
     if function is None:
         return ResultKind.PLAIN
     return declared_kind(function) or known_kinds.expected(function)
 
 
 def defer(guarded: GuardedCall, work: Any, kind: ResultKind) -> Any:
-    """Leave the call open for this work; return work of the same kind that begins and ends the call."""
+    """Leave the call open for this work. Return work of the same kind that resumes the call and ends it."""
     guarded.leave_open()
     if kind is ResultKind.FUTURE:
         _end_with_future(_DeferredCall(guarded, None), work, guarded.runtime.shield)
@@ -155,7 +155,7 @@ def _run_generator(deferred: _DeferredCall) -> Generator[Any, Any, Any]:
 
 
 class _AnyUseText(str):
-    """A refusal that can be read, awaited or iterated: for a function that never ran, its callers' use is unknown."""
+    """A refusal that can be read, awaited or iterated, for a function whose kind of result is unknown."""
 
     __slots__ = ()
 
@@ -168,7 +168,7 @@ class _AnyUseText(str):
 
 
 def answer_as(kind: ResultKind | None, answer: Any) -> Any:
-    """The answer in the kind of the function's own result."""
+    """Return the answer as the kind of result that callers of the function expect."""
     if kind is None or kind is ResultKind.MIXED or kind is ResultKind.OPAQUE:
         return _AnyUseText(answer) if type(answer) is str else answer
     if kind is ResultKind.COROUTINE:

@@ -1,4 +1,4 @@
-"""Guard tools that are generators. Between two items no span or turn of the call is current in the consumer's code.
+"""Guard tools that are generators. Between two items, in the consumer's code, the call's span and turn are not current.
 
 The drivers behave as the generators do: ``send``, ``throw``, ``close`` and the returned value all pass through.
 """
@@ -54,7 +54,7 @@ class _StreamedResult:
         text = "".join(self._text)
         if self._rest is None:
             return self._items or text if not (self._items and text) else [text, *self._items]
-        # In letters: a word with digits would be masked as an id that changes each time.
+        # Letters only: a token with digits would be masked as an id, and all long streams would be equal.
         rest = self._rest.hexdigest().translate(_LETTERS)
         return [text, *self._items, rest]
 
@@ -63,7 +63,7 @@ _LETTERS = str.maketrans("0123456789abcdef", "ghijklmnopqrstuv")
 
 
 class _GuardedStream:
-    """The call around a generator, item by item; without a guarded call it does nothing."""
+    """Follow a generator item by item in its guarded call. Without a guarded call it does nothing."""
 
     def __init__(self, guarded: GuardedCall | None) -> None:
         self._guarded = guarded
@@ -127,7 +127,7 @@ class _GuardedStream:
 
 
 def drive_generator(guarded: GuardedCall | None, source: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-    """Drive a generator. The loop is written out, because ``yield from`` runs no code between two items."""
+    """Run a generator in its call. The loop is written out, because ``yield from`` runs no code between two items."""
     with _GuardedStream(guarded) as stream:
         if stream.answered:
             yield stream.answer
@@ -155,7 +155,7 @@ def drive_generator(guarded: GuardedCall | None, source: Generator[Any, Any, Any
 def async_driver(
     open_call: Callable[[Any, Any], GuardedCall | None], function: Callable[..., AsyncGenerator[Any, Any]]
 ) -> Callable[..., AsyncGenerator[Any, Any]]:
-    """Make a driver that is an async generator function itself, because frameworks check for that."""
+    """Return an async generator function that runs ``function`` in its call. Frameworks check for that type."""
 
     async def driver(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         guarded = open_call(args, kwargs)

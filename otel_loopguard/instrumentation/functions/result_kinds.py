@@ -1,4 +1,4 @@
-"""Classify the result of a function, and remember the kind that each function gives: a refusal has the same kind."""
+"""Classify the result of a function, and remember each function's kind, because a refusal must have the same kind."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class ResultKind(Enum):
-    """The ways in which a function's result is used."""
+    """The ways in which callers use a function's result."""
 
     PLAIN = auto()
-    """The result itself."""
+    """A finished value."""
     COROUTINE = auto()
     """A coroutine, or a generator that ``types.coroutine`` made."""
     FUTURE = auto()
@@ -27,9 +27,9 @@ class ResultKind(Enum):
     GENERATOR = auto()
     ASYNC_GENERATOR = auto()
     OPAQUE = auto()
-    """Awaitable, and possibly more: a list of pages, a reference into a cluster, a query. It is never read."""
+    """Awaitable, and possibly more, such as a query or a list of pages. It is never read."""
     MIXED = auto()
-    """Functions that share code gave different kinds."""
+    """Several functions with the same code returned different kinds."""
 
 
 _DATA: Final = frozenset({str, dict, list, tuple, int, float, bool, bytes, type(None)})
@@ -55,7 +55,7 @@ def kind_of(result: Any) -> ResultKind:
 
 
 def declared_kind(function: Any) -> ResultKind | None:
-    """The kind that a function declares without being run; None if it declares nothing."""
+    """Return the kind that the function's type shows before it runs; None if it shows nothing."""
     method = getattr(type(function), "__call__", None)  # noqa: B004 - the method itself is needed
     for code in (function, method):
         if inspect.isasyncgenfunction(code):
@@ -66,12 +66,12 @@ def declared_kind(function: Any) -> ResultKind | None:
 
 
 class ResultKinds:
-    """The kind of result that each function gave last, for as long as the function exists.
+    """The kind of result that each function returned last, for as long as the function exists.
 
     The key is the function and not its name: a model may make up names, and several functions may share one. Functions
     are compared by identity, because they may define their own equality. Lambdas, partials and methods are often made
     for a single call, so the kind is also kept for the function or code inside of them. That inner part may be shared
-    by functions that give different kinds.
+    by functions that return different kinds.
     """
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class ResultKinds:
                 self._put(part, kind if known is None else ResultKind.MIXED)
 
     def expected(self, function: Any) -> ResultKind | None:
-        """The kind that the function is expected to give; None if it is unknown."""
+        """Return the kind that the function is expected to return; None if it is unknown."""
         known = self._known_kind(function)
         return known or next(filter(None, map(self._known_kind, _inner_parts(function))), None)
 
@@ -114,7 +114,7 @@ known_kinds: Final = ResultKinds()
 
 
 def _inner_parts(function: Any) -> Iterator[Any]:
-    """The parts that functions made for a single call have in common."""
+    """Yield the inner functions and code that functions made for a single call have in common."""
     while type(function) in (functools.partial, MethodType):
         function = function.func if type(function) is functools.partial else function.__func__
         yield function

@@ -15,7 +15,7 @@ _MOST_STEPS = 64
 
 
 class _Step:
-    """A step of a graph. Its tasks do not see the results of each other."""
+    """A step of a graph. Its tasks do not see each other's results, so they count as calls of one message."""
 
     __slots__ = ("began", "tasks")
 
@@ -24,7 +24,7 @@ class _Step:
         self.tasks: set[str] = set()
 
 
-def _node(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) -> Any:
+def _run_node(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) -> Any:
     scope = _of_message(args, kwargs)
     if scope is None:
         return wrapped(*args, **kwargs)
@@ -32,7 +32,7 @@ def _node(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) ->
         return wrapped(*args, **kwargs)
 
 
-async def _anode(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) -> Any:
+async def _run_node_async(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) -> Any:
     scope = _of_message(args, kwargs)
     if scope is None:
         return await wrapped(*args, **kwargs)
@@ -41,17 +41,17 @@ async def _anode(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: 
 
 
 def _of_message(args: Any, kwargs: Mapping[str, Any]) -> Scope | None:
-    """The scope for the calls of a node; None outside of a known run, and inside of another call."""
+    """Return the scope for the calls of a node; None outside of a known run, and inside another call."""
     runtime, scope = active_runtime.instrumented, current_scope()
     if runtime is None or scope is None or scope.call is not None:
         return None
     with runtime.shield("adapter.message"):
-        return scope.of_message(_written(scope, args[1] if len(args) > 1 else kwargs["config"]))
+        return scope.of_message(_message_tick(scope, args[1] if len(args) > 1 else kwargs["config"]))
     return None
 
 
-def _written(scope: Scope, config: Any) -> int:
-    """The tick at which the message was written: before the graph's step, whose tasks may make one call each.
+def _message_tick(scope: Scope, config: Any) -> int:
+    """Return the tick at which the message was written: the start of the graph's step, whose tasks make one call each.
 
     A task that runs again has its own loop, whose model has read the earlier results.
     """
@@ -72,6 +72,6 @@ def _written(scope: Scope, config: Any) -> int:
 
 
 MESSAGES = (
-    CallTarget("langgraph.prebuilt.tool_node", "ToolNode._func", _node),
-    CallTarget("langgraph.prebuilt.tool_node", "ToolNode._afunc", _anode),
+    CallTarget("langgraph.prebuilt.tool_node", "ToolNode._func", _run_node),
+    CallTarget("langgraph.prebuilt.tool_node", "ToolNode._afunc", _run_node_async),
 )

@@ -1,4 +1,4 @@
-"""Runs of a graph, and of LangChain's older executor: their start, and the state that remains after their end."""
+"""Runs of a graph and of LangChain's older executor: how they start, and if they can be resumed after their end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def conversation(*configs: Any) -> str | None:
-    """The thread id, from the first configuration that has one; its section differs between versions."""
+    """Return the thread id of the first configuration that has one. Its section differs between versions."""
     for config in configs:
         if isinstance(config, dict):
             for section in ("configurable", "metadata"):
@@ -34,7 +34,7 @@ def _read_graph(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any])
         conversation_id=conversation(config, getattr(instance, "config", None)),
         agent_name=None if name == "LangGraph" else name,
         resumes=given is None or getattr(given, "resume", None) is not None,
-        survives=False,  # unless its loop reports otherwise
+        survives=False,  # unless ``_leave`` notes that it can be resumed
     )
 
 
@@ -46,17 +46,17 @@ def _read_executor(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, An
 
 
 def _leave(wrapped: Callable[..., Any], loop: Any, args: Any, kwargs: Any) -> Any:
-    """Note at the end of a graph's loop that its run can be resumed. All modes of streaming pass here."""
+    """Note at the end of a graph's loop if its run can be resumed. Every way of running a graph ends here."""
     runtime, scope = active_runtime.instrumented, current_scope()
     if runtime is not None and scope is not None and scope.run_state is not None:
         with runtime.shield("adapter.leave"):
-            if _can_go_on(loop, args[1]):
+            if _is_resumable(loop, args[1]):
                 scope.run_state.resumable = True
     return wrapped(*args, **kwargs)
 
 
-def _can_go_on(loop: Any, error: BaseException | None) -> bool:
-    """True if the loop was not finished (interrupts are exceptions here), and has a checkpoint."""
+def _is_resumable(loop: Any, error: BaseException | None) -> bool:
+    """Return True if the loop did not finish (an interrupt is an exception here) and has a checkpoint."""
     if loop.is_nested or loop.checkpointer is None:
         return False
     return error is not None or loop.status == "out_of_steps"

@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from otel_loopguard.core.model import Hints
 
 
-class _Bound(NamedTuple):
-    """The use of a result."""
+class _Use(NamedTuple):
+    """The use that the framework makes of a result."""
 
     direct: bool = False
-    """It goes to the user, as the answer."""
+    """It is the answer for the user."""
     text: bool = False
-    """It goes to a model as plain text, not as a message."""
+    """The model gets it as plain text, not as a message."""
     missing: bool = False
     """It is the answer for a tool that does not exist, and always an error."""
     supplied: set[str] | None = None
-    """For a name that is not registered, but may be known to a middleware: the names that have answered before."""
+    """The tools that a middleware has supplied so far, if the name is not registered and a middleware may supply it."""
 
 
 class _Whole(NamedTuple):
@@ -50,14 +50,16 @@ def _read_node(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
     if supplied is not None:
         known = {*known, *supplied}
     return Reading(
-        ToolCall(call["name"], call.get("args"), call.get("id"), known, _hints(tool), _written(), supplied is not None),
+        ToolCall(
+            call["name"], call.get("args"), call.get("id"), known, _hints(tool), _message_tick(), supplied is not None
+        ),
         conversation_id=conversation(config),
-        note=_Bound(direct=getattr(tool, "return_direct", False), supplied=supplied),
+        note=_Use(direct=getattr(tool, "return_direct", False), supplied=supplied),
     )
 
 
 def _supplied(node: Any) -> set[str] | None:
-    """The tools that a middleware has supplied to this node so far; None without such a middleware."""
+    """Return the tools that a middleware has supplied to this node so far; None without such a middleware."""
     if not (getattr(node, "_wrap_tool_call", None) or getattr(node, "_awrap_tool_call", None)):
         return None
     if not hasattr(node, _SUPPLIED):
@@ -67,12 +69,12 @@ def _supplied(node: Any) -> set[str] | None:
 
 
 _SUPPLIED = "_otel_loopguard_supplied"
-"""The attribute of a node that keeps them, for as long as the node exists."""
+"""The attribute of a node that keeps the supplied names, for as long as the node exists."""
 _MOST_SUPPLIED = 256
 
 
-def _written() -> int | None:
-    """The tick of the message that made the call: within a run that of its node, else the current one."""
+def _message_tick() -> int | None:
+    """Return the tick of the message that made the call, or the current tick if unknown. None outside of a run."""
     scope = current_scope()
     if scope is None or scope.run_state is None:
         return None
@@ -80,7 +82,7 @@ def _written() -> int | None:
 
 
 def _hints(tool: Any) -> Hints | None:
-    """The hints of an MCP server, which adapters put into the metadata of a tool."""
+    """Return the hints of an MCP server, which adapters put into the metadata of a tool."""
     metadata = getattr(tool, "metadata", None)
     return hints_of(metadata) if metadata else None
 
@@ -93,10 +95,10 @@ def _read_tool(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
         name, known = str(arguments["requested_tool_name"]), tuple(arguments.get("available_tool_names") or ())
         arguments = None
     return Reading(
-        ToolCall(name, arguments, kwargs.get("tool_call_id"), known, _hints(instance), _written()),
+        ToolCall(name, arguments, kwargs.get("tool_call_id"), known, _hints(instance), _message_tick()),
         conversation_id=conversation(kwargs.get("config")),
         # Only AgentExecutor passes ``verbose``; it gives plain results to its model.
-        note=_Bound(instance.return_direct, text="verbose" in kwargs, missing=name != instance.name),
+        note=_Use(instance.return_direct, text="verbose" in kwargs, missing=name != instance.name),
     )
 
 
@@ -124,7 +126,7 @@ def _outcome(reading: Reading, result: Any) -> Outcome:
 
 
 def _exists(reading: Reading, content: Any, *, failed: bool) -> bool:
-    """True if a middleware supplied the tool: the result is not the node's own error. Keep its name if it worked."""
+    """Return True if a middleware supplied the tool: the result is not the node's error. Keep the name if it worked."""
     name, supplied = reading.call.tool, reading.note.supplied
     if supplied is None or (isinstance(content, str) and content.startswith(f"Error: {name} is not a valid tool")):
         return False
@@ -134,7 +136,7 @@ def _exists(reading: Reading, content: Any, *, failed: bool) -> bool:
 
 
 def _content(result: Any) -> Any:
-    """The content for the model, without the ids of messages, which differ each time."""
+    """Return the content for the model, without the ids of messages, which differ each time."""
     if isinstance(result, (list, tuple)):
         return [_content(part) for part in result]
     if hasattr(result, "tool_call_id") and hasattr(result, "content"):
@@ -164,7 +166,7 @@ def _update(update: Any) -> Any:
 
 
 def _annotate(reading: Reading, result: Any, text: str) -> Any:
-    """Add to the text of a message. The result of a direct tool is the answer for the user, and stays as it is."""
+    """Append to the text of a message. The result of a direct tool is the answer for the user, and is not changed."""
     if reading.note.direct:
         return None
     if reading.note.text:
@@ -176,7 +178,7 @@ def _annotate(reading: Reading, result: Any, text: str) -> Any:
 
 
 def _signals(error: BaseException) -> bool:
-    """True for interrupts and hand-overs between graphs, which are no failures."""
+    """Return True for interrupts and hand-overs between graphs, which are no failures."""
     return any(kind.__name__ == "GraphBubbleUp" for kind in type(error).__mro__)
 
 
