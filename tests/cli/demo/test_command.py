@@ -88,9 +88,7 @@ def test_the_report_holds_no_value(by_hand):
 def test_plain_text_where_there_is_no_terminal(tmp_path):
     """In a pipe there are no escape codes; each mode, the table, the estimate and the report's path are there."""
     report = tmp_path / "report.html"
-    started = time.monotonic()
     done = command("demo", "--html", str(report))
-    assert time.monotonic() - started < 15
     assert (done.returncode, done.stderr) == (0, "")
     assert "\x1b" not in done.stdout
     assert [mode for mode in Mode if f" {mode}  " not in done.stdout] == []
