@@ -156,10 +156,10 @@ def test_load_until_it_is_interrupted(number):
     ("arguments", "said"),
     [
         (["--framework", "nosuch"], "invalid choice: 'nosuch'"),
-        (["--otlp", "http://127.0.0.1:9"], "Nobody answers at http://127.0.0.1:9/v1/traces"),
+        (["--otlp", "http://127.0.0.1:9"], "No answer from http://127.0.0.1:9/v1/traces"),
         (["--otlp", "ftp://somewhere"], "is no address"),
         (["--html", "/nowhere/at/all.html"], "cannot be written"),
-        (["--otlp", "http://127.0.0.1:9", "--forever"], "Nobody answers"),
+        (["--otlp", "http://127.0.0.1:9", "--forever"], "No answer from"),
         (["--forever", "--html", "a.html"], "leave one out"),
         (["more"], "unrecognized arguments"),
     ],
