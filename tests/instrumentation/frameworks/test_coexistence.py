@@ -1,4 +1,4 @@
-"""OpenInference and OpenLLMetry beside us, switched on and off in either order."""
+"""OpenInference and OpenLLMetry together with this package, instrumented in either order."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ OTHERS = {"openinference": OpenInference, "openllmetry": OpenLLMetry}
 
 @contextmanager
 def other(name: str) -> Iterator[InMemorySpanExporter]:
-    """Another instrumentation is on, with a provider of its own."""
+    """Switch another instrumentation on, with a separate provider."""
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     instrumentor = OTHERS[name]()
@@ -48,7 +48,7 @@ def other(name: str) -> Iterator[InMemorySpanExporter]:
 @pytest.mark.parametrize("driver", ["agent-invoke", "graph-astream"])
 @pytest.mark.parametrize("name", OTHERS)
 def test_scenario_beside_another_instrumentation(name: str, driver: str, scenario: Scenario) -> None:
-    """Everything that holds without it holds with it, each call counted once; and it has its spans."""
+    """Every scenario passes with the other instrumentation, which has its spans; each call is counted once."""
     with other(name) as theirs:
         scenario.run(DRIVERS[driver])
         assert theirs.get_finished_spans()
@@ -58,7 +58,7 @@ def test_scenario_beside_another_instrumentation(name: str, driver: str, scenari
 @pytest.mark.parametrize("out_first", ["ours", "theirs"])
 @pytest.mark.parametrize("name", OTHERS)
 def test_any_order_of_coming_and_going(name: str, out_first: str, ours_first: bool) -> None:
-    """Whoever came first and whoever goes first, the other one goes on working."""
+    """After either instrumentation is removed, in any order, the other one still works."""
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     their, our = OTHERS[name](), LoopGuardInstrumentor()
@@ -93,7 +93,7 @@ def test_any_order_of_coming_and_going(name: str, out_first: str, ours_first: bo
 
 
 def test_a_tool_is_the_same_object_to_everybody() -> None:
-    """After all of them are gone, LangChain is as it was."""
+    """After all instrumentations are removed, LangChain has its original functions."""
     from langchain_core.tools.base import BaseTool
 
     before: Any = vars(BaseTool)["run"]

@@ -39,7 +39,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_scenario(driver: str, scenario: Scenario) -> None:
-    """A loop by hand over a session behaves as the table of scenarios says, whatever the transport."""
+    """A hand-written loop over a session passes the shared scenarios with each transport."""
     scenario.run(DRIVERS[driver])
 
 
@@ -94,7 +94,7 @@ async def test_without_a_turn_calls_are_only_watched() -> None:
 
 
 async def test_what_a_server_says_of_its_tools_is_heard() -> None:
-    """A tool that its server calls read-only is a reading tool, whatever its name; one that says nothing is not."""
+    """A tool with the read-only hint is a reading tool, whatever its name; a tool without hints is not."""
 
     def frobnicate(x: int) -> str:
         return "ok"
@@ -125,7 +125,7 @@ async def test_what_a_server_says_of_its_tools_is_heard() -> None:
 
 
 async def test_an_effect_that_must_not_be_repeated() -> None:
-    """A tool with the hints destructive and not idempotent is nudged the second time, though each result is new."""
+    """A tool with the hints destructive and not idempotent is nudged at its second call, even if results differ."""
     orders = []
 
     def place_order(item: str) -> str:
@@ -141,7 +141,7 @@ async def test_an_effect_that_must_not_be_repeated() -> None:
 
 
 async def test_tools_that_were_not_listed_are_not_unknown() -> None:
-    """Only a complete listing can say that a tool does not exist."""
+    """A tool is unknown only if the server's listing is complete."""
     with guarded() as recording:
         async with over_memory(server_of({})) as session:
             with loopguard.turn():
@@ -167,7 +167,7 @@ async def test_errors_inside_the_text() -> None:
 
 
 async def test_an_exception_of_a_tool_is_an_error() -> None:
-    """It is the server's answer, flagged as an error; its text is nowhere in what is told."""
+    """An exception of a tool is a result with the error flag; its text is not exported."""
 
     def look(path: str) -> str:
         raise ValueError(f"secret {path}")
@@ -207,7 +207,7 @@ async def test_new_structured_content_is_news() -> None:
 
 
 async def test_an_image_is_compared_and_left_alone() -> None:
-    """The same image again is nothing new; a nudge stands beside it."""
+    """An equal image is no news; the nudge is a separate block of text."""
 
     def screenshot() -> Any:
         return Image(data=b"\x89PNG same", format="png")
@@ -247,7 +247,7 @@ async def test_an_earlier_result_again(value: Any) -> None:
 
 
 async def test_an_abort_is_seen_outside_of_the_session() -> None:
-    """``except ToolLoopError`` around the turn sees it, though the session's tasks wrap it in a group."""
+    """``except ToolLoopError`` around the turn catches it, although the session's tasks wrap it in a group."""
 
     def look(path: str) -> str:
         return "text"
@@ -284,7 +284,7 @@ async def test_a_call_from_within_a_tool_is_a_layer_of_it() -> None:
 
 
 async def test_a_cancelled_call_leaves_nothing() -> None:
-    """A call that is given up ends its span, and the turn goes on."""
+    """A cancelled call ends its span, and the turn continues."""
 
     async def wait_long(path: str) -> str:
         await asyncio.sleep(30)
@@ -299,7 +299,7 @@ async def test_a_cancelled_call_leaves_nothing() -> None:
 
 @pytest.mark.skipif(Client is None, reason="version 2")
 async def test_a_call_whose_server_asks_back_is_one_call() -> None:
-    """The client answers and sends the call again, by itself: one span, with the final result."""
+    """A call for which the server requests input is one span, with the final result."""
     from mcp.server.mcpserver import Context
     from mcp.types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
 
@@ -325,7 +325,7 @@ async def test_a_call_whose_server_asks_back_is_one_call() -> None:
 
 @pytest.mark.skipif(Client is None, reason="version 2 makes spans of its own")
 async def test_spans_of_the_sdk_are_not_counted() -> None:
-    """Its client's and its server's span are the same call: one ``execute_tool`` span of ours, one call counted."""
+    """The SDK's client and server spans are of the same call, which has one span of ours and is counted once."""
 
     def look(path: str) -> str:
         return "text"
@@ -348,7 +348,7 @@ async def test_spans_of_the_sdk_are_not_counted() -> None:
 
 @pytest.mark.parametrize(("option", "consulted"), [(None, 2), ("--working", 3), ("--stubborn", 2)])
 def test_the_example_started_as_users_start_it(option: str | None, consulted: int) -> None:
-    """``opentelemetry-instrument`` guards a program over stdio, whose server is guarded by nobody."""
+    """``opentelemetry-instrument`` guards a client over stdio, although its server is not guarded."""
     root = Path(__file__).resolve().parents[3]
     tool = Path(sys.executable).parent / "opentelemetry-instrument"
     nowhere = {f"OTEL_{signal}_EXPORTER": "none" for signal in ("TRACES", "METRICS", "LOGS")}

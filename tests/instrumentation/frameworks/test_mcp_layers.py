@@ -1,4 +1,4 @@
-"""Frameworks that call through MCP sessions: the framework's patch and the session's see the same call, once."""
+"""Frameworks that call through MCP sessions: the patches of both see one call, which is counted once."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def by_pydantic_ai() -> None:
 
 @pytest.mark.parametrize("framework", [by_langchain, by_openai_agents, by_pydantic_ai], ids=lambda way: way.__name__)
 async def test_a_call_through_a_framework_is_one_call(framework: Any) -> None:
-    """Five calls attempted are five spans of ours and five calls counted; the repeats never reach the server."""
+    """Five attempted calls have five of our spans and are counted as five; repeats do not reach the server."""
     with guarded() as recording:
         await asyncio.wait_for(framework(), 60)
         assert names(recording) == ["execute_tool count"] * 5
@@ -70,7 +70,7 @@ async def test_a_call_through_a_framework_is_one_call(framework: Any) -> None:
 
 
 async def test_what_a_server_says_is_heard_through_langchain() -> None:
-    """LangChain's adapters hand it on with the tool."""
+    """LangChain's adapters pass a server's hints on with the tool."""
     pytest.importorskip("langchain_mcp_adapters.tools", exc_type=ImportError)
     from langchain_mcp_adapters.tools import load_mcp_tools
 

@@ -1,4 +1,4 @@
-"""The OpenAI Agents SDK: all that is promised of every framework, and what it has beyond calling tools."""
+"""The OpenAI Agents SDK: the shared scenarios, and the SDK's own features."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_scenario(driver: str, scenario: Scenario) -> None:
-    """Each way of running an agent behaves as the table of scenarios says."""
+    """Each way of running an agent passes the shared scenarios."""
     if scenario.name == "unknown_tool" and not TELLS_UNKNOWN:
         pytest.skip("in this version the first call of an unknown tool ends the run")
     scenario.run(DRIVERS[driver])
@@ -74,7 +74,7 @@ def attribute(recording: Any, name: str) -> list[Any]:
 
 @pytest.mark.parametrize("go", [run_async, run_sync, run_streamed])
 def test_a_made_up_tool_that_ends_the_run_is_one_failed_call(go: Any) -> None:
-    """By default the SDK ends the run with its own error: it stays that, and the call has its span."""
+    """By default the SDK ends the run with an error of its own: the caller gets it, and the call has its span."""
     with guarded() as recording:
         with pytest.raises(ModelBehaviorError, match="nope"):
             go(Agent(name="a", model=script("a", name="nope"), tools=[look]), run_config=None)
@@ -87,7 +87,7 @@ def test_a_made_up_tool_that_ends_the_run_is_one_failed_call(go: Any) -> None:
 
 @pytest.mark.skipif(not TELLS_UNKNOWN, reason="in this version the first call of an unknown tool ends the run")
 def test_unknown_and_known_tools_in_one_answer_are_a_call_each() -> None:
-    """Made-up names beside a real one, in one answer of the model: as many spans as calls, and nearest names told."""
+    """Unknown and known names in one message have a span for each call, and the model reads the nearest names."""
     steps = [[Ask("lok", {"path": "a"}), Ask("look", {"path": "a"}), Ask("lookk", {"path": "a"})]]
     model = ScriptedModel([*steps, *[[Ask("lok", {"path": "a"})]] * 3])
     with guarded() as recording:
@@ -102,7 +102,7 @@ def test_unknown_and_known_tools_in_one_answer_are_a_call_each() -> None:
 
 @pytest.mark.parametrize("go", [run_async, run_sync, run_streamed])
 def test_an_aborted_run_is_caught_by_either_name(go: Any) -> None:
-    """``except ToolLoopError`` and ``except AgentsException`` both have it, also out of a stream."""
+    """``except ToolLoopError`` and ``except AgentsException`` both catch an abort, also from a stream."""
     with guarded(Policy(abort_after=1)) as recording:
         with pytest.raises(ToolLoopError) as caught:
             go(Agent(name="a", model=script(*["a"] * 9), tools=[look]))
@@ -114,7 +114,7 @@ def test_an_aborted_run_is_caught_by_either_name(go: Any) -> None:
 
 
 def test_an_abort_among_parallel_calls_ends_the_run() -> None:
-    """The calls beside it in the same answer are ended, too, and nothing hangs."""
+    """An abort ends the other calls of the same message, too, and the run does not hang."""
     steps = [[Ask("look", {"path": "a"})], *[[Ask("look", {"path": "a"}), Ask("look", {"path": "b"})]] * 8]
     with guarded(Policy(abort_after=1)) as recording:
         with pytest.raises(ToolLoopError):
@@ -123,7 +123,7 @@ def test_an_abort_among_parallel_calls_ends_the_run() -> None:
 
 
 def test_a_hand_off_is_the_same_turn_and_no_tool_call() -> None:
-    """The agent that took over is named on its calls; what the first one read is not new to it."""
+    """After a hand-off the calls have the new agent's name, and the turn's history continues."""
     # Its script goes on where the first one's ends, because it reads the whole conversation.
     second = Agent(name="second", model=script("-", "-", "a", "a"), tools=[look])
     first = Agent(
@@ -140,7 +140,7 @@ def test_a_hand_off_is_the_same_turn_and_no_tool_call() -> None:
 
 
 def test_an_agent_that_is_a_tool_has_a_turn_of_its_own() -> None:
-    """Four questions to a helper that looks at the same thing each time are no loop of the one who asks."""
+    """Four calls of a sub-agent that makes the same call each time are no loop of the outer agent."""
     helper = Agent(name="helper", model=script("shared"), tools=[look])
     ask = helper.as_tool("ask_helper", "Ask the helper.")
     model = ScriptedModel([[Ask("ask_helper", {"input": f"question {number}"})] for number in range(4)])
@@ -157,7 +157,7 @@ def test_an_agent_that_is_a_tool_has_a_turn_of_its_own() -> None:
 
 @pytest.mark.parametrize("go", [run_async, run_streamed])
 def test_a_helper_that_is_ended_is_a_failed_tool_of_its_boss(go: Any) -> None:
-    """Its run is over; the one who asked reads that, and goes on."""
+    """An aborted sub-agent is a failed call of the outer agent, which reads that and continues."""
     helper = Agent(name="helper", model=script(*["a"] * 20), tools=[look])
     ask = helper.as_tool("ask_helper", "Ask the helper.")
     model = ScriptedModel([[Ask("ask_helper", {"input": "q"})], [Ask("look", {"path": "b"})]])
@@ -182,7 +182,7 @@ def test_each_message_of_a_session_is_a_turn_of_its_own() -> None:
 
 
 def test_a_group_id_is_a_conversation() -> None:
-    """Given in the run's configuration, or by the trace around it, as the SDK's documentation has it."""
+    """The group id of the run's configuration, or of the trace around it, is the conversation id."""
     agent = Agent(name="a", model=script("a"), tools=[look])
     set_trace_processors([])
     set_tracing_disabled(False)
@@ -213,7 +213,7 @@ class Seen(TracingProcessor):
 
 
 def test_its_own_tracing_sees_every_call_as_before() -> None:
-    """It has a span of each call, refused ones included, and ours are one each beside them."""
+    """The SDK's tracing has a span of each call, refused calls included, and so have we."""
     seen = Seen()
     set_trace_processors([seen])
     set_tracing_disabled(False)
@@ -251,7 +251,7 @@ def no_secrets(data: Any) -> ToolGuardrailFunctionOutput:
 
 
 def test_what_a_tools_guardrail_turns_down_is_a_call_that_failed() -> None:
-    """Its message is what the model reads; asked for the same again and again, the model is refused as ever."""
+    """The model reads the guardrail's message; a repeated call is refused as any other."""
     ran = []
 
     @function_tool(tool_input_guardrails=[no_secrets])
@@ -272,7 +272,7 @@ def test_what_a_tools_guardrail_turns_down_is_a_call_that_failed() -> None:
 
 
 def test_a_flaky_tool_may_be_tried_again() -> None:
-    """The model is told one sentence of every failure; we see what it was, and have patience with a timeout."""
+    """The model reads the same sentence for every failure; the guard sees the exception, and tolerates timeouts."""
     tries = []
 
     @function_tool
@@ -294,7 +294,7 @@ def test_a_flaky_tool_may_be_tried_again() -> None:
 
 
 def test_an_own_word_for_failures_is_a_failure() -> None:
-    """With a ``failure_error_function`` of the program's the model reads that, and we know that it failed."""
+    """With the program's ``failure_error_function`` the model reads its text, and the call counts as failed."""
 
     def sorry(context: Any, error: Exception) -> str:
         return "sorry"
@@ -313,7 +313,7 @@ def test_an_own_word_for_failures_is_a_failure() -> None:
 
 
 def test_a_failing_tool_that_ends_the_run_does_so() -> None:
-    """``failure_error_function=None`` lets the exception out, through us as through nothing."""
+    """``failure_error_function=None`` lets the exception out, and our wrappers pass it on."""
 
     @function_tool(failure_error_function=None)
     def fetch(path: str) -> str:
@@ -355,7 +355,7 @@ def _final(final: bool, results: Any) -> Any:
 
 
 def test_json_stays_json() -> None:
-    """No sentence is added to a result that somebody may parse; it waits for the next text."""
+    """No sentence is added to JSON, which a program may parse; it is added to the next text."""
 
     @function_tool
     def fetch(path: str) -> dict[str, int]:
@@ -380,7 +380,7 @@ def test_an_earlier_result_is_given_again() -> None:
 
 
 def test_a_stream_that_nobody_reads_to_its_end_leaves_nothing_behind() -> None:
-    """The consumer's code is outside of the turn, and a cancelled run closes it."""
+    """The consumer's code is outside of the turn, which is closed when the run is cancelled."""
 
     async def stream() -> None:
         result = Runner.run_streamed(Agent(name="a", model=script(*"abcdefgh"), tools=[look]), "Go on.")
@@ -399,7 +399,7 @@ def test_a_stream_that_nobody_reads_to_its_end_leaves_nothing_behind() -> None:
 
 
 def test_runs_side_by_side_are_turns_of_their_own() -> None:
-    """Three agents that look at the same thing at the same time are no loop."""
+    """Three agents that make equal calls in parallel are no loop."""
 
     async def together() -> None:
         await asyncio.gather(
@@ -414,7 +414,7 @@ def test_runs_side_by_side_are_turns_of_their_own() -> None:
 
 @pytest.mark.parametrize("nested", [False, True], ids=["own", "of-a-helper"])
 def test_a_call_that_waits_for_approval_is_one_call(nested: bool) -> None:
-    """The run is interrupted and resumed; what ran once is counted as run once."""
+    """A call that ran once is counted once, although its run was interrupted and resumed."""
     ran = []
 
     @function_tool(needs_approval=True)
@@ -447,7 +447,7 @@ def test_a_call_that_waits_for_approval_is_one_call(nested: bool) -> None:
 
 
 def test_a_turn_around_several_runs_is_one_turn() -> None:
-    """A program that asks its agent again and again for one message says so, and repeats are seen across runs."""
+    """With ``turn()`` around several runs, repeats are counted across the runs."""
     import otel_loopguard as loopguard
 
     with guarded() as recording, loopguard.turn():
@@ -458,7 +458,7 @@ def test_a_turn_around_several_runs_is_one_turn() -> None:
 
 @pytest.mark.skipif(not hasattr(look, "mcp_annotations"), reason="this version keeps no annotations")
 def test_what_a_tools_server_says_of_it_is_heard() -> None:
-    """The annotations of an MCP server's tool decide what one of no telling name is."""
+    """The annotations of an MCP tool decide its kind if its name does not."""
     tool = dataclasses.replace(look, name="zap")
     tool._mcp_annotations = SimpleNamespace(readOnlyHint=True)  # type: ignore[assignment]
     with guarded() as recording:
@@ -467,7 +467,7 @@ def test_what_a_tools_server_says_of_it_is_heard() -> None:
 
 
 def test_nothing_of_a_call_is_told() -> None:
-    """Arguments, results, exceptions and made-up names stay inside: spans, events, counters hold none of them."""
+    """Spans, events and counters have no argument, result, exception text or unknown name."""
 
     @function_tool
     def fetch(path: str) -> str:
@@ -489,7 +489,7 @@ def test_nothing_of_a_call_is_told() -> None:
 
 
 def test_at_process_start_each_call_is_counted_once() -> None:
-    """The function that runs tools is imported by name, after it was wrapped: it must not be wrapped again there."""
+    """A wrapped function that another module imports by name is not wrapped again there."""
     with receiver() as received:
         ended = start(ROOT / "examples" / "openai_agents_agent.py", "--streamed", environment=received.environment)
         assert "The file was read 2 times." in ended.stdout, ended.stderr
@@ -501,7 +501,7 @@ def test_at_process_start_each_call_is_counted_once() -> None:
 
 
 def test_at_process_start_a_stubborn_agent_is_ended() -> None:
-    """The error has the name that users catch, and the program goes on behind it."""
+    """The program catches ``ToolLoopError`` and continues."""
     ended = start(ROOT / "examples" / "openai_agents_agent.py", "--stubborn")
     assert "(no answer: ToolLoopError: " in ended.stdout, ended.stderr
     assert "The file was read 2 times." in ended.stdout

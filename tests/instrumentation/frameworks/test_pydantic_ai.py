@@ -1,4 +1,4 @@
-"""Pydantic AI: all that is promised of every framework, and what it has beyond calling tools."""
+"""Pydantic AI: the shared scenarios, and the framework's own features."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_scenario(driver: str, scenario: Scenario) -> None:
-    """Each way of running an agent behaves as the table of scenarios says."""
+    """Each way of running an agent passes the shared scenarios."""
     scenario.run(DRIVERS[driver])
 
 
@@ -63,7 +63,7 @@ def attribute(recording: Any, name: str) -> list[Any]:
 
 @pytest.mark.parametrize("go", [run_async, run_sync, run_stream, iterate])
 def test_a_made_up_tool_without_retries_left_ends_the_run(go: Any) -> None:
-    """The made-up call that is one too many is the framework's own error, and has its span, too."""
+    """An unknown name without retries left ends the run with the framework's error, and has a span."""
     asked = script("a", "b", "c", name="nope")
     with guarded() as recording:
         with pytest.raises(UnexpectedModelBehavior):
@@ -77,7 +77,7 @@ def test_a_made_up_tool_without_retries_left_ends_the_run(go: Any) -> None:
 
 @pytest.mark.parametrize("go", [run_async, run_sync, run_stream, iterate])
 def test_an_aborted_run_reaches_the_caller(go: Any) -> None:
-    """``except ToolLoopError`` has it, whichever way the agent is run, and no turn is left."""
+    """``except ToolLoopError`` catches an abort in each way of running an agent, and no turn is left."""
     with guarded(Policy(abort_after=1)) as recording:
         with pytest.raises(ToolLoopError) as caught:
             go(agent_of(script(*["a"] * 9), [look]))
@@ -88,7 +88,7 @@ def test_an_aborted_run_reaches_the_caller(go: Any) -> None:
 
 
 def test_an_abort_among_parallel_calls_ends_the_run() -> None:
-    """The calls beside it in the same answer are ended, too, and nothing hangs."""
+    """An abort ends the other calls of the same message, too, and the run does not hang."""
     steps = [[Ask("look", {"path": "a"})], *[[Ask("look", {"path": "a"}), Ask("look", {"path": "b"})]] * 8]
     with guarded(Policy(abort_after=1)) as recording:
         with pytest.raises(ToolLoopError):
@@ -97,7 +97,7 @@ def test_an_abort_among_parallel_calls_ends_the_run() -> None:
 
 
 def test_a_refusal_is_a_denial_where_a_result_may_be_one() -> None:
-    """The model's client may tell it from a success; it asks for no other try, and costs none."""
+    """A refusal is a ``ToolDenied``: it is no success, and uses up no retry."""
     asked = script("a", "a", "a")
     with guarded():
         run_async(agent_of(asked, [look], retries=0))
@@ -115,7 +115,7 @@ def is_execution(span: Any) -> bool:
 
 @pytest.mark.parametrize("include_content", [True, False])
 def test_beside_its_own_spans_each_call_has_one(include_content: bool) -> None:
-    """Run, refused, made up, with wrong arguments: exactly one ``execute_tool`` span each, theirs or ours."""
+    """Each call has one ``execute_tool`` span, theirs or ours: run, refused, unknown or with wrong arguments."""
     from pydantic_ai.models.instrumented import InstrumentationSettings
 
     paths = [{"path": "a"}, {"path": "a"}, {"path": "a"}, {"wrong": 1}]
@@ -140,7 +140,7 @@ def test_beside_its_own_spans_each_call_has_one(include_content: bool) -> None:
 
 
 def test_output_tools_are_the_answer_and_no_calls() -> None:
-    """A structured answer is given through a tool, by the model's grace; it is not guarded, nor counted."""
+    """The output tool of a structured answer is neither guarded nor counted."""
     asked = Script([[Ask("look", {"path": "a"})]], answer="it is there")
     with guarded() as recording:
         assert run_async(agent_of(asked, [look], output_type=ToolOutput(str))).output == "it is there"
@@ -148,7 +148,7 @@ def test_output_tools_are_the_answer_and_no_calls() -> None:
 
 
 def test_a_retry_that_a_tool_asks_for_is_a_failure() -> None:
-    """``ModelRetry`` reaches the model as before; the same mistake over and over is refused."""
+    """``ModelRetry`` reaches the model, and a call that repeats the same mistake is refused."""
 
     def fetch(path: str) -> str:
         """Fetch."""
@@ -164,7 +164,7 @@ def test_a_retry_that_a_tool_asks_for_is_a_failure() -> None:
 
 
 def test_a_failing_tool_ends_the_run_as_before() -> None:
-    """An exception of a tool's own goes out to the caller, through us as through nothing."""
+    """Our wrappers pass a tool's exception on to the caller."""
 
     def fetch(path: str) -> str:
         """Fetch."""
@@ -178,7 +178,7 @@ def test_a_failing_tool_ends_the_run_as_before() -> None:
 
 
 def test_an_agent_that_is_a_tool_has_a_turn_of_its_own() -> None:
-    """Four questions to a helper that looks at the same thing each time are no loop of the one who asks."""
+    """Four calls of a sub-agent that makes the same call each time are no loop of the outer agent."""
 
     async def ask_helper(question: str) -> str:
         """Ask the helper."""
@@ -251,7 +251,7 @@ def test_an_earlier_result_is_given_again() -> None:
 
 
 def test_a_call_that_waits_for_approval_is_one_call() -> None:
-    """The run ends with the request, another one goes on; what ran once is counted as run once, in one turn."""
+    """A call that ran once is counted once, in one turn, although another run continued after the approval."""
     ran = []
 
     def delete(context: RunContext[None], path: str) -> str:
@@ -280,7 +280,7 @@ def test_a_call_that_waits_for_approval_is_one_call() -> None:
 
 
 def test_the_block_around_a_run_is_nobodys() -> None:
-    """Nothing of ours is bound in ``async with agent.iter()``, and a run that is left early leaves nothing behind."""
+    """No scope is bound in ``async with agent.iter()``, and a run that is left early leaves no turn."""
 
     async def nodes() -> None:
         async with agent_of(script(*"abcdefgh"), [look]).iter("Go on.") as going:
@@ -298,7 +298,7 @@ def test_the_block_around_a_run_is_nobodys() -> None:
 
 
 def test_runs_side_by_side_are_turns_of_their_own() -> None:
-    """Three agents that look at the same thing at the same time are no loop."""
+    """Three agents that make equal calls in parallel are no loop."""
 
     async def together() -> None:
         await asyncio.gather(*(agent_of(script("a", "b"), [look]).run("Go on.") for _ in range(3)))
@@ -310,7 +310,7 @@ def test_runs_side_by_side_are_turns_of_their_own() -> None:
 
 
 def test_a_turn_around_several_runs_is_one_turn() -> None:
-    """A program that asks its agent again and again for one message says so, and repeats are seen across runs."""
+    """With ``turn()`` around several runs, repeats are counted across the runs."""
     with guarded() as recording, loopguard.turn():
         for _ in range(4):
             run_async(agent_of(script("a"), [look]))
@@ -318,7 +318,7 @@ def test_a_turn_around_several_runs_is_one_turn() -> None:
 
 
 def test_arguments_that_are_json_text_and_objects_are_the_same() -> None:
-    """A streamed call has its arguments as text, an unstreamed one as an object; blanks in the text say nothing."""
+    """Arguments as JSON text (streamed) and as an object are equal; blanks in the text do not count."""
     steps: Any = [[Ask("look", {"path": "a"})], [Ask("look", '{ "path":"a" }')]]  # type: ignore[arg-type]
     with guarded() as recording:
         run_async(agent_of(Script(steps), [look]))
@@ -326,7 +326,7 @@ def test_arguments_that_are_json_text_and_objects_are_the_same() -> None:
 
 
 def test_what_a_tools_server_says_of_it_is_heard() -> None:
-    """The annotations that an MCP toolset hands on decide what a tool of no telling name is."""
+    """The annotations of an MCP toolset decide the kind of a tool whose name does not."""
     tool = Tool(look, name="zap", metadata={"annotations": {"readOnlyHint": True}})
     with guarded() as recording:
         run_async(agent_of(script("a", name="zap"), [tool]))
@@ -334,7 +334,7 @@ def test_what_a_tools_server_says_of_it_is_heard() -> None:
 
 
 def test_nothing_of_a_call_is_told() -> None:
-    """Arguments, results, exceptions and made-up names stay inside: spans, events, counters hold none of them."""
+    """Spans, events and counters have no argument, result, exception text or unknown name."""
 
     def fetch(path: str) -> str:
         """Fetch."""
@@ -366,7 +366,7 @@ def test_at_process_start_the_stuck_agent_is_stopped() -> None:
 
 
 def test_at_process_start_a_stubborn_agent_is_ended() -> None:
-    """The error has the name that users catch, and the program goes on behind it."""
+    """The program catches ``ToolLoopError`` and continues."""
     ended = start(ROOT / "examples" / "pydantic_ai_agent.py", "--stubborn")
     assert "(no answer: ToolLoopError: " in ended.stdout, ended.stderr
     assert "The file was read 2 times." in ended.stdout

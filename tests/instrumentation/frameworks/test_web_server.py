@@ -1,4 +1,4 @@
-"""An agent behind a web server: a run that is ended is an error of that request, and of nothing else."""
+"""An agent behind a web server: an aborted run is an error of that request only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 async def stuck(request: Any) -> PlainTextResponse:
-    """An agent that never ends by itself."""
+    """Run an agent that never stops by itself."""
     await prebuilt_agent(script(*["a"] * 9), [look]).ainvoke(QUESTION)
     return PlainTextResponse("never")
 
@@ -35,13 +35,13 @@ def stuck_sync(request: Any) -> PlainTextResponse:
 
 
 async def working(request: Any) -> PlainTextResponse:
-    """An agent that gets on."""
+    """Run an agent that makes progress."""
     await prebuilt_agent(script("a", "b", "c"), [look]).ainvoke(QUESTION)
     return PlainTextResponse("done")
 
 
 def test_an_aborted_run_is_a_500_and_the_server_lives() -> None:
-    """No BaseException gets out of a run: it would tear the server down."""
+    """No ``BaseException`` leaves a run, because it would stop the server."""
     routes = [Route("/stuck", stuck), Route("/stuck-sync", stuck_sync), Route("/working", working)]
     with guarded(Policy(abort_after=1)) as recording:
         with TestClient(Starlette(routes=routes), raise_server_exceptions=False) as client:

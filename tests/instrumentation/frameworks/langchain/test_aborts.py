@@ -1,4 +1,4 @@
-"""An abort ends the run, whatever the code of a node does with the exception that says so."""
+"""An abort ends the run, even if the code of a node catches the exception."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def asked(number: int, path: str = "a") -> dict[str, Any]:
 
 
 def read(result: Any) -> HumanMessage:
-    """The texts that a careless node gives to its model."""
+    """The texts that a node which catches every exception gives to its model."""
     return HumanMessage(result.content if isinstance(result, ToolMessage) else f"it went wrong: {result!r}")
 
 
@@ -106,7 +106,7 @@ async def test_an_abort_that_async_code_swallows_ends_the_run(node: Any) -> None
 
 @pytest.mark.parametrize("node", [catching, pooling])
 def test_an_abort_that_a_node_swallows_ends_the_run(node: Any) -> None:
-    """The same with ``except BaseException`` and with a thread pool, and after some pieces were streamed."""
+    """A node's ``except BaseException``, a thread pool, or chunks already streamed do not prevent the abort."""
     laps: list[int] = []
     with guarded(AT_ONCE) as recording:
         seen = []
@@ -117,7 +117,7 @@ def test_an_abort_that_a_node_swallows_ends_the_run(node: Any) -> None:
 
 
 async def test_every_further_call_of_the_run_is_aborted() -> None:
-    """No further tool of the node runs in the same step."""
+    """After an abort no further tool of the node runs in the same step."""
 
     async def stubborn(state: State) -> dict[str, Any]:
         for number in range(MOST_LAPS):
@@ -140,7 +140,7 @@ async def test_every_further_call_of_the_run_is_aborted() -> None:
 
 
 async def test_an_abort_in_a_sub_graph_ends_the_whole_run() -> None:
-    """A sub-graph hands the abort on to the graph it is a part of, and does not go on for ever itself."""
+    """A sub-graph raises the abort to its outer graph, and ends itself."""
     laps: list[int] = []
     inner = endless(gathering, laps)
 

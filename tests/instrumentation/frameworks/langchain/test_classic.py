@@ -49,7 +49,7 @@ RUNS = {
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 @pytest.mark.parametrize("run", RUNS)
 def test_scenario(run: str, scenario: Scenario) -> None:
-    """Each way of running an agent behaves as the table of scenarios says."""
+    """Each way of running an agent passes the shared scenarios."""
     if scenario.name == "parallel" and run != "ainvoke":
         pytest.skip("it makes one call after the other")
     scenario.run(lambda tools, steps: drive(tools, steps, RUNS[run]))

@@ -66,7 +66,7 @@ def test_each_message_of_a_thread_is_a_turn_of_its_own() -> None:
 
 
 def test_an_interrupted_call_that_is_resumed_is_one_call() -> None:
-    """The tools node runs again from its start when a run is resumed: same turn, and no repeat."""
+    """When a run is resumed, its tools node starts over: the turn is the same, and the call is no repeat."""
     ran = []
 
     @tool
@@ -91,7 +91,7 @@ def test_an_interrupted_call_that_is_resumed_is_one_call() -> None:
 
 
 def test_a_sub_graph_belongs_to_the_turn_of_its_graph() -> None:
-    """The same look from a graph and from its sub-graphs is the same call again."""
+    """Equal calls from a graph and from its sub-graphs are repeats of one call."""
     with guarded() as recording:
         inner = own_graph(script("a", "a"), [look])
 
@@ -109,7 +109,7 @@ def test_a_sub_graph_belongs_to_the_turn_of_its_graph() -> None:
 
 
 def test_an_agent_that_is_a_tool_has_a_turn_of_its_own() -> None:
-    """Two questions to a helper that both look at the same thing are no loop of the one who asks."""
+    """Two calls of a sub-agent that makes the same call each time are no loop of the outer agent."""
     with guarded() as recording:
         helper = prebuilt_agent(script("shared"), [look])
 
@@ -127,7 +127,7 @@ def test_an_agent_that_is_a_tool_has_a_turn_of_its_own() -> None:
 
 
 def test_a_command_is_handed_on_as_it_is() -> None:
-    """A result that steers the graph is never written to; its repeat is refused all the same."""
+    """A result that is a ``Command`` is not changed, and its repeat is refused."""
     ran = []
 
     @tool
@@ -146,7 +146,7 @@ def test_a_command_is_handed_on_as_it_is() -> None:
 
 
 def test_an_artifact_is_left_alone() -> None:
-    """A nudge goes into the text that the model reads, and not into what the program gets beside it."""
+    """A nudge is added to the text for the model, and not to the artifact for the program."""
     artifact = {"rows": [1, 2]}
     fetch = StructuredTool.from_function(
         lambda path: (f"2 rows of {path}", artifact),
@@ -164,7 +164,7 @@ def test_an_artifact_is_left_alone() -> None:
 
 
 def test_json_stays_json() -> None:
-    """No sentence is added to a result that somebody may parse; it waits for the next text."""
+    """No sentence is added to JSON, which a program may parse; it is added to the next text."""
 
     @tool
     def fetch(path: str) -> str:
@@ -192,7 +192,7 @@ def test_a_direct_answer_is_for_the_user() -> None:
 
 
 def test_nothing_of_ours_is_current_between_two_pieces_of_a_stream() -> None:
-    """The code that consumes a stream is not in the agent's turn, nor after it broke off."""
+    """The code that consumes a stream is not in the agent's turn, even after it leaves the stream early."""
     with guarded() as recording:
         for _ in prebuilt_agent(script("a", "b"), [look]).stream(QUESTION):
             assert current_scope() is None
@@ -203,7 +203,7 @@ def test_nothing_of_ours_is_current_between_two_pieces_of_a_stream() -> None:
 
 
 async def test_runs_at_the_same_time_have_turns_of_their_own() -> None:
-    """Many agents at once, each looking at the same thing twice, do not count for each other."""
+    """Agents that make equal calls in parallel are not counted together."""
     with guarded() as recording:
         agents = [prebuilt_agent(script("a", "a"), [look]) for _ in range(10)]
         outputs = await asyncio.gather(*(agent.ainvoke(QUESTION) for agent in agents))
@@ -226,7 +226,7 @@ def test_threads_have_turns_of_their_own() -> None:
 
 
 async def test_a_cancelled_call_ends_its_span_and_leaves_nothing() -> None:
-    """A run that is given up in the midst of a tool: the span says cancelled, and no turn is left."""
+    """If a run is cancelled while a tool runs, the call's span is marked cancelled and the turn is closed."""
     started = asyncio.Event()
 
     @tool
@@ -248,7 +248,7 @@ async def test_a_cancelled_call_ends_its_span_and_leaves_nothing() -> None:
 
 
 def test_an_exception_of_a_tool_is_told_by_its_type_only() -> None:
-    """The span names the exception's class; its message, which quotes arguments, is nowhere."""
+    """The span has the exception's class, and not its message, which quotes arguments."""
 
     @tool
     def fail(path: str) -> str:
@@ -265,7 +265,7 @@ def test_an_exception_of_a_tool_is_told_by_its_type_only() -> None:
 
 
 def test_the_abort_is_an_exception_that_callers_catch() -> None:
-    """``except ToolLoopError`` around the run sees it, though every node below catches Exception."""
+    """``except ToolLoopError`` around the run catches it, although every node below catches ``Exception``."""
 
     def careless(state: State) -> dict[str, Any]:
         for number in range(20):
@@ -297,7 +297,7 @@ def test_a_thread_id_makes_bare_calls_a_turn() -> None:
 
 
 def test_bare_calls_without_a_turn_are_only_watched() -> None:
-    """A program that calls a tool in a loop is no agent: it is never refused anything."""
+    """A program that calls a tool in a loop is no agent, and no call of it is refused."""
     with guarded() as recording:
         assert {look.invoke({"path": "a"}) for _ in range(6)} == {"there is a"}
         assert_trips(recording, "generic_repeat", action="observe")
@@ -348,7 +348,7 @@ def test_an_earlier_artifact_is_given_again_with_its_result() -> None:
 
 @pytest.mark.parametrize("artifact", [b"x" * 300_000, ["x" * 300_000], {"deep": [b"x" * 300_000]}], ids=type)
 def test_an_artifact_that_is_too_large_is_not_kept(artifact: Any) -> None:
-    """Then there is nothing to give again, and the call is refused."""
+    """Without a kept result there is nothing to reuse, and the call is refused."""
     with guarded(Policy(tools={"fetch": ToolContract(reuse=True)})) as recording:
         prebuilt_agent(script("a", "a", "a", name="fetch"), [fetching(artifact, [])]).invoke(QUESTION)
         assert recording.outcomes == ["executed", "nudged", "blocked"]
@@ -377,7 +377,7 @@ async def test_a_timeout_ends_the_call_and_the_next_run_is_whole() -> None:
 
     @tool
     async def slow(path: str) -> str:
-        """Wait for ever, but for b."""
+        """Wait without end, except for b."""
         await asyncio.sleep(0 if path == "b" else 60)
         return path
 
@@ -391,7 +391,7 @@ async def test_a_timeout_ends_the_call_and_the_next_run_is_whole() -> None:
 
 
 def test_ids_of_content_blocks_are_no_news() -> None:
-    """LangChain numbers content blocks anew each time, as its adapters of MCP servers do: the text tells."""
+    """New ids of content blocks, as LangChain and its MCP adapters make them, do not make a result new."""
 
     @tool
     def fetch(path: str) -> list[dict[str, str]]:

@@ -77,7 +77,7 @@ def told(recording: Any, name: str) -> list[Any]:
 
 @BUILDS
 def test_equal_calls_of_one_message_are_no_repeats(build: Any) -> None:
-    """However quick the tool is: the model has read no result yet when it makes them all."""
+    """Equal calls of one message are no repeats, however fast the tool is: the model has read no result yet."""
     with guarded() as recording:
         build(messages([("look", "a")] * 8), [look]).invoke(QUESTION)
         assert recording.outcomes == ["executed"] * 8
@@ -86,7 +86,7 @@ def test_equal_calls_of_one_message_are_no_repeats(build: Any) -> None:
 
 @BUILDS
 async def test_equal_async_calls_of_one_message_are_no_repeats(build: Any) -> None:
-    """The same with tools that never wait."""
+    """Equal async calls of one message are no repeats, even if the tools never wait."""
     with guarded() as recording:
         await build(messages([("alook", "a")] * 8), [alook]).ainvoke(QUESTION)
         assert recording.outcomes == ["executed"] * 8
@@ -95,7 +95,7 @@ async def test_equal_async_calls_of_one_message_are_no_repeats(build: Any) -> No
 
 @BUILDS
 def test_message_after_message_is_a_loop(build: Any) -> None:
-    """A call whose result was read is a repeat, also if a message makes it three times."""
+    """A call whose result the model has read is a repeat, even if one message makes it three times."""
     with guarded() as recording:
         build(messages(*[[("look", "a")] * 3] * 4), [look]).invoke(QUESTION)
         by_message = [recording.outcomes[start : start + 3] for start in range(0, 12, 3)]
@@ -127,7 +127,7 @@ def test_a_node_that_loops_itself_is_stopped() -> None:
 
 @BUILDS
 def test_runs_of_one_turn_are_not_of_one_message(build: Any) -> None:
-    """A program that asks its agent the same again and again within a turn of its own is stopped."""
+    """A program that runs its agent with the same question repeatedly in one turn is stopped."""
     with guarded() as recording, loopguard.turn():
         for _ in range(3):
             build(messages([("look", "a")]), [look]).invoke(QUESTION)
@@ -139,7 +139,7 @@ def test_runs_of_one_turn_are_not_of_one_message(build: Any) -> None:
 
 @BUILDS
 def test_a_call_that_is_resumed_counts_once(build: Any) -> None:
-    """In its index, its tool's cap, and the number of the turn's calls, which is told once a turn."""
+    """A resumed call counts once in its index, its tool's limit and the turn's number of calls."""
     policy = Policy(tools={"pay": ToolContract(cap=2)})
     with guarded(policy) as recording:
         graph = with_checkpoints(build, messages([("pay", "a")], [("pay", "b")], [("look", "c")]), [pay, look])
@@ -167,7 +167,7 @@ def test_a_call_may_be_interrupted_many_times(build: Any) -> None:
 
 @BUILDS
 def test_calls_beside_an_interrupted_one_are_run_again_as_one_call(build: Any) -> None:
-    """If the whole node runs again after each interrupt, calls that had a result already are no repeats."""
+    """If the whole node runs again after each interrupt, calls that have a result already are no repeats."""
 
     @tool
     def ask(path: str) -> str:
@@ -190,7 +190,7 @@ def test_payments_that_somebody_allows_each_time_are_a_loop(build: Any) -> None:
 
 
 def test_ids_that_a_model_uses_again_hide_no_loop() -> None:
-    """After an interrupt the same id is the same call once; in the next message it is another one."""
+    """After an interrupt an equal id is the same call once; in the next message it is another call."""
 
     class Constant(ScriptedModel):
         def _answer(self, asks: Any) -> AIMessage:
@@ -206,7 +206,7 @@ def test_ids_that_a_model_uses_again_hide_no_loop() -> None:
 
 
 async def test_a_bare_call_in_a_node_that_is_resumed_counts_once() -> None:
-    """If a node calls its tools itself, the id of the call decides."""
+    """If a node calls its tools itself, the id identifies the resumed call."""
 
     def work(state: State) -> dict[str, Any]:
         call = {"name": "pay", "args": {"path": "a"}, "id": "c1", "type": "tool_call"}

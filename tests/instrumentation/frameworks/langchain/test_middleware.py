@@ -1,4 +1,4 @@
-"""Made-up names where a middleware stands around the tools, and tools that only a middleware knows."""
+"""Unknown tool names in a node with a middleware, and tools that only a middleware supplies."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ def look(path: str) -> str:
 
 @tool
 def weigh(path: str) -> str:
-    """Weigh something; nobody registers this."""
+    """Weigh something. This tool is not registered."""
     if path.startswith("bad"):
         raise ValueError(path)
     return f"{path} weighs nothing"
 
 
 class Supplying(AgentMiddleware):
-    """Brings a tool along, as the newest LangChain allows."""
+    """A middleware that supplies a tool, as the newest LangChain allows."""
 
     def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        """Stand around each call."""
+        """Wrap each call."""
         if request.tool_call["name"] != "weigh":
             return handler(request)
         try:
@@ -51,7 +51,7 @@ class Supplying(AgentMiddleware):
 
 
 def run(asks: list[tuple[str, str]], *middleware: AgentMiddleware) -> list[str]:
-    """The results of these calls, as the model reads them."""
+    """Return the results of these calls as the model reads them."""
     model = ScriptedModel(steps=[[Ask(name, {"path": path})] for name, path in asks], seen=[])
     create_agent(model, [look], middleware=middleware).invoke(QUESTION)
     return model.read
@@ -62,7 +62,7 @@ def told(recording: Any, name: str) -> list[Any]:
 
 
 def test_made_up_names_are_not_shown_and_are_stopped() -> None:
-    """A middleware that only tries again provides no tools: a name that nobody registered is nobody's."""
+    """With a middleware that only retries, an unregistered name is an unknown tool."""
     with guarded() as recording:
         with pytest.raises(ToolLoopError):
             run([(f"alice_smith_{number}", "a") for number in range(20)], ToolRetryMiddleware(max_retries=0))
@@ -77,7 +77,7 @@ def test_made_up_names_are_not_shown_and_are_stopped() -> None:
 
 
 def test_one_made_up_name_is_stopped() -> None:
-    """The same name again and again: it may be insisted on, and what says the same again is refused all the same."""
+    """A repeated unknown name may be insisted on, and is refused if its result stays the same."""
     with guarded() as recording:
         run([("nobody", "a")] * 8, ToolRetryMiddleware(max_retries=0))
         assert recording.outcomes[:3] == ["failed", "nudged", "blocked"]
@@ -85,7 +85,7 @@ def test_one_made_up_name_is_stopped() -> None:
 
 
 def test_registered_tools_keep_their_names() -> None:
-    """Nothing changes for what the node knows."""
+    """A registered tool keeps its name in a node with a middleware."""
     with guarded() as recording:
         run([("look", "a"), ("look", "b")], ToolRetryMiddleware(max_retries=0))
         assert set(told(recording, semconv.TOOL_NAME)) == {"look"}
@@ -93,7 +93,7 @@ def test_registered_tools_keep_their_names() -> None:
 
 
 def test_a_tool_that_a_middleware_supplies_is_known_once_it_has_answered() -> None:
-    """Its first call is that of a name nobody registered, and every further one has the name."""
+    """The first call of a supplied tool has no name on its span; every further call has."""
     with guarded() as recording:
         read = run([("weigh", "a"), ("weigh", "b"), ("weigh", "c")], Supplying())
         assert read == ["a weighs nothing", "b weighs nothing", "c weighs nothing"]
@@ -103,7 +103,7 @@ def test_a_tool_that_a_middleware_supplies_is_known_once_it_has_answered() -> No
 
 
 def test_a_supplied_tool_that_fails_exists_all_the_same() -> None:
-    """Its errors are no calls of unknown tools."""
+    """A failed call of a supplied tool is not a call of an unknown tool."""
     with guarded() as recording:
         read = run([("weigh", f"bad {letter}") for letter in "ab"] + [("weigh", "c")], Supplying())
         assert read == ["it cannot be weighed", "it cannot be weighed", "c weighs nothing"]
@@ -111,7 +111,7 @@ def test_a_supplied_tool_that_fails_exists_all_the_same() -> None:
 
 
 def test_a_supplied_tool_that_nobody_saw_yet_can_be_insisted_on() -> None:
-    """After two made-up names the third is refused; if it is made again, it runs, because a middleware may know it."""
+    """The third unknown name is refused. If the call is made again, it runs, because a middleware may supply it."""
     with guarded() as recording:
         read = run([("nobody", "a"), ("noone", "a"), ("weigh", "a"), ("weigh", "a"), ("weigh", "b")], Supplying())
         assert "make exactly this call again" in read[2]

@@ -55,7 +55,7 @@ def waiting(recording: Any) -> int:
 @pytest.mark.parametrize("version", VERSIONS, ids=str)
 @pytest.mark.parametrize("mode", MODES, ids=str)
 def test_a_loop_with_a_human_in_it_is_one_turn(mode: Any, version: Any) -> None:
-    """Interrupted and resumed in any mode of streaming, the same payment again and again is refused at last."""
+    """A call repeated across interrupts is refused in every streaming mode."""
     with guarded() as recording:
         agent = prebuilt_agent(script(*["a"] * 6, name="pay"), [pay], checkpointer=MemorySaver())
         list(agent.stream(QUESTION, CONFIG, stream_mode=mode, **version))
@@ -70,7 +70,7 @@ def test_a_loop_with_a_human_in_it_is_one_turn(mode: Any, version: Any) -> None:
 @pytest.mark.parametrize("version", VERSIONS, ids=str)
 @pytest.mark.parametrize("mode", MODES, ids=str)
 async def test_an_async_loop_with_a_human_in_it_is_one_turn(mode: Any, version: Any) -> None:
-    """The same with ``astream``."""
+    """A call repeated across interrupts is refused with ``astream``, too."""
     with guarded() as recording:
         agent = prebuilt_agent(script(*["a"] * 6, name="pay"), [pay], checkpointer=MemorySaver())
         given: Any = QUESTION
@@ -85,7 +85,7 @@ async def test_an_async_loop_with_a_human_in_it_is_one_turn(mode: Any, version: 
 
 @pytest.mark.parametrize("where", ["interrupt_before", "interrupt_after"])
 def test_a_run_that_halts_at_a_node_waits(where: str) -> None:
-    """A graph that is told where to halt goes on with its turn, too."""
+    """A graph with ``interrupt_before`` continues in the same turn."""
     with guarded() as recording:
         agent = prebuilt_agent(script("a", "b"), [look], checkpointer=MemorySaver())
         agent.invoke(QUESTION, CONFIG, **{where: ["tools"]})
@@ -99,7 +99,7 @@ def test_a_run_that_halts_at_a_node_waits(where: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
 def test_a_run_that_ended_leaves_nothing(mode: Any) -> None:
-    """With a checkpointer, and in any mode: what has answered waits for nobody."""
+    """A finished run is not kept for a resume, with a checkpointer and in every mode."""
     with guarded() as recording:
         list(prebuilt_agent(script("a"), [look], checkpointer=MemorySaver()).stream(QUESTION, CONFIG, stream_mode=mode))
         assert recording.outcomes == ["executed"]
@@ -108,7 +108,7 @@ def test_a_run_that_ended_leaves_nothing(mode: Any) -> None:
 
 @pytest.mark.parametrize(("checkpointer", "left"), [(None, 0), (MemorySaver(), 1)], ids=["without", "with"])
 def test_a_run_that_is_broken_off_waits_only_where_there_is_a_checkpoint(checkpointer: Any, left: int) -> None:
-    """A thread id alone is nothing that a run could be gone on with."""
+    """A thread id without a checkpoint does not make a run resumable."""
     with guarded() as recording:
         agent = prebuilt_agent(script("a", "b"), [look], checkpointer=checkpointer)
         for _ in agent.stream(QUESTION, CONFIG):
@@ -118,7 +118,7 @@ def test_a_run_that_is_broken_off_waits_only_where_there_is_a_checkpoint(checkpo
 
 @pytest.mark.parametrize(("checkpointer", "left"), [(None, 0), (MemorySaver(), 1)], ids=["without", "with"])
 def test_a_run_that_failed_waits_only_where_there_is_a_checkpoint(checkpointer: Any, left: int) -> None:
-    """The same of a run that was ended by an exception."""
+    """A run that failed is kept for a resume only if it has a checkpoint."""
 
     @tool
     def fail(path: str) -> str:
@@ -134,7 +134,7 @@ def test_a_run_that_failed_waits_only_where_there_is_a_checkpoint(checkpointer: 
 
 
 def test_a_run_that_ran_out_of_steps_can_be_gone_on_with() -> None:
-    """Run on again after its limit of steps, it is the same turn, and its loop is refused."""
+    """A run resumed after its step limit is the same turn, and its loop is refused."""
     with guarded() as recording:
         graph = own_graph(script(*["a"] * 4), [look])
         graph.checkpointer = MemorySaver()
@@ -146,7 +146,7 @@ def test_a_run_that_ran_out_of_steps_can_be_gone_on_with() -> None:
 
 
 def test_an_interrupt_without_a_checkpoint_leaves_nothing() -> None:
-    """It cannot be resumed."""
+    """An interrupted run without a checkpoint cannot be resumed, and leaves no turn."""
     with guarded() as recording:
         with suppress(RuntimeError):  # newer versions only tell of the interrupt
             prebuilt_agent(script("a", name="pay"), [pay]).invoke(QUESTION, CONFIG)

@@ -1,4 +1,4 @@
-"""LangChain and LangGraph, with everything that is promised of every framework."""
+"""LangChain and LangGraph pass the scenarios of every framework."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DOES_NOT_APPLY = {
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_scenario(driver: str, scenario: Scenario) -> None:
-    """Each way of running an agent behaves as the table of scenarios says."""
+    """Each way of running an agent passes the shared scenarios."""
     if reason := DOES_NOT_APPLY.get((driver, scenario.name)):
         pytest.skip(reason)
     scenario.run(DRIVERS[driver])
