@@ -1,4 +1,4 @@
-"""Runs that are found by their own id: an ``async with`` block in which nothing of ours is bound."""
+"""Runs that are found by their id: an ``async with`` block in which no scope is bound."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def turns(recording: Any) -> list[str]:
 
 
 async def test_a_runs_calls_are_its_turn_and_the_block_is_nobodys() -> None:
-    """The third equal call of a run is refused; the code in the block stands in no turn; nothing is left behind."""
+    """The third equal call of a run is refused, the code in the block has no turn, and nothing is left after it."""
     with guarded() as recording:
         runtime = recording.runtime
         assert runtime is not None
@@ -70,7 +70,7 @@ async def test_a_runs_calls_are_its_turn_and_the_block_is_nobodys() -> None:
 
 
 async def test_runs_in_one_task_are_told_apart() -> None:
-    """Two runs that take turns in one block are two turns: neither's calls are repeats of the other's."""
+    """Two runs that alternate in one block are two turns, and their calls are not repeats of each other."""
     with guarded() as recording:
         runtime = recording.runtime
         assert runtime is not None
@@ -82,7 +82,7 @@ async def test_runs_in_one_task_are_told_apart() -> None:
 
 
 async def test_a_run_inside_a_call_is_a_child_turn() -> None:
-    """A call of another run is no layer of the call that is under way; one of the same run is."""
+    """A call of another run inside a call is counted; a call of the same run is a layer."""
     with guarded() as recording:
         runtime = recording.runtime
         assert runtime is not None
@@ -115,7 +115,7 @@ async def test_a_run_in_a_turn_of_the_programs_belongs_to_it() -> None:
 
 
 def test_a_call_of_a_run_that_was_never_seen_to_start_is_guarded_by_its_id() -> None:
-    """As in a worker of a durable workflow: the id alone makes a strong turn."""
+    """A run id alone makes a strong turn, as in a worker of a durable workflow."""
     with guarded() as recording:
         runtime = recording.runtime
         assert runtime is not None
@@ -130,7 +130,7 @@ async def failing(runtime: Runtime) -> None:
 
 
 async def test_a_failed_run_leaves_nothing_behind() -> None:
-    """Where a failed run cannot be gone on with, its turn is over, though its conversation is known."""
+    """The turn of a failed run that cannot be resumed is over, even if its conversation is known."""
     with guarded() as recording:
         runtime = recording.runtime
         assert runtime is not None
@@ -140,7 +140,7 @@ async def test_a_failed_run_leaves_nothing_behind() -> None:
 
 
 async def test_known_runs_are_bounded(monkeypatch: Any) -> None:
-    """Runs beyond the bound are guarded all the same, by their id."""
+    """Runs beyond the bound are guarded by their id."""
     monkeypatch.setattr(runs, "MOST_KNOWN", 1)
     with guarded() as recording:
         runtime = recording.runtime
@@ -151,7 +151,7 @@ async def test_known_runs_are_bounded(monkeypatch: Any) -> None:
 
 
 def test_a_sentence_about_a_failure_is_read_with_the_next_result() -> None:
-    """An exception has no place for it, and it is not lost."""
+    """A sentence about a call that raised is added to the next result."""
 
     def fail() -> None:
         raise LookupError("no such thing")

@@ -1,4 +1,4 @@
-"""What a server says of its tools, in the forms in which frameworks hand it on."""
+"""A server's annotations of its tools, in the forms in which frameworks pass them on."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from otel_loopguard.instrumentation.annotations import hints_of
     ],
 )
 def test_annotations_are_understood_by_either_name(said: Any) -> None:
-    """An object or a mapping, with the names of the protocol or of Python."""
+    """Annotations are read from an object or a mapping, by the names of the protocol or of Python."""
     assert hints_of(said) == Hints(read_only=True)
 
 
 @pytest.mark.parametrize("said", [None, {}, {"title": "Look"}, SimpleNamespace(title="Look"), "read only"])
 def test_a_server_that_says_nothing_gives_no_hints(said: Any) -> None:
-    """The protocol's defaults are not applied: by them every tool would be a destructive one."""
+    """Without annotations there are no hints: the protocol's defaults would make every tool destructive."""
     assert hints_of(said) is None

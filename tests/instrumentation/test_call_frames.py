@@ -1,4 +1,4 @@
-"""The way of one tool call stays short: its files and frames are counted, with room for a few more."""
+"""The path of one tool call stays short: its files and frames are counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sentence for the model goes into text, and into nothing that somebody may parse."""
+"""A sentence for the model is added to text, and not to content that a program may parse."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from otel_loopguard.instrumentation.content import appended
     ["7", " -2.5e3\n", "null", "true", "false", '"a word"', '"with \\"quotes\\" in it"', '{"rows": 2}', "[1]", "NaN"],
 )
 def test_json_stays_json(content: str) -> None:
-    """What is JSON as a whole is never written to, be it an object, a list or a single value."""
+    """No text is added to JSON: an object, a list or a single value."""
     assert appended(content, "a sentence") is None
 
 
@@ -22,7 +22,7 @@ def test_json_stays_json(content: str) -> None:
     "content", ["", "seven", "7 files", "none", "nothing", "truely", '"quoted" and not', '"a" or "b"', "1.2.3", "-"]
 )
 def test_text_is_written_to(content: str) -> None:
-    """A word or a sentence is text, whatever it begins with."""
+    """Text is added to a word or a sentence, whatever it begins with."""
     assert appended(content, "a sentence") == f"{content}\n\na sentence"
 
 

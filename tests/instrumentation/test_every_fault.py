@@ -1,4 +1,4 @@
-"""Each function of ours that runs at a call raises, one after the other: the program has what it would have without."""
+"""Each function of ours that runs at a call raises, one at a time, and the program is not affected."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ DRIVERS_OF_OURS = (
     "instrumentation.functions.deferred:is_async",
     "instrumentation.turn_api:say",
 )
-"""They call the program's own code and hold the shields; what is left of them outside of those is a few words."""
+"""They call the program's code and hold the shields, so a fault in them cannot be caught."""
 EXCUSED = {
     **dict.fromkeys(DRIVERS_OF_OURS, "a driver"),
     ":__getattr__": "the test's own way into the package",
@@ -91,7 +91,7 @@ NOT_COUNTED = {
 
 
 def boom(*_: Any, **__: Any) -> NoReturn:
-    """Has a value in its message, as faults do; and nothing but builtins in it, because only its code is used."""
+    """Raise with a value in the message. Only builtins are used, because only the code object is copied."""
     raise ArithmeticError("SECRET")
 
 
@@ -114,7 +114,7 @@ async def async_pieces(x: int) -> AsyncIterator[str]:
 
 
 class Promise:
-    """Awaitable, and nobody knows what else."""
+    """An awaitable of an unknown type."""
 
     def __init__(self, x: int) -> None:
         self._x = x
@@ -139,7 +139,7 @@ PLAIN = [loopguard.tool(later), loopguard.tool(pieces), loopguard.tool(async_pie
 
 
 async def value_of(result: Any) -> Any:
-    """What a call brings, whatever its sort."""
+    """Await or iterate the result of a call, whatever its kind."""
     if inspect.isasyncgen(result):
         return [item async for item in result]
     if inspect.isawaitable(result):
@@ -148,7 +148,7 @@ async def value_of(result: Any) -> Any:
 
 
 async def functions() -> list[Any]:
-    """Each sort of function once, as a tool and by hand; then a tool that fails."""
+    """Call each kind of function once, decorated and by hand; then a tool that fails."""
     read: list[Any] = []
     with loopguard.turn("conversation"):
         read.extend(plain_tool(number) for number in range(2))
@@ -166,7 +166,7 @@ async def functions() -> list[Any]:
 
 
 async def loops() -> None:
-    """Nudged, refused and aborted; what is read there may be ours or the tool's, and nothing else."""
+    """Run loops that are nudged, refused and aborted; each result is the tool's or a refusal."""
     with loopguard.turn():
         try:
             for _ in range(9):
@@ -177,7 +177,7 @@ async def loops() -> None:
 
 
 def agent() -> list[str]:
-    """A LangGraph agent that reads two files, and one of them again and again."""
+    """Run a LangGraph agent that reads one file repeatedly, and then lists a folder."""
     toolbox = Toolbox()
     steps = [[Ask("read_file", {"path": "a.txt"})]] * 3 + [[Ask("list_folder", {"path": "b"})]]
     transcript = DRIVERS["agent-invoke"](toolbox.functions(), steps)
@@ -191,7 +191,7 @@ def agent() -> list[str]:
 
 
 def by_hand() -> list[Any]:
-    """All that needs no framework."""
+    """Run everything that needs no framework."""
 
     async def both() -> list[Any]:
         read = await functions()
@@ -223,7 +223,7 @@ def ours() -> dict[str, FunctionType]:
 
 
 def called(scenario: Callable[[], Any]) -> set[str]:
-    """Which of them a scenario calls."""
+    """Return the functions of the package that a scenario calls."""
     codes: set[Any] = set()
     with guarded():
         sys.setprofile(lambda frame, event, _: codes.add(frame.f_code) if event == "call" else None)
@@ -236,7 +236,7 @@ def called(scenario: Callable[[], Any]) -> set[str]:
 
 @contextmanager
 def broken(function: FunctionType) -> Iterator[None]:
-    """The function raises, whoever holds it."""
+    """Make the function raise, also for code that holds a reference to it."""
     code = function.__code__
     function.__code__ = boom.__code__
     try:
@@ -246,7 +246,7 @@ def broken(function: FunctionType) -> Iterator[None]:
 
 
 def trial(label: str, scenario: Callable[[], Any], want: Any) -> str | None:
-    """What goes wrong where this function raises; None if nothing does."""
+    """Return the problem that a fault in this function causes; None if there is none."""
     with guarded() as recording:
         with broken(ours()[label]):
             try:
@@ -264,7 +264,7 @@ def trial(label: str, scenario: Callable[[], Any], want: Any) -> str | None:
 
 
 def test_a_fault_in_any_function_changes_nothing_for_the_program(caplog: pytest.LogCaptureFixture) -> None:
-    """Every result is there, the fault is counted, and no message tells a value."""
+    """Each function's fault changes no result, is counted, and shows no value in the log."""
     caplog.set_level(logging.DEBUG, PACKAGE)
     failures, tried = [], set()
     for scenario in (by_hand, agent):

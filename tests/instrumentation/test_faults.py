@@ -1,4 +1,4 @@
-"""A fault of ours, at every place where one can be: the program has what it would have without us."""
+"""A fault at each step of a call: the program is not affected."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 class FaultError(Exception):
-    """Has a value in its message, as faults do."""
+    """An exception with a value in its message, as real faults have."""
 
 
 def boom(*_: Any, **__: Any) -> NoReturn:
@@ -71,7 +71,7 @@ STEPS = [[Ask("read_file", {"path": "a.txt"})]] * 3 + [[Ask("list_folder", {"pat
 
 @pytest.fixture
 def broken(request: pytest.FixtureRequest) -> Iterator[None]:
-    """One place raises, whatever it is called with."""
+    """Make one place raise."""
     owner, name = request.param
     before = getattr(owner, name)
     put = object.__setattr__ if not isinstance(owner, type) and owner is langchain.tools.NODE else setattr
@@ -83,7 +83,7 @@ def broken(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.mark.parametrize("broken", PLACES, ids=lambda place: f"{place[0]!r:.60}.{place[1]}", indirect=True)
 @pytest.mark.parametrize("driver", ["agent-invoke", "graph-astream"])
 def test_a_fault_changes_nothing_for_the_program(driver: str, broken: None, caplog: pytest.LogCaptureFixture) -> None:
-    """Every call has its result, the run its answer; the fault is counted, logged once, and tells no value."""
+    """Every call has its result; the fault is counted, logged once, and shows no value."""
     toolbox = Toolbox()
     with guarded() as recording:
         transcript = DRIVERS[driver](toolbox.functions(), STEPS)
@@ -102,7 +102,7 @@ def test_a_fault_changes_nothing_for_the_program(driver: str, broken: None, capl
 
 @pytest.mark.parametrize(("owner", "name"), [(meters.Meters, "error"), (meters.Meters, "tool_call")])
 def test_a_fault_while_counting_a_fault_is_the_last(owner: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where even the counter fails, the program still goes on."""
+    """If even the counter fails, the program continues."""
     monkeypatch.setattr(meters.Meters, "error", boom)
     monkeypatch.setattr(owner, name, boom)
     toolbox = Toolbox()
@@ -121,7 +121,7 @@ def test_a_callback_of_the_user_that_fails_is_a_fault_like_ours() -> None:
 
 
 def test_a_fault_in_a_patch_reaches_no_import(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Patching goes wrong while the program imports a framework: the import goes on."""
+    """A fault in patching does not reach the program's import."""
     from otel_loopguard.instrumentation import patching
 
     monkeypatch.setattr(patching, "_wrap", boom)

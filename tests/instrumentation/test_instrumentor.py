@@ -29,12 +29,12 @@ def off() -> Iterator[None]:
 
 
 def refused() -> list[int]:
-    """Which of five equal calls are refused."""
+    """Return the positions of the refused ones among five equal calls."""
     return ScriptedAgent({"look": lambda path: "text"}, [("look", {"path": "a"})] * 5).run().refused
 
 
 def test_on_and_off_and_on_again() -> None:
-    """Each time with the policy of that time."""
+    """Each ``instrument()`` applies its own policy."""
     loopguard.instrument(loopguard.Policy(action="observe"))  # type: ignore[arg-type]
     assert refused() == []
     loopguard.uninstrument()
@@ -51,7 +51,7 @@ def test_instrumenting_where_it_is_on_replaces_the_policy() -> None:
 
 
 def test_switching_off_what_is_off_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    """No warning, as there is nothing wrong."""
+    """``uninstrument()`` without ``instrument()`` logs no warning."""
     loopguard.uninstrument()
     assert caplog.text == ""
 
@@ -59,7 +59,7 @@ def test_switching_off_what_is_off_says_nothing(caplog: pytest.LogCaptureFixture
 def test_a_start_that_fails_is_quiet_in_zero_code_mode_and_loud_in_code(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The entry point would take all other instrumentations with it; who calls ``instrument()`` wants to know."""
+    """A failed start is logged under the entry point, and raised by ``instrument()``."""
 
     def boom(*_: object, **__: object) -> None:
         raise OSError("no such thing")
@@ -76,7 +76,7 @@ def test_a_start_that_fails_is_quiet_in_zero_code_mode_and_loud_in_code(
 def test_disabled_by_the_environment_it_is_off_until_the_program_asks_for_it(
     monkeypatch: pytest.MonkeyPatch, names: str
 ) -> None:
-    """Functions and loops by hand run as without us; ``instrument()`` in code is the program's own word."""
+    """While the environment disables it, functions run unguarded; ``instrument()`` in code takes precedence."""
     monkeypatch.setenv("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", names)
     active_runtime.put(None)  # who asked for a runtime before did so in another environment
     assert refused() == []
@@ -85,20 +85,20 @@ def test_disabled_by_the_environment_it_is_off_until_the_program_asks_for_it(
 
 
 def test_what_else_is_disabled_is_not_us(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A list of other instrumentations leaves us on."""
+    """A list of other disabled instrumentations does not disable this one."""
     monkeypatch.setenv("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", "requests,urllib3")
     active_runtime.put(None)
     assert refused() == [2, 3, 4]
 
 
 def test_a_misspelt_option_is_an_error() -> None:
-    """Asked for in code, a mistake is told at once."""
+    """A misspelt option in code raises."""
     with pytest.raises(TypeError, match="tracer_providr"):
         loopguard.instrument(tracer_providr=None)  # type: ignore[call-arg]
 
 
 def test_everything_public_is_there() -> None:
-    """Each name of the face can be imported, is listed, and is documented."""
+    """Each public name can be imported, is listed, and has a docstring."""
     for name in loopguard.__all__:
         assert getattr(loopguard, name) is not None
         assert name in dir(loopguard)
@@ -109,7 +109,7 @@ def test_everything_public_is_there() -> None:
 
 
 def test_the_face_is_complete_in_a_fresh_process() -> None:
-    """Whichever name is used first."""
+    """Each public name can be the first one that is used."""
     for name in ("turn", "tool", "call", "say", "instrument", "Guard", "ToolLoopError", "Policy"):
         code = f"import otel_loopguard; print(otel_loopguard.{name}.__name__)"
         ended = subprocess.run(

@@ -1,4 +1,4 @@
-"""Putting wrappers in and taking them out, also where others wrap, too."""
+"""Patching and restoring functions, also if other libraries wrap them."""
 
 from __future__ import annotations
 
@@ -81,21 +81,21 @@ def test_wrappers_come_and_go(framework: Any, runtime: Runtime) -> None:
 
 
 def test_a_missing_place_is_passed_over(framework: Any, runtime: Runtime) -> None:
-    """A version of a framework that has a place elsewhere is no fault, and the other places are patched."""
+    """A function that this version does not have is no fault, and the other targets are patched."""
     Patches(TARGETS).install()
     assert isinstance(framework.run, Wrapper)
     assert not runtime.shield.seen
 
 
 def test_installing_twice_wraps_once(framework: Any, runtime: Runtime) -> None:
-    """A second hook, as after instrumenting anew, finds our wrapper and leaves it."""
+    """A second import hook does not wrap a function again."""
     Patches(TARGETS).install()
     Patches(TARGETS).install()
     assert not isinstance(framework.run.__wrapped__, Wrapper)
 
 
 def test_a_function_imported_by_name_is_counted_once(framework: Any, runtime: Runtime) -> None:
-    """A module that imported the wrapped function has it wrapped already."""
+    """A wrapped function that another module imported by name is counted once."""
     Patches(TARGETS[1:2]).install()
     framework.run_again = framework.run
     Patches(TARGETS).install()
@@ -104,7 +104,7 @@ def test_a_function_imported_by_name_is_counted_once(framework: Any, runtime: Ru
 
 
 def test_somebody_elses_wrapper_is_never_stripped(framework: Any, runtime: Runtime) -> None:
-    """Under another's wrapper ours stays, switched off; theirs goes on working."""
+    """Our wrapper under another library's stays, switched off, and the other one works."""
     patches = Patches(TARGETS)
     patches.install()
     theirs: list[str] = []
@@ -122,7 +122,7 @@ def test_somebody_elses_wrapper_is_never_stripped(framework: Any, runtime: Runti
 
 
 def test_without_a_runtime_a_wrapper_only_passes_on(framework: Any, runtime: Runtime) -> None:
-    """What is left in place after ``uninstrument`` neither counts nor refuses."""
+    """A wrapper that stays after ``uninstrument`` neither counts nor refuses."""
     Patches(TARGETS).install()
     active_runtime.put(None)
     assert {framework.Executor().run("look", {"path": "a"}) for _ in range(9)} == {"look of {'path': 'a'}"}
@@ -131,7 +131,7 @@ def test_without_a_runtime_a_wrapper_only_passes_on(framework: Any, runtime: Run
 
 
 def test_a_module_that_is_imported_later_is_patched_then(framework: Any, runtime: Runtime, tmp_path: Any) -> None:
-    """The hook waits for the program's own import; nothing is imported for it."""
+    """A module is patched when the program imports it, and is not imported before."""
     name = "loopguard_test_late"
     (tmp_path / f"{name}.py").write_text("def run(name, arguments):\n    return name\n")
     patches = Patches([ToolTarget(name, "run", ADAPTER)])
@@ -162,7 +162,7 @@ def test_a_table_never_imports_its_framework() -> None:
 
 
 def test_the_executors_that_are_patched() -> None:
-    """An independent list: a row that is lost from a table is noticed."""
+    """The patched functions equal an independent list, so a lost target is noticed."""
     expected = {
         "langgraph.prebuilt.tool_node:ToolNode._run_one",
         "langgraph.prebuilt.tool_node:ToolNode._arun_one",
@@ -239,7 +239,7 @@ def test_only_a_function_of_the_rows_sort_is_wrapped(style: CallStyle, fitting: 
 
 @pytest.fixture
 def module() -> Iterator[ModuleType]:
-    """A module that is imported, and has nothing in it yet."""
+    """An imported module without functions."""
     made = ModuleType("loopguard_test_places")
     sys.modules[made.__name__] = made
     yield made
@@ -247,7 +247,7 @@ def module() -> Iterator[ModuleType]:
 
 
 def test_a_programs_own_module_of_that_name_works_as_before(module: Any, caplog: Any) -> None:
-    """It is not the framework's: nothing is wrapped, and nothing is said."""
+    """A program's own module with a framework's name is neither patched nor mentioned in the log."""
     module.run = plain
     patches = Patches(
         [ToolTarget(module.__name__, "run", ADAPTER, CallStyle.ASYNC), ToolTarget(module.__name__, "gone", ADAPTER)]
@@ -260,7 +260,7 @@ def test_a_programs_own_module_of_that_name_works_as_before(module: Any, caplog:
 
 
 def test_a_version_without_any_known_place_is_told(caplog: Any) -> None:
-    """One warning that names the package, its version and what is not guarded; none while one place is left."""
+    """One warning names the package, its version and the unguarded calls; there is none if one target exists."""
     old, new = ToolTarget("pytest.m", "old", ADAPTER), ToolTarget("pytest.m", "new", ADAPTER)
     rest = (ToolTarget("pytest.m", "late", ADAPTER, optional=True), RunTarget("pytest.m", "run", lambda *_: RunInfo()))
     warn_of_missing("pytest.m", [old, new, *rest], [old, rest[0]])

@@ -1,4 +1,4 @@
-"""Process start: nothing of ours is in the program, and whatever is set or missing, the loop is stopped."""
+"""Process start: the loop of an unchanged program is stopped under any setting of OpenTelemetry."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_stuck_agent_is_stopped_and_seen() -> None:
 
 
 def test_a_working_agent_is_left_alone() -> None:
-    """No trip, and the answer it always had."""
+    """A working agent has no trip, and the same answer as without the guard."""
     with receiver() as received:
         ended = start(EXAMPLE, "--working", environment=received.environment)
         assert "The agent answers: Done." in ended.stdout
@@ -78,7 +78,7 @@ def test_trips_are_counted_though_nothing_is_sampled() -> None:
 
 
 def test_without_a_distro_it_says_what_to_install() -> None:
-    """Nothing is exported then, which nobody would notice otherwise."""
+    """Without a distro nothing is exported, and the log names the package to install."""
     ended = start(EXAMPLE, environment={**NOTHING_EXPORTED, "OTEL_PYTHON_CONFIGURATOR": "there_is_none"})
     assert ended.stderr.count("pip install opentelemetry-distro") == 1
 
@@ -124,7 +124,7 @@ def test_a_provider_that_is_set_later_gets_the_spans(tmp_path: Path) -> None:
 
 
 def test_the_help_lists_the_settings_and_never_the_key() -> None:
-    """What is listed becomes a flag, and everybody who may list processes can read flags."""
+    """The hash key is no flag, because other users can read the flags of a process."""
     if not any(point.name == "loopguard" for point in entry_points(group="opentelemetry_environment_variables")):
         pytest.skip("the installed package has no opentelemetry_environment_variables entry point yet")
     command = Path(sys.executable).with_name("opentelemetry-instrument")
@@ -139,7 +139,7 @@ def test_the_help_lists_the_settings_and_never_the_key() -> None:
 
 
 def test_importing_the_package_costs_next_to_nothing() -> None:
-    """No OpenTelemetry, no wrapt, no framework is imported for it."""
+    """Importing the package imports no OpenTelemetry, wrapt or framework."""
     code = (
         "import sys; import otel_loopguard; "
         "print([name for name in ('opentelemetry', 'wrapt', 'orjson', 'rapidfuzz', 'langchain_core', 'asyncio') "
@@ -178,7 +178,7 @@ print("done")
     ids=["logs at INFO", "logs at WARNING", "sets up no logging"],
 )
 def test_the_line_at_start_is_heard_once_where_somebody_listens(tmp_path: Path, set_up: str, times: int) -> None:
-    """We start before the program sets up its logging: the line comes with the first call."""
+    """If logging is set up after the start, the policy is logged at the first call."""
     app = tmp_path / "app.py"
     app.write_text(set_up + CALLS)
     ended = start(app)

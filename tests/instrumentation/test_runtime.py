@@ -17,7 +17,7 @@ from .processes import clean_environment
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 def test_a_child_counts_from_nothing_and_never_waits_for_a_lock_of_its_parent() -> None:
-    """The parent's trips are not exported again by its children, and a lock held at the fork blocks nobody."""
+    """A child process does not export the parent's trips, and does not wait for a lock that was held at the fork."""
     program = """
 import os
 from otel_loopguard.testing import ScriptedAgent, guarded
@@ -51,7 +51,7 @@ with guarded() as recording:
 
 
 def test_one_line_at_start_says_what_will_happen(caplog: pytest.LogCaptureFixture) -> None:
-    """The action, and how to have less of it."""
+    """The log at start has the action, and the setting that refuses nothing."""
     with caplog.at_level(logging.INFO, "otel_loopguard"), guarded(loopguard.Policy(action=loopguard.Action.NUDGE)):
         pass
     assert "otel_loopguard is on: action nudge, policy given in code" in caplog.text

@@ -1,4 +1,4 @@
-"""``Policy.on_trip`` asked from async code: whatever it gives is awaited, before a call and after it."""
+"""``Policy.on_trip`` in async code: an awaitable answer is awaited, before a call and after it."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ async def pieces(path: str) -> AsyncIterator[str]:
 
 
 class Human:
-    """Answers in its own time."""
+    """An ``on_trip`` object with an async ``__call__``."""
 
     def __init__(self, answer: Action | None = None) -> None:
         self.asked: list[Action] = []
         self.answer = answer
 
     async def __call__(self, trip: Trip) -> Action | None:
-        """The answer."""
+        """Return the answer after a pause."""
         await asyncio.sleep(0.001)
         self.asked.append(trip.verdict)
         return self.answer
@@ -67,7 +67,7 @@ async def call_pieces() -> None:
 @pytest.mark.parametrize("call", [call_later, call_failing, call_pieces])
 @pytest.mark.parametrize("function", ["method", "object"])
 async def test_it_is_awaited_for_a_nudge(call: object, function: str, caplog: pytest.LogCaptureFixture) -> None:
-    """A sentence beside a result waits for its answer too; nobody is told that it was asked from sync code."""
+    """An async ``on_trip`` is awaited for a nudge, without the warning about sync code."""
     human = Human(Action.OBSERVE)
     on_trip = human if function == "object" else human.__call__
     with guarded(Policy(on_trip=on_trip)) as recording, loopguard.turn():
@@ -80,7 +80,7 @@ async def test_it_is_awaited_for_a_nudge(call: object, function: str, caplog: py
 
 
 async def test_an_object_with_an_async_call_is_awaited_for_a_refusal() -> None:
-    """What it gives says that it is to be awaited; what it is does not."""
+    """The awaitable answer of ``on_trip`` is awaited, even if ``on_trip`` is no coroutine function."""
     human = Human(Action.OBSERVE)
     with guarded(Policy(on_trip=human)) as recording, loopguard.turn():
         for _ in range(3):
@@ -90,7 +90,7 @@ async def test_an_object_with_an_async_call_is_awaited_for_a_refusal() -> None:
 
 
 async def test_a_plain_function_is_asked_from_async_code_as_well() -> None:
-    """It need not be async because its callers are."""
+    """A plain ``on_trip`` works in async code."""
     with guarded(Policy(on_trip=lambda trip: Action.OBSERVE)) as recording, loopguard.turn():
         for _ in range(3):
             assert await later("a") == "text of a"
@@ -98,7 +98,7 @@ async def test_a_plain_function_is_asked_from_async_code_as_well() -> None:
 
 
 async def test_a_call_that_is_cancelled_while_somebody_is_asked_loses_no_word() -> None:
-    """The tool has run, and its span is ended; the user's word is read with the next result."""
+    """If a call is cancelled in ``on_trip``, its span ends, and the user's message is added to the next result."""
 
     async def never(trip: Trip) -> None:
         await asyncio.sleep(3600)
@@ -114,7 +114,7 @@ async def test_a_call_that_is_cancelled_while_somebody_is_asked_loses_no_word() 
 
 
 async def test_a_fault_of_it_lets_the_call_run_and_is_counted() -> None:
-    """Also where it faults while it is awaited, after the call."""
+    """If an awaited ``on_trip`` raises, before or after the call, the call runs and the fault is counted."""
 
     async def broken(trip: Trip) -> None:
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""The user's word in the midst of a turn: delivered once, in order, never lost."""
+"""A user's messages during a turn: delivered once, in order, and never lost."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def table(path: str) -> str:
 
 
 def test_a_word_comes_with_the_next_result() -> None:
-    """From another thread, in order, once."""
+    """Messages from another thread are delivered in order, once."""
     with guarded(), loopguard.turn("c") as turn:
         assert look("a") == "there is a"
         words: list[object] = []
@@ -49,7 +49,7 @@ def test_a_word_comes_with_the_next_result() -> None:
 
 
 def test_a_word_to_stop_refuses_what_comes() -> None:
-    """With ``stop=True`` no further tool of the turn runs, and the model reads the words instead."""
+    """With ``stop=True`` no further tool of the turn runs, and the model reads the message instead."""
     with guarded() as recording, loopguard.turn("c"):
         look("a")
         assert loopguard.say("stop, that is done", conversation_id="c", stop=True)
@@ -59,7 +59,7 @@ def test_a_word_to_stop_refuses_what_comes() -> None:
 
 
 def test_a_word_that_nothing_delivered_comes_back() -> None:
-    """The turn's end gives it back to who opened the turn, and to who said it."""
+    """An undelivered message is returned by the turn and marked ``returned`` for its sender."""
     with guarded():
         with loopguard.turn("c") as turn:
             look("a")
@@ -73,7 +73,7 @@ def test_a_word_that_nothing_delivered_comes_back() -> None:
 
 
 def test_a_word_without_a_turn_is_not_taken() -> None:
-    """``say`` is false then: nobody will ever read it."""
+    """Without an open turn ``say`` returns a false value."""
     with guarded():
         assert not loopguard.say("hello?", conversation_id="nobody")
         with loopguard.turn("c"):
@@ -82,7 +82,7 @@ def test_a_word_without_a_turn_is_not_taken() -> None:
 
 
 def test_a_word_waits_for_a_result_that_is_text() -> None:
-    """Nothing is written into JSON; a sentence of ours that waited is never given back as the user's."""
+    """No message is added to JSON, and a pending nudge is not among the user's undelivered messages."""
     with guarded(), loopguard.turn("c") as turn:
         loopguard.say("please hurry", conversation_id="c")
         assert table("a") == '{"rows": 2}'
@@ -95,14 +95,14 @@ def test_a_word_waits_for_a_result_that_is_text() -> None:
 
 
 def test_the_turn_itself_can_be_spoken_to() -> None:
-    """Without a conversation id, the open turn takes words."""
+    """Without a conversation id, ``say`` of the open turn delivers messages."""
     with guarded(), loopguard.turn() as turn:
         turn.say("by the way")
         assert "by the way" in look("a")
 
 
 def test_words_that_a_result_cannot_take_come_back_each_by_itself() -> None:
-    """In order, to who opened the turn, and to who said them; a failed call takes none either."""
+    """Messages that no result could take are returned in order; a failed call takes none."""
 
     def fail() -> None:
         raise LookupError("no")
@@ -118,7 +118,7 @@ def test_words_that_a_result_cannot_take_come_back_each_by_itself() -> None:
 
 
 def test_a_stream_takes_no_word() -> None:
-    """Its items are out when it ends: the word is read with the next text."""
+    """A stream takes no message; it is added to the next text."""
 
     @loopguard.tool
     def pieces(path: str) -> Iterator[str]:
@@ -133,7 +133,7 @@ def test_a_stream_takes_no_word() -> None:
 
 
 def test_a_turn_that_a_later_one_closes_gives_its_words_back() -> None:
-    """The conversation's next message ends the turn that waited to be gone on with."""
+    """A new run of the conversation closes an unfinished turn, and its messages are returned."""
     with guarded() as recording:
         assert recording.runtime is not None
         runs = recording.runtime.runs
@@ -147,7 +147,7 @@ def test_a_turn_that_a_later_one_closes_gives_its_words_back() -> None:
 
 
 def test_a_run_that_another_one_took_the_place_of_gives_its_words_back() -> None:
-    """It cannot be gone on with any more: its conversation has another turn."""
+    """The messages of an unfinished run are returned if its conversation has another turn."""
     with guarded() as recording:
         assert recording.runtime is not None
         runs = recording.runtime.runs
@@ -160,7 +160,7 @@ def test_a_run_that_another_one_took_the_place_of_gives_its_words_back() -> None
 
 
 def test_a_word_said_as_the_run_ends_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between the look for the turn and the word there may be the turn's end."""
+    """A message is not accepted if the turn ends while ``say`` runs."""
     with guarded() as recording:
         assert recording.runtime is not None
         with loopguard.turn("c"):
@@ -173,12 +173,12 @@ def test_a_word_said_as_the_run_ends_is_not_taken(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_word_to_stop_stops_a_sub_agent() -> None:
-    """Said to the conversation while an agent runs inside one of its calls: none of its further tools runs."""
+    """A stop message stops the tools of a sub-agent, too."""
     ran: list[str] = []
 
     @loopguard.tool
     def step(path: str) -> str:
-        """What the sub-agent does."""
+        """Call the sub-agent's tool."""
         ran.append(path)
         if path == "1":
             loopguard.say("stop", conversation_id="c", stop=True)
@@ -196,7 +196,7 @@ def test_a_word_to_stop_stops_a_sub_agent() -> None:
 
 
 def test_a_refusal_by_the_users_word_is_reported() -> None:
-    """With event, metric and outcome like any other refusal; its series begins at zero."""
+    """A refusal by a stop message has event, metric and outcome, and its series begins at zero."""
     with guarded() as recording, loopguard.turn("c"):
         trips = {"mode": "user_stop", "verdict": "block", "action": "block"}
         assert not recording.counted("loopguard.trips", **{f"loopguard__{key}": value for key, value in trips.items()})
@@ -207,7 +207,7 @@ def test_a_refusal_by_the_users_word_is_reported() -> None:
 
 
 def test_a_refusal_by_the_users_word_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    """With tool, abbreviated fingerprint, attempt and mode; never with the words."""
+    """The warning of a stop message has tool, fingerprint, attempt and mode, and not the text."""
     with guarded(), loopguard.turn("c"), caplog.at_level(logging.WARNING, "otel_loopguard"):
         loopguard.say("a secret", conversation_id="c", stop=True)
         look("a")

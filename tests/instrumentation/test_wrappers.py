@@ -34,7 +34,7 @@ ADAPTER = ToolAdapter(
 
 @pytest.fixture
 def module() -> Iterator[ModuleType]:
-    """A module that is imported, and has nothing in it yet."""
+    """An imported module without functions."""
     made = ModuleType("loopguard_test_places")
     sys.modules[made.__name__] = made
     yield made
@@ -42,7 +42,7 @@ def module() -> Iterator[ModuleType]:
 
 
 def test_each_call_of_a_batch_is_a_call(module: Any) -> None:
-    """A function that handles several calls at once is called for one after the other, and its results joined."""
+    """A function that handles several calls is called once for each call, and the results are joined."""
 
     async def answer_all(*, names: list[str]) -> list[str]:
         return [f"no {name}" for name in names]
@@ -61,7 +61,7 @@ def test_each_call_of_a_batch_is_a_call(module: Any) -> None:
 
 
 def test_a_call_that_is_only_seen_when_it_fails(module: Any) -> None:
-    """What succeeds there is no call; what fails is one that failed, and the framework's error stays as it is."""
+    """A ``fatal`` target counts a failed call only, and passes the framework's error on."""
 
     def resolve(*, names: list[str]) -> str:
         if names == ["fine"]:
@@ -83,7 +83,7 @@ def test_a_call_that_is_only_seen_when_it_fails(module: Any) -> None:
 
 
 def test_a_call_that_is_only_seen_when_it_fails_has_its_verdict_awaited(module: Any) -> None:
-    """From async code an async ``on_trip`` is heard there as well."""
+    """An async ``on_trip`` is awaited for a ``fatal`` target, too."""
     asked: list[str] = []
 
     async def on_trip(trip: Trip) -> None:
@@ -106,7 +106,7 @@ def test_a_call_that_is_only_seen_when_it_fails_has_its_verdict_awaited(module: 
 
 
 def test_a_check_that_turns_a_call_down_is_where_that_call_is_seen(module: Any) -> None:
-    """What passes the check is counted where its tool runs; what does not has the check's answer for its result."""
+    """A call that passes a check is counted where its tool runs; a rejected call has the check's result."""
 
     async def check(*, names: list[str]) -> str | None:
         return None if names == ["fine"] else "not that one"
@@ -126,14 +126,14 @@ def test_a_check_that_turns_a_call_down_is_where_that_call_is_seen(module: Any) 
 
 
 class Started:
-    """What a framework returns of a run that goes on."""
+    """The object that a framework returns for a run in the background."""
 
     def __init__(self) -> None:
         self.waiting: list[Any] = []
 
 
 def test_a_run_in_the_background_is_a_turn_until_it_is_over() -> None:
-    """The starter's code is outside of the run again, while the turn lives on until the framework says so."""
+    """A background run's turn lasts until its end, and the code that started it is outside of the turn."""
     runtime = Runtime()
     inside: list[Any] = []
 
@@ -152,7 +152,7 @@ def test_a_run_in_the_background_is_a_turn_until_it_is_over() -> None:
 
 @pytest.mark.parametrize("over", [None, lambda result, over: result.nothing_like_that])
 def test_a_run_of_which_nobody_tells_the_end_leaves_nothing_behind(over: Any) -> None:
-    """Its turn is closed at once, whatever was to tell its end."""
+    """If the end of a background run cannot be observed, its turn is closed at once."""
     runtime = Runtime()
     point = RunTarget("m", "f", lambda *_: RunInfo(), over=over)
     run_background(AgentRun(runtime, point, None, (), {}), Started)

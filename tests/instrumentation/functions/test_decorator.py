@@ -46,7 +46,7 @@ async def async_pieces(path: str) -> AsyncIterator[str]:
 
 
 class Desk:
-    """Has a tool for a method."""
+    """A class with a tool as a method."""
 
     @loopguard.tool
     def look(self, path: str) -> str:
@@ -71,7 +71,7 @@ def test_a_plain_function() -> None:
 
 
 async def test_an_async_function() -> None:
-    """The same for a coroutine function, which it still is."""
+    """The third equal call of a coroutine function returns the refusal, and the wrapper is a coroutine function."""
     assert asyncio.iscoroutinefunction(later)
     with guarded() as recording, loopguard.turn():
         read = [await later("a") for _ in range(3)]
@@ -80,7 +80,7 @@ async def test_an_async_function() -> None:
 
 
 def test_a_generator() -> None:
-    """Items pass as they come; a refused call yields the refusal. Between items nothing of ours is current."""
+    """Items pass unchanged; a refused call yields the refusal. No scope or span of the call is current between items."""
     with guarded() as recording:
         with loopguard.turn():
             outside = current_scope()
@@ -105,7 +105,7 @@ def test_a_generator_that_is_left_early_ends_its_span() -> None:
 
 
 async def test_an_async_generator() -> None:
-    """The same for an async generator."""
+    """An async generator passes its items, and yields the refusal."""
     with guarded() as recording, loopguard.turn():
         assert await collected(async_pieces("a")) == ["one ", "a"]
         await collected(async_pieces("a"))
@@ -130,14 +130,14 @@ def test_long_streams_that_differ_at_their_end_differ() -> None:
 
 
 def test_a_method() -> None:
-    """The object is no argument: two desks' equal calls are equal."""
+    """``self`` is no argument: equal calls of a method on two objects are equal."""
     with guarded(), loopguard.turn():
         read = [Desk().look("a") for _ in range(3)]
         assert "tool_loop_detected" in read[2]
 
 
 def test_a_function_keeps_its_face() -> None:
-    """Name, docstring and signature are what frameworks make schemas of."""
+    """Name, docstring and signature are kept, because frameworks make schemas of them."""
     import inspect
 
     assert plain.__name__ == "plain"
@@ -146,7 +146,7 @@ def test_a_function_keeps_its_face() -> None:
 
 
 def test_what_a_tool_is_can_be_said() -> None:
-    """A contract given in code holds, also for a turn that began before the first call."""
+    """A contract declared in code applies, also in a turn that began before the first call."""
     with guarded() as recording:
 
         @loopguard.tool(name="press", kind="step")
@@ -214,7 +214,7 @@ async def test_an_async_tool_in_a_loop_by_hand() -> None:
 
 
 def test_a_tool_that_does_not_exist() -> None:
-    """The model reads which tools there are; names made up again and again are refused."""
+    """The model reads the names of the known tools; repeated unknown names are refused."""
     agent = ScriptedAgent({"look": plain}, [("made up", {"number": number}) for number in range(4)])
     with guarded() as recording:
         transcript = agent.run()
@@ -224,7 +224,7 @@ def test_a_tool_that_does_not_exist() -> None:
 
 
 def test_an_abort_without_a_boundary_is_the_error_itself() -> None:
-    """In a turn that the program opened, ``ToolLoopError`` is raised right where the call is made."""
+    """In a turn that the program opened, ``ToolLoopError`` is raised at the call."""
     agent = ScriptedAgent({"plain": plain}, [("plain", {"path": "a"})] * 9)
     with guarded(Policy(abort_after=3)) as recording:
         transcript = agent.run()
@@ -234,7 +234,7 @@ def test_an_abort_without_a_boundary_is_the_error_itself() -> None:
 
 
 def test_a_verdict_can_be_changed_by_the_program() -> None:
-    """``on_trip`` is asked with the trip and may let the call run."""
+    """``on_trip`` is called with the trip and may let the call run."""
     asked: list[Trip] = []
 
     def on_trip(trip: Trip) -> Action | None:
@@ -250,7 +250,7 @@ def test_a_verdict_can_be_changed_by_the_program() -> None:
 
 
 async def test_an_async_verdict_is_awaited() -> None:
-    """An async ``on_trip`` may take its time, as a person does; the call waits for it and is judged once."""
+    """The call awaits an async ``on_trip``, and is judged once."""
     asked: list[Trip] = []
 
     async def on_trip(trip: Trip) -> Action | None:
@@ -267,14 +267,14 @@ async def test_an_async_verdict_is_awaited() -> None:
 
 
 def test_outside_of_a_turn_a_function_only_counts() -> None:
-    """A decorated function that is called by the program, and not by an agent, is never refused."""
+    """A decorated function outside of a turn is never refused."""
     with guarded() as recording:
         assert {plain("a") for _ in range(9)} == {"text of a"}
         assert_trips(recording, "generic_repeat", action="observe")
 
 
 def test_it_works_without_any_set_up() -> None:
-    """``@tool`` in a turn is guarded also where nobody called ``instrument()``."""
+    """``@tool`` in a turn is guarded without ``instrument()``."""
     with loopguard.turn():
         read: list[Any] = [plain("without set-up") for _ in range(3)]
     assert "tool_loop_detected" in read[2]

@@ -1,4 +1,4 @@
-"""Functions whose result is work that begins later, and generators that receive values."""
+"""Functions that return work to be awaited or iterated later, and generators that receive values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAGES = ["alpha", "beta", "gamma", "delta", "epsilon"]
 
 
 async def same(q: str) -> str:
-    """An async client that says the same each time."""
+    """An async client that returns the same result each time."""
     await asyncio.sleep(0)
     return f"text of {q}"
 
@@ -77,7 +77,7 @@ FORMS: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
 
 @pytest.mark.parametrize("form", FORMS)
 async def test_new_results_of_an_awaitable_are_never_withheld(form: str) -> None:
-    """The result is what is awaited, and not the object that brings it."""
+    """The awaited value is the result, and not the awaitable."""
     client = FORMS[form](Client())
     with guarded() as recording, loopguard.turn():
         read = [await loopguard.call("search", {"q": "x"}, client) for _ in range(5)]
@@ -86,7 +86,7 @@ async def test_new_results_of_an_awaitable_are_never_withheld(form: str) -> None
 
 
 async def test_new_results_of_a_promise_that_is_no_coroutine_are_never_withheld() -> None:
-    """Its result is unknown until the caller awaits it."""
+    """The result of an awaitable that is no coroutine is unknown, so no call is refused."""
     pages = iter(PAGES)
     with guarded() as recording, loopguard.turn():
         assert [await loopguard.call("search", {}, lambda: Promise(next(pages))) for _ in range(5)] == PAGES
@@ -105,7 +105,7 @@ async def test_the_same_awaited_result_is_still_a_loop(form: str) -> None:
 
 
 async def test_a_decorated_lambda_is_judged_by_what_it_brings() -> None:
-    """``@tool`` does as ``call`` does."""
+    """``@tool`` judges a lambda by the awaited value, as ``call`` does."""
     pages = iter(PAGES)
 
     @loopguard.tool
@@ -120,7 +120,7 @@ async def test_a_decorated_lambda_is_judged_by_what_it_brings() -> None:
 
 
 async def test_the_span_lasts_until_the_work_is_done_and_holds_what_is_called_in_it() -> None:
-    """Between call and ``await`` nothing of ours is current; inside of it the call is."""
+    """The call's scope and span are current while its work is awaited, and not between call and ``await``."""
     seen: list[Any] = []
 
     async def work() -> str:
@@ -142,7 +142,7 @@ async def test_the_span_lasts_until_the_work_is_done_and_holds_what_is_called_in
 
 
 async def test_work_that_is_never_awaited_is_cancelled_and_leaves_nothing() -> None:
-    """Python says that it was never awaited, once; the call is closed when the turn is."""
+    """Python warns once that the work was never awaited; the call is closed with the turn."""
     with guarded() as recording:
         with loopguard.turn() as turn, warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -159,7 +159,7 @@ async def test_work_that_is_never_awaited_is_cancelled_and_leaves_nothing() -> N
 
 
 async def test_work_that_fails_or_is_cancelled_is_told_so() -> None:
-    """The exception is its own; a cancelled task ends its span."""
+    """The caller gets the work's exception; a cancelled task ends the call's span."""
 
     async def fail() -> str:
         raise ValueError("no")
@@ -179,7 +179,7 @@ async def test_work_that_fails_or_is_cancelled_is_told_so() -> None:
 
 
 async def test_a_refusal_before_anything_ran_can_be_read_and_awaited() -> None:
-    """The user says stop before the first call of a function of which nobody knows whether it is awaited."""
+    """A refusal can be read and awaited if the function has not run yet and its kind of result is unknown."""
     with guarded(), loopguard.turn() as turn:
         turn.say("stop it", stop=True)
         read = loopguard.call("search", {"q": "x"}, lambda q: same(q))  # noqa: PLW0108
@@ -188,7 +188,7 @@ async def test_a_refusal_before_anything_ran_can_be_read_and_awaited() -> None:
 
 
 def test_a_generator_that_comes_out_of_a_lambda_is_driven() -> None:
-    """New items are never withheld, and the same ones are a loop."""
+    """Calls of a lambda with new items run, and calls with equal items are refused."""
     pages = iter(PAGES)
 
     def stream(q: str) -> Iterator[str]:
@@ -202,7 +202,7 @@ def test_a_generator_that_comes_out_of_a_lambda_is_driven() -> None:
 
 
 async def test_an_async_generator_that_comes_out_of_a_lambda_is_driven() -> None:
-    """The same for an async one."""
+    """A lambda that returns an async generator is judged by its items."""
     pages = iter(PAGES)
 
     async def stream(q: str) -> AsyncIterator[str]:
@@ -218,7 +218,7 @@ async def test_an_async_generator_that_comes_out_of_a_lambda_is_driven() -> None
 
 
 def talk(log: list[Any]) -> Iterator[Any]:
-    """Says what it hears."""
+    """Yield each received value."""
     heard: Any = "begun"
     try:
         while heard != "enough":
@@ -232,7 +232,7 @@ def talk(log: list[Any]) -> Iterator[Any]:
 
 
 async def async_talk(log: list[Any]) -> AsyncIterator[Any]:
-    """Says what it hears."""
+    """Yield each received value."""
     heard: Any = "begun"
     try:
         while heard != "enough":
@@ -246,7 +246,7 @@ async def async_talk(log: list[Any]) -> AsyncIterator[Any]:
 
 
 def conversation(talking: Any) -> list[Any]:
-    """All that can be done with a generator."""
+    """Use every method of a generator."""
     said = [next(talking), talking.send("this"), talking.throw(KeyError(1)), next(talking)]
     try:
         talking.send("enough")
@@ -256,7 +256,7 @@ def conversation(talking: Any) -> list[Any]:
 
 
 async def async_conversation(talking: Any) -> list[Any]:
-    """All that can be done with an async generator."""
+    """Use every method of an async generator."""
     said = [await talking.__anext__(), await talking.asend("this"), await talking.athrow(KeyError(1))]
     with pytest.raises(StopAsyncIteration):
         await talking.asend("enough")
@@ -291,7 +291,7 @@ def test_a_generator_that_is_closed_is_closed() -> None:
 
 
 def test_what_a_generator_returns_is_part_of_its_result() -> None:
-    """Two runs that differ there differ."""
+    """Two calls that differ only in the generator's returned value differ."""
     numbers = iter(range(5))
 
     @loopguard.tool
@@ -308,7 +308,7 @@ def test_what_a_generator_returns_is_part_of_its_result() -> None:
 
 @pytest.mark.parametrize("where", ["in a turn", "without a guard"])
 async def test_an_async_generator_can_be_talked_to(where: str) -> None:
-    """The same for ``asend``, ``athrow`` and ``aclose``."""
+    """``asend``, ``athrow`` and ``aclose`` pass through, guarded or not."""
     tool, log = loopguard.tool(async_talk), []
     assert inspect.isasyncgenfunction(tool)
     want = await async_conversation(async_talk(log))
@@ -325,7 +325,7 @@ async def test_an_async_generator_can_be_talked_to(where: str) -> None:
 
 
 def test_a_sentence_for_the_model_is_not_lost_in_a_stream() -> None:
-    """A stream's items are out when it ends: what the user said comes with the next text."""
+    """A stream takes no text after its end, so a user's message is added to the next text."""
     with guarded(), loopguard.turn() as turn:
         stream = loopguard.call("search", {}, lambda: iter_of("a"))
         turn.say("use the other file")
@@ -337,7 +337,7 @@ def test_a_sentence_for_the_model_is_not_lost_in_a_stream() -> None:
 
 
 class Desk:
-    """Has tools of every sort for methods."""
+    """A class with a static and a class method as tools."""
 
     @loopguard.tool
     @staticmethod
@@ -353,7 +353,7 @@ class Desk:
 
 
 def test_static_and_class_methods_stay_what_they_are() -> None:
-    """Called on the class or on an object, guarded all the same."""
+    """Static and class methods are guarded when called on the class and on an object."""
     with guarded() as recording, loopguard.turn():
         assert [Desk.fixed("a"), Desk().fixed("b"), Desk.named("a"), Desk().named("b")] == [
             "text of a",
@@ -386,7 +386,7 @@ def test_whatever_can_be_called_can_be_a_tool(
 
 
 async def test_an_object_that_is_called_is_named_after_its_class() -> None:
-    """Also an async one."""
+    """A callable object, sync or async, is named after its class."""
     tool = loopguard.tool(Client())
     assert tool.__name__ == "Client"
     with guarded() as recording, loopguard.turn():

@@ -1,4 +1,4 @@
-"""Work that is dropped during a call is ended by the garbage collector, at any line."""
+"""Work that is abandoned during a call is closed by the garbage collector, at any line."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ print("fine" if said > 10 else said)
 
 
 def _ran(program: str) -> tuple[int, str]:
-    """In a process of its own, because it may hang, or crash."""
+    """Run the program in a separate process, because it may hang or crash."""
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     return done.returncode, done.stdout.strip() or done.stderr
 
@@ -116,24 +116,24 @@ def test_a_signal_handler_says_a_word() -> None:
 
 @otel_loopguard.tool
 async def wait_for_ever(n: int) -> None:
-    """Is never over."""
+    """Wait without end."""
     await asyncio.Event().wait()
 
 
 @otel_loopguard.tool
 def count_to(n: int) -> object:
-    """Brings numbers."""
+    """Yield numbers without end."""
     yield from range(n)
 
 
 @otel_loopguard.tool
 def get(n: int) -> str:
-    """Is always the same."""
+    """Return an equal result each time."""
     return "same"
 
 
 def _left_behind(*, in_a_turn: bool) -> None:
-    """A loop is closed in the midst of a call: its task is in a cycle, and waits for the collector."""
+    """The garbage collector ends the task of an event loop that was closed during a call."""
 
     async def work() -> None:
         if in_a_turn:

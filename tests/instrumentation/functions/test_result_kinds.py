@@ -1,4 +1,4 @@
-"""Results that are more than awaitable stay what they are; and a refusal is used as the function's own result is."""
+"""Results that are more than awaitable are returned unchanged, and a refusal has the kind of the function's result."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Request(Pages):
 
 
 async def same(q: str) -> str:
-    """An async client that says the same each time."""
+    """An async client that returns the same result each time."""
     await asyncio.sleep(0)
     return f"text of {q}"
 
@@ -57,7 +57,7 @@ async def same(q: str) -> str:
 @pytest.mark.parametrize("kind", [Pages, Request])
 @pytest.mark.parametrize("where", ["in a turn", "outside"])
 async def test_what_is_more_than_awaitable_is_returned_as_it_is(kind: type[Pages], where: str) -> None:
-    """Its fields are the same each time, and what it brings is not: nobody knows, so nothing is withheld."""
+    """Calls whose result is awaitable and more are never refused, because the result cannot be read."""
     numbers = iter(range(12))
     made: list[Pages] = []
 
@@ -84,7 +84,7 @@ async def test_what_is_more_than_awaitable_is_returned_as_it_is(kind: type[Pages
 
 
 async def test_a_future_is_returned_as_it_is_and_ends_its_call_when_it_is_done() -> None:
-    """A done one can be read at once; a task keeps its name, and the call ends with it, before who awaits goes on."""
+    """A future is returned unchanged, and its call ends before the code that awaits it continues."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[str] = loop.create_future()
     done.set_result("there")
@@ -103,7 +103,7 @@ async def test_a_future_is_returned_as_it_is_and_ends_its_call_when_it_is_done()
 
 
 async def test_a_future_that_fails_or_is_cancelled_is_told_so() -> None:
-    """Done already or later, the exception stays the program's, without a line of ours in its traceback."""
+    """The exception of a future reaches the program without our lines in its traceback."""
 
     async def fail() -> str:
         raise ValueError("no")
@@ -128,7 +128,7 @@ async def test_a_future_that_fails_or_is_cancelled_is_told_so() -> None:
 
 
 async def test_asyncio_still_says_that_an_exception_was_never_read(caplog: pytest.LogCaptureFixture) -> None:
-    """To look at a future is not to retrieve its exception."""
+    """Reading a future does not mark its exception as retrieved."""
 
     async def fail() -> None:
         raise ValueError("no")
@@ -142,7 +142,7 @@ async def test_asyncio_still_says_that_an_exception_was_never_read(caplog: pytes
 
 
 async def test_a_future_that_is_thrown_away_leaves_nothing() -> None:
-    """Nobody will ever end it: the call is closed when the turn is."""
+    """The call of a future that is thrown away is closed with the turn."""
     with guarded() as recording:
         with loopguard.turn():
             loopguard.call("f", {}, lambda: asyncio.get_running_loop().create_future())
@@ -151,7 +151,7 @@ async def test_a_future_that_is_thrown_away_leaves_nothing() -> None:
 
 
 def test_a_future_of_another_threads_loop_is_told_there() -> None:
-    """Its callbacks may be touched by its own loop alone."""
+    """The callback of another thread's future is added in the thread of its loop."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
@@ -184,7 +184,7 @@ def test_a_future_of_another_threads_loop_is_told_there() -> None:
 
 
 async def test_a_sentence_for_the_model_is_not_lost_in_a_future() -> None:
-    """A future's result is its own: what the user said comes with the next text."""
+    """A future takes no text, so a user's message is added to the next text."""
     with guarded(), loopguard.turn() as turn:
         task = loopguard.call("search", {}, lambda: asyncio.ensure_future(same("x")))
         turn.say("use the other file")
@@ -216,7 +216,7 @@ async def test_a_generator_that_is_a_coroutine_is_still_both() -> None:
 
 
 async def test_a_refusal_is_of_the_function_that_is_called_and_not_of_its_name() -> None:
-    """A sync and an async function that go by one name."""
+    """A sync and an async function with the same tool name get refusals of their own kinds."""
     with guarded(), loopguard.turn():
         for _ in range(2):
             loopguard.call("search", {"q": 1}, lambda q: f"text of {q}")
@@ -233,7 +233,7 @@ async def test_a_refusal_is_of_the_function_that_is_called_and_not_of_its_name()
 
 
 async def test_functions_of_the_same_code_may_differ() -> None:
-    """The kind of one function is only a guess about another: then the refusal can be read, and awaited."""
+    """If functions with the same code return different kinds, a refusal can be read and awaited."""
 
     def made(client: Callable[..., Any]) -> Callable[..., Any]:
         return lambda **kw: client(**kw)  # noqa: PLW0108
@@ -272,7 +272,7 @@ async def test_a_future_and_what_cannot_be_read_are_refused_as_they_are_used() -
 
 
 def test_nothing_is_remembered_of_what_is_gone_or_never_was() -> None:
-    """Neither names that a model made up, nor functions that are made anew for each call."""
+    """The memory of kinds holds no unknown tool names and no functions that are gone."""
 
     class Tool:
         def __init__(self, number: int) -> None:
@@ -294,7 +294,7 @@ def test_nothing_is_remembered_of_what_is_gone_or_never_was() -> None:
 
 
 def test_the_kind_is_unknown_without_a_weak_reference() -> None:
-    """And nothing fails for it."""
+    """A function without weak references can be called, and its kind is not remembered."""
 
     class Slotted:
         __slots__ = ()
