@@ -33,13 +33,13 @@ def _annotate(reading: Reading, result: Any, text: str) -> Any:  # noqa: ARG001 
     return appended(result, text) if isinstance(result, str) else None
 
 
-_FUNCTION = ToolAdapter(
+FUNCTION = ToolAdapter(
     read=lambda instance, args, kwargs: instance,  # noqa: ARG005 - the instance is the reading
     answer=lambda reading, content, error: content,  # noqa: ARG005 - the signature of ToolAdapter
     annotate=_annotate,
 )
 
-_MISSING = replace(_FUNCTION, outcome=lambda reading, result: Outcome(result=result, is_error=True))  # noqa: ARG005 - the signature of ToolAdapter
+MISSING = replace(FUNCTION, outcome=lambda reading, result: Outcome(result=result, is_error=True))  # noqa: ARG005 - the signature of ToolAdapter
 
 
 @overload
@@ -138,7 +138,7 @@ def call(
     ``known_tools=TOOLS``.
     """
     known = known_tools if known_tools is not None else (() if function is None else None)
-    adapter = _MISSING if function is None else _FUNCTION
+    adapter = MISSING if function is None else FUNCTION
     guarded = _open(name, arguments, known=known, call_id=call_id, adapter=adapter)
     if function is None:
         return drive_function(guarded, functools.partial(model_text.no_such_tool, known), None)
@@ -163,7 +163,7 @@ def _open(
     *,
     known: Collection[str] | None,
     call_id: str | None = None,
-    adapter: ToolAdapter = _FUNCTION,
+    adapter: ToolAdapter = FUNCTION,
 ) -> GuardedCall | None:
     try:
         runtime = active_runtime.get()
