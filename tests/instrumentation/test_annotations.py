@@ -12,7 +12,7 @@ from otel_loopguard.instrumentation.annotations import hints_of
 
 
 @pytest.mark.parametrize(
-    "said",
+    "annotations",
     [
         {"readOnlyHint": True, "title": "Look"},
         {"read_only_hint": True, "destructive_hint": None},
@@ -20,12 +20,12 @@ from otel_loopguard.instrumentation.annotations import hints_of
         SimpleNamespace(read_only_hint=True),
     ],
 )
-def test_annotations_are_understood_by_either_name(said: Any) -> None:
+def test_annotations_are_understood_by_either_name(annotations: Any) -> None:
     """Annotations are read from an object or a mapping, by the names of the protocol or of Python."""
-    assert hints_of(said) == Hints(read_only=True)
+    assert hints_of(annotations) == Hints(read_only=True)
 
 
-@pytest.mark.parametrize("said", [None, {}, {"title": "Look"}, SimpleNamespace(title="Look"), "read only"])
-def test_a_server_that_says_nothing_gives_no_hints(said: Any) -> None:
+@pytest.mark.parametrize("annotations", [None, {}, {"title": "Look"}, SimpleNamespace(title="Look"), "read only"])
+def test_a_server_that_says_nothing_gives_no_hints(annotations: Any) -> None:
     """Without annotations there are no hints: the protocol's defaults would make every tool destructive."""
-    assert hints_of(said) is None
+    assert hints_of(annotations) is None

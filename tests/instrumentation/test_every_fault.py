@@ -77,7 +77,7 @@ EXCUSED = {
     "shield:Shield.__call__": "the shield itself",
     "turns.scope:bind": "sets one context variable; the test's own clean-up",
     "turns.scope:unbind": "as above",
-    "turns.gc_safety:_Collector._on_phase": "called by the garbage collector, which says itself what it raises",
+    "turns.gc_safety:_Collector._on_phase": "called by the garbage collector, which reports what it raises",
     "turns.gc_safety:_Collector.runs_here": "compares two numbers",
 }
 NOT_COUNTED = {
@@ -260,7 +260,7 @@ def trial(label: str, scenario: Callable[[], Any], want: Any) -> str | None:
         return f"{label}: {read!r:.200}"
     if left is not None or current_scope() is not None:
         return f"{label}: left a scope behind"
-    return None if counted or label in NOT_COUNTED else f"{label}: nobody counted it"
+    return None if counted or label in NOT_COUNTED else f"{label}: the fault was not counted"
 
 
 def test_a_fault_in_any_function_changes_nothing_for_the_program(caplog: pytest.LogCaptureFixture) -> None:

@@ -78,7 +78,7 @@ def test_disabled_by_the_environment_it_is_off_until_the_program_asks_for_it(
 ) -> None:
     """While the environment disables it, functions run unguarded; ``instrument()`` in code takes precedence."""
     monkeypatch.setenv("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", names)
-    active_runtime.put(None)  # who asked for a runtime before did so in another environment
+    active_runtime.put(None)  # a runtime from before was made in another environment
     assert refused() == []
     loopguard.instrument()
     assert refused() == [2, 3, 4]

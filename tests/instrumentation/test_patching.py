@@ -266,6 +266,6 @@ def test_a_version_without_any_known_place_is_told(caplog: Any) -> None:
     warn_of_missing("pytest.m", [old, new, *rest], [old, rest[0]])
     assert caplog.messages == []
     warn_of_missing("pytest.m", [old, new, *rest], [old, new, rest[0]])
-    (said,) = caplog.messages
-    assert f"pytest {pytest.__version__}" in said
-    assert "tool calls are not guarded" in said
+    (warning,) = caplog.messages
+    assert f"pytest {pytest.__version__}" in warning
+    assert "tool calls are not guarded" in warning

@@ -38,13 +38,13 @@ class Human:
     """An ``on_trip`` object with an async ``__call__``."""
 
     def __init__(self, answer: Action | None = None) -> None:
-        self.asked: list[Action] = []
+        self.verdicts: list[Action] = []
         self.answer = answer
 
     async def __call__(self, trip: Trip) -> Action | None:
         """Return the answer after a pause."""
         await asyncio.sleep(0.001)
-        self.asked.append(trip.verdict)
+        self.verdicts.append(trip.verdict)
         return self.answer
 
 
@@ -74,7 +74,7 @@ async def test_it_is_awaited_for_a_nudge(call: object, function: str, caplog: py
         with caplog.at_level(logging.WARNING, "otel_loopguard"):
             await call()  # type: ignore[operator]
             await call()  # type: ignore[operator]
-        assert human.asked == [Action.NUDGE]
+        assert human.verdicts == [Action.NUDGE]
         assert not caplog.records
         assert recording.outcomes in (["executed"] * 2, ["failed"] * 2)
 
@@ -85,7 +85,7 @@ async def test_an_object_with_an_async_call_is_awaited_for_a_refusal() -> None:
     with guarded(Policy(on_trip=human)) as recording, loopguard.turn():
         for _ in range(3):
             assert await later("a") == "text of a"
-        assert human.asked == [Action.NUDGE, Action.BLOCK]
+        assert human.verdicts == [Action.NUDGE, Action.BLOCK]
         assert recording.outcomes == ["executed"] * 3
 
 

@@ -84,11 +84,11 @@ def test_a_call_that_is_only_seen_when_it_fails(module: Any) -> None:
 
 def test_a_call_that_is_only_seen_when_it_fails_has_its_verdict_awaited(module: Any) -> None:
     """An async ``on_trip`` is awaited for a ``fatal`` target, too."""
-    asked: list[str] = []
+    modes: list[str] = []
 
     async def on_trip(trip: Trip) -> None:
         await asyncio.sleep(0)
-        asked.append(trip.mode)
+        modes.append(trip.mode)
 
     async def resolve(*, names: list[str]) -> str:
         raise LookupError(names)
@@ -100,7 +100,7 @@ def test_a_call_that_is_only_seen_when_it_fails_has_its_verdict_awaited(module: 
         for _ in range(2):
             with pytest.raises(LookupError):
                 asyncio.run(module.resolve(names=["a"]))
-        assert asked == ["unknown_tool_repeat"]
+        assert modes == ["unknown_tool_repeat"]
         assert recording.outcomes == ["failed", "failed"]
         patches.restore()
 

@@ -58,10 +58,10 @@ def play(sample: Sample, made: list[Call], tmp_path: Any, capfdbinary: Any, *, c
         assert calls(recording) == len(made)
         spans = [span for span in all_spans(recording) if span.instrumentation_scope.name != semconv.SCOPE]
         live = [
-            (str(said[semconv.TOOL_NAME]), str(said[semconv.MODE]), str(said[semconv.VERDICT]))
+            (str(attributes[semconv.TOOL_NAME]), str(attributes[semconv.MODE]), str(attributes[semconv.VERDICT]))
             for span in all_spans(recording)
             for event in span.events
-            if event.name == semconv.EVENT_TRIP and (said := event.attributes or {})
+            if event.name == semconv.EVENT_TRIP and (attributes := event.attributes or {})
         ]
     path = tmp_path / "traces.jsonl"
     path.write_text(json.dumps(MessageToDict(encode_spans(spans))) + "\n")
@@ -86,7 +86,7 @@ def until_refused(trips: list[tuple[str, str, str]]) -> list[tuple[str, str, str
 
 @pytest.mark.parametrize("dialect", SAMPLES)
 def test_live_and_replay_agree(dialect: str, tmp_path: Any, capfdbinary: Any) -> None:
-    """The same modes, tools and verdicts up to the first refusal, for calls drawn from seeds."""
+    """Live and replayed spans have equal modes, tools and verdicts up to the first refusal."""
     seen = 0
     for seed in range(SEED, SEED + 12):
         live, replayed = play(SAMPLES[dialect], drawn(seed), tmp_path, capfdbinary)
@@ -126,7 +126,7 @@ def test_errors_are_errors_both_ways(dialect: str, tmp_path: Any, capfdbinary: A
 def test_calls_without_arguments_are_not_judged_both_ways(
     dialect: str, tmp_path: Any, capfdbinary: Any, caplog: Any
 ) -> None:
-    """They are counted, and it is said once that they cannot be judged."""
+    """Calls without arguments are counted, and one warning says that they cannot be judged."""
     made = [call(number, error="no" if number % 2 else None) for number in range(20)]
     sample = {**SAMPLES, **WITHOUT_CONTENT}[dialect]
     with caplog.at_level(logging.WARNING, "otel_loopguard"):
@@ -154,7 +154,7 @@ def test_the_whole_call_is_read(dialect: str) -> None:
 
 
 def test_a_span_name_alone_makes_no_tool_call() -> None:
-    """It counts only while the span is open: some instrumentations set all attributes at the end."""
+    """A span's name identifies a tool call only while the span is open, because attributes may be set at its end."""
     assert dialects.read(SpanView("execute_tool look", {})) is None
     assert dialects.tool_name("execute_tool look", {}) is None
     assert dialects.open_tool_name("execute_tool look", {}) == "look"
@@ -170,7 +170,7 @@ def test_merged_tools_are_no_call() -> None:
 
 
 def test_the_result_of_a_failed_call_is_its_error() -> None:
-    """If neither an exception nor a description tells more than the type."""
+    """The result of a failed call is its error if no exception or description has more than the type."""
     attributes = {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": "look",

@@ -7,7 +7,7 @@ from otel_loopguard.testing import guarded
 
 
 def test_spans_that_never_end_are_bounded() -> None:
-    """A program that forgets to end its spans does not grow because of us."""
+    """A program that never ends its spans does not use more and more memory."""
     with guarded() as recording:
         tracer = recording.tracer_provider.get_tracer("app")
         spans = OpenSpans()

@@ -58,7 +58,7 @@ def test_events_and_status_are_read() -> None:
 
 
 def test_our_spans_are_fingerprints() -> None:
-    """They need no arguments and no result to be judged."""
+    """Our own spans are judged by their fingerprints, without arguments and results."""
     call = read({**OURS, "loopguard.turn.call_index": {"intValue": "4"}}, startTimeUnixNano="2000000000")
     assert (call.span.turn, call.span.order, call.seconds) == ("turn-1", (4, 2_000_000_000), 2.0)
     assert (call.has_arguments, call.has_result, call.refused, call.cancelled) == (True, True, False, False)
@@ -68,6 +68,6 @@ def test_our_spans_are_fingerprints() -> None:
 
 
 def test_our_span_without_fingerprints_cannot_be_judged() -> None:
-    """It is a call without arguments, as a span of another instrumentation would be."""
+    """Our own span without fingerprints is a call without arguments."""
     call = read({key: value for key, value in OURS.items() if "hash" not in key})
     assert (call.has_arguments, call.has_result) == (False, False)

@@ -21,7 +21,7 @@ def look(path: str) -> str:
 
 
 def stuck(tool: str = "look", *, known: bool = True) -> list[int]:
-    """Three equal calls; the positions of those that were refused."""
+    """Make three equal calls. Return the positions of the refused ones."""
     return ScriptedAgent({"look": look} if known else {}, [(tool, {"path": "a"})] * 3).run().refused
 
 

@@ -55,7 +55,7 @@ STEPS = [
 
 
 def main() -> None:
-    """Everything that a trip, a refusal, a fault and an abort can tell of."""
+    """Cause a trip, a refusal, a fault and an abort with secrets in every value."""
     model = ScriptedModel(steps=STEPS, seen=[])
     graph = own_graph(model, [read_file, find, fail], handle_tool_errors=True)
     config: Any = {"configurable": {"thread_id": "SECRETTHREAD"}, "recursion_limit": 200}

@@ -1,4 +1,4 @@
-"""An OTLP receiver inside the test's process: every byte that is exported, and what it says."""
+"""An OTLP receiver in the test's process: every exported byte, and the decoded messages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REQUESTS = {
 
 
 class Receiver:
-    """What arrived, by path."""
+    """The received requests, by path."""
 
     def __init__(self, port: int) -> None:
         self.endpoint = f"http://127.0.0.1:{port}"
@@ -31,7 +31,7 @@ class Receiver:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What makes a program export to this receiver."""
+        """The environment of a program that exports to this receiver."""
         return {
             "OTEL_EXPORTER_OTLP_ENDPOINT": self.endpoint,
             "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
@@ -42,7 +42,7 @@ class Receiver:
         }
 
     def all_bytes(self) -> bytes:
-        """Everything."""
+        """All received bytes."""
         return b"\n".join(body for bodies in self.bodies.values() for body in bodies)
 
     def _parsed(self, path: str) -> Iterator[Any]:
@@ -110,7 +110,7 @@ def receiver() -> Iterator[Receiver]:
             self.end_headers()
 
         def log_message(self, *_: Any) -> None:
-            """Says nothing."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     received = Receiver(server.server_address[1])

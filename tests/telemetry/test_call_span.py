@@ -64,7 +64,7 @@ def test_what_a_span_says() -> None:
 
 
 def test_a_failure_is_told_also_where_it_was_nudged() -> None:
-    """``error.type`` and the status are the tool's own; a nudge beside its error changes neither."""
+    """``error.type`` and the status of a failed call stay as they are if its error carries a nudge."""
 
     @loopguard.tool(name="look")
     def broken(path: str) -> str:
@@ -83,7 +83,7 @@ def test_a_failure_is_told_also_where_it_was_nudged() -> None:
 
 
 def test_the_event_says_why() -> None:
-    """Mode, verdict, action, kind and tool as words, because they become labels; counts as numbers."""
+    """The event has mode, verdict, action, kind and tool as text, because they become labels, and counts as numbers."""
     with guarded() as recording:
         stuck()
         (event,) = recording.spans[2].events
@@ -102,7 +102,7 @@ def test_the_event_says_why() -> None:
 
 
 def test_where_instrumentation_is_suppressed_there_is_no_span() -> None:
-    """The loop is stopped and counted all the same."""
+    """Where instrumentation is suppressed there is no span, and the loop is stopped and counted."""
     with guarded() as recording:
         token = otel_context.attach(otel_context.set_value(_SUPPRESS_INSTRUMENTATION_KEY, True))
         try:
@@ -114,7 +114,7 @@ def test_where_instrumentation_is_suppressed_there_is_no_span() -> None:
 
 
 def test_a_span_made_by_the_tool_is_a_child_of_the_call() -> None:
-    """What a tool traces lies below its call, and is not taken for a call itself."""
+    """A span that the tool makes is a child of the call's span, and is not counted as a call."""
     with guarded() as recording:
         tracer = recording.tracer_provider.get_tracer("app")
         inner: list[Any] = []
@@ -135,7 +135,7 @@ def test_a_span_made_by_the_tool_is_a_child_of_the_call() -> None:
 
 @pytest.mark.parametrize("where", [NativeSpan.INNER, NativeSpan.OUTER, NativeSpan.NONE])
 def test_one_call_has_one_execute_tool_span(where: NativeSpan) -> None:
-    """Where the framework makes that span itself, inside of ours or around it, there is not a second one."""
+    """If the framework has an ``execute_tool`` span, around ours or inside it, there is no second one."""
     with guarded() as recording:
         tracer = recording.tracer_provider.get_tracer("framework")
         names: list[str] = []
@@ -189,12 +189,12 @@ def test_one_call_has_one_execute_tool_span(where: NativeSpan) -> None:
     ],
 )
 def test_names_that_nobody_registered_are_not_shown(call: ToolCall, shown: str) -> None:
-    """A name is the model's output until somebody registered it."""
+    """A name that is not registered is model output, and is not shown."""
     assert shown_name(call) == shown
 
 
 def test_an_unknown_tools_name_is_a_hash() -> None:
-    """Two calls of the same made-up name can be seen to be the same, and not what it was."""
+    """Calls of the same unknown name have the same hash, and the name is not shown."""
     with guarded() as recording:
         stuck("drop everything", known=False)
         spans = [span.attributes or {} for span in recording.spans]
@@ -205,7 +205,7 @@ def test_an_unknown_tools_name_is_a_hash() -> None:
 
 
 def test_a_conversation_id_can_be_hashed_or_left_out() -> None:
-    """Hashed, two turns of a conversation can still be seen to be of one."""
+    """Turns of the same conversation have the same hash."""
     shown: dict[str, set[Any]] = {}
     for how in ("raw", "hash", "off"):
         with guarded(settings=Settings(conversation_id=how)) as recording:

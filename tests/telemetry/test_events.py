@@ -15,7 +15,7 @@ from tests.telemetry.agents import stuck
 
 @pytest.mark.parametrize(("span_events", "log_events"), [(True, False), (False, True), (True, True)])
 def test_events_go_where_the_settings_say(span_events: bool, log_events: bool) -> None:
-    """On the span, as a log record with the same attributes and the span's ids, or both."""
+    """A trip is an event on the span, a log record with equal attributes and the span's ids, or both."""
     if log_events and not events.LOG_EVENTS:
         pytest.skip("this OpenTelemetry has no log events")
     with guarded(settings=Settings(span_events=span_events, log_events=log_events)) as recording:

@@ -1,4 +1,4 @@
-"""Labels and time series are bounded, and announced before the first trip."""
+"""Labels and time series are bounded, and exist before the first trip."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.telemetry.agents import look, stuck
 
 
 def test_labels_are_bounded() -> None:
-    """Two hundred names are labels, whatever comes after them is one more."""
+    """The first two hundred names are labels, and all others share one label."""
     label = Labels()
     names = {label[f"tool_{number}"] for number in range(10_000)}
     assert len(names) == 201
@@ -23,7 +23,7 @@ def test_labels_are_bounded() -> None:
 
 
 def test_exemplars_link_counts_to_their_traces() -> None:
-    """A trip's count names the span of the very call."""
+    """The exemplar of a trip's count names the call's span."""
     with guarded() as recording:
         stuck()
         spans = {span.context.span_id for span in recording.spans if span.events}
@@ -34,7 +34,7 @@ def test_exemplars_link_counts_to_their_traces() -> None:
 
 
 def test_every_possible_trip_is_counted_zero_at_start() -> None:
-    """``increase()`` sees a first trip only where the series was there before."""
+    """Every series starts at zero, because ``increase()`` does not see a series that starts at one."""
     with guarded() as recording:
         points = {
             tuple(sorted(point.attributes.items())): point.value for point in recording.points(semconv.METRIC_TRIPS)
@@ -56,7 +56,7 @@ POLICIES = {
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_no_trip_falls_outside_of_the_series_that_were_named(name: str) -> None:
-    """Whatever the ceiling, what is counted was counted zero before."""
+    """Every trip is counted in a series that started at zero, for each ceiling."""
     policy = Policy(abort_after=1, **POLICIES[name])  # type: ignore[arg-type]
     named = set(combinations(policy))
     with guarded(policy) as recording:
@@ -68,7 +68,7 @@ def test_no_trip_falls_outside_of_the_series_that_were_named(name: str) -> None:
 
 
 def test_a_recovery_is_counted() -> None:
-    """After a trip the agent brought something new again: the remedy helped."""
+    """A trip is followed by a recovery when the agent gets a new result again."""
     with guarded() as recording:
         paths = ["a", "a", "a", "b"]
         ScriptedAgent({"look": look}, [("look", {"path": path}) for path in paths]).run()

@@ -1,4 +1,4 @@
-"""The span processor: a call is judged once, whatever other processors and samplers there are."""
+"""The span processor: a call is judged once, with any other processors and samplers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.telemetry.agents import attributes, stuck
 
 
 def test_the_event_is_there_when_a_later_processor_sees_the_span_start() -> None:
-    """The call is judged in ``on_start``, before its tool runs: others can read the verdict."""
+    """The call is judged in ``on_start``, so a later processor can read the event there."""
     seen: list[tuple[Any, int]] = []
 
     class Later(SpanProcessor):
@@ -43,7 +43,7 @@ def test_a_sampler_changes_no_verdict(sampler: Any) -> None:
 
 
 def test_two_processors_judge_a_call_once() -> None:
-    """A provider that was given our processor twice tells everything once."""
+    """With our processor added twice to a provider, each call is judged and counted once."""
     with guarded() as recording:
         runtime = recording.runtime
         assert runtime is not None

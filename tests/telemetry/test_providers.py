@@ -36,24 +36,24 @@ def program(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recording]:
 
 
 def calls(number: int) -> None:
-    """So many different calls in a turn of their own."""
+    """Make this number of different calls in a new turn."""
     ScriptedAgent({"look": lambda path: f"text of {path}"}, [("look", {"path": str(n)}) for n in range(number)]).run()
 
 
 def live(program: Recording) -> float:
-    """What the gauge says."""
+    """Return the value of the gauge."""
     return sum(point.value for point in program.points(semconv.METRIC_TURNS_LIVE))
 
 
 def processors(provider: TracerProvider) -> list[Any]:
-    """Ours on this provider."""
+    """Return our processors on this provider."""
     found: Any = provider._active_span_processor._span_processors
     return [one for one in found if isinstance(one, LoopGuardSpanProcessor)]
 
 
 @pytest.mark.parametrize("off_between", [True, False], ids=["off and on", "on again"])
 def test_calls_are_counted_after_the_guard_was_put_on_again(program: Recording, off_between: bool) -> None:
-    """What is kept back for the exporter is handed on, and turns are those of the guard that is on."""
+    """Counts are exported after the guard was switched on again, and the gauge has the turns of the new guard."""
     for number in range(1, 4):
         loopguard.instrument()
         calls(2)
@@ -66,7 +66,7 @@ def test_calls_are_counted_after_the_guard_was_put_on_again(program: Recording, 
 
 
 def test_calls_are_counted_where_code_puts_the_guard_on_after_the_entry_point(program: Recording) -> None:
-    """As a program does under ``opentelemetry-instrument``."""
+    """Calls are counted after a program under ``opentelemetry-instrument`` calls ``instrument()`` itself."""
     from otel_loopguard.instrumentation.instrumentor import LoopGuardInstrumentor
 
     LoopGuardInstrumentor().instrument()
@@ -77,7 +77,7 @@ def test_calls_are_counted_where_code_puts_the_guard_on_after_the_entry_point(pr
 
 
 def test_no_turns_are_live_while_the_guard_is_off(program: Recording) -> None:
-    """The gauge outlives the guard, which it does not keep."""
+    """The gauge is zero while the guard is off, and keeps no reference to the guard."""
     loopguard.instrument()
     with loopguard.turn():
         loopguard.uninstrument()
@@ -85,7 +85,7 @@ def test_no_turns_are_live_while_the_guard_is_off(program: Recording) -> None:
 
 
 def test_a_provider_has_one_processor_however_often_the_guard_is_put_on(program: Recording) -> None:
-    """Fifty rounds, and each runtime that is past is gone."""
+    """After fifty rounds of on and off, no earlier runtime is kept."""
     past = []
     for _ in range(50):
         loopguard.instrument()
@@ -99,7 +99,7 @@ def test_a_provider_has_one_processor_however_often_the_guard_is_put_on(program:
 
 
 def test_a_foreign_loop_is_told_once_where_the_provider_was_attached_first(program: Recording) -> None:
-    """``attach`` makes a runtime of its own, and ``instrument`` another: they share the processor."""
+    """``attach`` and ``instrument`` make a runtime each, and both use the same processor."""
     own = TracerProvider()
     assert loopguard.attach(own)
     assert loopguard.attach(program.tracer_provider)
@@ -107,14 +107,14 @@ def test_a_foreign_loop_is_told_once_where_the_provider_was_attached_first(progr
     tracer = program.tracer_provider.get_tracer("app")
     for _ in range(3):
         with tracer.start_as_current_span("execute_tool look") as span:
-            said = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "look"}
-            span.set_attributes({**said, "gen_ai.tool.call.arguments": "{}", "gen_ai.tool.call.result": "text"})
+            operation = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "look"}
+            span.set_attributes({**operation, "gen_ai.tool.call.arguments": "{}", "gen_ai.tool.call.result": "text"})
     assert [len(processors(provider)) for provider in (own, program.tracer_provider)] == [1, 1]
     assert program.counted(semconv.METRIC_TOOL_CALLS) == 3
 
 
 def test_the_processor_does_nothing_while_the_guard_is_off(program: Recording) -> None:
-    """Not even remember which spans are open."""
+    """While the guard is off, the processor does nothing, and keeps no open spans."""
     loopguard.instrument()
     runtime = active_runtime.instrumented
     assert runtime is not None
@@ -124,7 +124,7 @@ def test_the_processor_does_nothing_while_the_guard_is_off(program: Recording) -
 
 
 def test_attach_adds_one_processor_to_each_provider() -> None:
-    """Asked for twice it is there once; what cannot take a processor is told so."""
+    """``attach`` adds one processor to a provider, and returns False for a provider without processors."""
     added: list[Any] = []
 
     class Provider(TracerProvider):
@@ -139,7 +139,7 @@ def test_attach_adds_one_processor_to_each_provider() -> None:
 
 
 def test_a_provider_without_our_processor_has_the_same_spans(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the processor is missing, as in a foreign SDK, the dispatcher writes the same on the span."""
+    """Without our processor, as in a foreign SDK, the span has the same attributes and events."""
     with guarded() as recording:
         assert recording.runtime is not None
         monkeypatch.setattr(active_runtime.attachments, "add_processor", lambda *_: False)
@@ -149,7 +149,7 @@ def test_a_provider_without_our_processor_has_the_same_spans(monkeypatch: pytest
 
 
 def test_a_provider_that_is_replaced_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some packages write over the global provider; spans go where the program's spans go."""
+    """Spans go to the current global provider, which some packages replace."""
     exporters = [InMemorySpanExporter(), InMemorySpanExporter()]
     runtime = Runtime(Policy())
     before = active_runtime.instrumented

@@ -1,4 +1,4 @@
-"""Nothing of an argument, result, query or word of the user's leaves the process: every exported byte is searched."""
+"""No argument, result, query or message of the user leaves the process: every exported byte is searched."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_no_secret_leaves_the_process(settings: dict[str, str]) -> None:
 
 
 def test_a_conversation_id_is_shown_unless_it_is_to_be_hidden() -> None:
-    """By default it stands on the span, as the conventions have it: it is what people search for."""
+    """By default the conversation id is on the span, because people search for it."""
     with receiver() as received:
         environment = {**received.environment, "PYTHONPATH": str(ROOT)}
         start(APP, environment=environment)

@@ -19,12 +19,12 @@ from otel_loopguard.telemetry.settings import Settings
     ],
 )
 def test_settings_from_the_environment(environ: dict[str, str], expected: Settings) -> None:
-    """What is said is taken, in any case and with blanks; what is empty was not said."""
+    """Settings are read in any case and with blanks around them; an empty one has its default."""
     assert Settings.from_environment({f"OTEL_PYTHON_LOOPGUARD_{k}": v for k, v in environ.items()}) == expected
 
 
 def test_a_misspelt_setting_hides_rather_than_shows(caplog: pytest.LogCaptureFixture) -> None:
-    """The error names variable and remedy; a word that was meant to hide does not end in showing."""
+    """A misspelt value is logged with the variable and the allowed values, and the id is hidden."""
     settings = Settings.from_environment({"OTEL_PYTHON_LOOPGUARD_CONVERSATION_ID": "hsah"})
     assert settings.conversation_id == "off"
     assert "OTEL_PYTHON_LOOPGUARD_CONVERSATION_ID must be one of raw, hash, off" in caplog.text

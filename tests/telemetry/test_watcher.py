@@ -24,14 +24,14 @@ UNTOLD = ["__REDACTED__", "{}", "", "None", "<not specified>"]
 
 
 class Agent:
-    """Makes tool spans in one of the dialects. All attributes are set at the end."""
+    """Make tool spans in one of the dialects. All attributes are set at the end."""
 
     def __init__(self, recording: Recording, dialect: str) -> None:
         self.tracer = recording.tracer_provider.get_tracer(dialect)
         self.sample = SAMPLES[dialect]
         self.count = 0
 
-    def says(self, path: str, result: str, number: int) -> dict[str, Any]:
+    def attributes(self, path: str, result: str, number: int) -> dict[str, Any]:
         """The attributes of a call."""
         return self.sample.attributes(Call("look", {"path": path}, result, number))
 
@@ -39,7 +39,7 @@ class Agent:
         """Make one call."""
         with self.tracer.start_as_current_span(self.sample.span_name.format("look")) as span:
             self.count += 1
-            span.set_attributes({**self.says(path, result, self.count), **more})
+            span.set_attributes({**self.attributes(path, result, self.count), **more})
             if error is not None:
                 span.set_status(Status(StatusCode.ERROR, error))
 
@@ -49,7 +49,7 @@ class Agent:
 
 
 def test_a_repeat_is_written_on_the_span_around_it() -> None:
-    """The third call that shows nothing new would have been refused."""
+    """The third call without a new result has a trip."""
     with watching() as recording:
         agent = Agent(recording, "opentelemetry")
         with agent.message():
@@ -63,7 +63,7 @@ def test_a_repeat_is_written_on_the_span_around_it() -> None:
 @pytest.mark.parametrize("value", UNTOLD)
 @pytest.mark.parametrize("key", ["gen_ai.tool.call.arguments", "gen_ai.tool.call.result"])
 def test_what_is_kept_back_equals_nothing(key: str, value: str) -> None:
-    """Arguments or results that an exporter was told to hide never make a call a repeat."""
+    """Arguments or results that an exporter hides never make a call a repeat."""
     with watching() as recording:
         agent = Agent(recording, "opentelemetry")
         with agent.message():
@@ -85,7 +85,7 @@ def test_errors_of_a_tool_are_errors() -> None:
 
 
 def test_each_message_is_a_turn() -> None:
-    """A file may be read again for the next message. The span of a session around both changes nothing."""
+    """A call may be repeated for the next message, also if one session span is around both."""
     with watching() as recording:
         agent = Agent(recording, "openinference-langchain")
         app = recording.tracer_provider.get_tracer("app")
@@ -106,7 +106,7 @@ def test_each_message_is_a_turn() -> None:
 
 
 def test_the_calls_of_an_agent_that_is_a_tool_are_its_own() -> None:
-    """Four questions to a helper that looks at the same thing each time are four turns within one."""
+    """Four calls of a sub-agent that makes the same call each time are four turns within one."""
     with watching() as recording:
         agent, tool = Agent(recording, "openinference-langchain"), {"gen_ai.operation.name": "execute_tool"}
         with agent.message():
@@ -120,7 +120,7 @@ def test_the_calls_of_an_agent_that_is_a_tool_are_its_own() -> None:
 
 @pytest.mark.parametrize("inner_says_it_at_once", [True, False])
 def test_several_spans_of_one_call_are_counted_once(inner_says_it_at_once: bool) -> None:
-    """A framework's span, an instrumentation's within it, and the protocol's at the bottom are one call."""
+    """Nested spans of a framework, an instrumentation and a protocol are one call."""
     with watching() as recording:
         agent = Agent(recording, "opentelemetry")
         with agent.message():
@@ -134,13 +134,13 @@ def test_several_spans_of_one_call_are_counted_once(inner_says_it_at_once: bool)
                         "MCP send tools/call look", kind=SpanKind.CLIENT, attributes=mcp
                     ):
                         pass
-                    outer.set_attributes(agent.says("a.txt", "the same text", 0))
+                    outer.set_attributes(agent.attributes("a.txt", "the same text", 0))
         assert calls(recording) == 3
         assert [trip[1] for trip in written_trips(recording)] == ["generic_repeat"] * 2
 
 
 def test_a_server_is_no_agent() -> None:
-    """The server's half of a call is counted where the call is made."""
+    """The server's span of a call is not counted, because the client's is."""
     with watching() as recording:
         tracer = recording.tracer_provider.get_tracer("mcp")
         for _ in range(5):
@@ -151,7 +151,7 @@ def test_a_server_is_no_agent() -> None:
 
 
 def test_a_call_that_is_guarded_is_not_counted_again() -> None:
-    """The span of another instrumentation may be around ours or inside it."""
+    """A guarded call is counted once if another instrumentation's span is around it or inside it."""
     with guarded() as recording:
         agent = Agent(recording, "openinference-langchain")
 
@@ -164,7 +164,7 @@ def test_a_call_that_is_guarded_is_not_counted_again() -> None:
             for _ in range(3):
                 with agent.tracer.start_as_current_span("look") as outer:
                     look("a.txt")
-                    outer.set_attributes(agent.says("a.txt", "x", 0))
+                    outer.set_attributes(agent.attributes("a.txt", "x", 0))
         assert calls(recording) == 3
         assert len(recording.spans) == 3
         assert recording.counted(semconv.METRIC_TRIPS) == len(recording.trips) == 2
@@ -172,7 +172,7 @@ def test_a_call_that_is_guarded_is_not_counted_again() -> None:
 
 
 def test_calls_beside_a_turn_of_ours_are_watched_together() -> None:
-    """In ``loopguard.turn`` spans of others without any span around them belong to one message, and nothing is done."""
+    """In ``loopguard.turn`` root spans of other instrumentations belong to one message, and no call is refused."""
     with guarded() as recording:
         agent = Agent(recording, "langfuse")
         with loopguard.turn():
@@ -185,7 +185,7 @@ def test_calls_beside_a_turn_of_ours_are_watched_together() -> None:
 
 
 def test_a_loop_at_top_level_is_seen_without_any_span_around_it() -> None:
-    """A script's tool calls, each a trace of its own, belong to the thread that makes them."""
+    """Tool calls of a script, each in its own trace, belong to the thread that makes them."""
     with watching() as recording:
         agent = Agent(recording, "openllmetry-langchain")
         for _ in range(3):
@@ -194,7 +194,7 @@ def test_a_loop_at_top_level_is_seen_without_any_span_around_it() -> None:
 
 
 def test_nothing_is_told_but_names_and_numbers() -> None:
-    """We do not write the arguments, results and errors of others."""
+    """Arguments, results and errors of other instrumentations are not written anywhere."""
     with watching() as recording:
         agent = Agent(recording, "langfuse")
         for _ in range(4):
@@ -207,7 +207,7 @@ def test_nothing_is_told_but_names_and_numbers() -> None:
 
 
 def test_after_uninstrument_nothing_is_looked_at() -> None:
-    """The processor stays with its provider, and does nothing."""
+    """After ``uninstrument`` the processor stays with its provider, and does nothing."""
     with watching() as recording:
         agent = Agent(recording, "langfuse")
         assert recording.runtime is not None
@@ -221,7 +221,7 @@ def test_after_uninstrument_nothing_is_looked_at() -> None:
 
 
 def test_others_calls_do_not_change_what_is_done_about_ours() -> None:
-    """A watched call is no reason to refuse a guarded call of the same turn."""
+    """An observed call is no reason to refuse a guarded call of the same turn."""
     with guarded() as recording:
         agent = Agent(recording, "langfuse")
 
@@ -238,26 +238,26 @@ def test_others_calls_do_not_change_what_is_done_about_ours() -> None:
 
 
 def test_a_batch_is_no_repeat() -> None:
-    """Equal calls that run at the same time are counted, and are no repeats."""
+    """Equal calls that run in parallel are counted, and are no repeats."""
     with watching() as recording:
         agent = Agent(recording, "opentelemetry")
         with agent.message():
             batch = [agent.tracer.start_span("execute_tool look") for _ in range(4)]
             for number, span in enumerate(batch):
-                span.set_attributes(agent.says("a.txt", "the same text", number))
+                span.set_attributes(agent.attributes("a.txt", "the same text", number))
                 span.end()
         assert calls(recording) == 4
         assert written_trips(recording) == []
 
 
 def test_tools_with_similar_names_are_two_tools() -> None:
-    """A helper that is a tool, and the tool that it calls, are two calls; a server's prefix makes no other."""
+    """A sub-agent's call and the call inside it are two calls; a server's prefix on a name is the same call."""
     with watching() as recording:
         tracer = recording.tracer_provider.get_tracer("app")
 
         def call(name: str) -> Any:
-            said = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name}
-            return tracer.start_as_current_span(f"execute_tool {name}", attributes=said)
+            operation = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name}
+            return tracer.start_as_current_span(f"execute_tool {name}", attributes=operation)
 
         with call("ask_search"), call("search"):
             pass
@@ -268,7 +268,7 @@ def test_tools_with_similar_names_are_two_tools() -> None:
 
 
 def test_arguments_and_results_in_events() -> None:
-    """Strands tells them in events of its span."""
+    """Arguments and results are read from events of the span, where Strands has them."""
     with watching() as recording:
         tracer = recording.tracer_provider.get_tracer("strands.telemetry.tracer")
         with tracer.start_as_current_span("invoke_agent", attributes={"gen_ai.operation.name": "invoke_agent"}):

@@ -1,4 +1,4 @@
-"""LangChain's other instrumentations, the real packages: alone, and beside our own patch in both orders of start."""
+"""Other instrumentations of LangChain, the real packages: alone, and with our patch in both orders."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ WORKING = [[Ask("read_file", {"path": f"{name}.txt"})] for name in "abcdef"]
 
 @pytest.fixture(params=MAKERS)
 def maker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """One of the instrumentations, if it is in this environment; told to export what it can."""
+    """One of the instrumentations that this environment has, set to export content."""
     pytest.importorskip(MAKERS[request.param][0])
     monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "SPAN_ONLY")
     return str(request.param)
@@ -58,7 +58,7 @@ def maker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
 
 @contextmanager
 def theirs(maker: str, recording: Recording) -> Iterator[None]:
-    """The other instrumentation is on; afterwards everything is as before, also what it leaves behind itself."""
+    """Switch the other instrumentation on, and restore everything afterwards."""
     module, name = MAKERS[maker]
     instrumentor = getattr(importlib.import_module(module), name)()
     before = [(owner, dict(vars(owner))) for owner in (BaseCallbackManager, Pregel, Command, langchain.agents)]
@@ -74,19 +74,19 @@ def theirs(maker: str, recording: Recording) -> Iterator[None]:
 
 
 def run(steps: Any) -> int:
-    """Run an agent to its end; how often a tool ran."""
+    """Run an agent to its end. Return the number of tool runs."""
     toolbox = Toolbox()
     prebuilt_agent(ScriptedModel(steps=steps, seen=[]), sync_tools(toolbox.functions())).invoke(QUESTION)
     return sum(toolbox.ran.values())
 
 
 async def arun(steps: Any) -> None:
-    """The same, async."""
+    """Run an agent to its end in async code. Return the number of tool runs."""
     await prebuilt_agent(ScriptedModel(steps=steps, seen=[]), async_tools(Toolbox(0.01).functions())).ainvoke(QUESTION)
 
 
 def test_alone_a_loop_is_seen_and_never_stopped(maker: str) -> None:
-    """Each call is counted once, the trip is told once on an open span of theirs, and no span of ours is made."""
+    """Each call is counted once, the trip is written once on an open span of theirs, and we make no span."""
     with watching() as recording, theirs(maker, recording):
         assert run(STUCK) == 5
         assert calls(recording) == 5
@@ -100,7 +100,7 @@ def test_alone_a_loop_is_seen_and_never_stopped(maker: str) -> None:
 
 
 async def test_alone_async(maker: str) -> None:
-    """Callbacks that run in worker threads tell the same."""
+    """Each call is counted once if callbacks run in worker threads."""
     with watching() as recording, theirs(maker, recording):
         await arun(STUCK)
         assert calls(recording) == 5
@@ -108,7 +108,7 @@ async def test_alone_async(maker: str) -> None:
 
 
 async def test_alone_a_batch_is_no_loop(maker: str) -> None:
-    """Four equal calls at the same time."""
+    """Four equal calls in parallel are no loop."""
     with watching() as recording, theirs(maker, recording):
         await arun([[Ask("read_file", {"path": "a.txt"})] * 4])
         assert calls(recording) == 4
@@ -116,7 +116,7 @@ async def test_alone_a_batch_is_no_loop(maker: str) -> None:
 
 
 def test_alone_work_is_no_loop(maker: str) -> None:
-    """Six files are six different calls, whatever else is in what they say of arguments; and so is each message."""
+    """Six different files, read for each message, are no loop."""
     with watching() as recording, theirs(maker, recording):
         for _ in range(4):
             run(WORKING)
@@ -125,7 +125,7 @@ def test_alone_work_is_no_loop(maker: str) -> None:
 
 
 def test_what_is_kept_back_is_never_a_repeat(maker: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With content switched off nobody knows whether two calls are the same: then they are not."""
+    """Without recorded content no call is a repeat, because calls cannot be compared."""
     monkeypatch.setenv(*HIDING[maker])
     with watching() as recording, theirs(maker, recording):
         run(STUCK)
@@ -135,7 +135,7 @@ def test_what_is_kept_back_is_never_a_repeat(maker: str, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("ours_first", [True, False], ids=["ours-first", "theirs-first"])
 def test_beside_our_patch_a_call_is_one_call(maker: str, ours_first: bool) -> None:
-    """Exactly one ``execute_tool`` span of ours for each call attempted; calls and trips are counted once."""
+    """Each attempted call has one ``execute_tool`` span of ours; calls and trips are counted once."""
     with guarded() as recording:
         if not ours_first:
             LoopGuardInstrumentor().uninstrument()
@@ -151,7 +151,7 @@ def test_beside_our_patch_a_call_is_one_call(maker: str, ours_first: bool) -> No
 
 @pytest.mark.parametrize("ours_first", [True, False], ids=["ours-first", "theirs-first"])
 async def test_beside_our_patch_async_and_parallel(maker: str, ours_first: bool) -> None:
-    """The same with calls at the same time."""
+    """With our patch, parallel async calls have one span each, and are counted once."""
     with guarded() as recording:
         if not ours_first:
             LoopGuardInstrumentor().uninstrument()

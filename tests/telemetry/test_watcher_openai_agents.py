@@ -1,4 +1,4 @@
-"""The OpenAI Agents SDK's other instrumentations, the real packages: alone, and beside our patch in both orders."""
+"""Other instrumentations of the OpenAI Agents SDK, the real packages: alone, and with our patch in both orders."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MAKERS = {
 
 @pytest.fixture(params=MAKERS)
 def maker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """One of the instrumentations, if it is in this environment; told to export what it can."""
+    """One of the instrumentations that this environment has, set to export content."""
     pytest.importorskip(MAKERS[request.param])
     monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "SPAN_ONLY")
     return str(request.param)
@@ -41,7 +41,7 @@ def maker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
 
 @contextmanager
 def theirs(maker: str, recording: Recording) -> Iterator[None]:
-    """The other instrumentation is on. All of them listen to the SDK's own tracing, which exports nothing here."""
+    """Switch the other instrumentation on. All of them use the SDK's own tracing, which exports nothing here."""
     instrumentor = importlib.import_module(MAKERS[maker]).OpenAIAgentsInstrumentor()
     set_trace_processors([])
     set_tracing_disabled(False)
@@ -55,7 +55,7 @@ def theirs(maker: str, recording: Recording) -> Iterator[None]:
 
 
 async def run(paths: str) -> int:
-    """Run an agent that looks at these paths; how often the tool ran."""
+    """Run an agent that looks at these paths. Return the number of tool runs."""
     ran = []
 
     @function_tool
@@ -70,7 +70,7 @@ async def run(paths: str) -> int:
 
 
 async def test_alone_a_loop_is_seen_and_never_stopped(maker: str) -> None:
-    """Each call is counted once, and no span of ours is made of it."""
+    """Each call is counted once, and we make no span."""
     with watching() as recording, theirs(maker, recording):
         assert await run("aaaaa") == 5
         assert calls(recording) == 5
@@ -80,7 +80,7 @@ async def test_alone_a_loop_is_seen_and_never_stopped(maker: str) -> None:
 
 
 async def test_alone_work_is_no_loop(maker: str) -> None:
-    """The same six things for each of four messages."""
+    """Six different calls, repeated for each of four messages, are no loop."""
     with watching() as recording, theirs(maker, recording):
         for _ in range(4):
             await run("abcdef")
@@ -90,7 +90,7 @@ async def test_alone_work_is_no_loop(maker: str) -> None:
 
 @pytest.mark.parametrize("ours_first", [True, False], ids=["ours-first", "theirs-first"])
 async def test_beside_our_patch_a_call_is_one_call(maker: str, ours_first: bool) -> None:
-    """Exactly one ``execute_tool`` span of ours for each call attempted; calls and trips are counted once."""
+    """Each attempted call has one ``execute_tool`` span of ours; calls and trips are counted once."""
     with guarded() as recording:
         if not ours_first:
             LoopGuardInstrumentor().uninstrument()

@@ -1,4 +1,4 @@
-"""Pydantic AI's own spans: alone, and beside our patch, switched on before us and after us."""
+"""Pydantic AI's own spans: alone, and with our patch, in both orders."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def tool_spans(recording: Recording) -> list[Any]:
 
 
 def test_alone_a_loop_is_seen_and_never_stopped() -> None:
-    """Each call is counted once, the trips are told on an open span of theirs, and no span of ours is made."""
+    """Each call is counted once, the trips are written on an open span of theirs, and we make no span."""
     with watching() as recording:
         agent, looked = agent_of(recording, "aaaaa")
         agent.run_sync("Go on.")
@@ -74,7 +74,7 @@ def test_alone_a_loop_is_seen_and_never_stopped() -> None:
 
 
 def test_alone_work_is_no_loop() -> None:
-    """The same six files for each of four messages."""
+    """Six different files, read again for each of four messages, are no loop."""
     with watching() as recording:
         agent, _ = agent_of(recording, "abcdef")
         for _ in range(4):
@@ -84,7 +84,7 @@ def test_alone_work_is_no_loop() -> None:
 
 
 def test_what_is_kept_back_is_never_a_repeat() -> None:
-    """With content switched off nobody knows whether two calls are the same: then they are not."""
+    """Without recorded content no call is a repeat, because calls cannot be compared."""
     with watching() as recording:
         agent, _ = agent_of(recording, "aaaaa", include_content=False)
         agent.run_sync("Go on.")
@@ -94,7 +94,7 @@ def test_what_is_kept_back_is_never_a_repeat() -> None:
 
 @pytest.mark.parametrize("ours_first", [True, False], ids=["ours-first", "theirs-first"])
 def test_beside_our_patch_a_call_is_one_call(ours_first: bool) -> None:
-    """For each call attempted there is one ``execute_tool`` span, theirs or ours; all is counted once."""
+    """Each attempted call has one ``execute_tool`` span, theirs or ours, and is counted once."""
     with guarded() as recording:
         if ours_first:
             agent, looked = agent_of(recording, "aaaaa")

@@ -42,10 +42,10 @@ def all_spans(recording: Recording) -> list[ReadableSpan]:
 def written_trips(recording: Recording) -> list[tuple[str, str, str, str]]:
     """Return the trips on all spans: the name of the span, the mode, the tool, the action."""
     return [
-        (span.name, str(said[semconv.MODE]), str(said[semconv.TOOL_NAME]), str(said[semconv.ACTION]))
+        (span.name, str(attributes[semconv.MODE]), str(attributes[semconv.TOOL_NAME]), str(attributes[semconv.ACTION]))
         for span in all_spans(recording)
         for event in span.events
-        if event.name == semconv.EVENT_TRIP and (said := event.attributes or {})
+        if event.name == semconv.EVENT_TRIP and (attributes := event.attributes or {})
     ]
 
 

@@ -42,7 +42,7 @@ def turns(recording: Recording) -> int:
 
 
 def test_an_explicit_turn_is_guarded_and_over_at_its_end() -> None:
-    """What is called in the block is judged together; the next block begins anew, and nothing is kept."""
+    """Calls in one block are judged together; the next block is a new turn, and no turn is kept."""
     with guarded() as recording:
         for _ in range(2):
             with loopguard.turn("c1") as turn:
@@ -57,7 +57,7 @@ def test_an_explicit_turn_is_guarded_and_over_at_its_end() -> None:
 
 
 def test_a_turn_within_a_turn_is_its_own_unless_it_has_the_same_id() -> None:
-    """Who opens a turn says that a new message begins; the same id says that it goes on."""
+    """A turn opened in a turn is a new message, unless both have the same id."""
     with guarded() as recording:
         with loopguard.turn(turn_id="one"):
             look("a")
@@ -85,7 +85,7 @@ def test_a_live_agent_span_is_a_turn() -> None:
 
 
 def test_an_agent_span_within_another_is_the_same_turn() -> None:
-    """The outermost agent span is the message; its helpers are part of it."""
+    """The outermost agent span is the user's message; the spans of sub-agents are part of it."""
     with guarded() as recording:
         tracer = recording.tracer_provider.get_tracer("app")
         agent: Any = {"gen_ai.operation.name": "invoke_agent"}
@@ -141,7 +141,7 @@ def test_weak_turns_are_enforced_where_the_environment_wants_it() -> None:
 
 
 def test_how_to_have_calls_guarded_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
-    """One line says how to make a weak turn strong."""
+    """The log names once the ways to have calls of a weak turn guarded."""
     with caplog.at_level("INFO", "otel_loopguard"), guarded():
         for _ in range(3):
             look("a")
@@ -149,7 +149,7 @@ def test_how_to_have_calls_guarded_is_said_once(caplog: pytest.LogCaptureFixture
 
 
 def test_work_in_a_thread_pool_belongs_to_the_turn_that_submitted_it() -> None:
-    """A pool's thread has no context of its own: the turn goes with the work, and not with the thread."""
+    """Work in a thread pool belongs to the turn that submitted it, although the thread has no context."""
     with guarded() as recording, ThreadPoolExecutor(2) as pool:
         with loopguard.turn():
             read = [pool.submit(look, "a").result(timeout=10) for _ in range(3)]
@@ -170,7 +170,7 @@ async def test_work_in_to_thread_belongs_to_the_turn() -> None:
 
 
 def test_many_threads_at_once_do_not_mix_their_turns() -> None:
-    """Twenty agents in twenty threads: each is stopped by its own third call only."""
+    """Twenty agents in twenty threads are each refused their third equal call, and no earlier one."""
     with guarded() as recording:
         agents = [ScriptedAgent({"look": lambda path: "x"}, [("look", {"path": "a"})] * 3) for _ in range(20)]
         refused: list[list[int]] = []
@@ -184,7 +184,7 @@ def test_many_threads_at_once_do_not_mix_their_turns() -> None:
 
 
 def test_a_hundred_thousand_turns_leave_nothing_behind() -> None:
-    """Turns that are over are gone; turns that nobody ends are bounded."""
+    """Closed turns are not kept, and the number of open turns is bounded."""
     with guarded() as recording:
         runtime = recording.runtime
         assert runtime is not None
@@ -196,7 +196,7 @@ def test_a_hundred_thousand_turns_leave_nothing_behind() -> None:
 
 
 def sources_info(conversation_id: str) -> Any:
-    """What a framework would say of a run."""
+    """A run as a framework would describe it."""
     from otel_loopguard.turns.runs import RunInfo
 
     return RunInfo(conversation_id)
@@ -217,7 +217,7 @@ def test_a_call_inside_of_a_call_is_a_layer_of_it() -> None:
 
 
 def test_a_context_that_is_copied_keeps_its_turn() -> None:
-    """``contextvars.copy_context`` carries the turn to wherever it is run."""
+    """A context from ``contextvars.copy_context`` has the turn."""
     with guarded(), loopguard.turn() as turn:
         context = contextvars.copy_context()
         thread_turn: list[str] = []
@@ -237,7 +237,7 @@ def _turn_id() -> str:
     ("ids", "nested"), [({}, True), ({"conversation_id": "own"}, False), ({"turn_id": "t"}, False)]
 )
 def test_a_turn_that_is_opened_inside_a_call_is_a_child_unless_it_says_whose(ids: dict[str, str], nested: bool) -> None:
-    """A hand-written sub-agent: what it calls counts in the turn around it, too."""
+    """The calls of a turn opened inside a call, as by a hand-written sub-agent, count in the outer turn, too."""
     with guarded() as recording, loopguard.turn("c") as outer:
 
         def research() -> str:
@@ -252,7 +252,7 @@ def test_a_turn_that_is_opened_inside_a_call_is_a_child_unless_it_says_whose(ids
 
 
 def test_a_turn_that_is_opened_inside_a_turn_is_one_of_its_own() -> None:
-    """Outside of any call it is the next message, and no work of the one around it."""
+    """A turn opened in a turn, outside of any call, is the next message and not a child."""
     with guarded(), loopguard.turn() as outer, loopguard.turn() as inner:
         loopguard.call("look", {"at": "a"}, lambda at: at)
         assert (outer.calls, inner.calls) == (0, 1)

@@ -23,7 +23,7 @@ def known(now: list[float]) -> Conversations:
 
 
 def test_the_last_turn_is_known_for_an_hour(known: Conversations, now: list[float]) -> None:
-    """Who resumes a run after that begins anew."""
+    """A run that is resumed after more than an hour is a new turn."""
     turn = Guard().turn()
     known.started("c", turn)
     known.ended("c", turn)
@@ -43,7 +43,7 @@ def test_a_turn_that_runs_is_never_idle(known: Conversations, now: list[float]) 
 
 
 def test_a_new_message_takes_the_place_of_what_is_over(known: Conversations) -> None:
-    """The turn before is given back to be closed, unless it still runs or is the same."""
+    """A new turn returns the earlier one for closing, unless that still runs or is the same."""
     guard = Guard()
     first, second, third = guard.turn(), guard.turn(), guard.turn()
     assert known.started("c", first) is None
@@ -57,7 +57,7 @@ def test_a_new_message_takes_the_place_of_what_is_over(known: Conversations) -> 
 def test_old_conversations_are_forgotten_without_a_sweep(
     known: Conversations, now: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Idle ones go as new ones come, and there are never more than the bound."""
+    """Idle conversations are dropped as new ones start, and their number is bounded."""
     monkeypatch.setattr(conversations, "MOST", 50)
     turn = Guard().turn()
     for number in range(200):
@@ -72,7 +72,7 @@ def test_old_conversations_are_forgotten_without_a_sweep(
 
 
 def test_what_is_said_goes_to_the_turn_that_runs(known: Conversations) -> None:
-    """To nobody after it is over."""
+    """A message is delivered to the running turn, and not accepted after its end."""
     turn = Guard().turn()
     known.started("c", turn)
     word = known.say("c", "hello", stop=False)
@@ -84,5 +84,5 @@ def test_what_is_said_goes_to_the_turn_that_runs(known: Conversations) -> None:
 
 
 def test_a_word_says_what_became_of_it_and_not_what_it_is() -> None:
-    """Its text is in no log that shows the object."""
+    """The ``repr`` of a message shows its state, and not its text."""
     assert repr(UserMessage("a secret")) == "UserMessage(taken=False, returned=True)"

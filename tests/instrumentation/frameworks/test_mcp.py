@@ -117,7 +117,7 @@ async def test_what_a_server_says_of_its_tools_is_heard() -> None:
             for name in ("frobnicate", "quux", "grep"):
                 await session.call_tool(name, {"x": 1})
         seen = {(span.attributes or {})[semconv.TOOL_NAME]: span.attributes for span in recording.spans}
-        assert {name: (said or {})[semconv.TOOL_KIND] for name, said in seen.items()} == {
+        assert {name: (attributes or {})[semconv.TOOL_KIND] for name, attributes in seen.items()} == {
             "frobnicate": "read",
             "quux": "unknown",
             "grep": "write",

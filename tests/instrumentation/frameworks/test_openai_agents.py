@@ -482,10 +482,10 @@ def test_nothing_of_a_call_is_told() -> None:
         with suppress(ModelBehaviorError):
             run_async(Agent(name="a", model=model, tools=[fetch]))
         assert len(recording.spans) == 9
-        told = [span.to_json() for span in recording.spans]
+        exported = [span.to_json() for span in recording.spans]
         for metric in (semconv.METRIC_TRIPS, semconv.METRIC_TOOL_TRIPS, semconv.METRIC_TOOL_CALLS):
-            told += [str(point) for point in recording.points(metric)]
-        assert "SECRET" not in "".join(told)
+            exported += [str(point) for point in recording.points(metric)]
+        assert "SECRET" not in "".join(exported)
 
 
 def test_at_process_start_each_call_is_counted_once() -> None:

@@ -64,12 +64,12 @@ def attribute(recording: Any, name: str) -> list[Any]:
 @pytest.mark.parametrize("go", [run_async, run_sync, run_stream, iterate])
 def test_a_made_up_tool_without_retries_left_ends_the_run(go: Any) -> None:
     """An unknown name without retries left ends the run with the framework's error, and has a span."""
-    asked = script("a", "b", "c", name="nope")
+    model = script("a", "b", "c", name="nope")
     with guarded() as recording:
         with pytest.raises(UnexpectedModelBehavior):
-            go(agent_of(asked, [look], retries=1))
-        assert 1 <= len(asked.seen) <= 2
-        assert [span.name for span in recording.spans] == ["execute_tool _unknown"] * len(asked.seen)
+            go(agent_of(model, [look], retries=1))
+        assert 1 <= len(model.seen) <= 2
+        assert [span.name for span in recording.spans] == ["execute_tool _unknown"] * len(model.seen)
         assert set(recording.outcomes) == {"failed"}
         assert recording.runtime.guard.live == 0
         assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
@@ -98,19 +98,19 @@ def test_an_abort_among_parallel_calls_ends_the_run() -> None:
 
 def test_a_refusal_is_a_denial_where_a_result_may_be_one() -> None:
     """A refusal is a ``ToolDenied``: it is no success, and uses up no retry."""
-    asked = script("a", "a", "a")
+    model = script("a", "a", "a")
     with guarded():
-        run_async(agent_of(asked, [look], retries=0))
-        outcomes = [getattr(part, "outcome", "success") for part in asked.returned]
+        run_async(agent_of(model, [look], retries=0))
+        outcomes = [getattr(part, "outcome", "success") for part in model.returned]
         assert outcomes[:2] == ["success", "success"]
         assert outcomes[2] in ("denied", "success")
-        assert "tool_loop_detected" in asked.read[2]
+        assert "tool_loop_detected" in model.read[2]
 
 
 def is_execution(span: Any) -> bool:
     """Whoever made it; older versions only have the name."""
-    said = (span.attributes or {}).get(semconv.OPERATION_NAME) == semconv.OPERATION_EXECUTE_TOOL
-    return said or span.name.startswith("execute_tool ")
+    is_operation = (span.attributes or {}).get(semconv.OPERATION_NAME) == semconv.OPERATION_EXECUTE_TOOL
+    return is_operation or span.name.startswith("execute_tool ")
 
 
 @pytest.mark.parametrize("include_content", [True, False])
@@ -119,14 +119,14 @@ def test_beside_its_own_spans_each_call_has_one(include_content: bool) -> None:
     from pydantic_ai.models.instrumented import InstrumentationSettings
 
     paths = [{"path": "a"}, {"path": "a"}, {"path": "a"}, {"wrong": 1}]
-    asked = Script([*[[Ask("look", arguments)] for arguments in paths], [Ask("nope", {})]])
+    model = Script([*[[Ask("look", arguments)] for arguments in paths], [Ask("nope", {})]])
     with guarded() as recording:
         settings = InstrumentationSettings(
             tracer_provider=recording.tracer_provider, include_content=include_content, version=3
         )
         Agent.instrument_all(settings)
         try:
-            run_async(agent_of(asked, [look]))
+            run_async(agent_of(model, [look]))
         finally:
             Agent.instrument_all(False)
         executions = [span for span in recording._spans.get_finished_spans() if is_execution(span)]
@@ -141,9 +141,9 @@ def test_beside_its_own_spans_each_call_has_one(include_content: bool) -> None:
 
 def test_output_tools_are_the_answer_and_no_calls() -> None:
     """The output tool of a structured answer is neither guarded nor counted."""
-    asked = Script([[Ask("look", {"path": "a"})]], answer="it is there")
+    model = Script([[Ask("look", {"path": "a"})]], answer="it is there")
     with guarded() as recording:
-        assert run_async(agent_of(asked, [look], output_type=ToolOutput(str))).output == "it is there"
+        assert run_async(agent_of(model, [look], output_type=ToolOutput(str))).output == "it is there"
         assert [span.name for span in recording.spans] == ["execute_tool look"]
 
 
@@ -154,12 +154,12 @@ def test_a_retry_that_a_tool_asks_for_is_a_failure() -> None:
         """Fetch."""
         raise ModelRetry("give the full path")
 
-    asked = script("a", "b", "b", "b", name="fetch")
+    model = script("a", "b", "b", "b", name="fetch")
     with guarded() as recording:
-        run_async(agent_of(asked, [fetch]))
-        assert "give the full path" in asked.read[0]
+        run_async(agent_of(model, [fetch]))
+        assert "give the full path" in model.read[0]
         assert recording.outcomes[:3] == ["failed"] * 3
-        assert "tool_loop_detected" in asked.read[-1]
+        assert "tool_loop_detected" in model.read[-1]
         assert attribute(recording, semconv.ERROR_TYPE)[0] == "ToolRetryError"
 
 
@@ -218,11 +218,11 @@ def test_a_tools_return_object_keeps_what_is_beside_its_text() -> None:
         """Fetch."""
         return ToolReturn(return_value=f"2 rows of {path}", metadata={"rows": 2})
 
-    asked = script("a", "a", name="fetch")
+    model = script("a", "a", name="fetch")
     with guarded() as recording:
-        run_async(agent_of(asked, [fetch]))
-        assert [part.metadata for part in asked.returned] == [{"rows": 2}] * 2
-        assert asked.read[1].startswith("2 rows of a\n")
+        run_async(agent_of(model, [fetch]))
+        assert [part.metadata for part in model.returned] == [{"rows": 2}] * 2
+        assert model.read[1].startswith("2 rows of a\n")
         assert recording.outcomes == ["executed", "nudged"]
 
 
@@ -233,21 +233,21 @@ def test_structured_results_stay_what_they_are() -> None:
         """Fetch."""
         return {"rows": 2}
 
-    asked = Script([[Ask("fetch", {"path": "a"})]] * 2 + [[Ask("look", {"path": "b"})]])
+    model = Script([[Ask("fetch", {"path": "a"})]] * 2 + [[Ask("look", {"path": "b"})]])
     with guarded():
-        run_async(agent_of(asked, [fetch, look]))
-        assert asked.returned[1].content == {"rows": 2}
-        assert asked.read[2].startswith("there is b\n")
-        assert "fetch" in asked.read[2]
+        run_async(agent_of(model, [fetch, look]))
+        assert model.returned[1].content == {"rows": 2}
+        assert model.read[2].startswith("there is b\n")
+        assert "fetch" in model.read[2]
 
 
 def test_an_earlier_result_is_given_again() -> None:
     """With reuse in the contract, a repeated call gets the earlier result with a note, and nothing runs."""
-    asked = script("a", "a", "a")
+    model = script("a", "a", "a")
     with guarded(Policy(tools={"look": ToolContract(kind="read", reuse=True)})) as recording:
-        run_async(agent_of(asked, [look]))
+        run_async(agent_of(model, [look]))
         assert recording.outcomes[-1] == "reused"
-        assert asked.read[-1].startswith("there is a\n")
+        assert model.read[-1].startswith("there is a\n")
 
 
 def test_a_call_that_waits_for_approval_is_one_call() -> None:
@@ -261,9 +261,9 @@ def test_a_call_that_waits_for_approval_is_one_call() -> None:
         ran.append(path)
         return f"{path} is gone"
 
-    asked = script("a", name="delete")
+    model = script("a", name="delete")
     with guarded() as recording:
-        agent = agent_of(asked, [delete], output_type=[str, DeferredToolRequests])
+        agent = agent_of(model, [delete], output_type=[str, DeferredToolRequests])
         first = run_async(agent)
         (request,) = first.output.approvals
         results = DeferredToolResults(approvals={request.tool_call_id: True})
@@ -343,14 +343,14 @@ def test_nothing_of_a_call_is_told() -> None:
         return f"SECRET row of {path}"
 
     paths = ["SECRET1"] * 4 + ["SECRETFAIL"] * 4
-    asked = Script([*[[Ask("fetch", {"path": path})] for path in paths], *[[Ask("SECRETTOOL", {"SECRET": 1})]] * 3])
+    model = Script([*[[Ask("fetch", {"path": path})] for path in paths], *[[Ask("SECRETTOOL", {"SECRET": 1})]] * 3])
     with guarded() as recording:
-        run_async(agent_of(asked, [fetch]))
+        run_async(agent_of(model, [fetch]))
         assert len(recording.spans) == 11
-        told = [span.to_json() for span in recording.spans]
+        exported = [span.to_json() for span in recording.spans]
         for metric in (semconv.METRIC_TRIPS, semconv.METRIC_TOOL_TRIPS, semconv.METRIC_TOOL_CALLS):
-            told += [str(point) for point in recording.points(metric)]
-        assert "SECRET" not in "".join(told)
+            exported += [str(point) for point in recording.points(metric)]
+        assert "SECRET" not in "".join(exported)
 
 
 def test_at_process_start_the_stuck_agent_is_stopped() -> None:

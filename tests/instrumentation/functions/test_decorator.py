@@ -80,7 +80,7 @@ async def test_an_async_function() -> None:
 
 
 def test_a_generator() -> None:
-    """Items pass unchanged; a refused call yields the refusal. No scope or span of the call is current between items."""
+    """Items pass unchanged; a refused call yields the refusal. The call is not current between items."""
     with guarded() as recording:
         with loopguard.turn():
             outside = current_scope()
@@ -105,7 +105,7 @@ def test_a_generator_that_is_left_early_ends_its_span() -> None:
 
 
 async def test_an_async_generator() -> None:
-    """An async generator passes its items, and yields the refusal."""
+    """An async generator passes its items, and a refused call yields the refusal."""
     with guarded() as recording, loopguard.turn():
         assert await collected(async_pieces("a")) == ["one ", "a"]
         await collected(async_pieces("a"))
@@ -235,34 +235,34 @@ def test_an_abort_without_a_boundary_is_the_error_itself() -> None:
 
 def test_a_verdict_can_be_changed_by_the_program() -> None:
     """``on_trip`` is called with the trip and may let the call run."""
-    asked: list[Trip] = []
+    trips: list[Trip] = []
 
     def on_trip(trip: Trip) -> Action | None:
-        asked.append(trip)
+        trips.append(trip)
         return Action.OBSERVE if trip.action is Action.BLOCK else None
 
     agent = ScriptedAgent({"plain": plain}, [("plain", {"path": "a"})] * 4)
     with guarded(Policy(on_trip=on_trip)) as recording:
         assert agent.run().refused == []
-        assert [trip.mode for trip in asked][:2] == [Mode.GENERIC_REPEAT] * 2
+        assert [trip.mode for trip in trips][:2] == [Mode.GENERIC_REPEAT] * 2
         assert recording.outcomes == ["executed", "nudged", "executed", "executed"]
         assert_trips(recording, "generic_repeat", action="observe")
 
 
 async def test_an_async_verdict_is_awaited() -> None:
     """The call awaits an async ``on_trip``, and is judged once."""
-    asked: list[Trip] = []
+    trips: list[Trip] = []
 
     async def on_trip(trip: Trip) -> Action | None:
         await asyncio.sleep(0.01)
-        asked.append(trip)
+        trips.append(trip)
         return Action.ABORT if trip.action is Action.BLOCK else None
 
     agent = ScriptedAgent({"later": later}, [("later", {"path": "a"})] * 4)
     with guarded(Policy(on_trip=on_trip)) as recording:
         transcript = await agent.arun()
         assert isinstance(transcript.error, ToolLoopError)
-        assert len([trip for trip in asked if trip.action is Action.BLOCK]) == 1
+        assert len([trip for trip in trips if trip.action is Action.BLOCK]) == 1
         assert recording.outcomes == ["executed", "nudged", "aborted"]
 
 

@@ -219,13 +219,13 @@ async def test_an_async_generator_that_comes_out_of_a_lambda_is_driven() -> None
 
 def talk(log: list[Any]) -> Iterator[Any]:
     """Yield each received value."""
-    heard: Any = "begun"
+    received: Any = "begun"
     try:
-        while heard != "enough":
+        while received != "enough":
             try:
-                heard = yield f"heard {heard}"
+                received = yield f"received {received}"
             except KeyError as error:  # noqa: PERF203
-                heard = f"error {error}"
+                received = f"error {error}"
         return "the end"
     finally:
         log.append("closed")
@@ -233,34 +233,34 @@ def talk(log: list[Any]) -> Iterator[Any]:
 
 async def async_talk(log: list[Any]) -> AsyncIterator[Any]:
     """Yield each received value."""
-    heard: Any = "begun"
+    received: Any = "begun"
     try:
-        while heard != "enough":
+        while received != "enough":
             try:
-                heard = yield f"heard {heard}"
+                received = yield f"received {received}"
             except KeyError as error:  # noqa: PERF203
-                heard = f"error {error}"
+                received = f"error {error}"
     finally:
         await asyncio.sleep(0)
         log.append("closed")
 
 
-def conversation(talking: Any) -> list[Any]:
+def conversation(generator: Any) -> list[Any]:
     """Use every method of a generator."""
-    said = [next(talking), talking.send("this"), talking.throw(KeyError(1)), next(talking)]
+    items = [next(generator), generator.send("this"), generator.throw(KeyError(1)), next(generator)]
     try:
-        talking.send("enough")
+        generator.send("enough")
     except StopIteration as stop:
-        said.append(stop.value)
-    return said
+        items.append(stop.value)
+    return items
 
 
-async def async_conversation(talking: Any) -> list[Any]:
+async def async_conversation(generator: Any) -> list[Any]:
     """Use every method of an async generator."""
-    said = [await talking.__anext__(), await talking.asend("this"), await talking.athrow(KeyError(1))]
+    items = [await generator.__anext__(), await generator.asend("this"), await generator.athrow(KeyError(1))]
     with pytest.raises(StopAsyncIteration):
-        await talking.asend("enough")
-    return said
+        await generator.asend("enough")
+    return items
 
 
 @pytest.mark.parametrize("where", ["in a turn", "without a guard"])
@@ -283,9 +283,9 @@ def test_a_generator_that_is_closed_is_closed() -> None:
     """``close`` reaches the generator at once, and the call is cancelled."""
     log: list[Any] = []
     with guarded() as recording, loopguard.turn():
-        talking = loopguard.tool(talk)(log)
-        next(talking)
-        talking.close()
+        generator = loopguard.tool(talk)(log)
+        next(generator)
+        generator.close()
         assert log == ["closed"]
         assert recording.outcomes == ["cancelled"]
 
@@ -317,9 +317,9 @@ async def test_an_async_generator_can_be_talked_to(where: str) -> None:
         return
     with guarded() as recording, loopguard.turn():
         assert await async_conversation(tool(log)) == want
-        talking = tool(log)
-        await talking.__anext__()
-        await talking.aclose()
+        generator = tool(log)
+        await generator.__anext__()
+        await generator.aclose()
         assert log == ["closed"] * 3
         assert recording.outcomes == ["executed", "cancelled"]
 

@@ -78,23 +78,23 @@ for _ in range(60):
             junk = [[] for _ in range(random.randrange(100))]
 print("fine")
 """
-SAID = """
+MESSAGES_FROM_A_SIGNAL = """
 import signal, otel_loopguard
 @otel_loopguard.tool
 def get(n): return n
-said = 0
-def heard(*_):
-    global said
-    said += bool(otel_loopguard.say("hello", conversation_id="c"))
+accepted = 0
+def on_alarm(*_):
+    global accepted
+    accepted += bool(otel_loopguard.say("hello", conversation_id="c"))
     signal.setitimer(signal.ITIMER_REAL, .0005)
 with otel_loopguard.turn("c"): get(0)
-signal.signal(signal.SIGALRM, heard)
+signal.signal(signal.SIGALRM, on_alarm)
 signal.setitimer(signal.ITIMER_REAL, .0005)
 for _ in range(400):
     with otel_loopguard.turn("c"):
         for n in range(20): get(n)
 signal.setitimer(signal.ITIMER_REAL, 0)
-print("fine" if said > 10 else said)
+print("fine" if accepted > 10 else accepted)
 """
 
 
@@ -111,7 +111,7 @@ def test_what_is_collected_under_a_lock_hangs_nothing(what: str) -> None:
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no timers")
 def test_a_signal_handler_says_a_word() -> None:
-    assert _ran(SAID) == (0, "fine")
+    assert _ran(MESSAGES_FROM_A_SIGNAL) == (0, "fine")
 
 
 @otel_loopguard.tool

@@ -37,7 +37,7 @@ def look(path: str) -> str:
     return f"there is {path}"
 
 
-def asked(number: int, path: str = "a") -> dict[str, Any]:
+def tool_call(number: int, path: str = "a") -> dict[str, Any]:
     return {"name": "look", "args": {"path": path}, "id": f"call-{number}", "type": "tool_call"}
 
 
@@ -47,25 +47,25 @@ def read(result: Any) -> HumanMessage:
 
 
 async def gathering(number: int) -> Any:
-    (result,) = await asyncio.gather(look.ainvoke(asked(number)), return_exceptions=True)
+    (result,) = await asyncio.gather(look.ainvoke(tool_call(number)), return_exceptions=True)
     return result
 
 
 async def waiting(number: int) -> Any:
-    (task,), _ = await asyncio.wait([asyncio.ensure_future(look.ainvoke(asked(number)))])
+    (task,), _ = await asyncio.wait([asyncio.ensure_future(look.ainvoke(tool_call(number)))])
     return task.exception() or task.result()
 
 
 def catching(number: int) -> Any:
     try:
-        return look.invoke(asked(number))
+        return look.invoke(tool_call(number))
     except BaseException as error:
         return error
 
 
 def pooling(number: int) -> Any:
     with ThreadPoolExecutor() as pool:
-        future = pool.submit(look.invoke, asked(number))
+        future = pool.submit(look.invoke, tool_call(number))
         return future.exception() or future.result()
 
 
@@ -122,7 +122,7 @@ async def test_every_further_call_of_the_run_is_aborted() -> None:
     async def stubborn(state: State) -> dict[str, Any]:
         for number in range(MOST_LAPS):
             await asyncio.gather(
-                look.ainvoke(asked(number, "a" if number < 4 else f"{number}")), return_exceptions=True
+                look.ainvoke(tool_call(number, "a" if number < 4 else f"{number}")), return_exceptions=True
             )
         return {"messages": [HumanMessage("never reached")]}
 

@@ -68,7 +68,7 @@ def resumed(graph: Any, times: int) -> None:
         graph.invoke(Command(resume="yes"), CONFIG)
 
 
-def told(recording: Any, name: str) -> list[Any]:
+def attribute_of_spans(recording: Any, name: str) -> list[Any]:
     return [span.attributes[name] for span in recording.spans]
 
 
@@ -144,8 +144,14 @@ def test_a_call_that_is_resumed_counts_once(build: Any) -> None:
     with guarded(policy) as recording:
         graph = with_checkpoints(build, messages([("pay", "a")], [("pay", "b")], [("look", "c")]), [pay, look])
         resumed(graph, 2)
-        assert told(recording, semconv.CALL_INDEX) == [0, 0, 1, 1, 2]
-        assert told(recording, semconv.OUTCOME) == ["cancelled", "executed", "cancelled", "nudged", "executed"]
+        assert attribute_of_spans(recording, semconv.CALL_INDEX) == [0, 0, 1, 1, 2]
+        assert attribute_of_spans(recording, semconv.OUTCOME) == [
+            "cancelled",
+            "executed",
+            "cancelled",
+            "nudged",
+            "executed",
+        ]
         (point,) = recording.points("loopguard.turn.tool_calls")
         assert (point.count, point.sum) == (1, 3)
 
@@ -161,7 +167,7 @@ def test_a_call_may_be_interrupted_many_times(build: Any) -> None:
 
     with guarded() as recording:
         resumed(with_checkpoints(build, messages([("ask", "a")]), [ask]), 8)
-        assert told(recording, semconv.CALL_INDEX) == [0] * 9
+        assert attribute_of_spans(recording, semconv.CALL_INDEX) == [0] * 9
         assert_no_trip(recording)
 
 
@@ -176,8 +182,8 @@ def test_calls_beside_an_interrupted_one_are_run_again_as_one_call(build: Any) -
 
     with guarded() as recording:
         resumed(with_checkpoints(build, messages([("look", "a"), ("ask", "b")], [("look", "c")]), [look, ask]), 4)
-        assert set(told(recording, semconv.CALL_INDEX)) == {0, 1, 2}
-        assert told(recording, semconv.CALL_INDEX)[-1] == 2
+        assert set(attribute_of_spans(recording, semconv.CALL_INDEX)) == {0, 1, 2}
+        assert attribute_of_spans(recording, semconv.CALL_INDEX)[-1] == 2
         assert_no_trip(recording)
 
 
@@ -218,4 +224,4 @@ async def test_a_bare_call_in_a_node_that_is_resumed_counts_once() -> None:
     with guarded() as recording:
         compiled = graph.compile(checkpointer=MemorySaver())
         await asyncio.to_thread(resumed, compiled, 1)
-        assert told(recording, semconv.CALL_INDEX) == [0, 0]
+        assert attribute_of_spans(recording, semconv.CALL_INDEX) == [0, 0]

@@ -57,7 +57,7 @@ def run(asks: list[tuple[str, str]], *middleware: AgentMiddleware) -> list[str]:
     return model.read
 
 
-def told(recording: Any, name: str) -> list[Any]:
+def attribute_of_spans(recording: Any, name: str) -> list[Any]:
     return [span.attributes.get(name) for span in recording.spans]
 
 
@@ -67,8 +67,8 @@ def test_made_up_names_are_not_shown_and_are_stopped() -> None:
         with pytest.raises(ToolLoopError):
             run([(f"alice_smith_{number}", "a") for number in range(20)], ToolRetryMiddleware(max_retries=0))
         assert recording.outcomes == ["failed", "nudged", *["blocked"] * 10, "aborted"]
-        assert set(told(recording, semconv.TOOL_NAME)) == {"_unknown"}
-        assert set(told(recording, semconv.TOOL_REGISTERED)) == {False}
+        assert set(attribute_of_spans(recording, semconv.TOOL_NAME)) == {"_unknown"}
+        assert set(attribute_of_spans(recording, semconv.TOOL_REGISTERED)) == {False}
         assert "alice_smith" not in "".join(span.to_json() for span in recording.spans)
         assert {point.attributes[semconv.TOOL_NAME] for point in recording.points("loopguard.tool_calls")} == {
             "_unknown"
@@ -88,8 +88,8 @@ def test_registered_tools_keep_their_names() -> None:
     """A registered tool keeps its name in a node with a middleware."""
     with guarded() as recording:
         run([("look", "a"), ("look", "b")], ToolRetryMiddleware(max_retries=0))
-        assert set(told(recording, semconv.TOOL_NAME)) == {"look"}
-        assert set(told(recording, semconv.TOOL_REGISTERED)) == {True}
+        assert set(attribute_of_spans(recording, semconv.TOOL_NAME)) == {"look"}
+        assert set(attribute_of_spans(recording, semconv.TOOL_REGISTERED)) == {True}
 
 
 def test_a_tool_that_a_middleware_supplies_is_known_once_it_has_answered() -> None:
@@ -97,8 +97,8 @@ def test_a_tool_that_a_middleware_supplies_is_known_once_it_has_answered() -> No
     with guarded() as recording:
         read = run([("weigh", "a"), ("weigh", "b"), ("weigh", "c")], Supplying())
         assert read == ["a weighs nothing", "b weighs nothing", "c weighs nothing"]
-        assert told(recording, semconv.TOOL_NAME) == ["_unknown", "weigh", "weigh"]
-        assert told(recording, semconv.TOOL_REGISTERED) == [False, True, True]
+        assert attribute_of_spans(recording, semconv.TOOL_NAME) == ["_unknown", "weigh", "weigh"]
+        assert attribute_of_spans(recording, semconv.TOOL_REGISTERED) == [False, True, True]
         assert_no_trip(recording)
 
 
