@@ -151,7 +151,7 @@ class Trip(NamedTuple):
 
     mode: str
     tool: str
-    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody asks of a trip
+    count: int  # type: ignore[assignment]  # hides tuple.count, which no caller needs
     limit: int
     verdict: Action
     action: Action = Action.OBSERVE
@@ -174,7 +174,9 @@ class Record:
     )  # fmt: skip
 
     arguments: int
+    """The keyed fingerprint of the arguments."""
     at: float
+    """The time of the start, by the guard's clock."""
     changed_between: bool
     """Something may have changed between the last run of this call and this one."""
     child_news: bool
@@ -183,23 +185,30 @@ class Record:
     """It was started before the last equal call ended: it adds nothing to any count."""
     error: bool
     index: int
+    """The position of the call among those of the turn."""
     key: int
+    """Identifies the call in the history: the tool and the arguments in one number."""
     kind: Kind
     news: bool
+    """The outcome is one that this call did not have before."""
     pending: bool
     """The result says that work is not done yet."""
     polled: bool
+    """The call is judged as a poll: by its kind, or because its last result was pending."""
     registered: bool | None
     resolved: Any
     """The ``ResolvedCall``: the tool behind its gateway, with its contract."""
     result: int | None
+    """The keyed fingerprint of the result or the error; None until the call has ended."""
     resumed: bool
     """It was started before an interrupt, and is counted already."""
     sameness: Sameness | None
     since: tuple[int, int, int, int]
+    """News, changes, writes and waits of other calls since the last run of this call; of the turn if it never ran."""
     stats: Any
     """The ``CallStats`` of this call; None until it has run."""
     tick: int
+    """The turn's tick at the start."""
     tool: str
     transient: bool
     trip: Trip | None

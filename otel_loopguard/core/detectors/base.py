@@ -43,5 +43,8 @@ def judged(record: Record) -> bool:
 
 
 def unchanged(history: History, record: Record) -> bool:
-    """Return True if the call has run, and nothing since then may have changed its answer: the promise."""
+    """Return True if the call has run, and nothing since then may have changed its result.
+
+    The promise of the package is that only such a call is refused.
+    """
     return record.stats is not None and not history.changed_since(record.stats)

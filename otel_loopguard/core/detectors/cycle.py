@@ -20,10 +20,10 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
     if record.polled or not unchanged(history, record) or not record.kind.makes_laps:
         return None
     period = _period(history, rule, following=record.key)
-    rule = _of(record, period, rule)
+    rule = _rule_of(record, period, rule)
     if not period or not rule.block:
         return None
-    laps, limit = _laps(history, period), _patient(rule.block, history, period, rule, 1)
+    laps, limit = _laps(history, period), _limit(rule.block, history, period, (rule.block_if_transient or 0) + 1)
     return trip(record, _mode(period), laps + 1, limit, Action.BLOCK, period=period) if laps + 1 >= limit else None
 
 
@@ -32,10 +32,10 @@ def after(history: History, record: Record, rule: Rule) -> Trip | None:
     if record.polled or not record.kind.makes_laps:
         return None
     period = _period(history, rule, following=None)
-    rule = _of(record, period, rule)
+    rule = _rule_of(record, period, rule)
     if not period or not rule.nudge or not len(history.keys) or history.keys[-1] != record.key:
         return None
-    laps, limit = _laps(history, period), _patient(rule.nudge, history, period, rule, 0)
+    laps, limit = _laps(history, period), _limit(rule.nudge, history, period, rule.block_if_transient or 0)
     return trip(record, _mode(period), laps, limit, Action.NUDGE, period=period) if laps >= limit else None
 
 
@@ -43,7 +43,7 @@ def _mode(period: int) -> Mode:
     return Mode.PING_PONG if period == _SHORTEST else Mode.CYCLE
 
 
-def _of(record: Record, period: int, rule: Rule) -> Rule:
+def _rule_of(record: Record, period: int, rule: Rule) -> Rule:
     """Return the rule of ``ping_pong`` for laps of two calls; ``rule`` is that of cycles."""
     return record.resolved.tool.rules[Mode.PING_PONG] if period == _SHORTEST else rule
 
@@ -80,11 +80,11 @@ def _laps(history: History, period: int) -> int:
     return laps
 
 
-def _patient(limit: int, history: History, period: int, rule: Rule, beyond: int) -> int:
-    """Return the limit, or the higher one for a lap with a transient error."""
+def _limit(limit: int, history: History, period: int, limit_if_transient: int) -> int:
+    """Return the limit of laps: the higher of both if the last lap has a transient error."""
     if not history.transients or not any(result in history.transients for result in history.results[-period:]):
         return limit
-    return max(limit, (rule.block_if_transient or 0) + beyond)
+    return max(limit, limit_if_transient)
 
 
 DETECTOR = Detector(Mode.CYCLE, before, after)

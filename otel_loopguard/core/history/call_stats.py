@@ -51,9 +51,11 @@ class CallStats:
         self.equal = 1
         """Runs in a row with the same result, the first included."""
         self.alike = 1
+        """Runs in a row without a change in between whose results differ only in ids and numbers."""
         self.refused = 0
         """Refusals since the last run."""
         self.evidence: float = 0
+        """The weights of the equal runs; see ``evidence``."""
         self.details: DetailedFingerprints | None = None
         self.poll: tuple[int, float] | None = None
         """For polls: the number of runs without news that count, and the start of the first of them."""

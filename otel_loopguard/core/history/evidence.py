@@ -1,4 +1,8 @@
-"""The one rule: the evidence that a repeat adds, by the work of other calls between it and the run before."""
+"""The rule of evidence: the weight of a repeat depends on the work of other calls since the run before.
+
+The evidence of a call is a sum of weights. At 1 the next equal call is refused: two repeats of 1/2 with nothing in
+between, four of 1/4 after news from reading.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +33,7 @@ def first_limit(rule: Rule) -> int:
 
 
 def weight(limit: int) -> float:
-    """Return the evidence that one *same* adds under this limit."""
+    """Return the weight of one *same* under this limit."""
     return 1 / (limit - 1) if limit > 1 else float(limit == 1)
 
 

@@ -1,8 +1,8 @@
 """The state of one turn: all that its detectors look at, bounded in every part, and writable to bytes.
 
-Two counters carry the idea of the package: ``news`` (results not seen before) and ``changes`` (news that may have
-changed the world, or proves that it changed). The evidence of a call depends on how far they moved since its last run,
-its own part in them apart.
+Four counters carry the idea of the package: ``news`` (results not seen before), ``changes`` (news that may have changed
+the world, or proves that it changed), ``writes`` and ``waits``. The evidence of a call depends on how far they moved
+since its last run, without the call's own part in them.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ _VERSION = 1
 class History:
     """The state of one turn. Not thread-safe: the turn holds its lock while it is read or written.
 
-    ``update`` changes it, detectors read it. All keys are keyed fingerprints, equal in every process with the same
-    hash key; no value of an argument or a result is kept, except normalised queries where a contract names one.
+    ``update`` changes it, detectors read it. Calls, tools and results are known by fingerprints, which are equal in
+    every process with the same hash key. No value of an argument or a result is kept, except normalised queries where
+    a contract names one.
     """
 
     __slots__ = (
@@ -64,24 +65,28 @@ class History:
         """The last runs in order: the call and its result. Polls and waits are left out."""
         self.no_news_in_row = self.no_news_in_turn = 0
         """Calls without news: in a row, and in the turn."""
-        self.errors_in_row = self.unknown_calls = 0
+        self.errors_in_row = 0
+        self.unknown_calls = 0
+        """Failed calls to unregistered tools since a registered tool last succeeded."""
         self.refusals = 0
         """Refusals since the last news."""
         self.last_key = self.streak = 0
+        """The last call that makes laps, and the number of its runs in a row, with any results."""
         # Most turns never need these:
         self.unknown_answered: dict[int, None] = EMPTY
         """Unregistered tools that have returned a result."""
         self.pairs: dict[int, None] = EMPTY
-        """(call, result) pairs seen, besides the last result of each call."""
+        """Each call with a result that it has had, the two in one number; the last result of a call is in its stats."""
         self.shapes: dict[int, None] = EMPTY
-        """Shapes of errors seen, by tool."""
+        """The errors seen: tool and shape (the text without its varying parts) in one number."""
         self.transients: dict[int, None] = EMPTY
         """Results that were transient errors."""
         self.insistable: dict[int, None] = EMPTY
         """Refused calls that run if they are made again."""
         self.gates: dict[Any, int] = EMPTY
-        """The count at which a nudge is due again; see ``decide``."""
+        """By mode and call or tool: the count at which a nudge is due again; see ``decide``."""
         self.tools: dict[int, ToolStats] = EMPTY
+        """By the digest of the tool's name."""
         self.started_by_tool: dict[int, int] = EMPTY
         """Calls of the tools that have a cap."""
         self.open_trips: tuple[Trip, ...] = ()

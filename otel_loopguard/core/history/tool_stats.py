@@ -21,8 +21,12 @@ class ToolStats:
     __slots__ = ("answers", "changes", "errors", "queries", "result", "same_results", "shape")
 
     def __init__(self) -> None:
-        self.shape = self.errors = self.changes = self.result = self.same_results = 0
+        self.shape = self.errors = self.changes = 0
+        """The shape of the last error, the number of such errors in a row, and the turn's changes at the last one."""
+        self.result = self.same_results = 0
+        """The last result, and the number of equal ones in a row."""
         self.answers: dict[int, None] = EMPTY
+        """The results of queries so far."""
         self.queries: tuple[str, ...] = ()
         """Normalised queries since the last result that this tool had not given before."""
 

@@ -40,7 +40,7 @@ class Rule:
     block_after_reads: int | None = None
     """generic_repeat: the run that is refused if news from reading, or a write without news, came in between."""
     block_if_transient: int | None = None
-    """The run (lap) that is refused after a transient error."""
+    """The run that is refused after a transient error; of laps, the one before it."""
     nudge_after_changes: int | None = None
     """generic_repeat: the run that is nudged (again at 2x, 4x) if a change came in between."""
     nudge_any_result: int | None = None

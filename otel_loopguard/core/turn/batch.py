@@ -22,10 +22,11 @@ class Batch:
         self.written = written
         """The model has read nothing that ended after this tick."""
         self.latest = written
-        """The same for the calls that are made now: later than ``written`` after a resume."""
+        """The tick that the calls of the batch have now: after a resume they are written once more, later."""
         self.resumed = False
         """The calls of the batch are being made again, after an interrupt."""
         self._started: dict[str, int] = {}
+        """The index of each call that was started, by its id."""
         self.interrupted = False
         """A call was interrupted, and the calls are not yet being made again."""
 

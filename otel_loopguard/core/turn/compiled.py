@@ -1,4 +1,4 @@
-"""A policy made ready for the hot path: contracts, fingerprints and detectors, worked out once."""
+"""Prepare a policy for the calls of its turns: contracts, fingerprinter and detectors are made once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ToolChecks(NamedTuple):
 
 
 class CompiledPolicy:
-    """Everything that a turn needs of its policy. A turn keeps the one that it began with."""
+    """A policy with its contracts, fingerprinter and detectors. A turn keeps the one that it began with."""
 
     __slots__ = ("_detectors", "contracts", "fingerprinter", "judges", "policy")
 
@@ -43,12 +43,12 @@ class CompiledPolicy:
 
     def checks_of(self, tool: Tool) -> ToolChecks:
         """Return the checks of this tool's calls: worked out at its first call, and kept with the tool."""
-        mine = [one for one in self._detectors if one.concerns is None or one.concerns(tool)]
+        concerned = [one for one in self._detectors if one.concerns is None or one.concerns(tool)]
         tool.checks = checks = ToolChecks(
-            before=tuple((one.before, tool.rules[one.mode]) for one in mine if one.before),
-            before_untried=tuple((one.before, tool.rules[one.mode]) for one in mine if one.before and one.untried),
-            after=tuple((one.after, tool.rules[one.mode]) for one in mine if one.after),
-            after_news=tuple((one.after, tool.rules[one.mode]) for one in mine if one.after and one.judges_news),
+            before=tuple((one.before, tool.rules[one.mode]) for one in concerned if one.before),
+            before_untried=tuple((one.before, tool.rules[one.mode]) for one in concerned if one.before and one.untried),
+            after=tuple((one.after, tool.rules[one.mode]) for one in concerned if one.after),
+            after_news=tuple((one.after, tool.rules[one.mode]) for one in concerned if one.after and one.judges_news),
         )
         return checks
 

@@ -66,7 +66,7 @@ def after(history: History, record: Record, compiled: CompiledPolicy, highest: A
 
 def _capped(trip: Trip, ceiling: Action, highest: Action) -> Trip | None:
     """Cap the action of a trip; None if its mode or tool is switched off."""
-    if not ceiling:  # OFF
+    if not ceiling:  # it is OFF
         return None
     action = min(trip.verdict, ceiling, highest)
     return trip if action is trip.action else Trip._make((*trip[:_ACTION], action, *trip[_ACTION + 1 :]))
@@ -80,7 +80,7 @@ def _stronger(best: Trip | None, trip: Trip | None) -> Trip | None:
 
 def _is_due(history: History, record: Record, trip: Trip, *, once: bool | None = False) -> bool:
     """Return True at the limit of a nudge or an observation, and at twice and four times the limit; or once a turn."""
-    # Plain text and numbers: a gate must be equal after it was written to bytes, and members of enumerations are not.
+    # A gate has only plain text and numbers, because it must be equal after it was written to bytes and read again.
     gate: tuple[Any, ...] = (str(trip.mode), trip.reason) if once else _gate(record, trip)
     if once and gate in history.gates:
         return False
@@ -99,7 +99,7 @@ def _is_due(history: History, record: Record, trip: Trip, *, once: bool | None =
 
 
 def _gate(record: Record, trip: Trip) -> tuple[Any, ...]:
-    """Return the key under which a trip is due once: for the turn, the tool or the call."""
+    """Return the gate of a trip, which it shares with others: of the turn, the tool or the call, by its mode."""
     mode, verdict = str(trip.mode), int(trip.verdict)
     if trip.mode in _ONCE_A_TURN:
         return (mode, verdict, trip.reason)

@@ -84,11 +84,15 @@ _NEAR_ENOUGH = 50
 
 
 def refusal(
-    trip: Trip, policy: Policy, refusals: int, known_tools: Collection[str] | None = None, words: Sequence[str] = ()
+    trip: Trip,
+    policy: Policy,
+    refusals: int,
+    known_tools: Collection[str] | None = None,
+    user_texts: Sequence[str] = (),
 ) -> str:
     """Write the text that the model reads in place of a result.
 
-    ``refusals`` are those since the last news, this one included. ``words`` are messages of the user.
+    ``refusals`` are those since the last news, this one included. ``user_texts`` are messages of the user.
     """
     own = _own(policy, f"{trip.mode}.abort", trip) if trip.action is Action.ABORT else None
     message = own or _own(policy, trip.mode, trip)
@@ -96,12 +100,12 @@ def refusal(
         template = _template(trip, policy, _REFUSALS_FOR_REASON, _REFUSALS_COUNTED, _REFUSALS)
         message = " ".join([_filled(template, trip), *_advice(trip, policy, refusals, known_tools)])
     if policy.refusal == "text":
-        return "\n".join([*words, message])
+        return "\n".join([*user_texts, message])
     fields: dict[str, object] = {"error": "tool_loop_detected", "mode": str(trip.mode)}
     if policy.refusal != "mode":
         fields |= {"tool": trip.tool, "count": trip.count, "limit": trip.limit, "message": message}
-    if words:
-        fields["user"] = "\n".join(words)
+    if user_texts:
+        fields["user"] = "\n".join(user_texts)
     try:
         return orjson.dumps(fields).decode()
     except TypeError:  # half a surrogate in a name or a sentence, a number beyond 64 bits
