@@ -1,4 +1,4 @@
-"""Calls of one message, by the turn's own time at which the model wrote them."""
+"""The calls of one model message, identified by the turn's tick when the model wrote them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 def make(turn: Turn, written: int, call_id: str = "c", *, cancelled: bool = False, tool: str = "read") -> Decision:
-    """A call that this message of the model holds, run at once where it may run."""
+    """Make one call of a model message; it ends at once if it may run."""
     call = ToolCall(tool, {"path": "a"}, call_id, written=written)
     decision = turn.begin(call)
     return turn.end(call, Outcome("text", cancelled=cancelled)) if decision.runs else decision
 
 
-def test_what_ended_after_the_message_was_written_is_no_run_to_judge_by() -> None:
-    """Six equal calls of one message, one after the other, are as six at the same time."""
+def test_calls_of_one_message_are_not_judged_by_each_other() -> None:
+    """Six equal calls of one message that run one after the other count like six parallel calls."""
     turn = Guard().turn()
     written = turn.tick
     assert [make(turn, written, f"c{number}").action for number in range(6)] == [None] * 6
@@ -53,7 +53,7 @@ def test_two_threads_that_begin_a_batch_share_it() -> None:
 
 
 def test_a_message_adds_to_the_evidence_once() -> None:
-    """The first of its equal calls is compared with what was before; what is refused is refused to all of them."""
+    """Only the first of its equal calls is compared with earlier messages; a refusal is for all of them."""
     turn = Guard().turn()
     seen = []
     for message in range(3):
@@ -62,8 +62,8 @@ def test_a_message_adds_to_the_evidence_once() -> None:
     assert seen == [["None", "None"], ["nudge", "None"], ["block", "block"]]
 
 
-def test_a_call_that_is_made_anew_after_an_interrupt_is_counted_once() -> None:
-    """Neither the turn nor the tool's cap counts it again; the next call is one more."""
+def test_a_call_that_is_resumed_after_an_interrupt_is_counted_once() -> None:
+    """The turn and the tool's cap do not count it again; the next new call counts."""
     turn = Guard(Policy(tools={"read": ToolContract(cap=2)})).turn()
     make(turn, turn.tick, "c1", cancelled=True)
     again = make(turn, turn.tick, "c1")
@@ -71,14 +71,14 @@ def test_a_call_that_is_made_anew_after_an_interrupt_is_counted_once() -> None:
     assert [str(make(turn, turn.tick, name).action) for name in ("c2", "c3")] == ["nudge", "block"]
 
 
-def test_an_id_is_the_same_call_once_after_an_interrupt() -> None:
-    """A model that gives all of its calls one id is judged as any other."""
+def test_calls_that_share_one_id_are_judged_like_others() -> None:
+    """A model that gives all its calls one id is refused its repeats."""
     turn = Guard().turn()
     make(turn, turn.tick, cancelled=True)
     assert [str(make(turn, turn.tick).action) for _ in range(4)] == ["None", "nudge", "block", "block"]
 
 
-def test_an_id_without_an_interrupt_says_nothing() -> None:
-    """Equal calls with one id are repeats."""
+def test_without_an_interrupt_calls_with_one_id_are_repeats() -> None:
+    """Only an interrupted batch is resumed."""
     turn = Guard().turn()
     assert [str(make(turn, turn.tick).action) for _ in range(3)] == ["None", "nudge", "block"]

@@ -1,4 +1,4 @@
-"""Limits in a policy hold: per mode, per tool, and those of one mode touch no other."""
+"""The limits of a policy apply by mode and by tool."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from otel_loopguard.core.policy.load import load_text
 
 
 def refused(text, names, result="same"):
-    """Which of these calls, one after the other, is the first to be refused, and by which mode."""
+    """Return the first of these calls that is refused, and the mode."""
     turn = Guard(load_text(text).checked()).turn()
     for position, name in enumerate(names):
         call = ToolCall("read_file", {"path": name})
@@ -47,5 +47,5 @@ QUIET = "[modes]\ngeneric_repeat.block = 0\nno_novelty.block = 0\n"
     ],
 )
 def test_limits(text, names, expected):
-    """The call that a limit refuses is the one that the policy says."""
+    """Each limit refuses exactly the call that the policy gives."""
     assert refused(text, names) == expected

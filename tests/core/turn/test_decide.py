@@ -1,4 +1,4 @@
-"""What ends a run: a mode's ``abort`` limit under ``action="abort"``, and refusals that nobody heeds."""
+"""A run is ended by a mode's ``abort`` limit under ``action="abort"``, and by too many refusals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RUNS, NUDGE, BLOCK, ABORT = None, Action.NUDGE, Action.BLOCK, Action.ABORT
 
 
 def actions(policy: Policy, calls: int) -> list[Action | None]:
-    """What is done about that many equal calls with equal results."""
+    """Return the actions for equal calls with equal results."""
     turn, done = Guard(policy).turn(), []
     for _ in range(calls):
         call = ToolCall("read_file", {"path": "a"})
@@ -22,7 +22,7 @@ def actions(policy: Policy, calls: int) -> list[Action | None]:
 
 
 def repeats(action: str, **limits: int) -> Policy:
-    """A policy with these limits of ``generic_repeat``."""
+    """Return a policy with these limits of ``generic_repeat``."""
     return Policy(action=action, modes={Mode.GENERIC_REPEAT: Rule(**limits)})
 
 
@@ -36,23 +36,23 @@ def repeats(action: str, **limits: int) -> Policy:
     ],
 )
 def test_an_abort_limit_ends_the_run_at_that_attempt(limits: dict[str, int], expected: list[Action | None]) -> None:
-    """Refused attempts count; without a ``block`` limit nothing is refused before."""
+    """Refused attempts count; without a ``block`` limit no call is refused before it."""
     assert actions(repeats("abort", **limits), len(expected)) == expected
 
 
 def test_an_abort_limit_is_no_more_than_the_ceiling_allows() -> None:
-    """Under ``block`` the run goes on, and is refused."""
+    """Under ``block`` the call is refused and the run continues."""
     assert actions(repeats("block", abort=3), 5) == [RUNS, NUDGE, BLOCK, BLOCK, BLOCK]
 
 
 def test_without_a_limit_abort_does_what_block_does() -> None:
-    """It is a ceiling: no mode wants more than to refuse, until refusals come to their end."""
+    """``abort`` is only a ceiling: modes refuse, until ``abort_after`` refusals end the run."""
     assert actions(Policy(action="abort"), 14) == actions(Policy(action="block"), 14)
     assert actions(Policy(action="abort"), 13)[-2:] == [BLOCK, ABORT]
 
 
 def test_an_abort_limit_ends_no_run_that_gets_anywhere() -> None:
-    """It is a limit of equal runs with nothing new between, like ``block``."""
+    """Like ``block``, it counts equal runs without news in between."""
     turn = Guard(repeats("abort", abort=3)).turn()
     for number in range(9):
         for tool, result in (("edit_file", "ok"), ("read_file", "the same")):

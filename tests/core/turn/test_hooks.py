@@ -1,4 +1,4 @@
-"""Detectors of one's own: what they answer goes the way of all trips, and what is no answer decides nothing."""
+"""Custom detectors: their trips are handled like all others, and their faults let the call run."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from otel_loopguard.core.policy.policy import Policy
 
 
 def guard_with(answer, **settings):
-    """A guard with a detector that always answers so, and the faults that it has noted."""
+    """Return a guard with a detector that always gives this answer, and the list of reported faults."""
     guard, faults = Guard(Policy(detectors=[lambda *_: answer], **settings)), []
     guard.faults.report_to = lambda site, error: faults.append((site, type(error).__name__))
     return guard, faults
 
 
 async def a_coroutine(*_):
-    """A detector that is async by mistake."""
+    """Stand for a detector that is async by mistake."""
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ async def a_coroutine(*_):
     ],
 )
 def test_an_answer_that_is_no_trip_is_a_fault_and_the_call_runs(answer):
-    """It is told like an exception of the detector, and neither begin nor end raises."""
+    """It is reported like an exception of the detector; begin and end do not raise."""
     guard, faults = guard_with(answer)
     turn, call = guard.turn(), ToolCall("x", {})
     assert turn.begin(call).runs
@@ -49,7 +49,7 @@ def test_an_answer_that_is_no_trip_is_a_fault_and_the_call_runs(answer):
 
 
 def test_an_async_detector_is_a_fault():
-    """Nobody awaits its answer, and no warning of Python's own is left behind."""
+    """Its coroutine is closed, so that Python prints no warning."""
     guard, faults = guard_with(None)
     guard.use(Policy(detectors=[a_coroutine]))
     assert guard.turn().begin(ToolCall("x")).runs
@@ -57,14 +57,14 @@ def test_an_async_detector_is_a_fault():
 
 
 def test_a_verdict_may_be_the_name_of_an_action():
-    """As everywhere else in a policy."""
+    """The name is converted to the action."""
     guard, faults = guard_with(Trip("own", "x", 1, 0, "block"))
     decision = guard.turn().begin(ToolCall("x", {}))
     assert (decision.action, decision.trip.verdict, faults) == (Action.BLOCK, Action.BLOCK, [])
 
 
-def test_the_other_detectors_are_still_asked():
-    """One that answers wrongly takes no other one's word."""
+def test_a_fault_of_one_detector_leaves_the_others_working():
+    """The trip of a second detector counts though the first one gave a wrong answer."""
     policy = Policy(detectors=[lambda *_: "block", lambda _h, call, _r: Trip("own", call.tool, 1, 0, Action.BLOCK)])
     assert Guard(policy).turn().begin(ToolCall("x")).action is Action.BLOCK
 
@@ -76,8 +76,8 @@ def test_a_trip_that_can_be_insisted_on_runs_when_it_is_insisted_on():
     assert [turn.begin(ToolCall("x", {})).runs for _ in range(2)] == [False, True]
 
 
-def test_what_no_json_takes_is_still_a_refusal():
-    """Half a surrogate in a name, and a number beyond 64 bits."""
+def test_values_that_json_cannot_hold_are_still_refused_in_json():
+    """A lone surrogate in a name, and a number beyond 64 bits."""
     guard, _ = guard_with(Trip("own", "\ud800", 2**80, 0, Action.BLOCK))
     refusal = json.loads(guard.turn().begin(ToolCall("\ud800", {})).message)
     assert (refusal["tool"], refusal["count"]) == ("\ud800", 2**80)

@@ -1,4 +1,4 @@
-"""Calls that have run are counted, whatever the policy makes of them."""
+"""Observed calls: they have run already, and are counted whatever their trips are."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CALL = ToolCall("read_file", {"path": "a"})
 
 
 def observed(policy, calls):
-    """The trips of equal calls that have all run."""
+    """Return the judge and the trips of equal calls that have all run."""
     compiled = CompiledPolicy(policy)
     judge, trips = TurnJudge(compiled, observes=True), []
     for number in range(calls):
@@ -57,7 +57,7 @@ def test_a_call_that_was_refused_when_it_was_made_did_not_run(recorded):
 
 
 def test_observe_counts_a_call_and_its_outcome():
-    """``Turn.observe`` is ``begin`` and ``end`` of a call that has run; a turn that only observes tells the verdict."""
+    """``Turn.observe`` gives the verdicts, and the action in an observed turn is OBSERVE."""
     turn = Guard().turn(enforced=False)
     decisions = [turn.observe(CALL, Outcome("same")) for _ in range(3)]
     assert [decision.trip and decision.trip.verdict for decision in decisions] == [None, Action.NUDGE, Action.BLOCK]
@@ -66,7 +66,7 @@ def test_observe_counts_a_call_and_its_outcome():
 
 
 def test_observe_counts_a_call_that_on_trip_would_refuse():
-    """``on_trip`` is asked and answers; but the call has run, and is counted as a run."""
+    """``on_trip`` chooses to refuse, but the call has run and counts as a run."""
     asked = []
 
     def refuse(trip):

@@ -1,4 +1,4 @@
-"""Runs inside a call: what they bring is news of that call only if no such run has brought it before."""
+"""Nested turns: their news is news of the outer call only if no nested turn brought it before."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ REPORT = "the report of the sub-agent"
 
 
 def delegate(turn, reads, *, report=REPORT, **arguments):
-    """A call that runs a sub-agent, which makes these reads; the decision about it."""
+    """Make a call in which a sub-agent makes these reads; return the decision."""
     call = ToolCall("run_agent", arguments or {"task": "look"})
     decision = turn.begin(call)
     if not decision.runs:
@@ -49,8 +49,8 @@ def test_a_sub_agent_that_only_repeats_itself_is_stopped():
     assert Action.BLOCK in [decision.action for decision in decisions]
 
 
-def test_what_comes_back_under_a_new_id_is_nothing_new_of_a_sub_agent():
-    """A time in what it reads does not make its work new for ever."""
+def test_a_result_under_a_new_id_is_no_news_of_a_sub_agent():
+    """A timestamp in its results does not make its work new each time."""
     turn = Guard().turn()
     reads = [[("a", f"2024-05-01T10:00:{second:02} all is well")] for second in range(10)]
     assert Action.BLOCK in [delegate(turn, read).action for read in reads]
@@ -74,7 +74,7 @@ def test_new_work_of_a_sub_agents_sub_agent_counts():
 
 
 def test_a_sub_agents_sub_agent_that_repeats_itself_is_stopped():
-    """However deep the same work lies."""
+    """The depth of the nesting makes no difference."""
     turn, ran = Guard().turn(), 0
     for _ in range(20):
         call = ToolCall("run_agent", {"task": "look"})
@@ -95,8 +95,8 @@ def test_calls_of_nested_runs_count_in_every_turn_around_them():
     assert turn.calls == 4
 
 
-def test_what_a_family_remembers_is_bounded():
-    """However many runs a turn has had inside its calls."""
+def test_the_shared_history_of_nested_turns_is_bounded():
+    """It forgets the oldest entries of a turn with many nested turns."""
     turn = Guard(Policy(action=Action.OBSERVE)).turn()
     for number in range(2_000):
         delegate(turn, [(f"{number}", f"text {number}"), (f"{number % 3}", f"{number}")])
@@ -114,7 +114,7 @@ class Supervised:
     seen: set[tuple[bool, int, str]] = field(default_factory=set)
 
     def run(self, turn, index: int, depth: int = 0) -> tuple[Outcome, bool, bool]:
-        """What the call shows; whether anything in it was new, and whether any good result was."""
+        """Run a call. Return its outcome, and if anything or any good result in it was new."""
         new = good = False
         call = self.world.calls[index]
         if depth < 2 and index in self.scripts:
@@ -133,7 +133,7 @@ class Supervised:
 
 
 def live(seed: int, agent, at_most: int) -> list[Lived]:
-    """A supervisor's life: its own calls, each with what it and the runs inside of it brought."""
+    """Run a supervisor. Return its calls, each with its own outcome and that of the nested runs."""
     rng = random.Random(seed)
     here, clock = world(seed, tuple(kind for kind in KINDS if kind not in ("poll", "wait"))), Clock()
     calls = range(len(here.calls))
@@ -184,7 +184,7 @@ def test_every_refusal_of_a_supervisor_is_justified(seed, agent):
 
 @pytest.mark.parametrize("kind", ["agent", "unknown", "read"])
 def test_a_call_that_has_no_pending_parent_is_a_turn_all_the_same(kind):
-    """A sub-agent whose call nobody began, as after a fault, is guarded by itself."""
+    """A sub-agent whose call was never begun, as after a fault, is guarded on its own."""
     turn = Guard(Policy(tools={"run_agent": ToolContract(kind=kind)})).turn()
     child = turn.child(ToolCall("run_agent", {"task": "look"}))
     call = ToolCall("read_file", {"path": "a"})

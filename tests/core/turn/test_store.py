@@ -1,4 +1,4 @@
-"""Turns that are not in use are bytes in the store, and turns again when they are asked for."""
+"""Idle turns are bytes in the store, and objects again when they are used."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def read(turn, path="a"):
 
 
 def guard_of(most_live=1, **options):
-    """A guard with room for so few live turns."""
+    """Return a guard with room for this number of live turns."""
     guard = Guard(**options)
     guard._turns._most = most_live
     return guard
@@ -39,8 +39,8 @@ def test_a_stored_turn_goes_on_where_it_was():
     assert read(guard.turn("a")) is Action.BLOCK
 
 
-def test_a_turn_that_somebody_holds_is_never_made_twice():
-    """A run still holds the turn while others push it out of the latest turns: it is the same object."""
+def test_a_stored_turn_that_is_still_held_is_not_made_twice():
+    """A run still holds the turn when newer turns push it into the store: the guard returns the same object."""
     guard = guard_of()
     held = guard.turn("a")
     read(held)
@@ -133,7 +133,7 @@ def test_the_store_is_bounded_and_drops_the_idle():
 
 
 def test_a_child_process_begins_with_no_turns():
-    """The parent's turns, live or stored, are the parent's."""
+    """The turns of the parent process, live or stored, are gone."""
     guard = guard_of()
     for name in "abc":
         read(guard.turn(name))

@@ -1,4 +1,4 @@
-"""A turn as a program without a framework uses it: begin and end each call."""
+"""A turn without a framework: begin and end each call."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from otel_loopguard.core.policy.policy import Policy, Rule, ToolContract
 
 
 def make(turn, tool="read_file", result="same", **arguments):
-    """One call from begin to end; the decision that has something to say."""
+    """Make one call from begin to end. Return the decision of the end, or the refusal."""
     call = ToolCall(tool, arguments)
     decision = turn.begin(call)
     return turn.end(call, Outcome(result)) if decision.runs else decision
 
 
 def test_the_third_equal_call_is_refused_in_words_the_model_can_read():
-    """The first runs, the second is told, the third is refused with mode, tool, count and what to do."""
+    """The first runs, the second is nudged, the third is refused with mode, tool, count and advice."""
     turn = Guard().turn()
     decisions = [make(turn, path="a") for _ in range(3)]
     assert [decision.action for decision in decisions] == [None, Action.NUDGE, Action.BLOCK]
@@ -32,8 +32,8 @@ def test_the_third_equal_call_is_refused_in_words_the_model_can_read():
     assert "earlier result still stands" in refusal["message"]
 
 
-def test_after_transient_errors_the_limit_told_is_theirs():
-    """The sixth timeout is one too many of six, not of three."""
+def test_a_refusal_after_transient_errors_names_their_limit():
+    """The sixth equal failure is refused, and the limit in the text is six."""
     turn = Guard().turn()
     for _ in range(5):
         call = ToolCall("read_file", {"path": "a"})
@@ -43,8 +43,8 @@ def test_after_transient_errors_the_limit_told_is_theirs():
     assert (refusal["count"], refusal["limit"]) == (6, 6)
 
 
-def test_with_reading_between_the_limit_told_is_that_of_busy_turns():
-    """The fifth equal read is refused, and the limit says five."""
+def test_a_refusal_after_other_reads_names_their_limit():
+    """The fifth equal read is refused, and the limit in the text is five."""
     turn = Guard().turn()
     for number in range(4):
         assert make(turn, path="a").runs
@@ -54,14 +54,14 @@ def test_with_reading_between_the_limit_told_is_that_of_busy_turns():
 
 
 def test_from_the_third_refusal_on_the_model_is_told_to_answer():
-    """First it is told to do something else, then to stop calling tools."""
+    """The first refusals advise another action, later ones to stop calling tools."""
     turn = Guard().turn()
     said = [json.loads(d.message)["message"] for d in [make(turn, path="a") for _ in range(5)] if not d.runs]
     assert ["Stop calling tools" in text for text in said] == [False, False, True]
 
 
 def test_refusals_end():
-    """After abort_after refusals without news the next one ends the run; 0 never does."""
+    """After ``abort_after`` refusals without news the next one ends the run; with 0 none does."""
     turn = Guard(Policy(abort_after=3)).turn()
     assert [make(turn, path="a").action for _ in range(6)][2:] == [Action.BLOCK] * 3 + [Action.ABORT]
     turn = Guard(Policy(abort_after=0)).turn()
@@ -79,15 +79,15 @@ def test_news_gives_the_agent_new_refusals():
 
 @pytest.mark.parametrize("ceiling", [Action.OFF, Action.OBSERVE, Action.NUDGE])
 def test_under_a_lower_ceiling_everything_runs(ceiling):
-    """Nothing is refused and nothing is aborted, however long it goes on."""
+    """No call is refused and no run is aborted, however many equal calls are made."""
     turn = Guard(Policy(action=ceiling)).turn()
     decisions = [make(turn, path="a") for _ in range(50)]
     assert all(decision.runs for decision in decisions)
     assert {decision.action for decision in decisions} <= {None, ceiling}
 
 
-def test_observing_tells_what_would_have_been_at_n_2n_4n():
-    """A loop that nobody stops makes trips at 3, 6, 12, 24 and so on, not at every call."""
+def test_an_observed_loop_has_trips_at_growing_distances():
+    """An observed loop has trips at 3, 6, 12 and 24 calls, not at every call."""
     turn = Guard(Policy(action=Action.OBSERVE)).turn()
     trips = []
     for _ in range(30):
@@ -101,19 +101,19 @@ def test_observing_tells_what_would_have_been_at_n_2n_4n():
 
 
 def test_off_switches_everything_off():
-    """Neither a trip nor a word."""
+    """There is no trip."""
     turn = Guard(Policy(action=Action.OFF)).turn()
     assert all(make(turn, path="a").trip is None for _ in range(20))
 
 
 def test_a_turn_that_is_not_enforced_is_observed():
-    """Whatever the policy's ceiling is."""
+    """The policy's ceiling is higher, but only observing is allowed."""
     turn = Guard().turn(enforced=False)
     assert all(make(turn, path="a").action in (None, Action.OBSERVE) for _ in range(20))
 
 
 def test_a_refusal_of_an_untried_call_can_be_insisted_on():
-    """The sixth failure in one shape is refused; made again, the same call runs."""
+    """The sixth equal failure of a tool is refused; the same call runs if it is made again."""
     turn = Guard().turn()
     for number in range(5):
         call = ToolCall("query_api", {"x": f"v{number}"})
@@ -126,7 +126,7 @@ def test_a_refusal_of_an_untried_call_can_be_insisted_on():
 
 
 def test_unknown_tools_are_refused_with_the_nearest_names():
-    """The refusal names what exists."""
+    """The refusal names the tools that exist."""
     turn = Guard().turn()
     for number in range(3):
         call = ToolCall(f"reed_file{number}", {}, known_tools=("read_file", "write_file"))
@@ -138,7 +138,7 @@ def test_unknown_tools_are_refused_with_the_nearest_names():
 
 
 def test_reuse_gives_the_earlier_result_again():
-    """Where the contract allows it; otherwise the ceiling of reuse nudges and never refuses."""
+    """With ``reuse`` in its contract a call gets the earlier result; the ceiling REUSE alone only nudges."""
     turn = Guard(Policy(tools={"read_*": ToolContract(reuse=True)})).turn()
     decision = [make(turn, result={"text": "kept"}, path="a") for _ in range(3)][2]
     assert (decision.action, decision.result) == (Action.REUSE, {"text": "kept"})
@@ -155,7 +155,7 @@ def test_declared_once_is_done_once():
 
 
 def test_a_destructive_hint_nudges_early_and_refuses_late():
-    """What a server calls destructive and not idempotent is told at its second success, refused at its fifth."""
+    """A tool hinted as destructive is nudged at its second success and refused at its fifth."""
     hints = Hints(destructive=True, idempotent=False)
     turn = Guard(
         Policy(modes={mode: Rule(action=Action.OFF) for mode in (Mode.GENERIC_REPEAT, Mode.NO_NOVELTY)})
@@ -178,7 +178,7 @@ def test_a_destructive_hint_nudges_early_and_refuses_late():
     ],
 )
 def test_a_destructive_hint_counts_only_where_the_contract_leaves_it_open(contract, counts):
-    """Declared beats hinted: once=False and a kind that does not write answer it, other settings do not."""
+    """``once=False`` and a kind that does not write override the hint; other settings do not."""
     quiet = {mode: Rule(action=Action.OFF) for mode in Mode if mode is not Mode.REPEATED_EFFECT}
     turn = Guard(Policy(modes=quiet, tools={"drop_*": contract})).turn()
     seen = set()
@@ -190,7 +190,7 @@ def test_a_destructive_hint_counts_only_where_the_contract_leaves_it_open(contra
 
 
 def test_a_cap_holds_in_parallel():
-    """Calls that have started count, so parallel ones cannot outrun the cap; three quarters of it are told."""
+    """Calls count from their start; the model is nudged at three quarters of the cap."""
     turn = Guard(Policy(tools={"search": ToolContract(cap=4)})).turn()
     calls = [ToolCall("search", {"q": number}) for number in range(6)]
     assert [turn.begin(call).runs for call in calls] == [True] * 4 + [False] * 2
@@ -203,7 +203,7 @@ def test_max_calls_counts_all_calls():
 
 
 def test_parallel_equal_calls_are_no_repeats():
-    """Nothing had come back when they were begun."""
+    """None of them had a result when they were begun."""
     turn = Guard().turn()
     calls = [ToolCall("read_file", {"path": "a"}) for _ in range(20)]
     assert all(turn.begin(call).runs for call in calls)
@@ -212,7 +212,7 @@ def test_parallel_equal_calls_are_no_repeats():
 
 
 def test_a_cancelled_call_leaves_nothing_behind():
-    """It counts as no run."""
+    """A cancelled call does not count as a run."""
     turn = Guard().turn()
     for _ in range(10):
         call = ToolCall("read_file", {"path": "a"})
@@ -222,7 +222,7 @@ def test_a_cancelled_call_leaves_nothing_behind():
 
 
 def test_an_equal_object_ends_a_call():
-    """The caller may make the call's object anew; ending twice, or what never began, is nothing."""
+    """``end`` finds the call by its contents; a second ``end``, or one without ``begin``, has no effect."""
     turn = Guard().turn()
     turn.begin(ToolCall("read_file", {"path": "a"}))
     assert turn.end(ToolCall("read_file", {"path": "a"}), Outcome("x")).record is not None
@@ -230,7 +230,7 @@ def test_an_equal_object_ends_a_call():
 
 
 def test_on_trip_has_the_last_word():
-    """It may let a call run, or end the run; None leaves the decision as it is."""
+    """It may let a call run or end the run; None keeps the decision."""
     seen = []
 
     def on_trip(trip):
@@ -247,7 +247,7 @@ def test_on_trip_has_the_last_word():
 
 
 async def test_an_async_on_trip_is_awaited_by_abegin():
-    """Ask a human: the call waits for the answer, and nothing else does."""
+    """The call waits for a human's answer; other tasks continue."""
 
     async def on_trip(trip):
         await asyncio.sleep(0)
@@ -260,8 +260,8 @@ async def test_an_async_on_trip_is_awaited_by_abegin():
         turn.end(call, Outcome("same"))
 
 
-def test_an_async_on_trip_in_sync_code_is_said_once(caplog):
-    """Its answer cannot be awaited there: the decision stands, and a warning says why."""
+def test_an_async_on_trip_in_sync_code_is_logged_once(caplog):
+    """Its answer cannot be awaited there: the decision is kept, and one warning gives the reason."""
 
     async def on_trip(trip):
         return Action.OBSERVE
@@ -273,7 +273,7 @@ def test_an_async_on_trip_in_sync_code_is_said_once(caplog):
 
 
 def test_no_lock_is_held_while_foreign_code_runs():
-    """on_trip and one's own detectors may ask the very same turn."""
+    """``on_trip`` and custom detectors may use the same turn."""
 
     def on_trip(trip):
         make(turn, "other_tool", path=turn.calls, result=turn.calls)
@@ -287,8 +287,8 @@ def test_no_lock_is_held_while_foreign_code_runs():
     assert turn.calls > 5
 
 
-def test_ones_own_detector_refuses():
-    """A plain function of history, call and rule; its trip goes the way of all others."""
+def test_a_custom_detector_refuses():
+    """Its trip is handled like those of the built-in detectors."""
 
     def no_mondays(_history, call, _rule):
         if call.tool == "deploy":
@@ -303,7 +303,7 @@ def test_ones_own_detector_refuses():
 
 
 def test_recoveries_name_the_trips_before_the_news():
-    """News after trips says which remedy may have helped."""
+    """The decision about a result with news has the trips since the last news."""
     turn = Guard().turn()
     for _ in range(3):
         make(turn, path="a")
@@ -316,8 +316,8 @@ def test_recoveries_name_the_trips_before_the_news():
     ]
 
 
-def test_the_users_word_is_delivered_once_and_in_order():
-    """With the next result; what was not delivered comes back when the turn ends."""
+def test_messages_of_the_user_are_delivered_once_and_in_order():
+    """They come with the next result; ``close`` returns those that were not delivered."""
     turn = Guard().turn()
     turn.say("look at b")
     turn.say("then stop")
@@ -328,7 +328,7 @@ def test_the_users_word_is_delivered_once_and_in_order():
 
 
 def test_a_stop_refuses_further_calls_and_then_ends_the_run():
-    """The refusal is the user's words; who does not hear is aborted."""
+    """Refusals have the user's text; an agent that continues is aborted."""
     turn = Guard(Policy(abort_after=2)).turn()
     turn.say("stop, that is done", stop=True)
     decisions = [make(turn, path=number) for number in range(3)]
@@ -337,7 +337,7 @@ def test_a_stop_refuses_further_calls_and_then_ends_the_run():
 
 
 def test_a_child_turn_has_its_own_history_and_its_parents_totals():
-    """Its news is news of the call it runs in, its calls count for the parent."""
+    """Its news is news of the call that it runs in, and its calls count in the parent."""
     guard = Guard(Policy(max_calls=20))
     turn = guard.turn()
     for number in range(3):
@@ -353,7 +353,7 @@ def test_a_child_turn_has_its_own_history_and_its_parents_totals():
 
 
 def test_memory_is_bounded_however_long_a_turn_is():
-    """Calls, results and errors beyond the bounds are forgotten, and count as new."""
+    """Calls, results and errors beyond the bounds are forgotten and count as new again."""
     turn = Guard(Policy(action=Action.OBSERVE)).turn()
     for number in range(6_000):
         make(turn, path=number % 3_000, result=str(number))
@@ -363,8 +363,8 @@ def test_memory_is_bounded_however_long_a_turn_is():
     assert len(history.keys) <= 64
 
 
-def test_words_come_with_a_refusal_too():
-    """A model that is refused again and again still hears its user."""
+def test_messages_of_the_user_come_with_a_refusal_too():
+    """A model that only gets refusals still reads the user's messages."""
     turn = Guard().turn()
     for _ in range(2):
         make(turn, path="a")
@@ -373,15 +373,15 @@ def test_words_come_with_a_refusal_too():
     assert "user" not in json.loads(make(turn, path="a").message)
 
 
-def test_a_stop_that_nobody_heard_comes_back():
-    """Like every other word that was not delivered."""
+def test_a_stop_that_was_not_delivered_is_returned():
+    """``close`` returns it like any other message."""
     turn = Guard().turn()
     turn.say("stop", stop=True)
     assert turn.close() == ["stop"]
 
 
 def test_a_fault_of_the_users_functions_decides_nothing(caplog):
-    """A raising detector says nothing, a raising on_trip lets the call run; logged once, without its text."""
+    """After an exception in a detector or in ``on_trip`` the call runs; it is logged once, without its text."""
 
     def broken(*_):
         raise ValueError("secret")
@@ -397,6 +397,6 @@ def test_a_fault_of_the_users_functions_decides_nothing(caplog):
 
 
 def test_attempts_are_counted_on_while_a_call_is_refused():
-    """The trip's count is of runs; the record tells the attempt."""
+    """The trip counts runs; the record counts attempts."""
     turn = Guard().turn()
     assert [make(turn, path="a").record.attempt for _ in range(5)][2:] == [3, 4, 5]

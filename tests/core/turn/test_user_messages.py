@@ -1,4 +1,4 @@
-"""What the user says while a turn runs: no word is lost, glued to another, or delivered twice."""
+"""Messages of the user to a running turn: none is lost, merged with another or delivered twice."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from otel_loopguard.core.turn.turn import USER_STOP
 
 
 def make(turn, tool="read_file", result="same", **arguments):
-    """One call from begin to end; the decision that has something to say."""
+    """Make one call from begin to end. Return the decision of the end, or the refusal."""
     call = ToolCall(tool, arguments)
     decision = turn.begin(call)
     return turn.end(call, Outcome(result)) if decision.runs else decision
 
 
-def test_words_that_had_no_place_come_first_with_the_next_result():
-    """Each by itself, before what was said since."""
+def test_redelivered_messages_come_first_with_the_next_result():
+    """They come as separate messages, before newer ones."""
     turn = Guard().turn()
     words = [turn.say(text) for text in ("first", "second")]
     turn.redeliver(make(turn, path="a"))
@@ -31,8 +31,8 @@ def test_words_that_had_no_place_come_first_with_the_next_result():
     assert not any(word.returned for word in words)
 
 
-def test_words_that_never_had_a_place_come_back_each_by_itself():
-    """At the turn's end, and to who said them."""
+def test_messages_that_were_never_delivered_are_returned_one_by_one():
+    """``close`` returns them, and each message object is marked."""
     turn = Guard().turn()
     words = [turn.say(text) for text in ("first", "second")]
     turn.redeliver(make(turn, path="a"))
@@ -40,8 +40,8 @@ def test_words_that_never_had_a_place_come_back_each_by_itself():
     assert all(word.returned for word in words)
 
 
-def test_a_nudge_that_had_no_place_is_no_word_of_the_users():
-    """It is said with the next result, with the name of its tool, and never given back as the user's."""
+def test_a_redelivered_nudge_is_no_message_of_the_user():
+    """It comes with the next result and its tool's name, and ``close`` does not return it."""
     turn = Guard().turn()
     make(turn, path="a")
     turn.say("hurry")
@@ -53,8 +53,8 @@ def test_a_nudge_that_had_no_place_is_no_word_of_the_users():
     assert turn.close() == []
 
 
-def test_every_word_to_stop_is_heard_in_order_with_what_was_said_before():
-    """The first refusal says all of it; later ones repeat the words to stop, and say what is new."""
+def test_all_stop_messages_are_delivered_in_order_with_earlier_messages():
+    """The first refusal has all messages; later ones repeat those to stop and add new ones."""
     turn = Guard().turn()
     words = [turn.say("look at b"), turn.say("stop", stop=True), turn.say("now", stop=True)]
     assert make(turn, path="a").message == "look at b\nstop\nnow"
@@ -64,16 +64,16 @@ def test_every_word_to_stop_is_heard_in_order_with_what_was_said_before():
     assert not any(word.returned for word in words)
 
 
-def test_two_words_to_stop_that_nobody_heard_come_back():
-    """The second does not take the place of the first."""
+def test_two_stop_messages_that_were_not_delivered_are_returned():
+    """The second one does not replace the first."""
     turn = Guard().turn()
     words = [turn.say(text, stop=True) for text in ("stop", "really")]
     assert turn.close() == ["stop", "really"]
     assert all(word.returned for word in words)
 
 
-def test_a_turn_that_is_over_takes_no_word():
-    """Nobody would ever read it."""
+def test_a_turn_that_is_over_accepts_no_message():
+    """No call would deliver it."""
     turn = Guard().turn()
     turn.close()
     word = turn.say("too late")
@@ -81,8 +81,8 @@ def test_a_turn_that_is_over_takes_no_word():
     assert word.returned
 
 
-def test_a_word_is_delivered_or_comes_back_whenever_it_is_said():
-    """Said while the turn is being closed, it is in the answer of ``close`` or not taken."""
+def test_a_message_during_close_is_returned_or_not_accepted():
+    """A message from another thread is in the result of ``close``, or it was not accepted."""
     for _ in range(200):
         turn, words = Guard().turn(), []
         speaker = threading.Thread(target=lambda turn=turn, words=words: words.append(turn.say("now")))
@@ -93,8 +93,8 @@ def test_a_word_is_delivered_or_comes_back_whenever_it_is_said():
         assert words[0].returned
 
 
-def test_what_is_taken_back_when_the_turn_is_over_comes_back():
-    """A call that ends after its turn was closed loses no word."""
+def test_a_message_redelivered_after_close_is_returned():
+    """A call that ends after its turn was closed loses no message."""
     turn = Guard().turn()
     word = turn.say("hurry")
     decision = make(turn, path="a")
@@ -103,8 +103,8 @@ def test_what_is_taken_back_when_the_turn_is_over_comes_back():
     assert word.returned
 
 
-def test_words_of_a_forgotten_turn_come_back():
-    """A store that has no more room for a turn loses it, and not what was said into it."""
+def test_messages_of_a_dropped_turn_are_returned():
+    """The store has no more room for the turn; its messages are marked as returned."""
     guard = Guard()
     guard._turns._most = guard._turns._most_unstored = 1
     word = guard.turn("a").say("anybody there?")
@@ -115,8 +115,8 @@ def test_words_of_a_forgotten_turn_come_back():
 
 
 @pytest.mark.parametrize("who", ["parent", "child"])
-def test_a_word_is_delivered_with_the_next_result_of_either(who):
-    """Where a sub-agent runs it may be the sub-agent's next result, and is no other's then."""
+def test_a_message_is_delivered_with_the_next_result_of_either_turn(who):
+    """If a sub-agent has the next result, that one delivers it and no other does."""
     turn = Guard().turn()
     call = ToolCall("run_agent", {"task": "look"})
     turn.begin(call)
@@ -127,8 +127,8 @@ def test_a_word_is_delivered_with_the_next_result_of_either(who):
     assert turn.end(call, Outcome("report")).message is None
 
 
-def test_a_word_that_a_nested_turn_did_not_deliver_waits_for_the_one_around_it():
-    """It ends without giving it back."""
+def test_a_message_that_a_nested_turn_did_not_deliver_waits_for_the_outer_turn():
+    """The nested turn is closed without returning it."""
     turn = Guard().turn()
     call = ToolCall("run_agent", {"task": "look"})
     turn.begin(call)
