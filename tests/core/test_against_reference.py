@@ -1,4 +1,4 @@
-"""The guard decides as the naive reference does, which looks over the whole turn again for every call."""
+"""The guard decides like the naive reference, which reads the whole turn again for every call."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ALL = tuple(CONTRACTS)
 
 
 def answers() -> st.SearchStrategy[Outcome]:
-    """What may come back: few texts, errors, moving numbers, fresh ids, shuffled keys.
+    """Draw outcomes: few texts, errors, moving numbers, fresh ids, shuffled keys.
 
     No durations: whether one that was seen long ago is masked is the one point in which the two differ.
     """
@@ -49,7 +49,7 @@ def answers() -> st.SearchStrategy[Outcome]:
 
 
 def calls(tools: tuple[str, ...], arguments: int = 2) -> st.SearchStrategy[ToolCall]:
-    """Calls to these tools with a few arguments."""
+    """Draw calls of these tools with few different arguments."""
     return st.builds(
         lambda tool, n: ToolCall(tool, {"text": f"about thing {'abc'[n]}"}),
         st.sampled_from(tools),
@@ -58,19 +58,19 @@ def calls(tools: tuple[str, ...], arguments: int = 2) -> st.SearchStrategy[ToolC
 
 
 def steps(tools: tuple[str, ...], *, at_most: int = 40, batch: int = 1) -> st.SearchStrategy[list]:
-    """Batches of calls with what comes back, and the seconds before each."""
+    """Draw batches of calls with their outcomes, and the seconds before each batch."""
     one = st.tuples(calls(tools), answers())
     together = st.lists(one, min_size=1, max_size=batch).map(distinct)
     return st.lists(st.tuples(st.sampled_from([1.0, 1.0, 31.0, 1800.0]), together), max_size=at_most)
 
 
 def distinct(batch: list) -> list:
-    """The batch without calls that are in it already: what parallel repeats count is tested with the promises."""
+    """Return the batch without repeats: the promises test how parallel repeats count."""
     return [pair for place, pair in enumerate(batch) if pair[0] not in [call for call, _ in batch[:place]]]
 
 
 def many(known: frozenset[str] | None) -> st.SearchStrategy[list]:
-    """Single calls with many different arguments and few answers, mostly errors and empty answers."""
+    """Draw single calls with many different arguments and few results, mostly errors and empty ones."""
     said = st.sampled_from(
         ["it broke", "no such thing: {}", "denied 7", "denied 8", "none", "none", "alpha", "beta {}"]
     )
@@ -90,7 +90,7 @@ def many(known: frozenset[str] | None) -> st.SearchStrategy[list]:
 
 
 def decisions(turn, clock, batches):
-    """All that a turn says, call by call; who is refused does not run."""
+    """Return the decisions of a turn, call by call; refused calls do not run."""
     said = []
     for passed, batch in batches:
         clock.now += passed
@@ -105,14 +105,14 @@ def decisions(turn, clock, batches):
 
 
 def both(batches):
-    """What the reference says and what the guard says."""
+    """Return the decisions of the reference and those of the guard."""
     slow, fast = Clock(), Clock()
     naive = NaiveTurn(contracts=CONTRACTS, clock=slow)
     return decisions(naive, slow, batches), decisions(EnforcedTurn(CONTRACTS, fast), fast, batches)
 
 
 def refusals(said):
-    """Refusals with their mode; counts and nudges are compared elsewhere."""
+    """Return the refusals with their modes; other tests compare counts and nudges."""
     return [
         (place, tool, found[0], found[1]) for place, (door, tool, found) in enumerate(said) if door == "begin" and found
     ]

@@ -1,4 +1,4 @@
-"""The guard stops stuck agents and never a working one, whatever the tools are called."""
+"""The guard stops stuck agents and no working one, whatever the names of the tools are."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def guarded(trace, clock):
 
 @pytest.mark.parametrize("name", traces.kinds(stuck=True))
 def test_who_is_stuck_is_stopped(name):
-    """A stuck agent is refused a call, under every naming that describes its tools."""
+    """A call of a stuck agent is refused under all tool names that describe the tools."""
     for seed in range(SEED, SEED + REPEATS):
         for naming in traces.NAMINGS:
             trace = traces.trace(name, naming, seed)
@@ -28,7 +28,7 @@ def test_who_is_stuck_is_stopped(name):
 
 @pytest.mark.parametrize("name", traces.kinds(stuck=False))
 def test_who_works_is_left_alone(name):
-    """A working agent is never refused a call, whatever its tools are called."""
+    """No call of a working agent is refused, whatever the names of its tools are."""
     for seed in range(SEED, SEED + REPEATS):
         for naming in traces.NAMINGS:
             trace = traces.trace(name, naming, seed)
@@ -38,7 +38,7 @@ def test_who_works_is_left_alone(name):
 
 @pytest.mark.parametrize("name", ["exact_repeat", "cycle_of_three", "always_queued", "wandering"])
 def test_who_does_not_listen_is_aborted(name):
-    """After ten refusals without news in between the next one ends the run."""
+    """After ten refusals without news the next refusal ends the run."""
     course = runner.run(traces.trace(name, "named", SEED), guarded)
     assert course.aborted, HINT
 

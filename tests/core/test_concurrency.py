@@ -16,7 +16,7 @@ SOON = 30
 
 
 def together(work):
-    """What the work of each of many threads returned; all start at the same moment."""
+    """Run the work in many threads that start at the same moment. Return their results."""
     gate = Barrier(MANY)
 
     def one(number):
@@ -31,7 +31,7 @@ def together(work):
 
 
 def ran(turn, call, result="ok"):
-    """Whether the call ran; if so it has ended."""
+    """Make one call, and end it if it may run. Return True if it ran."""
     if not turn.begin(call).runs:
         return False
     turn.end(call, Outcome(result))
@@ -39,7 +39,7 @@ def ran(turn, call, result="ok"):
 
 
 def test_a_cap_is_exact_under_threads():
-    """Of 64 threads that make 20 calls each on one turn exactly as many calls run as the cap allows."""
+    """64 threads make 20 calls each in one turn: exactly as many run as the cap allows."""
     turn = Guard(Policy(tools={"t": ToolContract(kind="read", cap=100)}, abort_after=0)).turn()
 
     def work(number):
@@ -51,7 +51,7 @@ def test_a_cap_is_exact_under_threads():
 
 
 def test_turns_do_not_know_of_each_other_under_threads():
-    """64 threads with a turn each of one guard are refused each at their own third call."""
+    """64 threads have a turn each: each is refused at its own third call."""
     guard = Guard(Policy(tools={"t": ToolContract(kind="read")}))
 
     def work(number):
@@ -62,7 +62,7 @@ def test_turns_do_not_know_of_each_other_under_threads():
 
 
 def test_identical_calls_of_many_threads_are_no_repeats():
-    """64 threads that begin the same call before any of them has ended all run it."""
+    """64 threads begin the same call before any of them ends it: all run."""
     turn = Guard(Policy(tools={"t": ToolContract(kind="read")})).turn()
     begun = Barrier(MANY)
 
@@ -78,7 +78,7 @@ def test_identical_calls_of_many_threads_are_no_repeats():
 
 
 async def test_a_cap_is_exact_under_tasks():
-    """Of 64 tasks on one turn exactly as many calls run as the cap allows, and all tasks come back."""
+    """64 tasks call in one turn: exactly as many calls run as the cap allows, and all tasks end."""
     turn = Guard(Policy(tools={"t": ToolContract(kind="read", cap=100)}, abort_after=0)).turn()
 
     async def work(number):

@@ -36,6 +36,6 @@ def test_no_labelled_legitimate_repeat_is_refused(replayed):
 
 
 def test_few_successful_runs_are_nudged(replayed):
-    """At most one in twenty successful runs hears a nudge."""
+    """At most one in twenty successful runs has a nudge."""
     figures = measure.figures(replayed)
     assert figures.nudged <= 0.05 * figures.successful

@@ -16,25 +16,25 @@ from otel_loopguard.core.turn.store import MemoryStore
 
 
 def make(turn, tool="read_file", result="same", **arguments):
-    """One call from begin to end; the decision that has something to say."""
+    """Make one call from begin to end. Return the decision of the end, or the refusal."""
     call = ToolCall(tool, arguments)
     decision = turn.begin(call)
     return turn.end(call, Outcome(result)) if decision.runs else decision
 
 
 def modes(module):
-    """Every module of the core."""
+    """Return all modules of the core."""
     return [info.name for info in pkgutil.walk_packages(module.__path__, module.__name__ + ".")]
 
 
 @pytest.mark.parametrize("name", modes(otel_loopguard.core))
 def test_the_examples_in_docstrings_hold(name):
-    """What a docstring shows is what happens."""
+    """The examples in docstrings have the results that they show."""
     assert doctest.testmod(importlib.import_module(name)).failed == 0
 
 
 def test_a_new_policy_is_for_new_turns():
-    """Turns that are live keep theirs, and the fingerprints stay comparable."""
+    """Live turns keep their policy, and fingerprints stay comparable."""
     guard = Guard()
     old = guard.turn("old")
     fingerprint = old.begin(ToolCall("x", {"a": 1})).record.arguments_hash
@@ -46,7 +46,7 @@ def test_a_new_policy_is_for_new_turns():
 
 
 def test_turns_are_found_by_id_and_bounded():
-    """The least recently used goes first; what lay idle for an hour is gone."""
+    """The least recently used turn goes first, and turns that were idle for an hour."""
     now = [0.0]
     guard = Guard(store=MemoryStore(most=3), clock=lambda: now[0])
     guard._turns._most = 1

@@ -24,7 +24,7 @@ CALLS_BETWEEN_NEWS_WITH_POLLS = 320
 
 @dataclass
 class World:
-    """A world of few states: every call moves it somewhere and shows something. Reading moves nothing."""
+    """A world of few states: every call moves it to a state and has a result. Reading does not move it."""
 
     rng: random.Random
     states: int
@@ -35,7 +35,7 @@ class World:
     shows: dict[tuple[int, int], Outcome] = field(default_factory=dict)
 
     def act(self, index: int) -> Outcome:
-        """What the call shows; the world moves on."""
+        """Run a call: return its outcome, and move the world."""
         place = (self.state, index)
         if place not in self.moves:
             moving = self.kinds[self.calls[index].tool] in MAY_WRITE
@@ -45,14 +45,14 @@ class World:
         return self.shows[place]
 
     def draw(self) -> Outcome:
-        """One of a few results, or an error."""
+        """Draw one of a few results, or an error."""
         if self.rng.random() < 0.25:
             return Outcome(error=self.rng.choice(["it broke", "no such thing", "HTTP 503", "denied"]))
         return Outcome(self.rng.choice(["alpha", "beta", "gamma", "delta epsilon", "still pending", "theta", ""]))
 
 
 def world(seed: int, kinds: tuple[str, ...]) -> World:
-    """The world this seed draws."""
+    """Draw a world by this seed."""
     rng = random.Random(seed)
     of_tool = {f"tool_{n}": rng.choice(kinds) for n in range(rng.randint(1, 6))}
     every = [ToolCall(rng.choice(list(of_tool)), {"at": "abcdefghijkl"[n]}) for n in range(rng.randint(1, 12))]
@@ -60,20 +60,20 @@ def world(seed: int, kinds: tuple[str, ...]) -> World:
 
 
 def stubborn(rng: random.Random, calls: int):
-    """The same few calls in the same order, whatever is said."""
+    """Make the same few calls in the same order, and ignore refusals."""
     order = [rng.randrange(calls) for _ in range(rng.randint(1, 12))]
     for place in itertools.count():
         yield order[place % len(order)]
 
 
 def careless(rng: random.Random, calls: int):
-    """Any call at any time."""
+    """Make any call at any time."""
     while True:
         yield rng.randrange(calls)
 
 
 def insisting(rng: random.Random, calls: int):
-    """Any call, and when it is refused that same call once more."""
+    """Make any call, and a refused call once more."""
     while True:
         index = rng.randrange(calls)
         refused = yield index
@@ -82,7 +82,7 @@ def insisting(rng: random.Random, calls: int):
 
 
 def obeying(rng: random.Random, calls: int):
-    """Any call but those refused since something else went through; gives up when there is none left."""
+    """Make any call that was not refused since another one ran; give up when there is none left."""
     left = list(range(calls))
     while left:
         index = rng.choice(left)
@@ -95,7 +95,7 @@ AGENTS = (stubborn, careless, insisting, obeying)
 
 @dataclass
 class Lived:
-    """One call as it went."""
+    """One call of a run, with its decision and outcome."""
 
     index: int
     kind: str
@@ -107,7 +107,7 @@ class Lived:
 
 
 def live(seed: int, agent, kinds: tuple[str, ...], at_most: int) -> list[Lived]:
-    """A life in the world until the run is aborted, the agent gives up or ``at_most`` calls were made."""
+    """Run an agent in the world until it is aborted, gives up or has made ``at_most`` calls."""
     here, clock = world(seed, kinds), Clock()
     policy = Policy(tools={tool: ToolContract(kind=kind) for tool, kind in here.kinds.items()})
     turn = Guard(policy, clock=clock).turn()
@@ -129,7 +129,7 @@ def live(seed: int, agent, kinds: tuple[str, ...], at_most: int) -> list[Lived]:
 
 
 def step(here: World, turn, index: int, seen: set[tuple[int, str]]) -> Lived:
-    """One call: refused, or run, and what an honest witness saw of it."""
+    """Make one call. Return its record, with the news and changes that an independent witness sees."""
     call = here.calls[index]
     kind = here.kinds[call.tool]
     decision = turn.begin(call)
@@ -149,7 +149,7 @@ def step(here: World, turn, index: int, seen: set[tuple[int, str]]) -> Lived:
 @QUICK
 @given(st.integers(0, 10**9), st.sampled_from(AGENTS))
 def test_every_refusal_is_justified(seed, agent):
-    """A refused call had been run before and nothing new was seen since that a change could have brought."""
+    """A refused call had run before, and no result since then was new in a way that a change explains."""
     lived = live(seed, agent, KINDS, 600)
     for place, refused in enumerate(lived):
         if not refused.refused or refused.insistable:
@@ -163,7 +163,7 @@ def test_every_refusal_is_justified(seed, agent):
 @QUICK
 @given(st.integers(0, 10**9), st.sampled_from(AGENTS))
 def test_an_insistable_refusal_lets_the_call_run_when_it_is_made_again(seed, agent):
-    """A refusal of an untried call is for once: made again, the call runs."""
+    """An untried call is refused once: it runs if it is made again."""
     lived = live(seed, agent, KINDS, 600)
     refused: set[int] = set()
     for one in lived:
@@ -175,7 +175,7 @@ def test_an_insistable_refusal_lets_the_call_run_when_it_is_made_again(seed, age
 @QUICK
 @given(st.integers(0, 10**9), st.sampled_from(AGENTS))
 def test_every_run_without_polls_ends(seed, agent):
-    """In a finite world there is at most a constant number of calls between two pieces of news."""
+    """In a finite world the number of calls between two pieces of news is bounded by a constant."""
     kinds = tuple(kind for kind in KINDS if kind not in ("poll", "wait"))
     lived = live(seed, agent, kinds, 4000)
     assert longest_without_news(lived) <= CALLS_BETWEEN_NEWS
@@ -185,14 +185,14 @@ def test_every_run_without_polls_ends(seed, agent):
 @QUICK
 @given(st.integers(0, 10**9), st.sampled_from(AGENTS))
 def test_every_run_with_polls_ends(seed, agent):
-    """With polls and waits it takes longer and ends all the same."""
+    """With polls and waits the bound is higher, and every run still ends."""
     lived = live(seed, agent, KINDS, 8000)
     assert longest_without_news(lived) <= CALLS_BETWEEN_NEWS_WITH_POLLS
     assert len(lived) < 8000
 
 
 def longest_without_news(lived: list[Lived]) -> int:
-    """The most calls in a row that showed nothing new to the witness."""
+    """Return the most calls in a row in which the witness saw nothing new."""
     longest = here = 0
     for one in lived:
         here = 0 if one.news else here + 1
@@ -202,7 +202,7 @@ def longest_without_news(lived: list[Lived]) -> int:
 
 @pytest.mark.parametrize("kind", ["read", "write", "unknown", "poll"])
 def test_parallel_calls_are_no_repeats(kind):
-    """Sixty-four identical calls that are begun before anything came back all run."""
+    """Sixty-four equal calls that are begun before the first one ends all run."""
     turn = Guard(Policy(tools={"t": ToolContract(kind=kind)})).turn()
     batch = [ToolCall("t", {"a": 1}, call_id=f"c{n}") for n in range(64)]
     assert all(turn.begin(call).runs for call in batch)
@@ -212,7 +212,7 @@ def test_parallel_calls_are_no_repeats(kind):
 
 
 def test_a_poll_that_is_spaced_ends_by_patience():
-    """Asked every minute, a state that stays is refused after two hours and not before."""
+    """A poll every minute of a state that does not change is refused after two hours, and not before."""
     clock = Clock()
     turn = Guard(Policy(tools={"t": ToolContract(kind="poll")}), clock=clock).turn()
     call, started = ToolCall("t", {"job": 1}), None

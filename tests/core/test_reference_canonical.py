@@ -1,4 +1,4 @@
-"""The design by itself, as the naive reference reads it, meets its own goals: on canonical traces and on real runs."""
+"""The naive reference alone meets the goals of the design, on canonical traces and on real runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def reference(trace, clock):
 
 @pytest.mark.parametrize("name", traces.kinds(stuck=True))
 def test_the_page_stops_who_is_stuck(name):
-    """A stuck agent is refused a call, whatever its tools are called, unless only their names could have told."""
+    """A call of a stuck agent is refused under all tool names, unless the loop is known only by the name."""
     for naming in traces.NAMINGS:
         trace = traces.trace(name, naming, SEED)
         if naming in FINDABLE or not trace.kind.blind:
@@ -26,14 +26,14 @@ def test_the_page_stops_who_is_stuck(name):
 
 @pytest.mark.parametrize("name", traces.kinds(stuck=False))
 def test_the_page_lets_who_works_work(name):
-    """A working agent is never refused a call, whatever its tools are called."""
+    """No call of a working agent is refused, whatever the names of its tools are."""
     for naming in traces.NAMINGS:
         trace = traces.trace(name, naming, SEED)
         assert not runner.run(trace, reference).refused, f"{trace} was refused; {HINT}"
 
 
 def test_a_stubborn_agent_is_aborted():
-    """Who is refused again and again without news in between has its run ended."""
+    """A run with many refusals without news in between is ended."""
     course = runner.run(traces.trace("exact_repeat", "named", SEED), reference)
     assert course.aborted, HINT
     assert len(course.nudged) >= 1, HINT
@@ -41,7 +41,7 @@ def test_a_stubborn_agent_is_aborted():
 
 @pytest.mark.skipif(not corpus.files(), reason="the corpora are not here")
 def test_the_page_meets_its_goals_on_real_runs():
-    """Nothing new withheld on successful runs, every labelled loop seen, no legitimate repeat refused."""
+    """No news is withheld in successful runs, all labelled loops are found, no legitimate repeat is refused."""
     replayed = measure.replay_all(corpus.CORPORA, measure.reference_turn)
     everything = [run for found in replayed.values() for run in found]
     figures, verdicts = measure.figures(everything), measure.verdicts(everything, corpus.labels())

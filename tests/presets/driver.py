@@ -1,4 +1,4 @@
-"""Drives a guard under a preset, one call after the other, as the preset's own system would be driven."""
+"""Drive a guard under a preset, one call after the other, like the system that the preset reproduces."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Driven:
         self.guard = Guard(policy, clock=lambda: self.now)
         self.turn = self.guard.turn()
         self.nudge: str | None = None
-        """What stood beside the last result."""
+        """The message that came with the last result."""
 
     def __call__(self, tool: str, arguments: Any = None, result: Any = None, known: Any = None) -> Decision:
-        """One call; what was decided before it ran."""
+        """Make one call. Return the decision before it ran."""
         call = ToolCall(tool, arguments, known_tools=known)
         decision = self.turn.begin(call)
         self.nudge = None
@@ -37,10 +37,10 @@ class Driven:
         return decision
 
     def runs(self, tool: str, arguments: Any = None, **more: Any) -> bool:
-        """Whether one call ran."""
+        """Make one call. Return True if it ran."""
         return self(tool, arguments, **more).runs
 
     def next_turn(self) -> None:
-        """The next message of the user."""
+        """Begin the turn of the next message of the user."""
         self.turn.close()
         self.turn = self.guard.turn()

@@ -1,4 +1,4 @@
-"""chat_turn: what was called already in this turn is skipped: by cap, then exactly, then by similarity."""
+"""chat_turn: calls are skipped beyond their tool's cap, if they are equal to an earlier one, or similar to one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DIFFERENT = ("alpha beta gamma", "zulu yankee xray", "12345 monday rain", "qqqq 
 
 @pytest.mark.parametrize(("tool", "cap"), [*CAPS.items(), ("anything_else", 3)])
 def test_a_tool_runs_as_often_as_its_cap_allows(tool, cap):
-    """Each tool runs up to its cap with different arguments, and is then skipped with the limit in the sentence."""
+    """Each tool runs up to its cap with different arguments; the next call is skipped with the limit in the text."""
     driven = Driven("chat_turn")
     assert all(driven.runs(tool, {"query": DIFFERENT[n]}) for n in range(cap))
     assert (
@@ -23,7 +23,7 @@ def test_a_tool_runs_as_often_as_its_cap_allows(tool, cap):
 
 
 def test_the_second_identical_call_is_skipped_whatever_came_back():
-    """The same parameters are refused at the second call though the first brought another result each time."""
+    """Equal arguments are refused at the second call, whatever the results are."""
     driven = Driven("chat_turn")
     assert driven.runs("send_report", {"to": "a", "n": 1})
     assert driven("send_report", {"n": 1, "to": "a"}).message == (
@@ -33,7 +33,7 @@ def test_the_second_identical_call_is_skipped_whatever_came_back():
 
 @pytest.mark.parametrize("tool", SEARCHES)
 def test_a_similar_query_is_skipped(tool):
-    """A search in much the same words is refused, its parameter found by itself."""
+    """A similar search is refused; the parameter with the query need not be declared."""
     driven = Driven("chat_turn")
     assert driven.runs(tool, {"query": "How do I reset my password?"})
     assert driven(tool, {"query": "how do I reset the password"}).message == (
@@ -49,21 +49,21 @@ def test_another_query_runs():
 
 
 def test_other_tools_are_not_compared_by_similarity():
-    """Outside the five searching tools only exact repeats count."""
+    """For other than the five search tools only exact repeats count."""
     driven = Driven("chat_turn")
     assert driven.runs("web", {"query": "how do I reset my password"})
     assert driven.runs("web", {"query": "how do I reset the password"})
 
 
 def test_a_dangerous_word_makes_another_query():
-    """Two queries that differ in what they do are never similar."""
+    """Two queries that differ in a dangerous word are never similar."""
     driven = Driven("chat_turn")
     assert driven.runs("search_knowledge", {"query": "how to delete the user account"})
     assert driven.runs("search_knowledge", {"query": "how to disable the user account"})
 
 
 def test_the_cap_is_looked_at_first():
-    """A call that is beyond its cap and a repeat as well hears of the cap."""
+    """The text for a repeat that is beyond its cap names the cap."""
     driven = Driven("chat_turn")
     driven("write_file", {"path": "a"})
     driven("write_file", {"path": "b"})
@@ -71,7 +71,7 @@ def test_the_cap_is_looked_at_first():
 
 
 def test_the_exact_repeat_is_looked_at_before_the_similar_one():
-    """A query that is the very same hears that it is identical."""
+    """The text for an equal query says that it is identical."""
     driven = Driven("chat_turn")
     driven("search_knowledge", {"query": "one and the same"})
     assert "identical parameters" in str(driven("search_knowledge", {"query": "one and the same"}).message)
@@ -88,7 +88,7 @@ def test_only_calls_that_ran_are_recorded():
 
 
 def test_a_turn_begins_with_nothing():
-    """With the next message of the user everything may be called again."""
+    """In the next turn every call may be made again."""
     driven = Driven("chat_turn")
     driven("read_file", {"path": "a"})
     driven.next_turn()
@@ -96,14 +96,14 @@ def test_a_turn_begins_with_nothing():
 
 
 def test_skipping_never_ends_the_run():
-    """However often a call is skipped, it is skipped and no more."""
+    """The run is never ended, however many calls are skipped."""
     driven = Driven("chat_turn")
     driven("tool", {"a": 1})
     assert {str(driven("tool", {"a": 1}).action) for _ in range(30)} == {"block"}
 
 
 def test_the_gateway_counts_as_itself():
-    """composio_execute has its cap of 2 whatever tool stands behind it."""
+    """composio_execute has its cap of 2, whatever tool is behind it."""
     driven = Driven("chat_turn")
     assert driven.runs("composio_execute", {"tool_slug": "A", "arguments": {}})
     assert driven.runs("composio_execute", {"tool_slug": "B", "arguments": {}})

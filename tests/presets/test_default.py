@@ -1,4 +1,4 @@
-"""default: what the documentation of detection says, nothing more."""
+"""default: the documented detection, without changes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NAMES = {
 
 
 def test_there_are_eight():
-    """Eight presets come with the package, and each of them is without a mistake."""
+    """Eight presets come with the package, and all of them are valid."""
     assert set(preset_names()) == NAMES
     assert all(load_preset(name).problems == () for name in NAMES)
 

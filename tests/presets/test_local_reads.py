@@ -1,4 +1,4 @@
-"""local_reads: looking the same thing up again is refused once a retry budget of 2 is used up."""
+"""local_reads: repeated look-ups are refused after a retry budget of 2."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ def test_the_third_identical_call_is_refused(tool):
 
 
 def test_other_tools_are_not_guarded():
-    """A tool that is not on the list runs as often as it is called."""
+    """Tools that are not on the list are never refused."""
     driven = Driven("local_reads")
     assert all(driven.runs("exec", {"command": "make"}, result="same") for _ in range(40))
 
 
 def test_other_arguments_have_a_budget_of_their_own():
-    """Different arguments never count together."""
+    """Calls with different arguments are counted separately."""
     driven = Driven("local_reads")
     assert all(driven.runs("read_file", {"path": str(number % 5)}) for number in range(10))
     assert not driven.runs("read_file", {"path": "0"})
 
 
 def test_calls_between_do_not_refill_the_budget():
-    """Neither other reads nor a write in between make room for a third identical read."""
+    """Other reads or a write in between do not allow a third equal read."""
     driven = Driven("local_reads")
     for _ in range(2):
         driven("read_file", {"path": "a"})
@@ -46,7 +46,7 @@ def test_calls_between_do_not_refill_the_budget():
 
 
 def test_the_refusal_is_logged_with_tool_signature_and_attempt(caplog):
-    """A warning names tool, abbreviated signature and number of the attempt; refused attempts count."""
+    """The warning has tool, short signature and number of the attempt; refused attempts count."""
 
     def read_file(path):
         return f"text of {path}"

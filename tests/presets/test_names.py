@@ -1,4 +1,4 @@
-"""Where calls are counted a tool's name exempts it from nothing; only what is declared of it does."""
+"""Under presets that count calls only a declared kind exempts a tool, not its name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_any_tool_is_counted_whatever_it_is_called(preset, name):
 
 
 def test_turn_nudge_warns_of_any_tool():
-    """The third identical hand-off is warned of like any other call."""
+    """The third equal hand-off is nudged like any other call."""
     driven = Driven("turn_nudge")
     for _ in range(3):
         driven("transfer_to_billing", {"a": 1})
@@ -28,14 +28,14 @@ def test_turn_nudge_warns_of_any_tool():
 
 
 def test_two_agents_that_hand_over_to_each_other_alternate():
-    """Hand-offs and terminal tools make laps like other calls."""
+    """Hand-offs and final tools make laps like other calls."""
     driven = Driven("typed_window")
     assert [driven.runs(name) for name in ["transfer_to_a", "submit"] * 3] == [True] * 5 + [False]
 
 
 @pytest.mark.parametrize("kind", ["step", "final"])
 def test_a_declared_kind_exempts(kind):
-    """Equal calls of such a tool are no loop, neither one by one nor in laps."""
+    """Equal calls of a tool declared exempt are no loop, neither in a row nor in laps."""
     more = f'[tools."press_*"]\nkind = "{kind}"\n[modes.global_circuit_breaker]\nblock = 0\n'
     driven = Driven("typed_window", more)
     assert all(driven.runs("press_key", {"key": "a"}) for _ in range(40))
@@ -43,7 +43,7 @@ def test_a_declared_kind_exempts(kind):
 
 
 def test_a_declared_hand_off_still_makes_laps():
-    """As it does where results are compared."""
+    """Its equal calls run, and the laps that it makes are refused."""
     driven = Driven("typed_window", '[tools."to_*"]\nkind = "handoff"\n')
     assert all(driven.runs("to_a") for _ in range(9))
     assert [driven.runs(name) for name in ["to_b", "to_a"] * 3] == [True] * 4 + [False, False]

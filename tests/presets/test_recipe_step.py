@@ -6,7 +6,7 @@ from .driver import Driven
 
 
 def test_the_earlier_result_is_given_again():
-    """The second identical call does not run; the model gets what the first one brought."""
+    """The second equal call does not run; the model gets the result of the first."""
     driven = Driven("recipe_step")
     assert driven.runs("composio_execute", {"tool_slug": "GMAIL_SEND", "arguments": {"to": "a"}}, result="sent 17")
     decision = driven("composio_execute", {"tool_slug": "GMAIL_SEND", "arguments": {"to": "a"}})
@@ -28,14 +28,14 @@ def test_only_exact_repeats_count():
 
 
 def test_other_tools_are_left_alone():
-    """A tool of another name may be called as often as it likes."""
+    """Tools with other names are never refused."""
     driven = Driven("recipe_step")
     assert all(driven.runs("read_file", {"path": "a"}, result="same") for _ in range(30))
     assert all(driven.runs("my_composio_tool", {"path": "a"}, result="same") for _ in range(30))
 
 
 def test_the_next_step_runs_it_again():
-    """A turn is one recipe step: what was called in another one counts for nothing."""
+    """A turn is one recipe step; calls of other steps do not count."""
     driven = Driven("recipe_step")
     driven("composio_execute", {"tool_slug": "A"}, result="first")
     driven.next_turn()

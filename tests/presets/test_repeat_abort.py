@@ -12,14 +12,14 @@ from .driver import Driven
 
 
 def test_the_fourth_identical_call_aborts():
-    """Three run whatever they return, the fourth ends the run."""
+    """Three equal calls run whatever they return; the fourth ends the run."""
     driven = Driven("repeat_abort")
     assert [driven.runs("X", {"a": 1}) for _ in range(3)] == [True] * 3
     assert str(driven("X", {"a": 1}).action) == "abort"
 
 
 def test_the_exception_says_exactly_this():
-    """ToolLoopError carries the sentence, the tool and the numbers."""
+    """ToolLoopError has the text, the tool and the numbers."""
 
     def looking():
         return "something"
@@ -39,7 +39,7 @@ def test_the_exception_says_exactly_this():
 
 
 def test_the_decision_says_the_same():
-    """Who asks the guard himself reads the preset's own sentence, too."""
+    """The decision of the guard alone has the preset's text, too."""
     driven = Driven("repeat_abort")
     decision = [driven("X", {"a": 1}) for _ in range(4)][-1]
     assert decision.message == 'Tool "X" was called 4 times with identical arguments - aborting to prevent a loop'

@@ -11,14 +11,14 @@ HINT = (
 
 
 def test_three_run_and_the_fourth_gets_the_hint():
-    """Three repeats run whatever they return; the fourth gets exactly this sentence."""
+    """Three equal calls run whatever they return; the fourth gets exactly this text."""
     driven = Driven("repeat_hint")
     assert [driven.runs("X", {"a": 1}) for _ in range(3)] == [True] * 3
     assert driven("X", {"a": 1}).message == HINT.format(4)
 
 
 def test_the_number_goes_on():
-    """Calls that got the hint count: the next one names the next number."""
+    """Calls that got the hint count: the next hint has the next number."""
     driven = Driven("repeat_hint")
     for _ in range(4):
         driven("X", {"a": 1})
@@ -26,14 +26,14 @@ def test_the_number_goes_on():
 
 
 def test_it_is_marked():
-    """The refusal carries the mark for programs that look for it; what runs does not."""
+    """Refusals have the mark for programs that search for it; results do not."""
     driven = Driven("repeat_hint")
     marks = [driven("X", {"a": 1}).mark for _ in range(4)]
     assert marks == [None, None, None, "loop-detected"]
 
 
 def test_other_arguments_and_other_calls_between():
-    """Repeats count wherever they stand in the turn; other arguments count apart."""
+    """Repeats count wherever they are in the turn; other arguments are counted separately."""
     driven = Driven("repeat_hint")
     for number in range(3):
         assert driven.runs("X", {"a": 1})

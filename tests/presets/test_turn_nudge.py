@@ -6,7 +6,7 @@ from .driver import Driven
 
 
 def test_the_third_identical_call_is_warned():
-    """The third identical call runs and hears of it, whatever it returned."""
+    """The third equal call runs and is nudged, whatever it returned."""
     driven = Driven("turn_nudge")
     heard = []
     for _ in range(3):
@@ -16,7 +16,7 @@ def test_the_third_identical_call_is_warned():
 
 
 def test_once_a_turn():
-    """Neither the same call nor another one is warned again in this turn; in the next turn one is."""
+    """No call is warned again in this turn; in the next turn one is."""
     driven = Driven("turn_nudge")
     heard = 0
     for name in "ab":
@@ -31,7 +31,7 @@ def test_once_a_turn():
 
 
 def test_thirty_calls_a_turn():
-    """Thirty calls run, the next one does not; in the next turn there are thirty again."""
+    """Thirty calls run, the next one is refused; the next turn has thirty again."""
     driven = Driven("turn_nudge")
     assert [driven.runs("X", {"n": number}) for number in range(31)] == [True] * 30 + [False]
     driven.next_turn()
@@ -39,7 +39,7 @@ def test_thirty_calls_a_turn():
 
 
 def test_the_budget_warning():
-    """The 23rd call, the first at 75 % of the budget, hears how much is used up; no other one does."""
+    """Only the 23rd call, the first at 75 % of the budget, is nudged with the share that is used up."""
     driven = Driven("turn_nudge")
     heard = []
     for number in range(30):
@@ -52,6 +52,6 @@ def test_the_budget_warning():
 
 
 def test_repeats_are_never_refused():
-    """A repeat is warned of, and goes on to run until the budget is used up."""
+    """A repeat is nudged, and runs until the budget is used up."""
     driven = Driven("turn_nudge")
     assert all(driven.runs("X") for _ in range(30))

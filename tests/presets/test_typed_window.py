@@ -26,7 +26,7 @@ def test_generic_repeat_at_the_nth_equal_call():
 
 
 def test_unknown_tool_repeat_counts_every_name():
-    """The Mth call in the window to tools that do not exist is refused, whatever they are named."""
+    """The Mth call in the window to tools that do not exist is refused, whatever their names are."""
     driven = Driven("typed_window")
     known = {"real"}
     assert driven.runs("made_up_1", known=known)
@@ -36,7 +36,7 @@ def test_unknown_tool_repeat_counts_every_name():
 
 
 def test_poll_no_progress_is_more_patient():
-    """A poll is judged by K, not by N."""
+    """The limit of polls is K, not N."""
     driven = Driven("typed_window")
     runs = [driven.runs("get_job_status", {"id": 7}) for _ in range(9)]
     assert runs == [True] * 9
@@ -54,7 +54,7 @@ def test_ping_pong_after_j_cycles():
 
 
 def test_a_third_call_between_ends_the_alternation():
-    """Two laps, something else, one more lap: that is no ping-pong."""
+    """Two laps, another call, and one more lap are no ping-pong."""
     driven = Driven("typed_window")
     assert all(driven.runs("read_file", {"path": name}) for name in "ababcab")
 
@@ -67,7 +67,7 @@ def test_the_breaker_opens_at_g_calls():
 
 
 def test_the_window_rolls():
-    """What is older than the window does not count."""
+    """Calls that are older than the window do not count."""
     driven = Driven("typed_window")
     for _ in range(20):
         assert driven.runs("read_file", {"path": "a"})
@@ -75,7 +75,7 @@ def test_the_window_rolls():
 
 
 def test_refused_calls_count():
-    """A model that hammers stays refused until it is quiet for as long as the window."""
+    """A model that repeats refused calls stays refused until it makes none for as long as the window."""
     driven = Driven("typed_window")
     for _ in range(4):
         driven("read_file", {"path": "a"})
@@ -87,14 +87,14 @@ def test_refused_calls_count():
 
 
 def test_limits_per_tool():
-    """A tool's own limit holds for this tool, and the others keep theirs."""
+    """A tool's own limit applies to this tool only."""
     driven = Driven("typed_window", "[tools.read_file.modes.generic_repeat]\nblock = 2\n")
     assert [driven.runs("read_file", {"path": "a"}) for _ in range(2)] == [True, False]
     assert [driven.runs("other_file", {"path": "a"}) for _ in range(5)] == [True] * 4 + [False]
 
 
 def test_all_five_limits_can_be_set():
-    """N, M, K, J, G and the window are settings like any other."""
+    """N, M, K, J, G and the window can be set in a policy."""
     limits = {"generic_repeat": 2, "unknown_tool_repeat": 1, "poll_no_progress": 3, "ping_pong": 2}
     more = "window = 5.0\n" + "".join(f"[modes.{name}]\nblock = {limit}\n" for name, limit in limits.items())
     driven = Driven("typed_window", more + "[modes.global_circuit_breaker]\nblock = 7\n")

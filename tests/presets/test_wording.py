@@ -1,4 +1,4 @@
-"""Where calls are counted results are not compared: no sentence that the package brings along speaks of them."""
+"""Under presets that count calls no default text mentions results, because they are not compared."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REASONS = ("window", "max_calls")  # each refusal of the circuit breaker has one
 @pytest.mark.parametrize("detector", COUNTED, ids=lambda one: str(one.mode))
 @pytest.mark.parametrize("action", [Action.NUDGE, Action.BLOCK, Action.ABORT], ids=str)
 def test_no_default_sentence_speaks_of_results(detector, action):
-    """Neither beside a result, nor in its place, nor in the exception that ends the run."""
+    """No nudge, no refusal and no exception that ends the run mentions them."""
     breaker = detector.mode == "global_circuit_breaker"
     for reason in REASONS if breaker else ("",):
         trip = Trip(detector.mode, "look", 3, 3, action, action, reason=reason)
@@ -31,7 +31,7 @@ def test_no_default_sentence_speaks_of_results(detector, action):
 
 
 def test_the_warning_of_turn_nudge_says_what_was_counted():
-    """The third identical call is warned of, though its result was another one each time."""
+    """The third equal call is nudged although its results differed."""
     driven = Driven("turn_nudge")
     for _ in range(3):
         driven("look", {"at": 1})
@@ -39,7 +39,7 @@ def test_the_warning_of_turn_nudge_says_what_was_counted():
 
 
 def test_a_reused_result_is_only_called_the_earlier_one():
-    """Whether it still stands is not known where calls are counted."""
+    """The text does not say that the result is still valid, because results are not compared."""
     driven = Driven("recipe_step")
     driven("composio_x", {"a": 1})
     assert (
@@ -49,7 +49,7 @@ def test_a_reused_result_is_only_called_the_earlier_one():
 
 
 def test_a_refusal_that_only_nudges_says_why():
-    """Under a lower ceiling a budget that is used up is not told as failures."""
+    """Under a lower ceiling the nudge for a used-up budget does not mention failures."""
     turn = Guard(Policy(action="nudge", max_calls=2, tools={"look": ToolContract(kind="step")})).turn()
     for number in range(3):
         call = ToolCall("look", {"at": number})
