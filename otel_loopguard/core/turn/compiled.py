@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from otel_loopguard.core.detectors import DETECTORS
 from otel_loopguard.core.detectors.counted import COUNTED
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from otel_loopguard.core.tools.contracts import Tool
 
 
-class ToolChecks(NamedTuple):
+@dataclass(frozen=True, slots=True)  # its fields are read faster than those of a tuple
+class ToolChecks:
     """The checks of one tool's calls, each with its rule, in the policy's order."""
 
     before: tuple[tuple[Check, Rule], ...]

@@ -6,8 +6,9 @@ taken, ``on_trip`` and custom detectors are called outside of it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core.history import update
 from otel_loopguard.core.model import Action, Decision, Kind, Record, ToolCall, Trip, nothing_seen
@@ -37,7 +38,8 @@ USER_STOP = "user_stop"
 _WRITE, _NUDGE, _ABORT, _OBSERVE = Kind.WRITE, Action.NUDGE, Action.ABORT, Action.OBSERVE
 
 
-class TurnHost(NamedTuple):
+@dataclass(frozen=True, slots=True)  # its fields are read faster than those of a tuple
+class TurnHost:
     """The guard's part in its turns."""
 
     clock: Callable[[], float]
@@ -197,7 +199,8 @@ class Turn:
         judge = self._judge
         compiled = judge.compiled
         resolved = compiled.contracts.resolve(call)
-        arguments = compiled.fingerprinter.arguments(resolved.arguments, fold_blanks=resolved.kind is not _WRITE)
+        _, values, kind = resolved
+        arguments = compiled.fingerprinter.arguments(values, fold_blanks=kind is not _WRITE)
         registered = None if call.known_tools is None else _registered(call, resolved)
         now = self.last_used = self._host.clock()
         if self.stored:
