@@ -22,13 +22,12 @@ from otel_loopguard.core.values.introspect import name_text
 from otel_loopguard.core.values.results import outcome_facts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from typing_extensions import Self
 
     from otel_loopguard.core.model import Outcome
     from otel_loopguard.core.policy.policy import Policy
-    from otel_loopguard.core.tools.contracts import ResolvedCall
     from otel_loopguard.core.turn.compiled import CompiledPolicy
     from otel_loopguard.core.turn.user_messages import Notes, UserMessage
 
@@ -199,9 +198,10 @@ class Turn:
         judge = self._judge
         compiled = judge.compiled
         resolved = compiled.contracts.resolve(call)
-        _, values, kind = resolved
+        tool, values, kind = resolved
         arguments = compiled.fingerprinter.arguments(values, fold_blanks=kind is not _WRITE)
-        registered = None if call.known_tools is None else _registered(call, resolved)
+        known = call.known_tools
+        registered = None if known is None else _registered(call.tool, tool.name, known)
         now = self.last_used = self._host.clock()
         if self.stored:
             self._host.use_again(self)
@@ -375,8 +375,8 @@ class Turn:
             return self._in_flight.take_equal(call, lambda record: bool(record.arguments == arguments))
 
 
-def _registered(call: ToolCall, resolved: ResolvedCall) -> bool | None:
-    """Return True if the tool exists. A tool behind a gateway is registered there, out of sight: None."""
-    name, known = resolved.tool.name, call.known_tools
-    called = call.tool if type(call.tool) is str else name_text(call.tool)
-    return None if known is None or name != called else name in known
+def _registered(called: Any, name: str, known: Collection[str]) -> bool | None:
+    """Return True if the tool of this name exists. A tool behind a gateway is registered there, out of sight: None."""
+    if type(called) is not str:
+        called = name_text(called)
+    return name in known if name == called else None
