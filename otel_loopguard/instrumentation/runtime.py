@@ -139,7 +139,7 @@ class Runtime:
         logs = logger.isEnabledFor(logging.INFO) and logger.hasHandlers()
         if logs:
             logger.info(
-                "otel_loopguard is on: action %s, policy %s. To only watch and refuse nothing, set "
+                "otel_loopguard is on: action %s, policy %s. To observe and refuse nothing, set "
                 "OTEL_PYTHON_LOOPGUARD_ACTION=observe.",
                 self.guard.policy.action,
                 self._policy_name,

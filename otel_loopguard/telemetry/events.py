@@ -78,9 +78,7 @@ class Events:
 
         The first line also names the setting that refuses nothing: a program without a logging setup logs no greeting.
         """
-        advice = (
-            "" if self._advised else ". To only watch and refuse nothing, set OTEL_PYTHON_LOOPGUARD_ACTION=observe."
-        )
+        advice = "" if self._advised else ". To observe and refuse nothing, set OTEL_PYTHON_LOOPGUARD_ACTION=observe."
         self._advised = True
         fingerprint = record.arguments_hash[:19] if record is not None else "unknown"
         logger.warning(

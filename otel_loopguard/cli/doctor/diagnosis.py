@@ -140,7 +140,7 @@ def _calls(report: Report) -> str:
     groups: dict[str, list[str]] = {}
     for call in report["calls"]:
         label = "" if call["label"] == "app" else f"{call['label']}, "
-        watched = "" if call["enforced"] else ", ONLY WATCHED"
+        watched = "" if call["enforced"] else ", ONLY OBSERVED"
         group = groups.setdefault(f"{label}turn by {call['source']}{watched}", [])
         group.append(f"{call['count']} {call['outcome']}")
     return "; ".join(f"{', '.join(counts)} ({name})" for name, counts in groups.items())

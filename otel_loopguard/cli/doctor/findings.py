@@ -47,7 +47,7 @@ KINDS = {
     "action-off": FindingKind(
         BREAKS,
         "The policy's action is off: no call is judged ({origin}).",
-        "Set OTEL_PYTHON_LOOPGUARD_ACTION=block, or observe to only watch.",
+        "Set OTEL_PYTHON_LOOPGUARD_ACTION=block; observe judges calls and refuses none.",
     ),
     "only-observing": FindingKind(
         WARNS,
@@ -100,9 +100,9 @@ KINDS = {
         "The guard saw no tool call of the program.",
         "Run a task that calls tools; tools without a framework need @otel_loopguard.tool.",
     ),
-    "only-watched": FindingKind(
+    "only-observed": FindingKind(
         BREAKS,
-        "{count} calls belong to no known agent run (source: {source}), so they are only watched.",
+        "{count} calls belong to no known agent run (source: {source}), so they are only observed.",
         "Put one message's work into `with otel_loopguard.turn(conversation_id=...):`, or set "
         "OTEL_PYTHON_LOOPGUARD_ENFORCE_WITHOUT_TURN=true.",
     ),
@@ -304,7 +304,7 @@ def _of_calls(reports: Sequence[Report]) -> Iterator[Finding]:
     if not from_spans and not any(report["calls"] for report in reports):
         yield finding("no-calls")
     for source, count in watched.items():
-        yield finding("only-watched", source=source, count=count)
+        yield finding("only-observed", source=source, count=count)
     if from_spans:
         yield finding("spans-only", count=from_spans)
     for report in reports:

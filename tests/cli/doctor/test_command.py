@@ -178,12 +178,12 @@ def test_a_real_program_as_it_is(tmp_path):
 def test_calls_that_are_only_watched(tmp_path):
     """Calls outside any known run break the protection; the remedy works."""
     found, done = examined(tmp_path, *script(tmp_path, WEAK))
-    assert (done.returncode, "only-watched" in codes(found)) == (1, True)
+    assert (done.returncode, "only-observed" in codes(found)) == (1, True)
     found, done = examined(tmp_path, *script(tmp_path, STRONG))
-    assert (done.returncode, "only-watched" in codes(found)) == (0, False)
+    assert (done.returncode, "only-observed" in codes(found)) == (0, False)
     enforced = {"OTEL_PYTHON_LOOPGUARD_ENFORCE_WITHOUT_TURN": "true"}
     found, done = examined(tmp_path, *script(tmp_path, WEAK), more=enforced)
-    assert (done.returncode, "only-watched" in codes(found)) == (0, False)
+    assert (done.returncode, "only-observed" in codes(found)) == (0, False)
 
 
 def test_no_value_is_told(tmp_path):
