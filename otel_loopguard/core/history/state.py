@@ -7,6 +7,7 @@ since its last run, without the call's own part in them.
 
 from __future__ import annotations
 
+import json
 from array import array
 from base64 import b85decode, b85encode
 from typing import TYPE_CHECKING, Any
@@ -146,7 +147,10 @@ class History:
         # A name of a tool may be model output, and nothing reads it in a trip that is over.
         state["open_trips"] = [list(trip._replace(tool="")) for trip in self.open_trips]
         state["window"] = None if self.window is None else self.window.to_list()
-        return orjson.dumps(state)
+        try:
+            return orjson.dumps(state)
+        except TypeError:  # a custom detector's trip: a number beyond 64 bits, or half a surrogate in its mode
+            return json.dumps(state).encode()
 
     def restore(self, data: bytes) -> None:
         """Read state that ``to_bytes`` wrote, for a turn under the same policy.
@@ -154,7 +158,10 @@ class History:
         The detailed fingerprints of results and normalised queries are not in it: the first result that differs
         counts as different again, and rows of similar queries begin again.
         """
-        state = orjson.loads(data)
+        try:
+            state = orjson.loads(data)
+        except ValueError:
+            state = json.loads(data)
         if state.get("version") != _VERSION:
             return
         for name in _COUNTERS:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from otel_loopguard.core.guard import Guard
 from otel_loopguard.core.history.state import History
-from otel_loopguard.core.model import Outcome, ToolCall
+from otel_loopguard.core.model import Action, Outcome, ToolCall, Trip
 from otel_loopguard.core.policy.load import load_preset
 from otel_loopguard.core.policy.policy import Policy, Rule, ToolContract
 from tests.core.test_promises import AGENTS, KINDS, QUICK, world
@@ -104,3 +104,17 @@ def test_every_field_is_written_or_named_as_not_written():
     """A field that is added to the history must be added to its bytes, too."""
     written = set(orjson.loads(History().to_bytes())) - {"version"}
     assert written == set(History.__slots__) - {"most_calls"}  # the policy's
+
+
+def test_a_trip_of_a_custom_detector_never_keeps_the_state_from_being_written():
+    """Its count may be beyond 64 bits, and its mode may hold half a surrogate."""
+
+    def odd(_history, call, _rule):
+        return Trip("m\ud800", call.tool, 2**80, 2, Action.NUDGE)
+
+    turn = Guard(Policy(detectors=(odd,))).turn()
+    call = ToolCall("read_file", {"path": "a"})
+    assert turn.begin(call).trip.count == 2**80
+    other = Guard().turn()
+    other.restore(turn.state())
+    assert other.calls == 1
