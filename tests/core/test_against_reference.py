@@ -34,7 +34,7 @@ ALL = tuple(CONTRACTS)
 def answers() -> st.SearchStrategy[Outcome]:
     """Draw outcomes: few texts, errors, moving numbers, fresh ids, shuffled keys.
 
-    No durations: whether one that was seen long ago is masked is the one point in which the two differ.
+    No durations: the two differ in one point only, the masking of a duration that was in a result long ago.
     """
     return st.one_of(
         st.sampled_from(["alpha", "beta", "", "gamma delta"]).map(Outcome),

@@ -51,7 +51,7 @@ def test_a_cap_is_exact_under_threads():
 
 
 def test_turns_do_not_know_of_each_other_under_threads():
-    """64 threads have a turn each: each is refused at its own third call."""
+    """64 threads have a turn each: every thread is refused at its own third call."""
     guard = Guard(Policy(tools={"t": ToolContract(kind="read")}))
 
     def work(number):

@@ -15,7 +15,7 @@ def replayed():
 
 
 def test_nothing_new_is_withheld_on_successful_runs(replayed):
-    """No call of a successful run is refused whose result had not been seen before in its turn."""
+    """No call of a successful run is refused if its result was new in its turn."""
     assert measure.figures(replayed).withheld == []
 
 

@@ -24,7 +24,7 @@ CALLS_BETWEEN_NEWS_WITH_POLLS = 320
 
 @dataclass
 class World:
-    """A world of few states: every call moves it to a state and has a result. Reading does not move it."""
+    """A world of few states: every call moves it to a state and has a result. A read does not move it."""
 
     rng: random.Random
     states: int
@@ -82,7 +82,7 @@ def insisting(rng: random.Random, calls: int):
 
 
 def obeying(rng: random.Random, calls: int):
-    """Make any call that was not refused since another one ran; give up when there is none left."""
+    """Make any call that was not refused since another one ran; give up if there is none left."""
     left = list(range(calls))
     while left:
         index = rng.choice(left)
@@ -192,7 +192,7 @@ def test_every_run_with_polls_ends(seed, agent):
 
 
 def longest_without_news(lived: list[Lived]) -> int:
-    """Return the most calls in a row in which the witness saw nothing new."""
+    """Return the most calls in a row in which the witness found nothing new."""
     longest = here = 0
     for one in lived:
         here = 0 if one.news else here + 1

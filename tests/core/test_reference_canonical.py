@@ -17,7 +17,7 @@ def reference(trace, clock):
 
 @pytest.mark.parametrize("name", traces.kinds(stuck=True))
 def test_the_page_stops_who_is_stuck(name):
-    """A call of a stuck agent is refused under all tool names, unless the loop is known only by the name."""
+    """A call of a stuck agent is refused under all tool names, unless only the name shows the loop."""
     for naming in traces.NAMINGS:
         trace = traces.trace(name, naming, SEED)
         if naming in FINDABLE or not trace.kind.blind:

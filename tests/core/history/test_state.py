@@ -56,13 +56,13 @@ def play(seed, agent, policy, *, stored):
 @settings(QUICK, max_examples=60)
 @given(seed=st.integers(0, 10_000), agent=st.sampled_from(AGENTS))
 def test_a_turn_continues_from_bytes_as_if_it_had_never_been_written(policy, seed, agent):
-    """The same calls have the same trips, with the history written and read before each call or never."""
+    """A turn with its history written and read before each call has the trips of one that is never written."""
     whole = play(seed, agent, POLICIES[policy], stored=False)
     assert play(seed, agent, POLICIES[policy], stored=True) == whole
 
 
 def test_the_state_of_an_everyday_turn_is_a_few_kilobytes():
-    """Fifteen calls of six tools, some repeated: well below four kilobytes."""
+    """The state of fifteen calls of six tools, some repeated, is well below four kilobytes."""
     turn = Guard().turn()
     for number in range(15):
         call = ToolCall(f"read_part_{number % 6}", {"path": str(number % 11)})
@@ -107,7 +107,7 @@ def test_every_field_is_written_or_named_as_not_written():
 
 
 def test_a_trip_of_a_custom_detector_never_keeps_the_state_from_being_written():
-    """Its count may be beyond 64 bits, and its mode may hold half a surrogate."""
+    """The count of such a trip may be beyond 64 bits, and its mode may contain half a surrogate."""
 
     def odd(_history, call, _rule):
         return Trip("m\ud800", call.tool, 2**80, 2, Action.NUDGE)

@@ -1,4 +1,4 @@
-"""Feeds runs of real agents to a guard: one JSON line a run, plain or gzipped, as `replay` reads them."""
+"""Replay runs of real agents in a guard: one JSON line a run, plain or gzipped, as `replay` reads them."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ REFUSALS = ("reuse", "block", "abort")
 
 
 class Judged(Protocol):
-    """A turn that only tells what it would do: (mode, action, count) or None. Everything recorded is run."""
+    """A turn that only reports its decisions: (mode, action, count) or None. Every recorded call is run."""
 
     def begin(self, call: ToolCall) -> tuple[str, str, int] | None:
-        """What would be done instead of this call."""
+        """Return the action that would replace this call."""
 
     def end(self, call: ToolCall, outcome: Outcome) -> tuple[str, str, int] | None:
-        """What would be said with its result."""
+        """Return the nudge that would be added to its result."""
 
 
 class Tripped(NamedTuple):
@@ -47,7 +47,7 @@ class Replayed:
 
     @property
     def run_id(self) -> str:
-        """The run's name."""
+        """The name of the run."""
         return str(self.run["run_id"])
 
     @property
@@ -57,13 +57,13 @@ class Replayed:
 
 
 class Clock:
-    """Time that goes only when it is told to."""
+    """A clock that moves only if a test sets it."""
 
     def __init__(self) -> None:
         self.now = 0.0
 
     def __call__(self) -> float:
-        """What time it is."""
+        """Return the time that was set."""
         return self.now
 
 
@@ -81,12 +81,12 @@ def labels(folder: Path = CORPORA) -> list[dict[str, Any]]:
 
 
 def files(folder: Path = CORPORA) -> list[Path]:
-    """The corpora that are there."""
+    """The corpora that exist."""
     return [path for name in NAMES for path in [folder / f"{name}.jsonl.gz"] if path.exists()]
 
 
 def batches(calls: list[dict[str, Any]]) -> Iterator[list[int]]:
-    """The positions of calls that were issued together."""
+    """Yield the positions of calls that were issued together."""
     batch: list[int] = []
     for index, call in enumerate(calls):
         if batch and call.get("step") != calls[batch[-1]].get("step"):
@@ -98,7 +98,7 @@ def batches(calls: list[dict[str, Any]]) -> Iterator[list[int]]:
 
 
 def replay(run: dict[str, Any], new_turn: Callable[[Callable[[], float]], Judged]) -> Replayed:
-    """One run fed to a new turn for every turn it has."""
+    """Replay one run: each of its turns in a new turn."""
     replayed = Replayed(run)
     tools = frozenset(run.get("tools") or ()) or None
     for number, turn in enumerate(run["turns"]):
@@ -115,7 +115,7 @@ def replay(run: dict[str, Any], new_turn: Callable[[Callable[[], float]], Judged
 
 
 def note(replayed: Replayed, turn: int, call: int, trip: tuple[str, str, int] | None) -> None:
-    """Keeps a trip, if it is one; a call that was refused is not nudged as well."""
+    """Keep a trip, if there is one; a call that was refused is not nudged as well."""
     refused = any((seen.turn, seen.call) == (turn, call) for seen in replayed.trips)
     if trip and not refused:
         replayed.trips.append(Tripped(turn, call, trip[0], trip[1]))
@@ -134,14 +134,14 @@ def to_outcome(recorded: dict[str, Any]) -> Outcome:
 
 
 def key(call: dict[str, Any]) -> tuple[str, str]:
-    """Tool and arguments of a recorded call, exactly."""
+    """The exact tool and arguments of a recorded call."""
     return call["tool"], plain.canonical(call["args"])
 
 
 def withheld(run: dict[str, Any], trip: Tripped) -> bool:
-    """Whether the refused call's recorded result is none that this call had shown before in its turn.
+    """Return True if this call had not shown the refused call's recorded result before in its turn.
 
-    Compared by hash and, if that differs, with timestamps, ids and durations masked.
+    Results are compared by hash and, if that differs, with timestamps, ids and durations masked.
     """
     calls = run["turns"][trip.turn]["calls"]
     refused = calls[trip.call]
@@ -150,7 +150,7 @@ def withheld(run: dict[str, Any], trip: Tripped) -> bool:
 
 
 def shown(call: dict[str, Any]) -> set[tuple[str, str]]:
-    """All that two recorded results may be equal by."""
+    """The exact and the masked form of a recorded result: two results are equal if they share one."""
     text = call["result"] or ""
     exact = call.get("result_hash") or text
     masked = plain.view(text, masked=True, durations=True, volatile=frozenset())
@@ -158,7 +158,7 @@ def shown(call: dict[str, Any]) -> set[tuple[str, str]]:
 
 
 def caught(label: dict[str, Any], replayed: Replayed, actions: tuple[str, ...]) -> bool:
-    """Whether a trip lies from the labelled call's second occurrence to three calls after the labelled one."""
+    """Return True if a trip is between the labelled call's second occurrence and three calls after the labelled one."""
     turn, position = label.get("turn", 0), label["call"]
     calls = replayed.run["turns"][turn]["calls"]
     same = [index for index, call in enumerate(calls) if key(call) == key(calls[position])]

@@ -1,4 +1,4 @@
-"""What a tool is, by its name: the reference's own small word lists, read from the design."""
+"""The kind of a tool, by its name: the reference's own small word lists, taken from the design."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.core.judges.plain import parsed, words
 
 
 def listed(text: str) -> frozenset[str]:
-    """Words as a set."""
+    """The words of a text as a set."""
     return frozenset(text.split())
 
 
@@ -52,7 +52,7 @@ INNER_ARGUMENTS = ("arguments", "params", "args", "parameters", "input")
 
 
 def routed(tool: str, arguments: Any) -> tuple[str, Any]:
-    """The inner tool and its arguments, where the tool is a gateway to others."""
+    """The inner tool and its arguments, if the tool is a gateway to others."""
     if "_".join(words(tool)) not in GATEWAYS or not isinstance(arguments, dict):
         return tool, arguments
     inner = next((arguments[key] for key in INNER_NAMES if isinstance(arguments.get(key), str)), None)
@@ -64,12 +64,12 @@ def routed(tool: str, arguments: Any) -> tuple[str, Any]:
 
 
 def takes_the_next(tool: str) -> bool:
-    """Whether the tool takes the next thing, so that ids are the answer."""
+    """Return True if the tool takes the next thing, so that ids are the answer."""
     return bool(TAKES & set(words(tool)))
 
 
 def ordered_words(tool: str, arguments: Any) -> list[str]:
-    """The action's words first, then the tool's own, its server's prefix last."""
+    """The words of the action first, then the tool's own, its server's prefix last."""
     prefix, _, own = tool.rpartition("__")
     if not prefix:
         prefix, _, own = tool.rpartition(".")
@@ -82,7 +82,7 @@ def ordered_words(tool: str, arguments: Any) -> list[str]:
 
 
 def kind_of(tool: str, arguments: Any) -> str:
-    """The kind as the name and the arguments tell it."""
+    """Infer the kind from the name and the arguments."""
     if "_".join(words(tool)) in FINAL:
         return "final"
     said = ordered_words(tool, arguments)
@@ -125,7 +125,7 @@ def _by_arguments(kind: str, arguments: Any) -> str:
 
 
 def shell_kind(command: str) -> str:
-    """A command made only of reading programs reads; one that sleeps waits."""
+    """Infer the kind of a command: one made only of reading programs reads; one that sleeps waits."""
     if re.fullmatch(r"\s*sleep\s+[\d.]+[smh]?\s*", command):
         return "wait"
     harmless = re.sub(r"(?:\d|&)?>>?\s*(?:/dev/null|&\d)", " ", command)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Figures(NamedTuple):
-    """What was measured on some runs."""
+    """The measured figures of some runs."""
 
     runs: int
     successful: int
@@ -29,7 +29,7 @@ class Figures(NamedTuple):
 
 
 class Verdicts(NamedTuple):
-    """What became of the labelled repeats."""
+    """The outcomes of the labelled repeats."""
 
     loops: int
     missed: list[str]
@@ -68,7 +68,7 @@ def figures(replayed: list[Replayed]) -> Figures:
 
 
 def verdicts(replayed: list[Replayed], labels: list[dict[str, Any]]) -> Verdicts:
-    """What became of the labelled repeats in these runs."""
+    """The outcomes of the labelled repeats in these runs."""
     by_id = {r.run_id: r for r in replayed}
     here = [(label, by_id[label["run_id"]]) for label in labels if label["run_id"] in by_id]
     loops = [pair for pair in here if pair[0]["label"] == "loop"]
@@ -84,7 +84,7 @@ def verdicts(replayed: list[Replayed], labels: list[dict[str, Any]]) -> Verdicts
 
 
 def replay_all(folder: Path, new_turn: Callable[[Callable[[], float]], Judged]) -> dict[str, list[Replayed]]:
-    """Every corpus in the folder, replayed."""
+    """Replay every corpus in the folder."""
     return {
         path.name.split(".")[0]: [corpus.replay(run, new_turn) for run in corpus.runs(path)]
         for path in corpus.files(folder)
@@ -119,7 +119,7 @@ def row(name: str, replayed: list[Replayed], labels: list[dict[str, Any]]) -> st
 
 
 def main() -> None:
-    """Prints the table and every case that is not as it should be."""
+    """Print the table and every case that is not as it should be."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path, default=corpus.CORPORA)
     parser.add_argument("--reference", action="store_true", help="measure the naive reference, not the guard")

@@ -1,4 +1,4 @@
-"""What the reference sees of a value: canonical text, masks, shapes. Slow, without hashes or bounds."""
+"""The reference's view of a value: canonical text, masks, shapes. Slow, without hashes or bounds."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 def words(name: str) -> list[str]:
-    """A name's words in lower case."""
+    """The words of a name in lower case."""
     spaced = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name)
     spaced = re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1 \2", spaced)
     return [word.lower() for word in re.split(r"[^A-Za-z0-9]+", spaced) if word]
 
 
 def number(value: float) -> str:
-    """1 and 1.0 are one number."""
+    """The text of a number; 1 and 1.0 are one number."""
     if isinstance(value, float) and value == value and abs(value) != float("inf") and value == int(value):  # noqa: PLR0124
         return str(int(value))
     return repr(value)
 
 
 def canonical(value: Any) -> str:
-    """Plain text of a value: keys sorted at every depth, 1 = 1.0, True is no 1."""
+    """The plain text of a value: keys sorted at every depth, 1 = 1.0, True is not 1."""
     if isinstance(value, bool) or value is None:
         return json.dumps(value)
     if isinstance(value, str):
@@ -66,7 +66,7 @@ def _composite(value: Any) -> str:
 
 
 def parsed(text: str) -> Any:
-    """The object a text stands for: JSON or a Python literal of a dict or list; else the text."""
+    """The object that a text stands for: JSON or a Python literal of a dict or list; else the text."""
     stripped = text.strip()
     if stripped[:1] not in ("{", "["):
         return text
@@ -81,7 +81,7 @@ def parsed(text: str) -> Any:
 
 
 def fold(value: Any, key: str = "") -> Any:
-    """Blanks at the ends of single-line strings away, runs of them one; in ``sql`` and ``query`` line breaks too."""
+    """Strip single-line strings and fold runs of blanks in them; in ``sql`` and ``query`` line breaks too."""
     if isinstance(value, dict):
         return {k: fold(v, str(k)) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
@@ -95,7 +95,7 @@ def fold(value: Any, key: str = "") -> Any:
 
 
 def arguments_text(arguments: Any, *, loose: bool) -> str:
-    """The arguments as they are compared."""
+    """The text by which arguments are compared."""
     if arguments is None or (isinstance(arguments, str) and not arguments.strip()):
         arguments = {}
     value = parsed(arguments) if isinstance(arguments, str) else arguments
@@ -113,7 +113,7 @@ def unwrapped(result: Any) -> Any:
 
 
 def result_text(result: Any) -> str:
-    """A result's bytes."""
+    """The bytes of a result."""
     inner = unwrapped(result)
     return inner if isinstance(inner, str) else canonical(inner)
 
@@ -129,7 +129,7 @@ class View:
 
 @functools.cache
 def view(text: str, *, masked: bool, durations: bool, volatile: frozenset[str]) -> View:
-    """The masked text of a result; ``durations`` masks what ``3.2s`` stands for too."""
+    """The masked text of a result; ``durations`` masks values like ``3.2s`` too."""
     outside = ""
     value: Any = text
     if len(text) > VIEW:
@@ -150,7 +150,7 @@ def _mask_text(text: str, durations: bool) -> str:
 
 
 def _mask_json(value: Any, masked: bool, durations: bool, volatile: frozenset[str], found: list[bool]) -> Any:
-    """The value with masks; ``found`` learns of every leaf whether something of it is left to see."""
+    """Mask the value; ``found`` gets True for every leaf with something left to see, else False."""
     if isinstance(value, dict) and value:
         out = {}
         for key, item in value.items():
@@ -199,7 +199,7 @@ def leaves(value: Any) -> list[str]:
 
 
 def error_shape(text: str, arguments: Any) -> str:
-    """An error with digits, ids, quoted text and the call's own arguments masked."""
+    """An error in which digits, ids, quoted text and the call's own arguments are masked."""
     for leaf in sorted(set(leaves(arguments)), key=len, reverse=True):
         if leaf.strip():
             text = re.sub(rf"(?<!\w){re.escape(leaf.strip())}(?!\w)", HOLE, text)
@@ -220,5 +220,5 @@ PENDING = re.compile(
 
 
 def says_pending(text: str) -> bool:
-    """Whether a short result says that something is still going on."""
+    """Return True if a short result means that something is still going on."""
     return len(text) <= 2000 and bool(PENDING.search(text))

@@ -1,4 +1,4 @@
-"""The guard itself behind the same two doors as the reference."""
+"""The guard itself with the reference's interface: begin and end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Told = tuple[str, str, int]
 
 
 def contract(said: Contract) -> ToolContract:
-    """The same contract in the guard's own words."""
+    """Convert a contract of the reference to one of the guard."""
     return ToolContract(
         kind=said.kind,
         query=said.query,
@@ -42,37 +42,37 @@ class EnforcedTurn:
         self.turn = Guard(policy(contracts, **settings), clock=clock).turn()
 
     def begin(self, call: ToolCall) -> Told | None:
-        """The refusal, if there is one."""
+        """Return the refusal, if there is one."""
         decision = self.turn.begin(call)
         return None if decision.runs else told(decision, decision.action)
 
     def end(self, call: ToolCall, outcome: Outcome) -> Told | None:
-        """The nudge, if there is one."""
+        """Return the nudge, if there is one."""
         decision = self.turn.end(call, outcome)
         return told(decision, decision.action) if decision.action == Action.NUDGE else None
 
 
 class ObservedTurn:
-    """A turn in which everything runs, and which tells what the rules wanted."""
+    """A turn in which everything runs; it reports the verdicts of the rules."""
 
     def __init__(self, clock: Callable[[], float], contracts: Mapping[str, Contract] | None = None) -> None:
         self.turn = Guard(policy(contracts or {}, action=Action.OBSERVE), clock=clock).turn()
 
     def begin(self, call: ToolCall) -> Told | None:
-        """What would be refused."""
+        """Return the verdict that would refuse the call."""
         return wanted(self.turn.begin(call))
 
     def end(self, call: ToolCall, outcome: Outcome) -> Told | None:
-        """What would be nudged."""
+        """Return the verdict that would nudge."""
         return wanted(self.turn.end(call, outcome))
 
 
 def told(decision: Decision, action: Action | None) -> Told:
-    """A decision as the reference puts it."""
+    """Convert a decision to the form of the reference."""
     assert decision.trip is not None
     return str(decision.trip.mode), str(action), decision.trip.count
 
 
 def wanted(decision: Decision) -> Told | None:
-    """What the rules wanted, whatever was done."""
+    """Return the verdict of the rules, without regard to the action that was taken."""
     return None if decision.trip is None else told(decision, decision.trip.verdict)

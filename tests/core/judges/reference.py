@@ -1,14 +1,14 @@
-"""The design's page on detection once more: naive, slow, without bounds, hashes or counters that are kept.
+"""A second implementation of the design's page on detection: naive, slow, without bounds, hashes or kept counters.
 
-All calls of a turn lie in one list with their plain values; every decision looks over the whole list again.
+All calls of a turn are in one list with their plain values; every decision reads the whole list again.
 
-Where the page leaves something open, the reading was chosen that keeps its promise. The choices:
+The page leaves some points open. There the reading was chosen that keeps the page's promise. The choices:
 
  1. Text arguments as a whole may be JSON or Python literals and are then their object; text *within* arguments
     stays text. Blanks are folded for every kind but ``write`` (so also for shell and unknown tools).
- 2. "Its own news apart": the own last run counts for nothing in what came between, neither as news nor as a call
-    that may write; nor do runs of the same call that went on beside it.
- 3. What came between is the time from the start of the call's last run to the end of this one, or to now. News and
+ 2. "Its own news apart": the call's own last run does not count among the runs between, neither as news nor as a
+    call that may write; nor do runs of the same call in parallel with it.
+ 3. "Between" is the time from the start of the call's last run to the end of this one, or to now. News and
     changes come when a run ends; a call that may write "ran" if it began or ended in that time, whatever it
     returned. May write: write, shell, agent, step, unknown. (poll, wait, think, read, final, handoff may not.)
  4. A call made before that ends in another, new error proves a change too, and so does one that makes progress:
@@ -21,28 +21,28 @@ Where the page leaves something open, the reading was chosen that keeps its prom
  7. Values left unmasked: text with a letter or digit left; any number, true, false, null, "", [] or {} in JSON. The
     text inside MCP's ``content`` is the result; JSON text inside JSON is read as JSON.
  8. *progress* looks at the masked text. If no number moves, or their count differs, it is *alike*. The directions
-    are those of the moves since the last run that was first, different or *alike* (a reversal starts anew there).
-    A command that tells how much there is in all, or is left, progresses too; a write that tells "5 of 40".
- 9. Tools that take the next thing: nothing is masked, but step 4 of sameness holds for them too. What is *alike* is
+    are those of the moves since the last run that was first, different or *alike* (a reversal starts again there).
+    A command whose output has the total or the rest progresses too, and so does a write whose result has "5 of 40".
+ 9. Tools that take the next thing: nothing is masked, but step 4 of sameness holds for them too. An *alike* run is
     news all the same (the next thing is another one, if only by its number), and counts for volatile_repeat.
 10. Numbers of ten digits are masked within JSON numbers and with their decimals; fractions (0.1234567890) are not.
     "elapsed: 377" in plain text is the value of an elapsed key too.
-11. A poll: kind poll; or the last run succeeded and its result says pending (``n %`` below 100 %); or since the
-    start of its last run another call ran that is of kind wait or poll, or said pending itself. (Not: "that was a
+11. A poll: kind poll; or the last run succeeded and its result is pending (also ``n %`` below 100 %); or since the
+    start of its last run another call ran that is of kind wait or poll, or was pending itself. (Not: "that was a
     poll by the third clause", otherwise one wait would make everything a poll for good.) A tool of kind wait is
     judged as a poll too.
 12. A poll stands still if its run brought no news: same, alike, *or a result seen before* (a toggle). Its count is
     1 + such runs in a row that were judged as polls. Runs at least ``interval`` after the one before do not count.
     Of a wait only runs after the last news in the turn by any other call count: a wait is not to be refused while
-    what it waits for moves.
+    the awaited work moves.
 13. Every refusal of a tried call by a default rule requires that nothing changed since its last run: polls, laps,
-    volatile and repeated (hinted) effects too, not only where the page says so.
+    volatile and repeated (hinted) effects too, not only those for which the page requires it.
 14. Laps: steps are all ended runs but polls, waits, finals, thrown-away ones; two steps are equal if they are the
     same call and showed the same; a run that is *same* showed what the one before it did, else its own bytes. Calls
     of kind ``step`` are passed over. With a transient error in it five laps are needed, so the sixth is refused.
     ``ping_pong`` is period 2. Of several periods the shortest counts.
 15. Parallel runs (begun before a result of the same call came) are classified, may bring news, but count nowhere
-    except in caps and ``max_calls``. A cancelled run is as if it had not been, caps apart.
+    except in caps and ``max_calls``. A cancelled run is treated as if it did not exist, caps apart.
 16. "The same call again and again, whatever it returns": in a row, with no other call between but polls, waits and
     steps.
 17. ``error_repeat``: the trailing runs of the tool, all untried and with one shape; a repeat of a tried call in
@@ -50,8 +50,8 @@ Where the page leaves something open, the reading was chosen that keeps its prom
 18. ``similar_query``: brought the same = a result this tool had brought already, whatever the arguments; or nothing
     ("", [], {}, null). News from this tool = a result text it had not brought before; that run counts in. Errors
     and repeats are passed over: other modes judge those.
-19. ``unknown_tool_repeat``, ``once`` and caps hold for polls and waits too: they do not rest on repetition.
-    ``step`` knows only these. Hand-offs know only these and laps.
+19. ``unknown_tool_repeat``, ``once`` and caps apply to polls and waits too: they do not rest on repetition.
+    Only these apply to ``step``. Only these and laps apply to hand-offs.
 20. Waits, thinking and finals are no change; thinking never brings news; the others do when their result is new.
 21. Nudges: per (mode, reason, call or tool or turn) once each time that the count has reached N, 2N or 4N since the
     last nudge, and never again in the turn. A mode that is gated leaves the nudge to the next in order.
@@ -108,7 +108,7 @@ ORDER = (
 
 @dataclass(frozen=True)
 class Contract:
-    """What was declared of a tool; any object with these attributes will do."""
+    """The declared properties of a tool; any object with these attributes will do."""
 
     kind: str | None = None
     query: str | None = None
@@ -121,7 +121,7 @@ class Contract:
 
 @dataclass(eq=False)
 class Run:
-    """One call that ran, with all it was and all it brought."""
+    """One call that ran, with its properties, its outcome and its classification."""
 
     call: ToolCall
     tool: str
@@ -147,17 +147,17 @@ class Run:
 
     @property
     def known(self) -> bool:
-        """Whether its outcome is known."""
+        """Return True if its outcome is known."""
         return self.ended is not None and not self.cancelled
 
     @property
     def counts(self) -> bool:
-        """Whether it counts in the modes that are no polls'."""
+        """Return True if it counts in the modes that do not judge polls."""
         return self.known and not self.overlapped and not self.poll and self.kind not in OUT_OF_COUNTS
 
     @property
     def still(self) -> bool:
-        """Whether it showed nothing that had not been seen."""
+        """Return True if it showed nothing new: it is not a first run, and it brought no news."""
         return self.sameness != FIRST and not self.news
 
 
@@ -173,7 +173,7 @@ class Refusal:
 
 @dataclass
 class NaiveTurn:
-    """One turn. With ``enforce=False`` every call runs and refusals are only told."""
+    """One turn. With ``enforce=False`` every call runs and refusals are only reported."""
 
     contracts: Mapping[str, Any] = field(default_factory=dict)
     clock: Callable[[], float] = lambda: 0.0
@@ -186,10 +186,10 @@ class NaiveTurn:
     nudges: list[tuple[tuple[str, str, str], int]] = field(default_factory=list)
     events: int = 0
 
-    # -- the two doors -------------------------------------------------------------------------------------------------
+    # -- begin and end -------------------------------------------------------------------------------------------------
 
     def begin(self, call: ToolCall) -> tuple[str, str, int] | None:
-        """The refusal of this call, if it is to be refused; else it counts as begun."""
+        """Return the refusal of this call, if it is to be refused; else count it as begun."""
         self.events += 1
         run = self._new_run(call)
         verdict = None if run.kind == "final" else self._refusal(run)
@@ -205,7 +205,7 @@ class NaiveTurn:
         return (verdict[0], action, verdict[1]) if verdict else None
 
     def end(self, call: ToolCall, outcome: Outcome) -> tuple[str, str, int] | None:
-        """The nudge for this call's outcome, if there is one."""
+        """Return the nudge for this call's outcome, if there is one."""
         self.events += 1
         run = self._open_run(call)
         if outcome.cancelled:
@@ -224,7 +224,7 @@ class NaiveTurn:
                 return mode, "nudge", count
         return None
 
-    # -- what a call is ------------------------------------------------------------------------------------------------
+    # -- classification of a call --------------------------------------------------------------------------------------
 
     def _new_run(self, call: ToolCall) -> Run:
         arguments = plain.parsed(call.arguments) if isinstance(call.arguments, str) else call.arguments
@@ -272,7 +272,7 @@ class NaiveTurn:
                 return run
         return next(r for r in open_runs if r.call == call)
 
-    # -- looking back --------------------------------------------------------------------------------------------------
+    # -- earlier runs --------------------------------------------------------------------------------------------------
 
     def _same_call(self, run: Run) -> list[Run]:
         """Earlier runs of the same call whose outcome is known, in the order they ended."""
@@ -303,7 +303,7 @@ class NaiveTurn:
         return run.ended or self.events + 1
 
     def _changed(self, run: Run) -> bool:
-        """Whether something may have changed the world since this call's last run, its own news apart."""
+        """Return True if something may have changed the world since this call's last run, its own news apart."""
         return any(r.change for r in self._ended_between(run))
 
     def _ended(self) -> list[Run]:
@@ -312,7 +312,7 @@ class NaiveTurn:
     def _last_news(self) -> int:
         return max((r.ended or 0 for r in self.runs if r.known and r.news), default=0)
 
-    # -- what came back ------------------------------------------------------------------------------------------------
+    # -- results -------------------------------------------------------------------------------------------------------
 
     def _fill(self, run: Run, outcome: Outcome) -> None:
         run.digest = outcome.digest
@@ -371,7 +371,7 @@ class NaiveTurn:
         return self._moves(run, before, durations=durations)
 
     def _differed(self, before: list[Run]) -> bool:
-        """Whether a result of this call has differed from the one before already."""
+        """Return True if a result of this call has differed from the one before already."""
         return any(r.sameness not in (FIRST, SAME) for r in before)
 
     def _view(self, run: Run, *, durations: bool) -> plain.View:
@@ -381,7 +381,7 @@ class NaiveTurn:
         return plain.view(run.text, masked=masked, durations=durations, volatile=volatile)
 
     def _outline(self, run: Run, seen: plain.View) -> str:
-        """What shapes and numbers are taken from: ids are dropped whole, also where they are the answer."""
+        """The text that shapes and numbers are taken from: ids are dropped whole, also if they are the answer."""
         return plain.IDS.sub("0", seen.text) if kinds.takes_the_next(run.tool) else seen.text
 
     def _masked_equal(self, run: Run, other: Run) -> bool:
@@ -390,7 +390,7 @@ class NaiveTurn:
         return mine == its and mine.has_values
 
     def _equal(self, run: Run, other: Run) -> bool:
-        """Whether two runs of one call showed the same."""
+        """Return True if two runs of one call showed the same."""
         if self._bytes_equal(run, other):
             return True
         if run.failed != other.failed or run.text == other.text:
@@ -401,7 +401,7 @@ class NaiveTurn:
         return self._masked_equal(run, other)
 
     def _moves(self, run: Run, before: list[Run], *, durations: bool) -> str:
-        """Progress, if every number that moves keeps its own direction; else alike."""
+        """Return progress if every number that moves keeps its own direction; else alike."""
         part = PART.search(run.text) if run.kind == "write" and not AGAIN.search(run.text) else None
         counts = (run.kind == "shell" and TELLS_REST.search(run.text)) or (
             part is not None and int(part.group(1)) <= int(part.group(2))
@@ -427,7 +427,7 @@ class NaiveTurn:
     # -- refusals ------------------------------------------------------------------------------------------------------
 
     def _refusal(self, run: Run) -> tuple[str, int, bool] | None:
-        """The first mode in order that refuses this call: mode, count, whether it can be insisted on."""
+        """The first mode in order that refuses this call: mode, count, and True if the call can be insisted on."""
         found = {mode: (count, insistable) for mode, count, insistable in self._refusing(run)}
         for mode in ORDER:
             if mode in found:
@@ -457,7 +457,7 @@ class NaiveTurn:
             yield from self._untried(run)
 
     def _tried(self, run: Run) -> Iterable[tuple[str, int, bool]]:
-        """Refusals of a call that ran before, and since then nothing changed."""
+        """Refusals of a call that ran before, if nothing has changed since then."""
         if self._evidence(run) + self._weight(run) >= 1:
             yield "generic_repeat", self._equal_in_a_row(run) + 1, False
         alike = self._alike_in_a_row(run)
@@ -508,7 +508,7 @@ class NaiveTurn:
         return count
 
     def _standstill(self, run: Run) -> int:
-        """The count at which a poll is refused now, or 0."""
+        """Return the count at which a poll is refused now, or 0."""
         first, counted = self._still_runs(run)
         last = self._last(run)
         if first is None or last is None or last is first:
@@ -520,7 +520,7 @@ class NaiveTurn:
         return counted + 1 if counted + 1 >= 20 else 0
 
     def _still_runs(self, run: Run) -> tuple[Run | None, int]:
-        """The first of the equal results of this poll, and how many equal ones count, the first included."""
+        """The first of the equal results of this poll, and the number of equal ones that count, the first included."""
         interval = getattr(run.contract, "interval", None) or 30.0
         known = [r for r in self._same_call(run) if not r.overlapped]
         if run.known and not run.overlapped:
@@ -544,7 +544,7 @@ class NaiveTurn:
         return [r for r in self._ended() if not r.overlapped and not r.poll and r.kind not in passed_over]
 
     def _third_lap(self, run: Run) -> tuple[int, int] | None:
-        """Period and number of equal laps done, if this call would begin one lap more than is allowed."""
+        """Return period and number of equal laps done, if this call would begin one lap more than is allowed."""
         steps = self._steps()
         for period in PERIODS:
             laps = self._laps(steps, period)
@@ -553,7 +553,7 @@ class NaiveTurn:
         return None
 
     def _laps(self, steps: list[Run], period: int) -> int:
-        """How many equal laps of this period the steps end with, if they are enough."""
+        """Count the equal laps of this period at the end of the steps; 0 if they are too few."""
         lap = steps[-period:]
         if len(lap) < period:
             return 0
@@ -571,14 +571,14 @@ class NaiveTurn:
         return one.key == other.key and self._shown(one) == self._shown(other)
 
     def _shown(self, run: Run) -> tuple[bool, str, int | None]:
-        """What a run showed: what the run before it showed, if it was the *same*; else its own bytes."""
+        """The result that a run showed: that of the run before it, if it was the *same*; else its own bytes."""
         before = [r for r in self._same_call(run) if (r.ended or 0) < (run.ended or 0)]
         if run.sameness == SAME and before:
             return self._shown(before[-1])
         return run.failed, run.text, run.digest
 
     def _evidence(self, run: Run) -> Fraction:
-        """What the earlier runs of this call gathered."""
+        """The evidence that the earlier runs of this call gathered."""
         gathered = Fraction(0)
         for earlier in self._same_call(run):
             if earlier.sameness in (FIRST, DIFFERENT, PROGRESS) or self._changed(earlier):
@@ -588,7 +588,7 @@ class NaiveTurn:
         return gathered
 
     def _weight(self, run: Run) -> Fraction:
-        """What one *same* adds now."""
+        """The evidence that one *same* adds now."""
         last = self._last(run)
         if last is None or self._changed(run):
             return Fraction(0)
@@ -599,7 +599,7 @@ class NaiveTurn:
         return Fraction(1, 4) if news or wrote else Fraction(1, 2)
 
     def _equal_in_a_row(self, run: Run) -> int:
-        """How many runs of this call were equal at the last, the first included; *alike* ones do not end the row."""
+        """Count the equal runs at the end of this call's runs, the first included; *alike* ones do not end the row."""
         count = 1
         known = [*self._same_call(run), *([run] if run.known else [])]
         for earlier in reversed([r for r in known if not r.overlapped]):
@@ -609,7 +609,7 @@ class NaiveTurn:
         return count
 
     def _similar(self, run: Run) -> int:
-        """How many earlier queries like this one brought the same or nothing, the first included."""
+        """Count the earlier queries like this one that brought the same or nothing, the first included."""
         text = query_of(run)
         if text is None:
             return 0
@@ -649,7 +649,7 @@ class NaiveTurn:
         return count
 
     def _alike_in_a_row(self, run: Run) -> int:
-        """How many *alike* this call ended with, without a change between."""
+        """Count the *alike* runs at the end of this call's runs, without a change between."""
         count = 0
         known = [*self._same_call(run), *([run] if run.known else [])]
         for earlier in reversed([r for r in known if not r.overlapped and not r.poll]):
@@ -703,7 +703,7 @@ class NaiveTurn:
         return mode, reason, "\n".join(run.key)
 
     def _nudges(self, run: Run) -> list[tuple[str, str, int, int]]:
-        """All (mode, reason, count, first threshold) that want to nudge, in order."""
+        """All nudges that are due, in order: (mode, reason, count, first threshold)."""
         if run.overlapped:
             return []
         found = list(self._nudging(run))
@@ -758,7 +758,7 @@ AUTO = ("query", "q", "search_query", "question", "search", "text", "prompt", "k
 
 
 def query_of(run: Run) -> str | None:
-    """The call's query, normalised; None where its contract names none."""
+    """The call's query, normalised; None if its contract names none."""
     name = getattr(run.contract, "query", None)
     arguments = plain.parsed(run.call.arguments) if isinstance(run.call.arguments, str) else run.call.arguments
     if not name:
@@ -773,12 +773,12 @@ def query_of(run: Run) -> str | None:
 
 
 def normalised(text: str) -> str:
-    """Lower case, without punctuation, blanks folded, 512 characters."""
+    """Convert to lower case, without punctuation, blanks folded, 512 characters."""
     return " ".join(re.sub(r"[^\w\s]|_", " ", text[:512].lower()).split())
 
 
 def similar(one: str | None, other: str | None) -> bool:
-    """At least three quarters alike, with equal numbers and equal dangerous words."""
+    """Return True if both are at least three quarters alike, with equal numbers and equal dangerous words."""
     from rapidfuzz import fuzz
 
     if not one or not other:

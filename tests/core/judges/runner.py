@@ -1,4 +1,4 @@
-"""Runs traces against a turn and tells what became of them."""
+"""Run traces in a turn and record their refusals and nudges."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Course:
-    """What became of a trace: (step, mode) of every refusal and nudge."""
+    """The course of a trace: (step, mode) of every refusal and nudge."""
 
     refused: list[tuple[int, str]] = field(default_factory=list)
     nudged: list[tuple[int, str]] = field(default_factory=list)
@@ -24,7 +24,7 @@ class Course:
 
 
 def run(trace: Trace, new_turn: Callable[[Trace, Callable[[], float]], Judged]) -> Course:
-    """The agent makes every call of the trace, whatever it is told."""
+    """Make every call of the trace, without regard to refusals and nudges."""
     clock, course = Clock(), Course()
     turn = new_turn(trace, clock)
     for index, step in enumerate(trace.steps):

@@ -1,4 +1,4 @@
-"""The seed of a test run: drawn anew each time, shown on failure, repeated with LOOPGUARD_TEST_SEED."""
+"""The seed of a test run: drawn for each run, shown on failure, repeated with LOOPGUARD_TEST_SEED."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ WORDS = _WORDS.split()
 
 
 class Step(NamedTuple):
-    """A call, what came back, and the seconds that passed before it."""
+    """A call, its outcome, and the seconds that passed before it."""
 
     call: ToolCall
     outcome: Outcome
@@ -38,7 +38,7 @@ class Step(NamedTuple):
 
 
 class Maker:
-    """Draws all that a trace is free to choose."""
+    """Draw the parts of a trace that are free to vary."""
 
     def __init__(self, rng: random.Random, naming: str = "named") -> None:
         self.rng = rng
@@ -53,7 +53,7 @@ class Maker:
         self.calls = 0
 
     def tool(self, *synonyms: str) -> str:
-        """The name of a tool; the same synonyms are the same tool."""
+        """The name of a tool; equal synonyms give the same tool."""
         role = synonyms[0]
         if role not in self.names:
             self.names[role] = self._render(self.rng.choice(synonyms))
@@ -70,15 +70,15 @@ class Maker:
         return name
 
     def declare(self, tool: str, **contract: Any) -> None:
-        """Says what a tool is."""
+        """Declare the contract of a tool."""
         self.contracts[tool] = Contract(**contract)
 
     def word(self) -> str:
-        """Some word."""
+        """Draw a word."""
         return self.rng.choice(WORDS)
 
     def several(self, count: int) -> list[str]:
-        """Some different names."""
+        """Draw some different names."""
         found: list[str] = []
         while len(found) < count:
             name = "-".join(self.rng.sample(WORDS, 3))
@@ -87,16 +87,16 @@ class Maker:
         return found
 
     def prose(self, length: int = 12) -> str:
-        """Some text."""
+        """Draw some text."""
         return " ".join(self.word() for _ in range(length)).capitalize() + "."
 
     def uuid(self) -> str:
-        """A fresh UUID."""
+        """Draw a fresh UUID."""
         raw = f"{self.rng.getrandbits(128):032x}"
         return f"{raw[:8]}-{raw[8:12]}-4{raw[13:16]}-a{raw[17:20]}-{raw[20:]}"
 
     def hash(self, length: int = 12) -> str:
-        """A fresh hash with a letter and a digit in it."""
+        """Draw a fresh hash with a letter and a digit in it."""
         return (
             f"{self.rng.getrandbits(160):040x}"[: length - 2]
             + self.rng.choice("abcdef")
@@ -104,28 +104,28 @@ class Maker:
         )
 
     def stamp(self) -> str:
-        """A fresh time of day."""
+        """Draw a fresh time of day."""
         self.calls += 7
         minutes, seconds = divmod(self.calls, 60)
         return f"2026-03-{11 + minutes // 1440:02d}T{minutes // 60 % 24:02d}:{minutes % 60:02d}:{seconds:02d}Z"
 
     def took(self) -> str:
-        """A fresh duration."""
+        """Draw a fresh duration."""
         return f"{self.rng.uniform(0.1, 9):.2f}s"
 
     def call(self, tool: str, **arguments: Any) -> ToolCall:
-        """A call."""
+        """Make a call."""
         self.calls += 1
         return ToolCall(tool, arguments, f"call_{self.calls}", self.known)
 
     def text(self, text: str) -> Outcome:
-        """A text that came back."""
+        """Make an outcome of a text."""
         if self.format == "mcp":
             return Outcome({"content": [{"type": "text", "text": text}], "isError": False})
         return Outcome(text)
 
     def fields(self, **fields: Any) -> Outcome:
-        """Named values that came back, in the trace's format."""
+        """Make an outcome of named values, in the trace's format."""
         if self.format == "text":
             return Outcome("\n".join(f"{name}: {value}" for name, value in fields.items()))
         items = list(fields.items())
@@ -137,7 +137,7 @@ class Maker:
         return self.text(dumped)
 
     def error(self, text: str) -> Outcome:
-        """An error that came back, in the trace's style."""
+        """Make an error, in the trace's style."""
         if self.errors == "text":
             return Outcome(error=text)
         if self.errors == "exception":
@@ -151,7 +151,7 @@ class Maker:
 
 @dataclass(frozen=True)
 class TraceKind:
-    """One kind of trace. ``blind`` says that with opaque names it is out of reach (only of stuck ones)."""
+    """One kind of trace. ``blind``: it cannot be recognised under opaque names (only of stuck ones)."""
 
     name: str
     stuck: bool
@@ -162,7 +162,7 @@ class TraceKind:
 
 @dataclass
 class Trace:
-    """One trace: its steps and what was declared of its tools."""
+    """One trace: its steps and the contracts of its tools."""
 
     kind: TraceKind
     naming: str
@@ -180,12 +180,12 @@ KINDS: dict[str, TraceKind] = {}
 def stuck(
     build: Callable[[Maker], Iterator[Step]] | None = None, *, canonical: bool = False, blind: bool = False
 ) -> Any:
-    """Registers a kind whose agent gets nowhere."""
+    """Register a kind whose agent makes no progress."""
     return _register(build, stuck=True, canonical=canonical, blind=blind)
 
 
 def legitimate(build: Callable[[Maker], Iterator[Step]] | None = None, *, canonical: bool = False) -> Any:
-    """Registers a kind whose agent works."""
+    """Register a kind whose agent works."""
     return _register(build, stuck=False, canonical=canonical, blind=False)
 
 
@@ -198,7 +198,7 @@ def _register(build: Any, **settings: bool) -> Any:
 
 
 def trace(name: str, naming: str, seed: int) -> Trace:
-    """The trace of a kind that this seed draws; the same for every naming."""
+    """The trace of a kind that this seed draws; it is the same for every naming."""
     maker = Maker(random.Random(f"{name}/{seed}"), naming)
     steps = list(KINDS[name].build(maker))
     return Trace(KINDS[name], naming, seed, steps, maker.contracts)

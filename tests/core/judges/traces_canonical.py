@@ -71,7 +71,7 @@ def cycle_of_six(m: Maker) -> Iterator[Step]:
 
 @stuck(canonical=True)
 def varied_arguments_same_error(m: Maker) -> Iterator[Step]:
-    """New arguments each time, one and the same failure."""
+    """New arguments each time, with one and the same failure."""
     tool = m.tool(*READ, *SEARCH)
     quoted = m.rng.random() < 0.5
     for name in m.several(40):
@@ -81,7 +81,7 @@ def varied_arguments_same_error(m: Maker) -> Iterator[Step]:
 
 @stuck(canonical=True, blind=True)
 def failing_test_with_reads_between(m: Maker) -> Iterator[Step]:
-    """The same red test, and nothing but reading in between."""
+    """One red test, with only reads between its runs."""
     test, read = m.tool(*TEST), m.tool(*READ)
     failure = m.prose(6)
     for name in m.several(40):
@@ -93,7 +93,7 @@ def failing_test_with_reads_between(m: Maker) -> Iterator[Step]:
 
 @stuck(canonical=True, blind=True)
 def paging_sweep_twice(m: Maker) -> Iterator[Step]:
-    """Sixty pages read, and then read once more."""
+    """Sixty pages, all of them read twice."""
     tool, key = m.tool(*SEARCH, *READ), m.rng.choice(("page", "offset", "cursor"))
     pages = [m.prose() for _ in range(60)]
     for _ in range(2):
@@ -120,19 +120,19 @@ def progress(m: Maker, call: ToolCall, count: int) -> Iterator[Step]:
 
 @legitimate(canonical=True)
 def poll_with_progress(m: Maker) -> Iterator[Step]:
-    """A job asked for its state until it is done."""
+    """A job that is polled until it is done."""
     yield from progress(m, m.call(m.tool("get_job_status", "poll_task", "check_progress"), job=m.word()), 40)
 
 
 @legitimate(canonical=True)
 def poll_with_progress_generic_name(m: Maker) -> Iterator[Step]:
-    """The same with a name that does not say so."""
+    """A job that is polled until it is done, by a tool whose name does not show that it polls."""
     yield from progress(m, m.call(m.tool("get_record", "fetch_item", "lookup_export"), record=m.word()), 40)
 
 
 @legitimate(canonical=True)
 def poll_that_waits(m: Maker) -> Iterator[Step]:
-    """Twelve times the same answer, then it is done."""
+    """A poll with twelve equal answers; then the job is done."""
     tool, job = m.tool("get_job_status", "poll_task", "check_status", "job_progress"), m.word()
     state = m.rng.choice(("pending", "queued", "running", "in progress", "not ready"))
     for _ in range(12):
@@ -150,14 +150,14 @@ def edit_and_test(m: Maker, results: list[Outcome]) -> Iterator[Step]:
 
 @legitimate(canonical=True)
 def edit_and_test_failures_change(m: Maker) -> Iterator[Step]:
-    """The failures change with every edit."""
+    """Edits and tests; the failures change with every edit."""
     failing = [f"FAILED {m.prose(4)} {n} failed in {m.took()}" for n in range(9, 0, -1)]
     yield from edit_and_test(m, [m.text(text) for text in [*failing, f"all passed in {m.took()}"]])
 
 
 @legitimate(canonical=True)
 def edit_and_test_same_failure(m: Maker) -> Iterator[Step]:
-    """The failure stays for six edits, then it is gone."""
+    """Edits and tests; the failure stays for six edits, then it is gone."""
     failing = f"FAILED {m.prose(4)} 2 failed"
     yield from edit_and_test(m, [*(m.text(failing) for _ in range(6)), m.text("all passed")])
 

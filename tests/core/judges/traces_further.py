@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @legitimate
 def build_and_wait(m: Maker) -> Iterator[Step]:
-    """A build asked for and a wait in turn."""
+    """A build that is polled, with a wait between the polls."""
     build, wait = m.tool("get_build", "fetch_build", "show_build"), m.tool("wait", "sleep_for", "pause_seconds")
     seconds = m.rng.choice((5, 10, 30))
     for _ in range(15):
@@ -24,7 +24,7 @@ def build_and_wait(m: Maker) -> Iterator[Step]:
 
 @legitimate
 def cursor_tool_says_ok(m: Maker) -> Iterator[Step]:
-    """A tool that moves a cursor and says only "ok", and one that reads what is there."""
+    """A tool that moves a cursor and returns only "ok", and one that reads at the cursor."""
     move, read = m.tool("next_page", "scroll_down", "goto_next"), m.tool("read_page", "get_content", "view_screen")
     for _ in range(25):
         yield Step(m.call(move), m.text("ok"))
@@ -33,7 +33,7 @@ def cursor_tool_says_ok(m: Maker) -> Iterator[Step]:
 
 @legitimate
 def cd_and_ls(m: Maker) -> Iterator[Step]:
-    """From folder to folder, listing each with the same call."""
+    """Folder after folder, each listed with the same call."""
     for folder in m.several(20):
         yield Step(m.call(m.tool("cd", "change_directory", "goto_folder"), path=folder), m.text(""))
         yield Step(m.call(m.tool("ls", "list_directory", "list_files")), m.text("\n".join(m.several(4))))
@@ -41,7 +41,7 @@ def cd_and_ls(m: Maker) -> Iterator[Step]:
 
 @legitimate
 def find_in_page(m: Maker) -> Iterator[Step]:
-    """A page opened, one word looked for in it, and mostly it is not there."""
+    """Pages opened and searched for one word; most of them do not contain it."""
     for name in m.several(30):
         yield Step(m.call(m.tool("open_page", "goto_url", "navigate"), url=name), m.text(m.prose()))
         found = "No matches" if m.rng.random() < 0.8 else m.prose(4)
@@ -87,7 +87,7 @@ def export_counters(m: Maker) -> Iterator[Step]:
 
 @stuck
 def request_ids(m: Maker) -> Iterator[Step]:
-    """The same answer under new request ids."""
+    """One answer under new request ids."""
     tool, text = m.tool(*SEARCH), m.prose()
     for _ in range(30):
         yield Step(m.call(tool, query="a"), m.fields(request_id=m.rng.choice((m.uuid(), m.hash())), answer=text))
@@ -95,7 +95,7 @@ def request_ids(m: Maker) -> Iterator[Step]:
 
 @stuck
 def durations(m: Maker) -> Iterator[Step]:
-    """The same answer with another duration."""
+    """One answer with another duration each time."""
     tool, text = m.tool(*SEARCH), m.prose()
     for _ in range(30):
         yield Step(m.call(tool, query="a"), m.text(f"{text} Done in {m.rng.randint(20, 900)} ms"))
@@ -103,7 +103,7 @@ def durations(m: Maker) -> Iterator[Step]:
 
 @stuck
 def shuffled_keys(m: Maker) -> Iterator[Step]:
-    """The same JSON, its keys in another order."""
+    """One JSON object with its keys in another order each time."""
     m.format = "shuffled"
     tool, said = m.tool(*READ), dict(zip(m.several(6), m.several(6), strict=True))
     for _ in range(30):
@@ -112,7 +112,7 @@ def shuffled_keys(m: Maker) -> Iterator[Step]:
 
 @stuck
 def order_again_and_again(m: Maker) -> Iterator[Step]:
-    """The same order placed, each time with a new number."""
+    """One order placed many times, each time with a new number."""
     tool = m.tool("place_order", "create_order", "book_ticket", "buy_item")
     for _ in range(30):
         yield Step(m.call(tool, item="lamp", amount=1), m.fields(order=m.uuid(), message="order placed"))
@@ -149,7 +149,7 @@ def list_rewrite_commit(m: Maker) -> Iterator[Step]:
 
 @stuck
 def always_queued(m: Maker) -> Iterator[Step]:
-    """A state that never leaves "queued"."""
+    """A state that stays "queued"."""
     tool = m.tool("get_job_status", "get_job", "check_task", "job_info")
     for _ in range(60):
         yield Step(m.call(tool, job="j"), m.fields(job="j", status="queued"), 5.0)

@@ -1,4 +1,4 @@
-"""Kinds that the design does not name: what users of agents complain of, of both sorts."""
+"""Kinds that the design does not name, from complaints of users of agents: work and loops."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STATUS = ("get_job_status", "check_status", "poll_job", "task_progress")
 
 @legitimate
 def browser_form(m: Maker) -> Iterator[Step]:
-    """Fields filled in, each "ok", with a look in between that always shows something else."""
+    """Fields filled in, each "ok", with a look in between that shows something else each time."""
     for name in m.several(12):
         yield Step(m.call(m.tool("fill_field", "type_text", "browser_type"), field=name, text=m.word()), m.text("ok"))
         yield Step(m.call(m.tool(*LOOK)), m.text(m.prose()))
@@ -30,7 +30,7 @@ def browser_form(m: Maker) -> Iterator[Step]:
 
 @legitimate
 def browser_next_page(m: Maker) -> Iterator[Step]:
-    """The same link clicked and the page looked at, twenty times; the pages differ."""
+    """One link clicked and the page looked at, twenty times; the pages differ."""
     for _ in range(20):
         yield Step(m.call(m.tool(*CLICK), ref="next"), m.text("clicked"))
         yield Step(m.call(m.tool(*LOOK)), m.text(m.prose()))
@@ -38,7 +38,7 @@ def browser_next_page(m: Maker) -> Iterator[Step]:
 
 @legitimate
 def sql_between_inserts(m: Maker) -> Iterator[Step]:
-    """Rows inserted in portions and counted with the same statement."""
+    """Rows inserted in portions and counted with one statement."""
     tool = m.tool("run_sql", "execute_query", "sql_query", "query_database")
     for number, name in enumerate(m.several(15)):
         yield Step(m.call(tool, sql=f"INSERT INTO t VALUES ('{name}')"), m.fields(affected=1))
@@ -58,7 +58,7 @@ def paging_by_cursor(m: Maker) -> Iterator[Step]:
 
 @legitimate
 def long_job_spaced(m: Maker) -> Iterator[Step]:
-    """A job asked for every minute for forty minutes: always the same answer, then done."""
+    """A job polled every minute for forty minutes: one answer all the time, then done."""
     tool = m.tool(*STATUS)
     for _ in range(40):
         yield Step(m.call(tool, job=3), m.fields(status="running", job=3), 61.0)
@@ -67,7 +67,7 @@ def long_job_spaced(m: Maker) -> Iterator[Step]:
 
 @legitimate
 def notebook(m: Maker) -> Iterator[Step]:
-    """Cells that are changed and run again; the same check after each."""
+    """Cells that are changed and run again; one check after each."""
     run = m.tool("run_cell", "execute_cell", "notebook_run")
     for number in range(12):
         yield Step(m.call(run, code=m.prose(4)), m.text(f"Out[{2 * number + 1}]: {m.prose(3)}"))
@@ -76,7 +76,7 @@ def notebook(m: Maker) -> Iterator[Step]:
 
 @legitimate
 def retries_with_backoff(m: Maker) -> Iterator[Step]:
-    """Four transient errors, each time waited for longer, then success."""
+    """Four transient errors, each with a longer wait after it, then success."""
     tool = m.tool("call_api", "fetch_url", "get_quote", "http_request")
     for attempt in range(4):
         yield Step(m.call(tool, url="https://a.example"), m.error("HTTP 429 Too Many Requests"), 2.0**attempt)
@@ -95,7 +95,7 @@ def arguments_corrected(m: Maker) -> Iterator[Step]:
 
 @legitimate
 def streaming_log(m: Maker) -> Iterator[Step]:
-    """A log that is read again and again and always says more."""
+    """A log that is read many times and has more lines each time."""
     tool = m.tool("tail_log", "read_output", "get_logs", "console_output")
     for _ in range(50):
         yield Step(m.call(tool, name="app"), m.text(f"{m.stamp()} {m.prose()}"), 1.0)
@@ -103,7 +103,7 @@ def streaming_log(m: Maker) -> Iterator[Step]:
 
 @legitimate
 def todo_list(m: Maker) -> Iterator[Step]:
-    """A list of things to do, rewritten after each piece of work."""
+    """A list of tasks, rewritten after each piece of work."""
     items = m.several(10)
     for done, item in enumerate(items):
         listed = [{"text": name, "done": place < done} for place, name in enumerate(items)]
@@ -114,7 +114,7 @@ def todo_list(m: Maker) -> Iterator[Step]:
 
 @legitimate
 def sub_agents(m: Maker) -> Iterator[Step]:
-    """Sub-agents sent off; one is told "continue" several times and does more each time."""
+    """Calls of sub-agents; one gets "continue" several times and does more each time."""
     tool = m.tool("run_agent", "delegate_task", "spawn_subagent", "ask_agent")
     for _ in range(8):
         yield Step(m.call(tool, prompt=m.prose()), m.text(m.prose()))
@@ -123,7 +123,7 @@ def sub_agents(m: Maker) -> Iterator[Step]:
 
 @legitimate
 def thinking_in_steps(m: Maker) -> Iterator[Step]:
-    """Fifteen thoughts, of which the tool says only how many there are, and reading now and then."""
+    """Fifteen thoughts, for which the tool returns only their number, and some reads in between."""
     think = m.tool("sequential_thinking", "think", "think_step")
     for number in range(15):
         thought = m.call(think, thought=m.prose(), number=number + 1, total=15)
@@ -134,7 +134,7 @@ def thinking_in_steps(m: Maker) -> Iterator[Step]:
 
 @legitimate
 def keys_declared(m: Maker) -> Iterator[Step]:
-    """The same key pressed fifty times; the tool is declared as a step."""
+    """One key pressed fifty times; the tool is declared as a step."""
     tool = m.tool("press_key", "send_key", "hit_key")
     m.declare(tool, kind="step")
     for _ in range(50):
@@ -143,7 +143,7 @@ def keys_declared(m: Maker) -> Iterator[Step]:
 
 @legitimate
 def lint_and_fix(m: Maker) -> Iterator[Step]:
-    """Edits and lint runs: the number of faults goes up and down."""
+    """Edits and lint runs; the number of faults goes up and down."""
     for count in (9, 7, 8, 8, 5, 6, 6, 3, 3, 1):
         yield Step(m.call(m.tool(*EDIT), path="a", text=m.prose(4)), m.text("ok"))
         yield Step(m.call(m.tool("run_lint", "lint_code", "check_style")), m.text(f"{count} problems in a.py"))
@@ -151,7 +151,7 @@ def lint_and_fix(m: Maker) -> Iterator[Step]:
 
 @legitimate
 def commits(m: Maker) -> Iterator[Step]:
-    """Edit, look at the state, commit; the state is always clean afterwards."""
+    """Edit, look at the state, commit; the state is clean after each commit."""
     shell = m.tool("bash", "shell", "run_command", "terminal")
     for number in range(8):
         yield Step(m.call(m.tool(*EDIT), path="a", text=m.prose(4)), m.text("ok"))
@@ -174,7 +174,7 @@ def calendar(m: Maker) -> Iterator[Step]:
 
 @legitimate
 def messages_to_many(m: Maker) -> Iterator[Step]:
-    """The same words to thirty people."""
+    """One text sent to thirty people."""
     for name in m.several(30):
         yield Step(m.call(m.tool("send_message", "chat_send", "post_reply"), to=name, text="hello"), m.text("sent"))
 
@@ -190,7 +190,7 @@ def flickering_status(m: Maker) -> Iterator[Step]:
 
 @legitimate
 def two_jobs(m: Maker) -> Iterator[Step]:
-    """Two jobs asked for in turn until both are done."""
+    """Two jobs polled in turn until both are done."""
     tool = m.tool(*STATUS)
     for _ in range(8):
         for job in ("left", "right"):
@@ -201,7 +201,7 @@ def two_jobs(m: Maker) -> Iterator[Step]:
 
 @legitimate
 def index_refreshed(m: Maker) -> Iterator[Step]:
-    """Searches that find nothing at first; after a refresh, which always says "ok", each finds."""
+    """Searches that find nothing at first; after a refresh, which returns only "ok", each finds something."""
     refresh, search = m.tool("refresh_index", "reindex", "sync_index"), m.tool(*SEARCH)
     for name in m.several(5):
         yield Step(m.call(search, query=name), m.text("No results."))
@@ -211,7 +211,7 @@ def index_refreshed(m: Maker) -> Iterator[Step]:
 
 @legitimate
 def deleted_in_portions(m: Maker) -> Iterator[Step]:
-    """The same delete call until nothing is left, each answer with fewer left."""
+    """One delete call until nothing is left; each answer has fewer left."""
     tool = m.tool("delete_messages", "purge_records", "remove_items")
     for left in range(15, 0, -1):
         yield Step(m.call(tool, folder="spam"), m.fields(deleted=100, left=left * 100))
@@ -268,7 +268,7 @@ def reread_while_reading(m: Maker) -> Iterator[Step]:
 
 @legitimate
 def computer_use(m: Maker) -> Iterator[Step]:
-    """Typing, key presses and screenshots, all of one tool with an action."""
+    """Typing, key presses and screenshots, all by one tool with an action."""
     tool = m.tool("computer", "desktop", "computer_use")
     for _ in range(12):
         yield Step(m.call(tool, action="key", text="Tab"), m.text("done"))
@@ -278,7 +278,7 @@ def computer_use(m: Maker) -> Iterator[Step]:
 
 @legitimate
 def work_between_polls(m: Maker) -> Iterator[Step]:
-    """A long job asked for now and then while other work is done."""
+    """A long job polled now and then while other work is done."""
     for name in m.several(24):
         yield Step(m.call(m.tool(*STATUS), job=5), m.fields(job=5, status="running"), 2.0)
         yield Step(m.call(m.tool(*EDIT), path=name, text=m.prose(3)), m.text("ok"))
@@ -287,7 +287,7 @@ def work_between_polls(m: Maker) -> Iterator[Step]:
 
 @legitimate
 def sleep_in_the_shell(m: Maker) -> Iterator[Step]:
-    """`sleep` and a look at a growing output in turn."""
+    """`sleep` in turn with a look at a growing output."""
     shell = m.tool("bash", "shell", "run_command", "terminal")
     for number in range(15):
         yield Step(m.call(shell, command="sleep 20"), m.text(""), 20.0)
@@ -297,7 +297,7 @@ def sleep_in_the_shell(m: Maker) -> Iterator[Step]:
 
 @legitimate
 def waits_while_another_works(m: Maker) -> Iterator[Step]:
-    """The same wait twenty-five times, while what is waited for moves."""
+    """One wait made twenty-five times, while the awaited work moves."""
     wait, read = m.tool("wait", "sleep", "pause"), m.tool("get_report", "read_report", "view_report")
     for _ in range(25):
         yield Step(m.call(wait, seconds=5), m.text("ok"), 5.0)
@@ -319,7 +319,7 @@ def measured_again(m: Maker) -> Iterator[Step]:
 
 @stuck
 def click_and_nothing_happens(m: Maker) -> Iterator[Step]:
-    """A click, a look, and the page is as it was."""
+    """A click, a look, and an unchanged page."""
     page = m.prose(30)
     for _ in range(30):
         yield Step(m.call(m.tool(*CLICK), ref="b7"), m.text("clicked"))
@@ -328,7 +328,7 @@ def click_and_nothing_happens(m: Maker) -> Iterator[Step]:
 
 @stuck
 def sql_with_other_line_breaks(m: Maker) -> Iterator[Step]:
-    """One failing statement, laid out anew each time."""
+    """One failing statement, with another layout each time."""
     tool = m.tool("run_sql", "execute_query", "query_database")
     for number in range(20):
         gaps = ["\n" if number >> place & 1 else " " * (1 + number % 3) for place in range(3)]
@@ -338,7 +338,7 @@ def sql_with_other_line_breaks(m: Maker) -> Iterator[Step]:
 
 @stuck
 def cursor_that_does_not_move(m: Maker) -> Iterator[Step]:
-    """The same page again, under a new request id."""
+    """One page each time, under a new request id."""
     tool, rows = m.tool("list_issues", "search_records", "get_events"), m.several(3)
     for _ in range(30):
         yield Step(m.call(tool, cursor="abc"), m.fields(rows=rows, next="abc", request_id=m.uuid()))
@@ -346,7 +346,7 @@ def cursor_that_does_not_move(m: Maker) -> Iterator[Step]:
 
 @stuck
 def job_that_never_ends(m: Maker) -> Iterator[Step]:
-    """A state that stays, and short waits."""
+    """A state that does not change, and short waits."""
     for _ in range(50):
         yield Step(m.call(m.tool(*STATUS), job=1), m.fields(job=1, status="running"))
         yield Step(m.call(m.tool("wait", "sleep", "pause"), seconds=5), m.text("ok"), 5.0)
@@ -354,7 +354,7 @@ def job_that_never_ends(m: Maker) -> Iterator[Step]:
 
 @stuck
 def notebook_cell_fails(m: Maker) -> Iterator[Step]:
-    """The same cell, the same error, only the count of runs differs."""
+    """One cell with one error; only the count of runs differs."""
     tool = m.tool("run_cell", "execute_cell", "notebook_run")
     for number in range(40):
         yield Step(m.call(tool, code="plot(x)"), m.error(f"In [{number + 1}] NameError: name 'x' is not defined"))
@@ -362,7 +362,7 @@ def notebook_cell_fails(m: Maker) -> Iterator[Step]:
 
 @stuck
 def retry_storm(m: Maker) -> Iterator[Step]:
-    """A server that is down, asked without pause."""
+    """A server that is down, called without pause."""
     for _ in range(30):
         yield Step(
             m.call(m.tool("call_api", "fetch_url", "get_quote"), url="u"), m.error("HTTP 503 Service Unavailable"), 0.1
@@ -380,7 +380,7 @@ def json_rpc_error(m: Maker) -> Iterator[Step]:
 
 @stuck
 def log_that_says_nothing_new(m: Maker) -> Iterator[Step]:
-    """A log whose only news is the time."""
+    """A log in which only the time is new."""
     for _ in range(40):
         said = f"{m.stamp()} worker idle, waiting for input"
         yield Step(m.call(m.tool("tail_log", "read_output", "get_logs"), name="app"), m.text(said))
@@ -388,7 +388,7 @@ def log_that_says_nothing_new(m: Maker) -> Iterator[Step]:
 
 @stuck
 def todo_rewritten(m: Maker) -> Iterator[Step]:
-    """The same list written and read, written and read."""
+    """One list written and read, written and read."""
     todos = m.several(4)
     for _ in range(30):
         yield Step(m.call(m.tool("todo_write", "update_todos", "write_todos"), todos=todos), m.text("Todos updated."))
@@ -397,7 +397,7 @@ def todo_rewritten(m: Maker) -> Iterator[Step]:
 
 @stuck
 def sub_agent_declines(m: Maker) -> Iterator[Step]:
-    """The same errand, the same answer."""
+    """One task for a sub-agent, with one answer."""
     text = m.prose()
     for _ in range(20):
         yield Step(m.call(m.tool("run_agent", "delegate_task", "ask_agent"), prompt="do it"), m.text(text))
@@ -405,7 +405,7 @@ def sub_agent_declines(m: Maker) -> Iterator[Step]:
 
 @stuck
 def same_thought(m: Maker) -> Iterator[Step]:
-    """One thought, one search, for ever."""
+    """One thought and one search, without end."""
     thought, text = m.prose(), m.prose()
     for _ in range(20):
         yield Step(m.call(m.tool("think", "think_step", "make_note"), thought=thought), m.text(""))
@@ -414,7 +414,7 @@ def same_thought(m: Maker) -> Iterator[Step]:
 
 @stuck
 def edit_back_and_forth(m: Maker) -> Iterator[Step]:
-    """A to B, the lint complains, B to A, the lint complains of the other."""
+    """A to B, the lint complains; B to A, the lint complains of the other."""
     complaints = m.several(2)
     for number in range(40):
         new, old = ("x", "y") if number % 2 else ("y", "x")
@@ -433,7 +433,7 @@ def nothing_to_commit(m: Maker) -> Iterator[Step]:
 
 @stuck
 def calendar_conflict(m: Maker) -> Iterator[Step]:
-    """The same event refused under a new conflict number."""
+    """One event refused under a new conflict number each time."""
     for _ in range(20):
         yield Step(
             m.call(m.tool("create_event", "add_event", "book_room"), day=3, title="t"),
@@ -443,7 +443,7 @@ def calendar_conflict(m: Maker) -> Iterator[Step]:
 
 @stuck
 def chat_sent_again(m: Maker) -> Iterator[Step]:
-    """The same message sent again and again; each gets a new number and time."""
+    """One message sent many times; each gets a new number and time."""
     for _ in range(20):
         yield Step(
             m.call(m.tool("send_message", "chat_send", "post_reply"), to="a", text="hello"),
@@ -453,7 +453,7 @@ def chat_sent_again(m: Maker) -> Iterator[Step]:
 
 @stuck
 def search_reworded(m: Maker) -> Iterator[Step]:
-    """One question in ever so slightly other words; its tool's contract names the query."""
+    """One question in slightly different words; its tool's contract names the query."""
     tool = m.tool(*SEARCH)
     m.declare(tool, query="query")
     for ending in m.several(20):
@@ -472,7 +472,7 @@ def hand_offs(m: Maker) -> Iterator[Step]:
 
 @stuck
 def keys_in_another_order(m: Maker) -> Iterator[Step]:
-    """The same arguments in another order, as an object and as JSON text."""
+    """One set of arguments in another order, as an object and as JSON text."""
     tool, given, text = m.tool(*SEARCH), dict(zip(m.several(5), m.several(5), strict=True)), m.prose()
     for number in range(20):
         items = list(given.items())
@@ -501,7 +501,7 @@ def sweep_with_request_ids(m: Maker) -> Iterator[Step]:
 
 @stuck
 def long_cycle(m: Maker) -> Iterator[Step]:
-    """Twelve calls in a fixed order."""
+    """Twelve calls in a fixed order, again and again."""
     names, texts = m.several(12), [m.prose() for _ in range(12)]
     for _ in range(6):
         for name, text in zip(names, texts, strict=True):
@@ -510,7 +510,7 @@ def long_cycle(m: Maker) -> Iterator[Step]:
 
 @stuck
 def wandering(m: Maker) -> Iterator[Step]:
-    """Six calls in no order at all."""
+    """Six calls in no order."""
     names, texts = m.several(6), [m.prose() for _ in range(6)]
     for _ in range(60):
         place = m.rng.randrange(6)
@@ -519,21 +519,21 @@ def wandering(m: Maker) -> Iterator[Step]:
 
 @stuck
 def waiting_for_nothing(m: Maker) -> Iterator[Step]:
-    """The same short wait for ever."""
+    """One short wait, without end."""
     for _ in range(60):
         yield Step(m.call(m.tool("wait", "sleep", "pause"), seconds=5), m.text("ok"), 5.0)
 
 
 @stuck
 def spaced_for_hours(m: Maker) -> Iterator[Step]:
-    """A state asked for every minute for three hours, and it stays."""
+    """A state polled every minute for three hours; it does not change."""
     for _ in range(180):
         yield Step(m.call(m.tool(*STATUS), job=1), m.fields(status="running", job=1), 60.0)
 
 
 @stuck
 def permission_denied_everywhere(m: Maker) -> Iterator[Step]:
-    """Another machine each time, and the same refusal."""
+    """Another machine each time, with one and the same refusal."""
     shell = m.tool("bash", "shell", "run_command", "terminal")
     for name in m.several(20):
         yield Step(m.call(shell, command=f"ssh {name} uptime"), m.error("Permission denied (publickey)."))
@@ -559,7 +559,7 @@ def cap_used_up(m: Maker) -> Iterator[Step]:
 
 @stuck
 def error_and_success(m: Maker) -> Iterator[Step]:
-    """A service that fails and works in turn and never says anything new."""
+    """A service that fails and works in turn and returns nothing new."""
     tool, text = m.tool(*READ), m.prose()
     for number in range(40):
         yield Step(m.call(tool, path="a"), m.error("backend exploded") if number % 2 else m.text(text))
@@ -567,7 +567,7 @@ def error_and_success(m: Maker) -> Iterator[Step]:
 
 @stuck
 def empty_answers(m: Maker) -> Iterator[Step]:
-    """One call that brings nothing, as nothing at all."""
+    """One call with an empty result."""
     empty = m.rng.choice(("", [], {}, None))
     for _ in range(12):
         yield Step(m.call(m.tool(*READ), path="a"), Outcome(empty))
@@ -575,7 +575,7 @@ def empty_answers(m: Maker) -> Iterator[Step]:
 
 @stuck
 def big_results(m: Maker) -> Iterator[Step]:
-    """The same long page with a fresh time at its head."""
+    """One long page with a fresh time at its head."""
     body = "\n".join(m.prose(14) for _ in range(300))
     for _ in range(20):
         yield Step(m.call(m.tool(*READ), path="a"), m.text(f"<!-- served {m.stamp()} -->\n{body}"))

@@ -1,4 +1,4 @@
-"""Every mistake in a policy is named at once: setting, place, value, remedy."""
+"""Every mistake in a policy is reported at once: setting, place, value, remedy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def told(text: str) -> list[str]:
 
 
 def test_five_mistakes_are_five_messages():
-    """Each mistake is named with its line, its value and the remedy."""
+    """Each mistake is reported with its line, its value and the remedy."""
     action, abort_after, block, mode, pattern, cap = told(FIVE)
     assert action.startswith("loop.toml, line 2: action = 'blok': must be one of off, ")
     assert action.endswith("did you mean block?")
@@ -100,7 +100,7 @@ def test_a_mistake_in_code_is_an_error_with_all_of_them():
 
 
 def test_a_file_that_is_not_there(tmp_path):
-    """A missing file and one that is no text are mistakes like others."""
+    """A missing file and one that is not text are mistakes like others."""
     assert "No such file" in str(load_file(str(tmp_path / "none.toml")).problems[0])
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
     assert "not UTF-8" in str(load_file(str(tmp_path / "binary.toml")).problems[0])

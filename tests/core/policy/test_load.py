@@ -58,7 +58,7 @@ def test_a_wrong_variable_is_a_mistake_and_the_default_policy(environ, message):
 
 
 def test_a_mistake_elsewhere_never_lifts_what_the_environment_forbids(tmp_path):
-    """With a broken file ACTION=observe still holds: the default policy would refuse calls."""
+    """ACTION=observe still applies if the file is broken: the default policy would refuse calls."""
     (tmp_path / "broken.toml").write_text("action = 3")
     loaded = load_environment({PREFIX + "CONFIG": str(tmp_path / "broken.toml"), PREFIX + "ACTION": "observe"})
     assert loaded.problems
@@ -66,7 +66,7 @@ def test_a_mistake_elsewhere_never_lifts_what_the_environment_forbids(tmp_path):
 
 
 def test_a_variable_that_nobody_reads_is_noted():
-    """A misspelt variable is a note with the right name, and the rest holds."""
+    """A misspelt variable is a note with the right name, and the other settings apply."""
     loaded = load_environment({PREFIX + "ACTON": "observe", PREFIX + "PRESET": "turn_nudge", "OTHER": "x"})
     assert loaded.policy.max_calls == 30
     (note,) = loaded.notes
@@ -80,7 +80,7 @@ def test_the_variables_that_are_listed_are_the_ones_that_are_read():
 
 
 def test_the_hash_key_comes_from_a_variable_or_a_file(tmp_path):
-    """Both give the same key, and neither shows it."""
+    """The variable and the file give one key, and neither shows it."""
     (tmp_path / "key").write_bytes(b"SECRET\n")
     for environ in ({"HASH_KEY": "SECRET"}, {"HASH_KEY_FILE": str(tmp_path / "key")}):
         loaded = load_environment({PREFIX + name: value for name, value in environ.items()})
@@ -95,7 +95,7 @@ def test_an_empty_key_file_is_a_mistake(tmp_path):
 
 
 def test_every_sort_of_setting_arrives():
-    """Rules, contracts, words, sentences and lists are those of the text."""
+    """Rules, contracts, words, sentences and lists arrive as the text defines them."""
     policy = load_text(
         'dangerous = ["fire"]\nwords.read = ["peruse"]\nsentences.cycle.nudge = "x"\n'
         '[tools."q*"]\nkind = "poll"\nroute = { tool = "t", args = ["a", "b"] }\nmodes.cycle.block = 4\n'
@@ -109,7 +109,7 @@ def test_every_sort_of_setting_arrives():
 
 
 def test_at_process_start_a_wrong_policy_is_a_log_line(monkeypatch, tmp_path, caplog):
-    """The error names the mistake and the remedy, and the program goes on with the default policy."""
+    """The error contains the mistake and the remedy, and the program continues with the default policy."""
     (tmp_path / "loop.toml").write_text("abort_afer = 3\nmax_cals = 1\n")
     monkeypatch.setenv(PREFIX + "CONFIG", str(tmp_path / "loop.toml"))
     with caplog.at_level(logging.ERROR, "otel_loopguard"):

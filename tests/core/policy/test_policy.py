@@ -13,7 +13,7 @@ from otel_loopguard.core.policy.load import load_preset, load_text
 
 
 def refused_at(policy):
-    """Which of the equal calls is the first that does not run."""
+    """Return the number of the first equal call that does not run, or None."""
     turn = Guard(policy).turn()
     for number in range(1, 30):
         call = ToolCall("read_file", {"path": "a"})
@@ -24,7 +24,7 @@ def refused_at(policy):
 
 
 def test_every_mistake_is_in_one_error():
-    """Each with its name, its value and the remedy, as in a policy file."""
+    """Each mistake has its name, its value and the remedy, as in a policy file."""
     with pytest.raises(PolicyError) as raised:
         Policy(
             action="blok",
@@ -101,7 +101,7 @@ def test_each_kind_of_mistake_has_its_remedy(settings, remedy):
 
 
 def test_a_contract_is_checked_where_it_is_made():
-    """It may be declared long before there is a policy."""
+    """A contract may be declared long before there is a policy."""
     with pytest.raises(PolicyError, match="ToolContract: 3 problems") as raised:
         ToolContract(kind="reader", volatile="nonce", modes={"cycle": Rule(block=-1)})
     assert raised.value.problems == [
@@ -112,7 +112,7 @@ def test_a_contract_is_checked_where_it_is_made():
 
 
 def test_text_is_understood_everywhere():
-    """An action, a kind and a list may be given as a file would have them."""
+    """An action, a kind and a list may be written as in a file."""
     assert Rule(action="nudge").action is Action.NUDGE
     assert Rule(action="off").action is Action.OFF
     policy = Policy(
@@ -130,7 +130,7 @@ def test_text_is_understood_everywhere():
 
 
 def test_a_rule_that_says_nudge_only_nudges():
-    """A mode's own ceiling may be given as text."""
+    """The ceiling of a mode may be given as text."""
     assert refused_at(Policy(modes={"generic_repeat": Rule(action="nudge"), "no_novelty": Rule(action="off")})) is None
 
 
@@ -156,7 +156,7 @@ def test_tables_are_taken_as_a_file_would_have_them():
 
 
 def test_what_is_checked_stays_as_it_is():
-    """A policy made of another one's settings equals it."""
+    """A policy made of the settings of another one equals it."""
     policy = load_preset("chat_turn").checked()
     assert Policy(**vars(policy)) == policy
     assert Policy() == Policy(modes={}, tools={}, order=[])
@@ -170,7 +170,7 @@ def test_one_rule_may_be_that_of_all_modes():
 
 
 def test_detectors_of_ones_own_have_modes_of_their_own():
-    """With a detector a policy may have rules and sentences for names that it alone knows."""
+    """A policy with a detector may have rules and sentences for modes that only the detector knows."""
 
     def no_mondays(_history, call, rule):
         return Trip("acme.mondays", call.tool, 1, rule.block, Action.BLOCK)
@@ -187,7 +187,7 @@ def test_detectors_of_ones_own_have_modes_of_their_own():
 
 
 def test_a_template_that_was_broken_later_is_left_for_the_default_sentence():
-    """Neither begin nor end raises for it."""
+    """Neither begin nor end raises for such a template."""
     policy = Policy(sentences={"generic_repeat": "x", "generic_repeat.nudge": "x"})
     policy.sentences.update({"generic_repeat": "{foo}", "generic_repeat.nudge": "{count:s}"})
     turn = Guard(policy).turn()

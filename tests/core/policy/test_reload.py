@@ -27,7 +27,7 @@ class Clock:
     now = 1000.0
 
     def __call__(self):
-        """The time of the test."""
+        """Return the time of the test."""
         return self.now
 
 
@@ -44,7 +44,7 @@ def write(path, text):
 
 
 def test_a_changed_file_holds_for_new_turns(file):
-    """A turn that is live keeps its policy; one that begins after the next look has the new one."""
+    """A live turn keeps its policy; a turn that begins after the next look has the new one."""
     guard, clock = watched(file)
     before = guard.turn()
     write(file, 'action = "abort"\n')
@@ -54,7 +54,7 @@ def test_a_changed_file_holds_for_new_turns(file):
 
 
 def test_between_two_looks_nothing_is_read(file):
-    """The file is looked at once in a while, not for every turn."""
+    """The file is checked at intervals, not for every turn."""
     guard, clock = watched(file)
     guard.turn()
     write(file, 'action = "abort"\n')
@@ -80,7 +80,7 @@ def test_a_broken_new_file_keeps_the_old_policy_and_says_so(file, caplog):
 
 
 def test_the_runtime_watches_the_file_of_the_environment(monkeypatch, file):
-    """With CONFIG the policy of a running program follows its file; a policy given in code is not touched."""
+    """The policy of a running program follows the file in CONFIG; a policy given in code is not touched."""
     monkeypatch.setenv(PREFIX + "CONFIG", str(file))
     runtime = Runtime()
     write(file, 'action = "observe"\n')

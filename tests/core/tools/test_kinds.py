@@ -73,5 +73,5 @@ def test_a_prefix_decides_last():
     ],
 )
 def test_the_arguments_may_decide(tool, arguments, expected):
-    """An action, or a command in a tool whose name is no shell's, is more specific than the name."""
+    """An action, or a command in a tool without a shell's name, is more specific than the name."""
     assert kind(tool, arguments) is expected

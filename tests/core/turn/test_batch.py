@@ -1,4 +1,4 @@
-"""The calls of one model message, identified by the turn's tick when the model wrote them."""
+"""The calls of one model message, identified by the turn's tick at the time of the message."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_message_adds_to_the_evidence_once() -> None:
 
 
 def test_a_call_that_is_resumed_after_an_interrupt_is_counted_once() -> None:
-    """The turn and the tool's cap do not count it again; the next new call counts."""
+    """The turn and the tool's cap count a resumed call once; the next new call counts."""
     turn = Guard(Policy(tools={"read": ToolContract(cap=2)})).turn()
     make(turn, turn.tick, "c1", cancelled=True)
     again = make(turn, turn.tick, "c1")

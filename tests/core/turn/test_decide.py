@@ -52,7 +52,7 @@ def test_without_a_limit_abort_does_what_block_does() -> None:
 
 
 def test_an_abort_limit_ends_no_run_that_gets_anywhere() -> None:
-    """Like ``block``, it counts equal runs without news in between."""
+    """An abort limit counts equal runs without news in between, like a ``block`` limit."""
     turn = Guard(repeats("abort", abort=3)).turn()
     for number in range(9):
         for tool, result in (("edit_file", "ok"), ("read_file", "the same")):

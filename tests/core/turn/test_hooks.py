@@ -40,7 +40,7 @@ async def a_coroutine(*_):
     ],
 )
 def test_an_answer_that_is_no_trip_is_a_fault_and_the_call_runs(answer):
-    """It is reported like an exception of the detector; begin and end do not raise."""
+    """Such an answer is reported like an exception of the detector; begin and end do not raise."""
     guard, faults = guard_with(answer)
     turn, call = guard.turn(), ToolCall("x", {})
     assert turn.begin(call).runs
@@ -49,7 +49,7 @@ def test_an_answer_that_is_no_trip_is_a_fault_and_the_call_runs(answer):
 
 
 def test_an_async_detector_is_a_fault():
-    """Its coroutine is closed, so that Python prints no warning."""
+    """The coroutine of the detector is closed, so that Python prints no warning."""
     guard, faults = guard_with(None)
     guard.use(Policy(detectors=[a_coroutine]))
     assert guard.turn().begin(ToolCall("x")).runs
@@ -77,7 +77,7 @@ def test_a_trip_that_can_be_insisted_on_runs_when_it_is_insisted_on():
 
 
 def test_values_that_json_cannot_hold_are_still_refused_in_json():
-    """A lone surrogate in a name, and a number beyond 64 bits."""
+    """A lone surrogate in a name and a number beyond 64 bits do not keep the refusal from being JSON."""
     guard, _ = guard_with(Trip("own", "\ud800", 2**80, 0, Action.BLOCK))
     refusal = json.loads(guard.turn().begin(ToolCall("\ud800", {})).message)
     assert (refusal["tool"], refusal["count"]) == ("\ud800", 2**80)

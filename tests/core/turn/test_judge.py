@@ -1,4 +1,4 @@
-"""Observed calls: they have run already, and are counted whatever their trips are."""
+"""Observed calls: they have run already, and are counted with or without trips."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_observed_calls_count_as_runs_and_as_refusals():
 
 
 def test_observed_calls_have_the_trips_of_live_ones_up_to_the_first_refusal():
-    """The live turn and the observed one are judged in the same place."""
+    """The live turn and the observed one have equal trips at equal calls."""
     turn, live = Guard().turn(), []
     for _ in range(3):
         decision = turn.begin(CALL)
@@ -46,7 +46,7 @@ def test_observed_calls_have_the_trips_of_live_ones_up_to_the_first_refusal():
 
 @pytest.mark.parametrize("recorded", [True, False])
 def test_a_call_that_was_refused_when_it_was_made_did_not_run(recorded):
-    """It counts as a refusal, whether this policy refuses it or not, and never as a call."""
+    """Such a call counts as a refusal, with or without a refusal by this policy, and never as a call."""
     judge, _ = observed(Policy(), 2 if recorded else 1)
     compiled = judge.compiled
     resolved = compiled.contracts.resolve(CALL)
@@ -91,7 +91,7 @@ def test_observe_does_not_lose_a_message_of_the_user():
 
 
 def test_an_observed_nested_call_counts_in_the_outer_turn_even_if_it_would_be_stopped():
-    """The call has run, whatever the user said in between."""
+    """The call has run, without regard to the user's message to stop."""
     turn = Guard().turn()
     outer = ToolCall("ask_agent", {"task": "a"})
     turn.begin(outer)

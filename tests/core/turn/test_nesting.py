@@ -43,21 +43,21 @@ def delegate(turn, reads, *, report=REPORT, **arguments):
 
 
 def test_a_sub_agent_that_only_repeats_itself_is_stopped():
-    """The same work with the same report is no news, though each run of the sub-agent is new to itself."""
+    """Equal work with an equal report is no news, though each run of the sub-agent is new to itself."""
     turn = Guard().turn()
     decisions = [delegate(turn, [("a", "text of a"), ("b", "text of b")]) for _ in range(6)]
     assert Action.BLOCK in [decision.action for decision in decisions]
 
 
 def test_a_result_under_a_new_id_is_no_news_of_a_sub_agent():
-    """A timestamp in its results does not make its work new each time."""
+    """A timestamp in the results of a sub-agent does not make its work new each time."""
     turn = Guard().turn()
     reads = [[("a", f"2024-05-01T10:00:{second:02} all is well")] for second in range(10)]
     assert Action.BLOCK in [delegate(turn, read).action for read in reads]
 
 
 def test_new_work_of_a_sub_agent_counts():
-    """The same report after other reads is no repeat."""
+    """An equal report after other reads is no repeat."""
     turn = Guard().turn()
     assert all(delegate(turn, [(f"file {n}", f"text {n}")]).runs for n in range(30))
 
@@ -96,7 +96,7 @@ def test_calls_of_nested_runs_count_in_every_turn_around_them():
 
 
 def test_the_shared_history_of_nested_turns_is_bounded():
-    """It forgets the oldest entries of a turn with many nested turns."""
+    """The shared history forgets the oldest entries of a turn with many nested turns."""
     turn = Guard(Policy(action=Action.OBSERVE)).turn()
     for number in range(2_000):
         delegate(turn, [(f"{number}", f"text {number}"), (f"{number % 3}", f"{number}")])

@@ -26,7 +26,7 @@ def guard_of(most_live=1, **options):
 
 
 def test_a_stored_turn_goes_on_where_it_was():
-    """Two equal calls, then enough other turns to move it to the store: the third equal call is refused."""
+    """The third equal call is refused though other turns moved its turn to the store after the second."""
     guard = guard_of()
     first = guard.turn("a")
     assert [read(first) for _ in range(2)] == [None, Action.NUDGE]
@@ -40,7 +40,7 @@ def test_a_stored_turn_goes_on_where_it_was():
 
 
 def test_a_stored_turn_that_is_still_held_is_not_made_twice():
-    """A run still holds the turn when newer turns push it into the store: the guard returns the same object."""
+    """The guard returns the object that a run still holds, though newer turns pushed it into the store."""
     guard = guard_of()
     held = guard.turn("a")
     read(held)
@@ -51,7 +51,7 @@ def test_a_stored_turn_that_is_still_held_is_not_made_twice():
 
 
 def test_a_held_turn_that_is_used_after_it_was_stored_is_stored_again():
-    """The store has its state of the first call; the second call is not lost when the turn is let go."""
+    """The store has the state of the first call; the second call is not lost when the turn is released."""
     guard = guard_of()
     held = guard.turn("a")
     read(held)
@@ -64,7 +64,7 @@ def test_a_held_turn_that_is_used_after_it_was_stored_is_stored_again():
 
 
 def test_a_late_call_does_not_bring_back_a_turn_that_is_over():
-    """A turn is stored, closed, and called once more: it stays forgotten."""
+    """A turn that is stored, closed and called once more stays forgotten."""
     guard = guard_of()
     held = guard.turn("a")
     guard.turn("b")
@@ -75,7 +75,7 @@ def test_a_late_call_does_not_bring_back_a_turn_that_is_over():
 
 
 def test_a_turn_with_a_running_call_stays_an_object():
-    """The program keeps only the id between begin and end, while other turns come."""
+    """A turn stays an object between begin and end of a call, though the program keeps only its id."""
     guard = guard_of()
     read(guard.turn("a"))
     call = ToolCall("read_file", {"path": "a"})
@@ -86,7 +86,7 @@ def test_a_turn_with_a_running_call_stays_an_object():
 
 
 def test_a_stop_of_the_user_outlives_other_turns():
-    """The user stops a turn that the program has only by its id; other turns come before its next call."""
+    """A stop for a turn that the program does not hold is kept while other turns come before its next call."""
     guard = guard_of()
     guard.turn("a").say("stop", stop=True)
     guard.turn("b")

@@ -21,7 +21,7 @@ def make(turn, tool="read_file", result="same", **arguments):
 
 
 def test_the_third_equal_call_is_refused_in_words_the_model_can_read():
-    """The first runs, the second is nudged, the third is refused with mode, tool, count and advice."""
+    """The first call runs, the second is nudged, the third is refused with mode, tool, count and advice."""
     turn = Guard().turn()
     decisions = [make(turn, path="a") for _ in range(3)]
     assert [decision.action for decision in decisions] == [None, Action.NUDGE, Action.BLOCK]
@@ -101,7 +101,7 @@ def test_an_observed_loop_has_trips_at_growing_distances():
 
 
 def test_off_switches_everything_off():
-    """There is no trip."""
+    """No call has a trip."""
     turn = Guard(Policy(action=Action.OFF)).turn()
     assert all(make(turn, path="a").trip is None for _ in range(20))
 
@@ -203,7 +203,7 @@ def test_max_calls_counts_all_calls():
 
 
 def test_parallel_equal_calls_are_no_repeats():
-    """None of them had a result when they were begun."""
+    """Parallel calls had no result of each other at their begin."""
     turn = Guard().turn()
     calls = [ToolCall("read_file", {"path": "a"}) for _ in range(20)]
     assert all(turn.begin(call).runs for call in calls)
@@ -230,7 +230,7 @@ def test_an_equal_object_ends_a_call():
 
 
 def test_on_trip_has_the_last_word():
-    """It may let a call run or end the run; None keeps the decision."""
+    """``on_trip`` may let a call run or end the run; None keeps the decision."""
     seen = []
 
     def on_trip(trip):
@@ -261,7 +261,7 @@ async def test_an_async_on_trip_is_awaited_by_abegin():
 
 
 def test_an_async_on_trip_in_sync_code_is_logged_once(caplog):
-    """Its answer cannot be awaited there: the decision is kept, and one warning gives the reason."""
+    """The answer cannot be awaited in sync code: the decision is kept, and one warning gives the reason."""
 
     async def on_trip(trip):
         return Action.OBSERVE
@@ -288,7 +288,7 @@ def test_no_lock_is_held_while_foreign_code_runs():
 
 
 def test_a_custom_detector_refuses():
-    """Its trip is handled like those of the built-in detectors."""
+    """The trip of a custom detector is handled like those of the built-in detectors."""
 
     def no_mondays(_history, call, _rule):
         if call.tool == "deploy":
@@ -317,7 +317,7 @@ def test_recoveries_name_the_trips_before_the_news():
 
 
 def test_messages_of_the_user_are_delivered_once_and_in_order():
-    """They come with the next result; ``close`` returns those that were not delivered."""
+    """Messages come with the next result; ``close`` returns those that were not delivered."""
     turn = Guard().turn()
     turn.say("look at b")
     turn.say("then stop")
@@ -337,7 +337,7 @@ def test_a_stop_refuses_further_calls_and_then_ends_the_run():
 
 
 def test_a_child_turn_has_its_own_history_and_its_parents_totals():
-    """Its news is news of the call that it runs in, and its calls count in the parent."""
+    """The news of a child is news of the call that it runs in, and its calls count in the parent."""
     guard = Guard(Policy(max_calls=20))
     turn = guard.turn()
     for number in range(3):
@@ -374,7 +374,7 @@ def test_messages_of_the_user_come_with_a_refusal_too():
 
 
 def test_a_stop_that_was_not_delivered_is_returned():
-    """``close`` returns it like any other message."""
+    """``close`` returns an undelivered stop like any other message."""
     turn = Guard().turn()
     turn.say("stop", stop=True)
     assert turn.close() == ["stop"]

@@ -22,7 +22,7 @@ def make(turn, tool="read_file", result="same", **arguments):
 
 
 def test_redelivered_messages_come_first_with_the_next_result():
-    """They come as separate messages, before newer ones."""
+    """Redelivered messages come separately, before newer ones."""
     turn = Guard().turn()
     words = [turn.say(text) for text in ("first", "second")]
     turn.redeliver(make(turn, path="a"))
@@ -41,7 +41,7 @@ def test_messages_that_were_never_delivered_are_returned_one_by_one():
 
 
 def test_a_redelivered_nudge_is_no_message_of_the_user():
-    """It comes with the next result and its tool's name, and ``close`` does not return it."""
+    """A redelivered nudge comes with the next result and its tool's name, and ``close`` does not return it."""
     turn = Guard().turn()
     make(turn, path="a")
     turn.say("hurry")
@@ -73,7 +73,7 @@ def test_two_stop_messages_that_were_not_delivered_are_returned():
 
 
 def test_a_turn_that_is_over_accepts_no_message():
-    """No call would deliver it."""
+    """A message to a closed turn is not accepted, because no call would deliver it."""
     turn = Guard().turn()
     turn.close()
     word = turn.say("too late")
@@ -104,7 +104,7 @@ def test_a_message_redelivered_after_close_is_returned():
 
 
 def test_messages_of_a_dropped_turn_are_returned():
-    """The store has no more room for the turn; its messages are marked as returned."""
+    """Messages of a turn are marked as returned if the store has no more room for it."""
     guard = Guard()
     guard._turns._most = guard._turns._most_unstored = 1
     word = guard.turn("a").say("anybody there?")
@@ -116,7 +116,7 @@ def test_messages_of_a_dropped_turn_are_returned():
 
 @pytest.mark.parametrize("who", ["parent", "child"])
 def test_a_message_is_delivered_with_the_next_result_of_either_turn(who):
-    """If a sub-agent has the next result, that one delivers it and no other does."""
+    """A sub-agent with the next result delivers the message, and no other turn does."""
     turn = Guard().turn()
     call = ToolCall("run_agent", {"task": "look"})
     turn.begin(call)
@@ -128,7 +128,7 @@ def test_a_message_is_delivered_with_the_next_result_of_either_turn(who):
 
 
 def test_a_message_that_a_nested_turn_did_not_deliver_waits_for_the_outer_turn():
-    """The nested turn is closed without returning it."""
+    """The outer turn delivers the message after the nested turn is closed without returning it."""
     turn = Guard().turn()
     call = ToolCall("run_agent", {"task": "look"})
     turn.begin(call)
@@ -140,7 +140,7 @@ def test_a_message_that_a_nested_turn_did_not_deliver_waits_for_the_outer_turn()
 
 
 def test_a_word_to_stop_stops_nested_runs():
-    """Those that run already and those that begin later, however deep."""
+    """A stop applies to nested runs at any depth, to the running ones and to those that begin later."""
     turn = Guard().turn()
     call = ToolCall("run_agent", {"task": "look"})
     turn.begin(call)
@@ -154,7 +154,7 @@ def test_a_word_to_stop_stops_nested_runs():
 
 
 def test_a_refusal_by_the_users_word_is_a_trip():
-    """With a mode of its own, the number of the refusal, and the limit at which the run ends."""
+    """The trip has its own mode, the number of the refusal, and the limit at which the run ends."""
     turn = Guard(Policy(abort_after=2)).turn()
     turn.say("stop", stop=True)
     trips = [make(turn, path=number).trip for number in range(3)]
@@ -167,7 +167,7 @@ def test_a_refusal_by_the_users_word_is_a_trip():
 
 
 def test_a_run_is_not_ended_before_its_model_has_heard_the_user():
-    """However many refusals there were before the user said stop."""
+    """A stop is delivered with a refusal before the run is aborted, even after many refusals."""
     turn = Guard(Policy(abort_after=3)).turn()
     for _ in range(5):
         make(turn, path="a")
@@ -178,7 +178,7 @@ def test_a_run_is_not_ended_before_its_model_has_heard_the_user():
 
 
 def test_words_wait_while_a_run_is_ended():
-    """The error that ends it is no place for them: they come back."""
+    """``close`` returns a message that was not delivered because the call aborted the run."""
     turn = Guard(Policy(abort_after=1)).turn()
     for _ in range(3):
         make(turn, path="a")
@@ -188,7 +188,7 @@ def test_words_wait_while_a_run_is_ended():
 
 
 def test_words_come_with_an_earlier_result_too():
-    """A model that is given the same result again and again still hears its user."""
+    """A model that gets an earlier result again still gets the user's messages."""
     turn = Guard(Policy(tools={"read_*": ToolContract(reuse=True)})).turn()
     for _ in range(2):
         make(turn, path="a")
@@ -199,7 +199,7 @@ def test_words_come_with_an_earlier_result_too():
 
 
 def test_a_sentence_that_waited_is_read_with_a_refusal():
-    """Also one of ours; the refusal stays valid JSON."""
+    """A redelivered nudge comes with a refusal too, and the refusal stays valid JSON."""
     turn = Guard().turn()
     make(turn, path="a")
     turn.redeliver(make(turn, path="a"))

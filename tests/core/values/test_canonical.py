@@ -63,7 +63,7 @@ def test_different_values_stay_different(one, other):
 
 
 def test_tools_that_write_keep_their_blanks():
-    """With blanks kept, they are content, and JSON text is a text."""
+    """Blanks are content for a tool that writes, and JSON text is a text."""
     assert canonical({"text": "a  b"}, fold_blanks=False) != canonical({"text": "a b"}, fold_blanks=False)
     assert canonical({"text": '{"a":1, "b":2}'}, fold_blanks=False) != canonical(
         {"text": '{"b":2,"a":1}'}, fold_blanks=False

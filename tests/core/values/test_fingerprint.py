@@ -82,7 +82,7 @@ def test_different_values_have_different_fingerprints(one, other):
     ],
 )
 def test_equal_arguments_have_equal_fingerprints(one, other):
-    """With blanks folded, blanks and number types do not distinguish two calls."""
+    """Blanks and number types do not distinguish two calls if blanks are folded."""
     assert PRINTS.arguments(one) == PRINTS.arguments(other)
 
 
@@ -105,7 +105,7 @@ def test_unequal_arguments_have_unequal_fingerprints(one, other):
 
 
 def test_writing_tools_keep_their_blanks():
-    """With blanks kept, they are part of the content."""
+    """Blanks that are kept are part of the content."""
     assert PRINTS.arguments({"text": "a  b"}, fold_blanks=False) != PRINTS.arguments({"text": "a b"}, fold_blanks=False)
 
 
@@ -115,7 +115,7 @@ def test_the_key_decides():
 
 
 def test_equal_across_processes():
-    """The same key gives the same fingerprint in another process, whatever its hash seed."""
+    """One key gives equal fingerprints in two processes, for every hash seed."""
     value = {"b": [1, {"z": None, "a": "ü"}], "a": {"k": 1.5, "j": True}}
     code = (
         "import json, sys; from otel_loopguard.core.values.fingerprint import Fingerprinter;"
@@ -137,7 +137,7 @@ def test_equal_across_processes():
     st.dictionaries(st.text(alphabet="abc \n", max_size=5), st.integers() | st.sets(st.text(max_size=3)), max_size=4)
 )
 def test_another_process_makes_the_same_fingerprint(value):
-    """With the same key, and whatever the seed of Python's own hashes."""
+    """A value has an equal fingerprint in another process with this key, for every seed of Python's hashes."""
     code = (
         "import sys; from otel_loopguard.core.values.fingerprint import Fingerprinter;"
         "print(Fingerprinter(b'k').arguments(eval(sys.argv[1])))"

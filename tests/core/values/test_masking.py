@@ -26,14 +26,14 @@ KEYS = [
 @pytest.mark.parametrize("key", [*KEYS, "request id"])
 @pytest.mark.parametrize("write", ["{key}: {value}, all is well", '{{"{key}": "{value}", "state": "well"}}'])
 def test_values_under_keys_that_name_the_answer_are_masked(key, write):
-    """Whatever such a value looks like, and however the key is written, two answers that differ in it are the same."""
+    """Two answers that differ only in such a value are equal, for every value and every spelling of the key."""
     one, other = (views_of(write.format(key=key, value=value)) for value in ("abc", "another"))
     assert one.without_durations.masked == other.without_durations.masked
 
 
 @pytest.mark.parametrize("key", ["request", "span", "trace", "identity"])
 def test_values_under_other_keys_are_not(key):
-    """A key that only begins like one of an id holds something that counts."""
+    """A key that only begins like one of an id is not masked, because its value counts."""
     one, other = (views_of(f"{key}: {value}, all is well") for value in ("abc", "xyz"))
     assert one.without_durations.masked != other.without_durations.masked
 
@@ -65,13 +65,13 @@ def test_a_letter_that_is_two_in_lower_case_moves_no_mask():
     ],
 )  # fmt: skip
 def test_times_and_ids_are_masked_however_they_are_written(write):
-    """ISO and HTTP dates, hashes and addresses, in colour or not, say nothing."""
+    """ISO and HTTP dates, hashes and addresses are masked, in colour or not."""
     one, other = (views_of(f"{write.format(second)} all is well") for second in (7, 42))
     assert one.without_durations.masked == other.without_durations.masked
 
 
 def test_a_colour_tells_texts_apart():
-    """The same word in red and in green is not the same, and a colour is no number that moves."""
+    """A word in red differs from that word in green, and a colour is no number that moves."""
     red, green = views_of("\x1b[31mtests\x1b[0m"), views_of("\x1b[32mtests\x1b[0m")
     assert red.without_durations.masked != green.without_durations.masked
     assert red.without_durations.shape != green.without_durations.shape

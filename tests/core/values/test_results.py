@@ -75,7 +75,7 @@ PIECES = (
 @settings(max_examples=600, deadline=None)
 @given(st.lists(st.sampled_from(PIECES), max_size=6), st.sampled_from(["", " ", "-", "x", "\n"]))
 def test_the_quick_look_agrees_with_the_patterns(pieces, glue):
-    """Whatever is put together from the words that matter, the answer is that of the whole pattern."""
+    """The quick look gives the answer of the whole pattern for every mix of the relevant words."""
     text = glue.join(pieces)
     for said in (text, text.upper()):
         data = said.encode()
@@ -85,11 +85,11 @@ def test_the_quick_look_agrees_with_the_patterns(pieces, glue):
 
 @pytest.mark.parametrize("text", ["rate limit exceeded", "HTTP 503", "connection refused", "Request timed out"])
 def test_faults_that_pass(text):
-    """These are worth another try."""
+    """Faults that pass by themselves are transient."""
     assert results.is_transient(text)
 
 
 @pytest.mark.parametrize("text", ["Please try again", "no such file", "line 5032 is wrong", "the limit is 3"])
 def test_faults_that_stay(text):
-    """These are not."""
+    """Faults that stay are not transient."""
     assert not results.is_transient(text)

@@ -192,7 +192,7 @@ def test_hostile_values_have_a_fingerprint(name):
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("number", range(len(hostile_objects())), ids=[type(one).__name__ for one in hostile_objects()])
 def test_no_object_stops_the_guard(number, place):
-    """Every call with it begins and ends, also if the object at the end is a new one."""
+    """Every call with such an object begins and ends, also if the object at the end is a new one."""
     turn, value = Guard().turn(), hostile_objects()[number]
     for _ in range(4):
         call, outcome = PLACES[place](value)
@@ -229,7 +229,7 @@ def built(recipe):
 @QUICK
 @given(recipes)
 def test_nested_hostile_objects_have_a_fingerprint(recipe):
-    """As arguments, as a result, and in a call of the guard."""
+    """Nested hostile objects have a fingerprint as arguments and as a result, and the guard accepts them."""
     value = built(recipe)
     assert PRINTS.arguments(value) == PRINTS.arguments(value)
     assert PRINTS.arguments(value, fold_blanks=False) == PRINTS.arguments(value, fold_blanks=False)
@@ -271,7 +271,7 @@ def test_no_lazy_proxy_is_woken():
     ],
 )  # fmt: skip
 def test_an_opaque_result_is_never_the_same(make):
-    """It may hold something new. As an argument it is its type."""
+    """A result that cannot be read may contain something new. As an argument it is its type."""
     value = make()
     assert PRINTS.result(value) != PRINTS.result(value)
     assert PRINTS.arguments(value) == PRINTS.arguments(value)
@@ -297,7 +297,7 @@ class Stamp(datetime):
     ],
 )  # fmt: skip
 def test_a_readable_result_is_its_content(make):
-    """A second object with the same content is the same; one with other content differs."""
+    """A second object with equal content is the same; one with other content differs."""
     assert PRINTS.result(make(1)) == PRINTS.result(make(1))
     assert PRINTS.result(make(1)) != PRINTS.result(make(2))
 
@@ -344,7 +344,7 @@ def twice(value):
     "wrap", [(in_tuple,), (in_tuple, in_list), (in_tuple, in_tuple, in_tuple, in_dict), (in_dict,)], ids=len
 )
 def test_depth_of_any_sort_is_survived(depth, wrap):
-    """Thousands of nested tuples crash a process whose serialiser follows them."""
+    """Thousands of nested tuples have a fingerprint, though a serialiser that follows them crashes the process."""
     value = nested(depth, *wrap)
     assert isinstance(PRINTS.arguments({"a": [value]}), int)
     assert steps(lambda: PRINTS.arguments(value)) < MOST_STEPS
@@ -352,7 +352,7 @@ def test_depth_of_any_sort_is_survived(depth, wrap):
 
 
 def test_a_value_that_doubles_at_every_level_is_bounded():
-    """Sixty such levels are too many values to write in a lifetime."""
+    """Sixty levels that double each time are too many values to write, and are fingerprinted in bounded time."""
     value = nested(60, twice)
     assert steps(lambda: PRINTS.arguments({"a": value})) < MOST_STEPS
     assert steps(lambda: PRINTS.result(value)) < MOST_STEPS
