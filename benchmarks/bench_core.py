@@ -74,7 +74,7 @@ def fresh_calls(size: int, turn_length: int) -> Callable[[int], None]:
 
 
 def differing_repeats(size: int, *, volatile: bool) -> Callable[[int], None]:
-    """The same call again and again, and another result each time: masked and shaped."""
+    """A repeated call with a different result each time, so that results are masked and shaped."""
     rng = random.Random(2)
     outcomes = [Outcome(text(size, rng, volatile=volatile)) for _ in range(64)]
 

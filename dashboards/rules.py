@@ -28,7 +28,7 @@ def prometheus_rules() -> str:
 
 
 def grafana_rules() -> str:
-    """The same alerts as a provisioning file; Grafana reads the series that Prometheus recorded."""
+    """Render the alerts as a provisioning file; Grafana reads the series that Prometheus recorded."""
     group = {
         "orgId": 1,
         "name": "loopguard",

@@ -1,4 +1,4 @@
-"""The public names, as a list: whoever adds or removes one changes this file."""
+"""The public names, as a list. A change of the names needs a change of this file."""
 
 from __future__ import annotations
 

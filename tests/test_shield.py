@@ -25,7 +25,7 @@ def test_the_shield_takes_faults_in_and_tells_no_value(caplog: pytest.LogCapture
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), GeneratorExit(), SystemExit(1)])
 def test_what_is_no_fault_passes_the_shield(error: BaseException) -> None:
-    """Interrupts and the end of a run are nobody's fault."""
+    """Interrupts and the end of a run are no faults, and pass."""
     with pytest.raises(type(error)), Shield()("here"):
         raise error
 

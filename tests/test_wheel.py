@@ -1,4 +1,4 @@
-"""What a user installs: the wheel, with plain pip and nothing of this checkout."""
+"""The wheel as a user installs it: with plain pip and nothing of this checkout."""
 
 from __future__ import annotations
 

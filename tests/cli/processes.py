@@ -1,4 +1,4 @@
-"""The command as users start it: a process of its own, in an environment that says nothing."""
+"""The command as users start it: a separate process, in an environment without settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOTHING_EXPORTED = {"OTEL_TRACES_EXPORTER": "none", "OTEL_METRICS_EXPORTER": "no
 
 
 def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """What the command is started with."""
+    """The environment variables of the command."""
     return clean_environment({**NOTHING_EXPORTED, **(more or {})})
 
 

@@ -22,7 +22,7 @@ def test_the_whole_names_each_command():
 
 @pytest.mark.parametrize("name", [one.name for one in COMMANDS])
 def test_each_command_explains_itself(name):
-    """`COMMAND --help` says what it does and what each option means, without a traceback."""
+    """`COMMAND --help` describes the command and each option, without a traceback."""
     done = command(name, "--help")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(f"usage: otel-loopguard {name}")
@@ -31,7 +31,7 @@ def test_each_command_explains_itself(name):
 
 @pytest.mark.parametrize("name", ["demo", "doctor"])
 def test_help_tells_the_exit_status(name):
-    """What CI has to know stands in the help."""
+    """The help lists the exit statuses, which CI needs."""
     assert "Exit status: 0" in command(name, "--help").stdout
 
 

@@ -21,7 +21,7 @@ def test_check_names_every_mistake(tmp_path, capsys):
 
 
 def test_check_of_a_right_file(tmp_path, capsys):
-    """A file without mistakes is said to have none; the exit status is 0."""
+    """A file without mistakes is reported as correct; the exit status is 0."""
     (tmp_path / "loop.toml").write_text('action = "nudge"\n')
     assert main(["policy", "check", str(tmp_path / "loop.toml")]) == 0
     assert "no mistakes, 1 settings" in capsys.readouterr().out
@@ -47,7 +47,7 @@ def test_show_tells_where_each_value_comes_from(tmp_path, capsys):
 
 
 def test_show_as_json(capsys):
-    """The same for programs."""
+    """`--json` prints the value and origin of each setting for programs."""
     assert main(["policy", "show", "--preset", "typed_window", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["window"] == {"value": 60.0, "from": "preset typed_window"}

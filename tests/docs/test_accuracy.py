@@ -11,7 +11,7 @@ pytestmark = pytest.mark.skipif(not corpus.files(), reason="the corpora are not 
 
 
 def test_the_page_is_as_measured():
-    """Whoever changes a decision measures anew: python -m benchmarks.accuracy."""
+    """The page has the current figures; after a change of a decision, run python -m benchmarks.accuracy."""
     assert accuracy.page(corpus.CORPORA) == accuracy.PAGE.read_text("utf-8")
 
 

@@ -1,4 +1,4 @@
-"""The documentation says what is so."""
+"""The documentation matches the code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_every_link_leads_somewhere(page):
 
 
 def test_the_examples_of_the_guard_run():
-    """Every example of docs/guard.md runs as it stands."""
+    """Every example of docs/guard.md runs unchanged."""
     examples = PYTHON.findall((ROOT / "docs" / "guard.md").read_text())
     assert len(examples) >= 3
     for example in examples:

@@ -41,7 +41,7 @@ def rows(name):
 
 
 def test_every_setting_of_the_policy_is_documented_with_its_default():
-    """A setting that is added, or a default that is moved, is to be told on the page."""
+    """Every setting is on the page, with its current default."""
     found, default = rows("policy"), Policy()
     for name in schema.POLICY:
         value = getattr(default, name)
@@ -76,7 +76,7 @@ def test_everything_that_a_tool_can_be_declared_is_documented():
 
 
 def test_every_preset_is_documented():
-    """A preset that is added is to be told on the page."""
+    """Every preset is on the page."""
     assert set(rows("presets")) == set(preset_names())
 
 
@@ -89,7 +89,7 @@ def test_policies_in_the_pages_have_no_mistakes(name):
 
 @pytest.mark.parametrize("name", PAGES)
 def test_what_the_pages_show_is_what_happens(name, tmp_path, monkeypatch, capfd):
-    """Each command prints what the page says, and each piece of code runs, with the files that the page shows."""
+    """Each command prints the output on the page, and each piece of code runs, with the files that the page shows."""
     monkeypatch.chdir(tmp_path)
     for found in BLOCK.finditer(page(name)):
         if found["file"]:

@@ -1,4 +1,4 @@
-"""Each function of ours that runs at a call raises, one at a time, and the program is not affected."""
+"""Each loopguard function that runs at a call raises, one at a time, and the program is not affected."""
 
 from __future__ import annotations
 

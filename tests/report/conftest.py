@@ -38,12 +38,12 @@ class Page:
         return self.drawn()
 
     def drawn(self) -> Page:
-        """When the browser has drawn what was asked for."""
+        """Wait until the browser has drawn the last change."""
         self.driver.execute_async_script(_DRAWN)
         return self
 
     def js(self, expression: str) -> Any:
-        """What an expression is worth on the page."""
+        """Evaluate an expression on the page."""
         return self.driver.execute_script(f"return {expression}")
 
     def text(self, selector: str) -> str:
@@ -56,7 +56,7 @@ class Page:
         return self.drawn()
 
     def choose(self, name: str, value: str) -> Page:
-        """What a user does with a field of the form above the turns."""
+        """Set a field of the form above the turns as a user does."""
         field = f"document.forms.controls.elements[{json.dumps(name)}]"
         self.js(f"({field}.value = {json.dumps(value)}, {field}.dispatchEvent(new Event('input', {{bubbles: true}})))")
         return self.drawn()
@@ -70,7 +70,7 @@ class Page:
         return self.drawn()
 
     def inked(self, canvas: str) -> int:
-        """How many points of a canvas are not empty."""
+        """The number of points of a canvas that are not empty."""
         return int(
             self.js(f"""(() => {{
                 const canvas = document.querySelector({json.dumps(canvas)});
@@ -82,14 +82,14 @@ class Page:
         )
 
     def complaints(self) -> list[str]:
-        """What stands on the console."""
+        """The messages on the browser's console."""
         return [str(entry["message"]) for entry in self.driver.get_log("browser")]
 
     def requests(self) -> set[str]:
-        """Where the page asked for anything, itself excepted."""
+        """The URLs that the page requested, except its own address."""
         events = (json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance"))
         sent = [event["params"] for event in events if event["method"] == "Network.requestWillBeSent"]
-        own = self.path.as_uri()  # what the browser's own first page asks for is none of ours
+        own = self.path.as_uri()  # the browser's own first page also makes requests: they are not the page's
         return {one["request"]["url"] for one in sent if one["documentURL"] == own} - {own, "data:,"}
 
 

@@ -1,4 +1,4 @@
-"""What stands in the file, and what does not; and the command that writes it."""
+"""The contents of the report's file, and the command that writes it."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_wrong_word_is_an_error(tmp_path):
 
 
 def test_digests_do_not_stand_in_the_file():
-    """Which calls are equal is told by small numbers, turn by turn; the same arguments to another tool are another."""
+    """Small numbers mark equal calls, turn by turn; equal arguments to another tool are another call."""
     data = Columns()
     data.add(Run("x", 0, [Call("a", 10**18), Call("b", 10**18), Call("a", 5), Call("a", 10**18)]))
     data.add(Run("x", 1, [Call("a", 5)]))
@@ -100,7 +100,7 @@ def test_digests_do_not_stand_in_the_file():
 
 
 def test_all_is_counted_however_much_it_is():
-    """Beyond what the timeline holds calls are counted by tool, mode and time, and said to be left out."""
+    """Calls beyond the timeline's limit are counted by tool, mode and time, and reported as left out."""
     columns = Columns(most_calls=10)
     for _ in range(4):
         columns.add(made.every_decision())

@@ -15,7 +15,7 @@ END = "\ue010"
 
 @pytest.mark.parametrize("runs", [(), (made.plain(),), (Run("x", 0, [Call("a", 1)]),), (Run("none", 0, []),)])
 def test_little_or_nothing_to_show(opened, runs):
-    """Without a trip, without a call, without any turn: a page that says so."""
+    """The page has a notice if there is no trip, no call or no turn."""
     page = opened(*runs)
     assert page.text("#lead").startswith(("No loop in", "Nothing was recorded"))
     assert page.complaints() == []
@@ -34,7 +34,7 @@ def test_names_are_text_and_nothing_else(opened):
 
 
 def test_100_000_calls_open_and_respond(opened, record_property):
-    """It is drawn within 3 s of being asked for, and scrolling to the end, filtering and sorting within 1 s."""
+    """The page opens within 3 s; scrolling to the end, filtering and sorting take less than 1 s."""
     page = opened(*made.many())
     took = {}
     for name, act in {

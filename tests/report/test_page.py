@@ -27,7 +27,7 @@ def test_it_is_drawn_without_a_complaint_and_without_asking_anybody(opened):
 
 
 def test_the_policy_of_the_page_forbids_every_request(opened):
-    """Even a script that got in could not send anything out, and one that is not ours does not run."""
+    """Even a script that got in could not send anything out, and a foreign script does not run."""
     page = opened(*FEW)
     page.driver.execute_script("""
         document.body.append(Object.assign(new Image(), { src: "http://127.0.0.1:9/x.png" }),
@@ -54,7 +54,7 @@ def test_the_numbers_add_up(opened):
 
 
 def test_everything_is_reached_with_the_tabulator(opened):
-    """In the order of the page, and each stop shows that it has the focus."""
+    """The tab key reaches all controls in the order of the page, and each one shows its focus."""
     page = opened(*FEW)
     names = []
     for _ in range(11):
@@ -70,7 +70,7 @@ def test_everything_is_reached_with_the_tabulator(opened):
 
 
 def test_turns_and_calls_are_chosen_with_the_arrow_keys(opened):
-    """Up and down go from turn to turn, left and right from call to call; a screen reader is told."""
+    """Up and down go from turn to turn, left and right from call to call; a screen reader gets the call."""
     page = opened(*FEW)
     page.js("document.getElementById('viewport').focus()")
     page.keys(RIGHT, RIGHT)
@@ -85,7 +85,7 @@ def test_turns_and_calls_are_chosen_with_the_arrow_keys(opened):
 
 
 def test_the_pointer_shows_a_call_and_chooses_it(opened):
-    """Over a cell stands what it is; a click keeps it, and beside the strips nothing stands."""
+    """The pointer over a cell shows its call, and a click keeps it; outside the strips nothing is shown."""
     from selenium.webdriver import ActionChains
 
     page = opened(*FEW)
@@ -188,7 +188,7 @@ def test_tables_say_the_same(opened):
 
 
 def test_a_turn_that_has_a_name_is_shown_by_it(opened):
-    """A number is a turn's number; a name stands for itself."""
+    """A numbered turn is shown as a number, and a named turn by its name."""
     page = opened(*(made.ping_pong()._replace(turn=turn) for turn in (3, "retry_limit")))
     assert page.js("[...document.querySelectorAll('.turn .name')].map((one) => one.innerText)") == [
         "pages · turn 3", "pages · retry_limit",
@@ -196,7 +196,7 @@ def test_a_turn_that_has_a_name_is_shown_by_it(opened):
 
 
 def test_turns_are_filtered_and_sorted(opened):
-    """By what happened in them, by mode, by name; the most trips first."""
+    """Turns are filtered by outcome, mode and name, and sorted by their trips."""
     page = opened(*FEW)
     names = "[...document.querySelectorAll('.turn .name')].map((one) => one.innerText)"
     assert page.js(names) == ["pages · turn 0", "all · turn 1"]

@@ -44,7 +44,7 @@ class Sample(NamedTuple):
     kind: SpanKind = SpanKind.INTERNAL
     exception_event: bool = True
     fails: bool = True
-    """False: a failed call cannot be told from a call that succeeded."""
+    """False: a failed call cannot be distinguished from a call that succeeded."""
 
     def record(self, tracer: Tracer, call: Call, *, content: bool = True) -> None:
         """Make the span, with all its attributes set at the end."""

@@ -1,4 +1,4 @@
-"""The same spans are read live, from the SDK, and by ``replay``, from OTLP JSON: both give the same verdicts."""
+"""Equal verdicts on spans read live, from the SDK, and by ``replay``, from OTLP JSON."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_errors_are_errors_both_ways(dialect: str, tmp_path: Any, capfdbinary: A
 def test_calls_without_arguments_are_not_judged_both_ways(
     dialect: str, tmp_path: Any, capfdbinary: Any, caplog: Any
 ) -> None:
-    """Calls without arguments are counted, and one warning says that they cannot be judged."""
+    """Calls without arguments are counted, and one warning reports that they cannot be judged."""
     made = [call(number, error="no" if number % 2 else None) for number in range(20)]
     sample = {**SAMPLES, **WITHOUT_CONTENT}[dialect]
     with caplog.at_level(logging.WARNING, "otel_loopguard"):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Stack(NamedTuple):
-    """What runs."""
+    """The running programs."""
 
     tempo: Tempo
     collector: Collector

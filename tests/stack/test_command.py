@@ -39,7 +39,7 @@ def test_export_again_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_export_does_not_overwrite_what_was_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A file with somebody's own settings is named and left alone, unless they say --force."""
+    """A file that the user changed is named and not overwritten, except with --force."""
     run("export", tmp_path)
     own = tmp_path / "dashboards" / "alertmanager" / "alertmanager.yml"
     own.write_text("route: {receiver: mine}\n")
@@ -99,7 +99,7 @@ def test_check_says_what_it_could_not_judge(
 def test_an_installation_without_the_files_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Not a traceback: what to install instead."""
+    """The error message refers to the wheel, and there is no traceback."""
     monkeypatch.setattr(command, "_PACKAGE", tmp_path / "site-packages" / "otel_loopguard")
 
     assert run("export", tmp_path) == 2
@@ -107,7 +107,7 @@ def test_an_installation_without_the_files_says_so(
 
 
 def test_the_wheel_holds_every_file() -> None:
-    """What the command writes is what pyproject.toml puts into the wheel, under the same paths."""
+    """pyproject.toml puts every file that the command writes into the wheel, under the same path."""
     build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
     included = build["force-include"]
     prefixes = [source for source, target in included.items() if target == f"otel_loopguard/_stack/{source}"]

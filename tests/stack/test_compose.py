@@ -41,7 +41,7 @@ def test_the_collector_is_the_release_that_is_tested() -> None:
 
 @pytest.mark.parametrize("service", [name for name in SERVICES if "ports" in SERVICES[name]])
 def test_ports_are_open_to_this_machine_only(service: str) -> None:
-    """Telemetry tells what agents do; it is nobody's business on the network."""
+    """Ports are bound to the loopback address, because telemetry is private."""
     assert all(str(port).startswith("127.0.0.1:") for port in SERVICES[service]["ports"])
 
 
@@ -54,7 +54,7 @@ def test_mounted_files_exist(service: str) -> None:
 
 
 def test_everything_that_serves_has_a_health_check() -> None:
-    """By itself, or where its image has no shell, by the service that looks at it from outside."""
+    """Each service has a health check of its own, or is checked by another one if its image has no shell."""
     checked = {name for name, service in SERVICES.items() if "healthcheck" in service}
     seen_from_outside = {name for name in SERVICES if f"//{name}:" in str(SERVICES["ready"]["healthcheck"]["test"])}
 
@@ -81,7 +81,7 @@ def test_the_collector_accepts_its_configuration(tmp_path: Path) -> None:
 
 
 def test_prometheus_and_alertmanager_accept_theirs(tmp_path: Path) -> None:
-    """The variants with the containers' addresses, beside the rules as they are mounted."""
+    """The tools of Prometheus accept the files with the containers' addresses, in one directory with the rules."""
     home = ROOT / "dashboards"
     for source in ("compose/prometheus.yml", "compose/alertmanager.yml", "prometheus/rules.yml"):
         (tmp_path / source.split("/")[1]).write_text((home / source).read_text())
@@ -97,7 +97,7 @@ def test_prometheus_and_alertmanager_accept_theirs(tmp_path: Path) -> None:
 
 
 def test_grafana_has_no_password_to_guess() -> None:
-    """No administrator is made, and nobody can log in."""
+    """Grafana creates no administrator and has no login form."""
     grafana = environment("grafana")
 
     assert grafana["GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION"] == "true"

@@ -1,4 +1,4 @@
-"""The collector's configuration, as it stands in the repository."""
+"""The collector's configuration, as checked in."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def validate(**environment: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_config_is_valid_without_any_setting() -> None:
-    """The file runs as it stands: every variable has a default."""
+    """The file runs unchanged: every variable has a default."""
     result = validate()
 
     assert result.returncode == 0, result.stderr
@@ -45,7 +45,7 @@ def test_an_empty_number_is_refused(name: str) -> None:
 
 
 def test_every_number_and_duration_is_guarded() -> None:
-    """The plus sign stands before every variable that is a number or a duration."""
+    """Every variable that is a number or a duration has a plus sign before it."""
     defaults = dict(re.findall(r"\$\{env:(LOOPGUARD_\w+):-([^}]*)\}", CONFIG.read_text()))
     numeric = {name for name, value in defaults.items() if re.fullmatch(r"\d+(\.\d+)?(ms|s|m|h)?", value)}
 
@@ -69,7 +69,7 @@ def test_collector_starts_without_a_complaint(make_collector: Callable[..., Coll
 
 
 def test_every_setting_is_documented_with_its_default() -> None:
-    """The table in docs/stack.md and the two configurations say the same."""
+    """The table in docs/stack.md and the two configurations agree."""
     both = CONFIG.read_text() + CONFIG_TEMPO.read_text()
     used = dict(re.findall(r"\$\{env:(LOOPGUARD_\w+):-([^}]*)\}", both))
     documented = dict(re.findall(r"^\| `(LOOPGUARD_\w+)` \| `([^`]*)`", DOCS.read_text(), re.MULTILINE))

@@ -46,7 +46,7 @@ def queries() -> list[Any]:
 
 
 def test_generated_files_are_up_to_date() -> None:
-    """What is checked in is what the code makes."""
+    """The checked-in files equal the generated ones."""
     assert stale() == []
 
 

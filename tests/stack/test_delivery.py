@@ -1,4 +1,4 @@
-"""What arrives in the trace back end."""
+"""Delivery of spans to the trace back end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From `opentelemetry-instrument python examples/langgraph_agent.py` to the alert in somebody's hands."""
+"""From `opentelemetry-instrument python examples/langgraph_agent.py` to the delivered alert."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Scene(NamedTuple):
 
     @property
     def trips(self) -> Counter[str]:
-        """What the agents made, by mode."""
+        """The trips of all agents, by mode."""
         return sum((run.trips for run in self.runs), Counter())
 
     @property
@@ -88,14 +88,14 @@ def test_agents_made_trips(scene: Scene) -> None:
 
 
 def test_nothing_was_refused_on_the_way(scene: Scene) -> None:
-    """Traces, metrics and logs, which the distribution exports too, find somebody who takes them."""
+    """Traces, metrics and logs, which the distribution exports too, all have a receiver."""
     for run in scene.runs:
         assert "Failed to export" not in run.output
 
 
 @pytest.mark.parametrize("metric", ["loopguard_trips_total", "loopguard_trip_events_total"])
 def test_prometheus_shows_the_trips_the_agents_made(scene: Scene, metric: str) -> None:
-    """By mode, exactly, from metrics and from span events."""
+    """Prometheus has the exact trips by mode, from metrics and from span events."""
     wait_until(
         f"{metric} shows {scene.trips}",
         lambda: scene.prometheus.by("loopguard_mode", f'{metric}{{job="{JOB}"}}') == scene.trips,
@@ -112,7 +112,7 @@ def test_every_metric_has_the_name_that_dashboards_know(scene: Scene, metric: st
 
 
 def test_shadow_mode_shows_what_enforcing_would_have_refused(scene: Scene) -> None:
-    """An agent that is only observed reads its file to the end; the dashboard's row says what would have been."""
+    """An observed agent reads its file to the end; the dashboard counts the calls that enforcing would refuse."""
     filled = fill(queries.WOULD_REFUSE_BY_MODE, "shadow")
     samples = wait_until(queries.WOULD_REFUSE_BY_MODE, lambda: scene.prometheus.query(filled))
 

@@ -1,4 +1,4 @@
-"""What the collector writes to disk: the events, and nothing of an argument, a prompt or a host."""
+"""The collector's file on disk: it has the events, and no argument, prompt or host."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def keys(item: dict[str, Any]) -> set[str]:
 def test_file_holds_the_event_and_nothing_else_that_was_said(
     make_collector: Callable[..., Collector], make_application: Callable[..., Application]
 ) -> None:
-    """Of a trace full of prompts the file keeps our spans, their trips and harmless keys."""
+    """Of a trace full of prompts the file keeps loopguard's spans, their trips and harmless keys."""
     collector = make_collector(LOOPGUARD_SAMPLING_PERCENTAGE="100")
     agent = make_application(collector)
     agent.turn("generic_repeat")

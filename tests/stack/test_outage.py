@@ -1,4 +1,4 @@
-"""Down and up again: what an outage costs the agents (nothing) and the telemetry (what the SDK's limits say)."""
+"""An outage and its cost: for the agents (nothing) and for the telemetry (as much as the SDK's limits allow)."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def programs(tmp_path: Path) -> Iterator[tuple[Tempo, Collector, Prometheus]]:
 def test_an_outage_of_everything_slows_no_call_and_loses_no_trip(
     programs: tuple[Tempo, Collector, Prometheus],
 ) -> None:
-    """The collector is killed for 30 s under load, Prometheus restarted meanwhile, the back end absent for a while."""
+    """The collector is killed for 30 s under load, Prometheus is restarted, and the back end is absent for a while."""
     tempo, collector, prometheus = programs
     load = Load(Application(collector, "survivor", span_queue=SPAN_QUEUE))
     load.start()
@@ -109,7 +109,7 @@ def test_an_outage_of_everything_slows_no_call_and_loses_no_trip(
 def test_traces_for_an_absent_back_end_survive_a_killed_collector(
     programs: tuple[Tempo, Collector, Prometheus],
 ) -> None:
-    """What is in the queue on disk is delivered after both are back, once."""
+    """The queue on disk is delivered once, after both programs are back."""
     tempo, collector, prometheus = programs
     tempo.stop()
     agent = Application(collector, "queued")

@@ -51,7 +51,7 @@ def test_every_alert_is_tested_to_be_silent(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
 def test_every_alert_has_a_runbook(alert: Alert) -> None:
-    """The page that an alert links to exists, names the alert, and says what to look at and what to do."""
+    """The page that an alert links to exists, names the alert, and has instructions for it."""
     page = ROOT / "docs" / "runbooks" / alert.runbook.rsplit("/", 1)[1]
     text = page.read_text()
 

@@ -93,7 +93,7 @@ def test_a_trip_long_after_its_trace_was_dropped_still_arrives(
 def test_a_trip_told_by_log_events_is_kept(
     make_collector: Callable[..., Collector], make_application: Callable[..., Application], tempo: Tempo
 ) -> None:
-    """Where EVENTS=log puts no event on the span, its attribute keeps the trace."""
+    """A trace without a span event, as with EVENTS=log, is kept for the span's attribute."""
     collector = make_collector(tempo=True, LOOPGUARD_SAMPLING_PERCENTAGE="0", **tempo.settings)
     agent = make_application(collector)
     with agent.foreign.start_as_current_span("invoke_agent") as root, agent.tracer.start_as_current_span("x") as span:
@@ -106,7 +106,7 @@ def test_a_trip_told_by_log_events_is_kept(
 def test_a_share_of_the_others_is_kept(
     make_collector: Callable[..., Collector], make_application: Callable[..., Application], tempo: Tempo
 ) -> None:
-    """The percentage is the operator's; every looping trace comes beside it."""
+    """The operator's percentage of the traces is kept, and every looping trace as well."""
     collector = make_collector(tempo=True, LOOPGUARD_SAMPLING_PERCENTAGE="10", **tempo.settings)
     agent = make_application(collector, span_queue=20_000)
     for number in range(600):

@@ -102,7 +102,7 @@ def test_the_event_says_why() -> None:
 
 
 def test_where_instrumentation_is_suppressed_there_is_no_span() -> None:
-    """Where instrumentation is suppressed there is no span, and the loop is stopped and counted."""
+    """Suppressed instrumentation makes no span, and the loop is stopped and counted."""
     with guarded() as recording:
         token = otel_context.attach(otel_context.set_value(_SUPPRESS_INSTRUMENTATION_KEY, True))
         try:

@@ -1,6 +1,6 @@
-"""Tool spans of other instrumentations: where trips are written, and which calls are counted once.
+"""Tool spans of other instrumentations: the spans that get trips, and the calls that are counted once.
 
-The real packages are tested in the files beside this one. Here are the cases that they seldom make.
+The real packages are tested in other files of this directory. This file has the cases that they seldom make.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def test_calls_beside_a_turn_of_ours_are_watched_together() -> None:
             for _ in range(4):
                 agent.look("a.txt")
         assert {trip[1:] for trip in written_trips(recording)} == {("generic_repeat", "look", "observe")}
-        # There was no open span to tell it on: a span of ours is made for it, and is no tool call.
+        # No span was open for the trip: loopguard makes a span for it, which is no tool call.
         assert {trip[0] for trip in written_trips(recording)} == {"loopguard look"}
         assert calls(recording) == 4
 

@@ -135,7 +135,7 @@ def test_what_is_kept_back_is_never_a_repeat(maker: str, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("ours_first", [True, False], ids=["ours-first", "theirs-first"])
 def test_beside_our_patch_a_call_is_one_call(maker: str, ours_first: bool) -> None:
-    """Each attempted call has one ``execute_tool`` span of ours; calls and trips are counted once."""
+    """Each attempted call has one ``execute_tool`` span of loopguard; calls and trips are counted once."""
     with guarded() as recording:
         if not ours_first:
             LoopGuardInstrumentor().uninstrument()

@@ -90,7 +90,7 @@ async def test_alone_work_is_no_loop(maker: str) -> None:
 
 @pytest.mark.parametrize("ours_first", [True, False], ids=["ours-first", "theirs-first"])
 async def test_beside_our_patch_a_call_is_one_call(maker: str, ours_first: bool) -> None:
-    """Each attempted call has one ``execute_tool`` span of ours; calls and trips are counted once."""
+    """Each attempted call has one ``execute_tool`` span of loopguard; calls and trips are counted once."""
     with guarded() as recording:
         if not ours_first:
             LoopGuardInstrumentor().uninstrument()

@@ -59,13 +59,13 @@ def test_a_script_can_look_at_what_it_read() -> None:
 
 
 def test_a_script_that_never_ends_is_a_failed_test() -> None:
-    """And not a test that hangs."""
+    """A scripted agent that never ends raises an AssertionError."""
     with guarded(Policy(action=Action.OBSERVE)), pytest.raises(AssertionError, match="more than 20 calls"):
         ScriptedAgent({"read": read}, lambda _: Ask("read", {"path": "a"}), most=20).run()
 
 
 def test_a_guard_that_is_on_steps_back_for_the_block() -> None:
-    """Afterwards it is on again, and has seen nothing of it."""
+    """The outer guard is on again after the block, and has no calls of it."""
     with guarded() as outer:
         before = active_runtime.instrumented
         with guarded() as inner:

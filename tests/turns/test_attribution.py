@@ -1,4 +1,4 @@
-"""Which turn a call belongs to: every source, strong and weak."""
+"""The turn of a call, from every source, strong and weak."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def seen(recording: Recording) -> set[tuple[str, str]]:
 
 
 def turns(recording: Recording) -> int:
-    """How many turns have spans."""
+    """The number of turns that have spans."""
     return len(seen(recording))
 
 

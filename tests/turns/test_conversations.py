@@ -1,4 +1,4 @@
-"""Which turn a conversation has: the last one, for an hour, within bounds."""
+"""The turn of a conversation: the last one, for an hour, within bounds."""
 
 from __future__ import annotations
 

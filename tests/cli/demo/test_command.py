@@ -40,7 +40,7 @@ def test_there_is_a_story_for_each_mode():
     assert {str(mode) for mode in Mode} <= {str(story.name) for story in STUCK}
 
 
-@pytest.mark.filterwarnings("ignore")  # what old versions of frameworks say of themselves
+@pytest.mark.filterwarnings("ignore")  # deprecation notices of old framework versions
 @pytest.mark.parametrize("name", INSTALLED)
 def test_each_mode_is_fallen_into_and_refused(name):
     """With each framework that is installed, every stuck story is refused first for its own mode; work is not."""

@@ -74,7 +74,7 @@ def test_a_guarded_environment_is_fine():
 
 
 def test_the_self_test_is_not_exported():
-    """No trip of the doctor's own loops reaches the user's collector, which is only asked whether it is there."""
+    """No trip of the doctor's own loops reaches the user's collector, which only gets an empty request."""
     with receiver() as collector:
         found, done = selftest(collector.environment)
         assert (done.returncode, codes(found)) == (0, set())
@@ -113,7 +113,7 @@ def test_settings_that_matter(tmp_path, settings, code):
 
 
 def test_the_hash_key_is_never_shown(tmp_path):
-    """Of the key it is told that it is set, and where; no word of it stands anywhere."""
+    """The report contains the name of the variable that sets the key, and never the key."""
     for form in ([], ["--json"]):
         program = ["--", *script(tmp_path, STRONG)]
         done = command("doctor", *form, *program, more={"OTEL_PYTHON_LOOPGUARD_HASH_KEY": "a-key-of-mine"})
@@ -122,7 +122,7 @@ def test_the_hash_key_is_never_shown(tmp_path):
 
 
 def test_an_endpoint_where_nobody_answers_and_its_password():
-    """A dead endpoint is named without the user and password that stand in it."""
+    """A dead endpoint is named without the user and password in its URL."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -187,7 +187,7 @@ def test_calls_that_are_only_watched(tmp_path):
 
 
 def test_no_value_is_told(tmp_path):
-    """The program's arguments and results stand nowhere in what the doctor says."""
+    """The program's arguments and results are nowhere in the doctor's output."""
     found, done = examined(tmp_path, *script(tmp_path, STRONG))
     assert "SECRET" not in json.dumps(found) + done.stderr
     assert "the text" not in json.dumps(found)
@@ -212,19 +212,19 @@ def test_input_is_the_programs(tmp_path):
 
 
 def test_a_program_without_the_guard(tmp_path):
-    """A Python that is told to ignore its environment loads nothing: that is found, and breaks the protection."""
+    """A Python that ignores its environment does not load the guard: a finding that breaks the protection."""
     found, done = examined(tmp_path, sys.executable, "-I", "-c", "print('on its own')")
     assert (done.returncode, codes(found), done.stdout) == (1, {"not-loaded"}, "on its own\n")
 
 
 def test_a_program_that_calls_nothing(tmp_path):
-    """A program in which no tool was called proves nothing, and that is said."""
+    """A program that calls no tool proves nothing, and a finding reports it."""
     found, done = examined(tmp_path, sys.executable, "-c", "pass")
     assert (done.returncode, "no-calls" in codes(found)) == (0, True)
 
 
 def test_a_policy_given_in_code(tmp_path):
-    """The policy that is in force is told, also where code set it after start."""
+    """The report has the policy in force, even if code set it after the start."""
     text = "import otel_loopguard as l\nl.instrument(l.Policy(action=l.Action.OBSERVE))\n" + STRONG
     found, _ = examined(tmp_path, *script(tmp_path, text))
     (one,) = [one for one in found["findings"] if one["code"] == "only-observing"]
@@ -251,7 +251,7 @@ def test_a_version_without_the_places(tmp_path):
 
 
 def test_another_guard_in_use(tmp_path):
-    """A limiter of the framework that the program really makes is told; one that is only installed is not."""
+    """A limiter of the framework is reported if the program creates one, and not if it is only installed."""
     pytest.importorskip("langchain.agents.middleware")
     text = "from langchain.agents.middleware import ToolCallLimitMiddleware\n"
     found, _ = examined(tmp_path, *script(tmp_path, text))
@@ -261,7 +261,7 @@ def test_another_guard_in_use(tmp_path):
 
 
 def test_a_provider_of_the_programs_own(tmp_path):
-    """Calls that only another instrumentation's spans tell of are counted as such."""
+    """Calls that are known only from another instrumentation's spans are reported as spans-only."""
     text = (
         "from opentelemetry import trace\n"
         "with trace.get_tracer('other').start_as_current_span('execute_tool x') as span:\n"
@@ -273,7 +273,7 @@ def test_a_provider_of_the_programs_own(tmp_path):
 
 
 def test_workers_of_a_program_count(tmp_path):
-    """A forked worker that ends without clean-up tells what its finished turns did."""
+    """A forked worker that ends without clean-up reports its finished turns."""
     text = LOOP + (
         "import os\n"
         "def work():\n"
@@ -293,7 +293,7 @@ def test_workers_of_a_program_count(tmp_path):
 
 
 def test_a_server_is_stopped_with_the_doctor(tmp_path):
-    """SIGTERM to the doctor reaches the program, and what it did until then is told."""
+    """SIGTERM to the doctor reaches the program, and the report covers the run until then."""
     text = STRONG + "import time\nprint('up', flush=True)\ntime.sleep(60)\n"
     output = tmp_path / "found.json"
     with subprocess.Popen(

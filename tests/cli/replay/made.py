@@ -21,7 +21,7 @@ def run(run_id: str, *turns: list[dict[str, Any]], success: bool | None = None, 
 
 
 def stuck(run_id: str = "stuck", times: int = 4, **more: Any) -> dict[str, Any]:
-    """The same call with the same result, again and again."""
+    """A run that repeats one call with one result."""
     return run(run_id, [call("read_file", {"path": "a"}, "same", number) for number in range(times)], **more)
 
 

@@ -67,7 +67,7 @@ def test_several_files_and_standard_input(file, capfdbinary, monkeypatch):
 
 
 def test_broken_lines_are_reported_counted_and_skipped(tmp_path, capfdbinary):
-    """What is no JSON, no run or of another shape is named with file and line; the others are replayed."""
+    """A line that is no JSON, no run or malformed is reported with file and line; the others are replayed."""
     path = tmp_path / "broken.jsonl"
     broken = [
         b'{"run_id": \n',
@@ -107,7 +107,7 @@ def test_a_line_without_end_is_skipped(tmp_path, capfdbinary, monkeypatch):
 
 @pytest.mark.parametrize("how", ["gzip", "zstd"])
 def test_a_packed_file_that_ends_too_early(tmp_path, capfdbinary, how):
-    """What can be unpacked is replayed; that the rest is missing is said."""
+    """The readable part of a truncated archive is replayed, without a traceback."""
     path = tmp_path / "cut"
     data = packed(lines(*[made.drawn(seed) for seed in range(3_000)]), how)
     path.write_bytes(data[: len(data) // 2])
@@ -166,7 +166,7 @@ def test_a_name_cannot_command_the_terminal(tmp_path, capfdbinary):
 
 
 def test_two_policies_side_by_side(file, capfdbinary):
-    """--compare shows another policy beside the first, in tables and in JSON."""
+    """--compare shows the trips of a second policy next to the first, in tables and in JSON."""
     _, out, _ = replayed(capfdbinary, file, "--compare", "repeat_hint")
     assert "refused (default)" in out
     assert "refused (repeat_hint)" in out
@@ -179,7 +179,7 @@ def test_two_policies_side_by_side(file, capfdbinary):
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
 @pytest.mark.parametrize("how", [["--json"], []])
 def test_a_full_disk_is_no_fault_of_the_input(file, how):
-    """What cannot be written is said of standard output, not of the file that is read just then."""
+    """A failed write is reported for standard output, and not for the input file."""
     command = [sys.executable, "-m", "otel_loopguard.cli.main", "replay", str(file), *how]
     with Path("/dev/full").open("wb") as full:
         ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False, timeout=60)
@@ -200,7 +200,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path, capfdbinary):
 
 @pytest.mark.parametrize("at", ["2024-05-01T10:00:00Z", [None], True, {}])
 def test_a_time_of_the_wrong_kind_is_a_broken_line(tmp_path, capfdbinary, at):
-    """It is named with file and number, and the rest is read."""
+    """A run with a malformed time is reported with file and line, and the rest is read."""
     run = made.stuck()
     for call in run["turns"][0]["calls"]:
         call["at"] = at
@@ -213,7 +213,7 @@ def test_a_time_of_the_wrong_kind_is_a_broken_line(tmp_path, capfdbinary, at):
 
 
 def test_a_broken_pipe_is_no_traceback(tmp_path):
-    """Whoever reads the output may stop reading."""
+    """A reader that closes the pipe early causes no error message."""
     path = tmp_path / "many.jsonl"
     path.write_bytes(lines(*[made.stuck(f"run {n}") for n in range(5_000)]))
     command = [sys.executable, "-m", "otel_loopguard.cli.main", "replay", "--json", str(path)]
@@ -246,7 +246,7 @@ def test_a_progress_bar_on_a_terminal_only(file):
     "data", [b"", b'{"resourceSpans": []}\n', b'{"resourceSpans": [{"scopeSpans": [{"spans": [{"name": "chat"}]}]}]}\n']
 )
 def test_a_file_in_which_nothing_is_found_is_named(file, tmp_path, capfdbinary, data):
-    """A file without a run or a tool span ends in status 3, and the message says what can be read."""
+    """A file without a run or a tool span ends in status 3, and the message names the readable formats."""
     path = tmp_path / "empty.jsonl"
     path.write_bytes(data)
     status, out, err = replayed(capfdbinary, file, str(path), "--json")

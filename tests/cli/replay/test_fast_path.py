@@ -1,4 +1,4 @@
-"""What is left out because it is plain would have made no trip: held against a judge that leaves nothing out."""
+"""Calls that the fast path leaves out would have made no trip: compared with a judge that leaves nothing out."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ HASHES = (None, None, None, "ab" * 8, "AB" * 8, "0xab", "ab", "ab" * 8 + "cd", "
 
 
 def run(rng: random.Random) -> dict:
-    """A run of arguments that are hard to tell apart, or that all differ, and of results that seldom differ."""
+    """A run of arguments that are hard to distinguish, or that all differ, and of results that seldom differ."""
     number, turns = 0, []
     for _ in range(rng.randint(1, 2)):
         tools, results = rng.sample(TOOLS, rng.choice((1, 2, 4))), rng.sample(RESULTS, rng.choice((1, 2, 3, 8)))
@@ -68,7 +68,7 @@ COUNTS = ("nudge", "block", "nudge_same_result", "no_news_nudge", "no_news_block
 
 
 def rule(mode: str, **limits: float | None) -> Rule:
-    """What of these limits this mode has."""
+    """The rule of a mode, with those of the limits that the mode has."""
     return Rule(**{name: limit for name, limit in limits.items() if mode in OF_MODES.get(name, (mode,))})
 
 
@@ -105,7 +105,7 @@ def policy(rng: random.Random) -> Policy:
 @settings(THOROUGH, max_examples=3_000)
 @given(st.randoms(use_true_random=True))
 def test_leaving_plain_calls_out_changes_nothing(rng):
-    """Not asking the modes about the calls that are plain makes the very same trips as asking them about each call."""
+    """Judging without the plain calls makes the same trips as judging each call."""
     drawn, chosen = run(rng), policy(rng)
     found = runs.replay(runs.read(drawn), PolicyJudge(chosen))
     with mock.patch.multiple(fast_path, is_short_and_varied=_no, first_to_judge=_from_the_first):
@@ -138,7 +138,7 @@ json_values = st.recursive(
 @settings(THOROUGH, max_examples=2_000)
 @given(st.lists(st.tuples(json_values, st.sampled_from((Kind.READ, Kind.WRITE))), min_size=2, max_size=3))
 def test_calls_that_are_sure_to_differ_do(calls):
-    """Arguments that are told apart without their canonical form have different ones."""
+    """Arguments that differ by the quick check have different canonical forms."""
     limits = PolicyJudge(Policy()).limits.of("search", PolicyJudge(Policy()).compiled.contracts.tool("search", None))
     read = [(limits, kind, orjson.loads(orjson.dumps(arguments))) for arguments, kind in calls]
     if fast_path.all_differ(read):
@@ -147,7 +147,7 @@ def test_calls_that_are_sure_to_differ_do(calls):
 
 @pytest.mark.parametrize("one", ARGUMENTS)
 def test_equal_arguments_are_never_sure_to_differ(one):
-    """Whatever has the same canonical form, in whatever notation, is looked at closely."""
+    """Arguments with the same canonical form, in any notation, are never left out."""
     limits = PolicyJudge(Policy()).limits.of("search", PolicyJudge(Policy()).compiled.contracts.tool("search", None))
     for fold in (True, False):
         same = [other for other in ARGUMENTS if canonical(other, fold_blanks=fold) == canonical(one, fold_blanks=fold)]
@@ -165,7 +165,7 @@ def test_what_is_nested_too_deeply_is_looked_at_closely():
 
 
 def judged(calls, policy):
-    """The calls about which the modes are asked, in one turn."""
+    """The indices of the calls that the modes judge, in one turn."""
     asked = []
     judge = PolicyJudge(policy)
     turn = judge.turn
@@ -194,7 +194,7 @@ def judged(calls, policy):
 
 
 def test_modes_are_asked_from_the_first_repeat_on():
-    """The calls before it are remembered, and no mode is asked about them."""
+    """The calls before the first repeat are recorded, and no mode judges them."""
     calls = [made.call("read_file", {"path": str(n)}, f"text {n}", n) for n in range(5)]
     assert judged(calls, Policy()) == []
     assert judged([*calls, {**calls[0], "step": 5}, *calls[:2]], Policy()) == [5, 6, 7]

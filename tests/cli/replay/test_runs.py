@@ -31,7 +31,7 @@ def trips(run, policy=POLICIES["default"]):
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_leaving_plain_calls_out_changes_nothing(name, monkeypatch):
-    """Calls that no mode is asked about because they are too plain would have made no trip."""
+    """Calls that the fast path leaves out would have made no trip."""
     drawn = [made.drawn(seed) for seed in range(SEED, SEED + 150)]
     found = [trips(run, POLICIES[name]) for run in drawn]
     monkeypatch.setattr(fast_path, "is_short_and_varied", lambda *_: False)
@@ -43,7 +43,7 @@ def test_plain_turns_are_left_out():
     """A turn of calls that all differ is not judged at all."""
     run = made.run("plain", [made.call("read_file", {"path": str(n)}, f"text {n}", n) for n in range(50)])
     judge = PolicyJudge(Policy())
-    judge.turn = None  # whoever judges needs a turn
+    judge.turn = None  # judging needs a turn, so a judged call would fail
     assert runs.replay(runs.read(run), judge) == []
 
 
@@ -85,7 +85,7 @@ def test_it_decides_as_the_guard_does_until_the_first_refusal():
 
 
 def test_every_refusal_is_listed():
-    """What was recorded after a refusal is taken as if it had run: each further repeat is refused, too."""
+    """Calls recorded after a refusal count as calls that ran: each further repeat is refused, too."""
     assert trips(made.stuck(times=6)) == [
         (0, 1, "generic_repeat", "nudge"), *((0, index, "generic_repeat", "block") for index in (2, 3, 4, 5)),
     ]  # fmt: skip
@@ -104,7 +104,7 @@ def test_calls_of_one_step_begin_together():
 
 
 def test_calls_without_a_step_come_one_after_the_other():
-    """Where nothing says what was issued together, nothing was."""
+    """Calls without a step are never taken as issued together."""
     calls = [made.call("read_file", {"path": "a"}, "same") for _ in range(3)]
     assert [trip[1] for trip in trips(made.run("plain", calls))] == [1, 2]
 

@@ -325,7 +325,7 @@ async def test_a_call_whose_server_asks_back_is_one_call() -> None:
 
 @pytest.mark.skipif(Client is None, reason="version 2 makes spans of its own")
 async def test_spans_of_the_sdk_are_not_counted() -> None:
-    """The SDK's client and server spans are of the same call, which has one span of ours and is counted once."""
+    """The SDK's client and server spans belong to one call, which has one loopguard span and is counted once."""
 
     def look(path: str) -> str:
         return "text"

@@ -108,7 +108,7 @@ def test_a_refusal_is_a_denial_where_a_result_may_be_one() -> None:
 
 
 def is_execution(span: Any) -> bool:
-    """Whoever made it; older versions only have the name."""
+    """Return True for an ``execute_tool`` span of either library; older versions only have the name."""
     is_operation = (span.attributes or {}).get(semconv.OPERATION_NAME) == semconv.OPERATION_EXECUTE_TOOL
     return is_operation or span.name.startswith("execute_tool ")
 

@@ -29,7 +29,7 @@ async def stuck(request: Any) -> PlainTextResponse:
 
 
 def stuck_sync(request: Any) -> PlainTextResponse:
-    """The same in a worker thread."""
+    """Run the stuck agent in a worker thread."""
     prebuilt_agent(script(*["a"] * 9), [look]).invoke(QUESTION)
     return PlainTextResponse("never")
 

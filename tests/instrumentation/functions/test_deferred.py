@@ -296,7 +296,7 @@ def test_what_a_generator_returns_is_part_of_its_result() -> None:
 
     @loopguard.tool
     def count(q: str) -> Iterator[str]:
-        """The same item, and another result."""
+        """Yield an equal item, and return another result."""
         yield "counting"
         return f"page {PAGES[next(numbers)]}"
 

@@ -205,14 +205,14 @@ async def test_a_generator_that_is_a_coroutine_is_still_both() -> None:
         return (yield from work)
 
     with guarded() as recording, loopguard.turn():
-        assert await loopguard.call("a", {}, lambda: old()) == "old"  # noqa: PLW0108 - only its result tells
+        assert await loopguard.call("a", {}, lambda: old()) == "old"  # noqa: PLW0108 - the kind is known only from its result
         work = loopguard.call("b", {}, lambda: old())  # noqa: PLW0108
         assert inspect.isgenerator(work)
         assert await delegates(work) == "old"
         assert recording.outcomes == ["executed"] * 2
 
 
-# --- what a refusal is -----------------------------------------------------------------------------------------------
+# --- the kinds of refusals -------------------------------------------------------------------------------------------
 
 
 async def test_a_refusal_is_of_the_function_that_is_called_and_not_of_its_name() -> None:

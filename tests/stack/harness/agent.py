@@ -25,7 +25,7 @@ EXAMPLE = ROOT / "examples" / "langgraph_agent.py"
 
 @dataclass(frozen=True)
 class AgentRun:
-    """What the agent printed, and the spans it says it ended: what it made, seen before any collector."""
+    """The output of an agent and the spans it ended, read from its console before any collector."""
 
     output: str
     spans: list[dict[str, Any]]
@@ -42,7 +42,7 @@ class AgentRun:
 
     @property
     def span_count(self) -> int:
-        """How many spans it ended."""
+        """The number of spans that the agent ended."""
         return len(self.spans)
 
 

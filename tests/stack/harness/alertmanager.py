@@ -37,14 +37,14 @@ class Webhook:
                 self.end_headers()
 
             def log_message(self, *_: object) -> None:
-                """Say nothing."""
+                """Log nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port of the HTTP server."""
         assert self._server, "not started"
         return self._server.server_port
 

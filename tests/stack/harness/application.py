@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from .collector import Collector
 
-# Stands for everything that must not leave: whatever file or metric it is found in leaks.
+# A sample of the data that must not be exported: a file or metric that contains it is a leak.
 SECRET = "s3cret-argument"
 TOOL = "read_file"
 DELTA: dict[type, AggregationTemporality] = {
@@ -38,7 +38,7 @@ DELTA: dict[type, AggregationTemporality] = {
 
 
 class Application:
-    """One process of one service, with a tracer of ours and one of somebody else's."""
+    """One process of one service, with a loopguard tracer and a tracer of another library."""
 
     def __init__(
         self,

@@ -34,7 +34,7 @@ class Collector(Program):
         super().__init__(command, folder / "collector.log", environment, f"http://127.0.0.1:{self.health}/")
 
     def otlp_environment(self, protocol: str = "grpc") -> dict[str, str]:
-        """What an application needs in its environment to export to this collector."""
+        """The environment variables with which an application exports to this collector."""
         port = self.grpc if protocol == "grpc" else self.http
         return {
             "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{port}",
@@ -43,7 +43,7 @@ class Collector(Program):
         }
 
     def exposition(self) -> str:
-        """What Prometheus would read now."""
+        """The metrics that Prometheus would read now."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics}/metrics", timeout=10) as response:
             return str(response.read().decode())
 
@@ -91,5 +91,5 @@ def attributes_of(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def tripped(span: dict[str, Any]) -> bool:
-    """Whether a span holds a trip event."""
+    """Return True if a span holds a trip event."""
     return any(event["name"] == "tool_loop_detected" for event in span.get("events", []))

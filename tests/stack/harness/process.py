@@ -44,7 +44,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def answers(url: str) -> bool:
-    """Whether a GET brings a 200."""
+    """Return True if a GET of the URL has status 200."""
     try:
         with urllib.request.urlopen(url, timeout=5) as response:
             return bool(response.status == 200)
@@ -76,15 +76,15 @@ class Program:
         wait_until(f"{self._ready_url} answers", self._serves, seconds)
 
     def stop(self) -> None:
-        """Ask it to end, insist after five seconds."""
+        """End it with SIGTERM, and kill it after five seconds."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it without a word (kill -9)."""
+        """Kill it without clean-up (kill -9)."""
         self._end(signal.SIGKILL)
 
     def log(self) -> str:
-        """All that it said."""
+        """The text of the log file."""
         return self._log.read_text(errors="replace") if self._log.exists() else ""
 
     def _serves(self) -> bool:

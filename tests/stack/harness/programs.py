@@ -1,4 +1,4 @@
-"""Where the programs are, and what to do where they are not."""
+"""The paths of the programs, and the handling of missing ones."""
 
 from __future__ import annotations
 

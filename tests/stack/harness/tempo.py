@@ -31,7 +31,7 @@ class Tempo(TraceServiceServicer):
 
     @property
     def settings(self) -> dict[str, str]:
-        """What the collector needs in its environment to send here."""
+        """The environment variables with which the collector sends to this server."""
         return {"LOOPGUARD_TEMPO_ENDPOINT": f"127.0.0.1:{self.port}"}
 
     def start(self) -> None:
@@ -55,11 +55,11 @@ class Tempo(TraceServiceServicer):
         return ExportTraceServiceResponse()
 
     def spans(self) -> Counter[str]:
-        """How many different spans came of each trace."""
+        """The number of different spans received of each trace."""
         with self._lock:
             return Counter(trace for trace, _ in self._deliveries)
 
     def duplicates(self) -> int:
-        """How many spans came more than once."""
+        """The number of spans received more than once."""
         with self._lock:
             return sum(count > 1 for count in self._deliveries.values())

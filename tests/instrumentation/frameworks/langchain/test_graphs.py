@@ -66,12 +66,12 @@ def test_each_message_of_a_thread_is_a_turn_of_its_own() -> None:
 
 
 def test_an_interrupted_call_that_is_resumed_is_one_call() -> None:
-    """When a run is resumed, its tools node starts over: the turn is the same, and the call is no repeat."""
+    """A resumed run starts its tools node over: the turn is the same, and the call is no repeat."""
     ran = []
 
     @tool
     def approve(path: str) -> str:
-        """Ask somebody."""
+        """Ask a person."""
         answer = interrupt("may I?")
         ran.append(path)
         return f"{answer}, {path}"
@@ -213,7 +213,7 @@ async def test_runs_at_the_same_time_have_turns_of_their_own() -> None:
 
 
 def test_threads_have_turns_of_their_own() -> None:
-    """The same with threads."""
+    """Each run in a thread has a separate turn."""
     with guarded() as recording:
         agents = [prebuilt_agent(script("a", "a"), [look]) for _ in range(8)]
         threads = [threading.Thread(target=agent.invoke, args=(QUESTION,)) for agent in agents]

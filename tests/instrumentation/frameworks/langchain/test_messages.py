@@ -47,7 +47,7 @@ async def alook(path: str) -> str:
 
 @tool
 def pay(path: str) -> str:
-    """Ask somebody first."""
+    """Ask a person first."""
     return f"paid {path}, {interrupt('may I?')}"
 
 
@@ -62,7 +62,7 @@ def with_checkpoints(build: Any, model: ScriptedModel, tools: list[Any]) -> Any:
 
 
 def resumed(graph: Any, times: int) -> None:
-    """Run the graph, and answer as many times as it asks."""
+    """Run the graph, and resume it a number of times."""
     graph.invoke(QUESTION, CONFIG)
     for _ in range(times):
         graph.invoke(Command(resume="yes"), CONFIG)

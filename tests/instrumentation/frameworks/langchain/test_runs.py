@@ -36,7 +36,7 @@ def look(path: str) -> str:
 
 @tool
 def pay(path: str) -> str:
-    """Ask somebody first."""
+    """Ask a person first."""
     return f"paid {path}, {interrupt('may I?')}"
 
 
@@ -148,7 +148,7 @@ def test_a_run_that_ran_out_of_steps_can_be_gone_on_with() -> None:
 def test_an_interrupt_without_a_checkpoint_leaves_nothing() -> None:
     """An interrupted run without a checkpoint cannot be resumed, and leaves no turn."""
     with guarded() as recording:
-        with suppress(RuntimeError):  # newer versions only tell of the interrupt
+        with suppress(RuntimeError):  # newer versions return the interrupt and raise nothing
             prebuilt_agent(script("a", name="pay"), [pay]).invoke(QUESTION, CONFIG)
         assert recording.outcomes in (["cancelled"], ["failed"])
         assert waiting(recording) == 0
