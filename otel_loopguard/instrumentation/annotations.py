@@ -14,15 +14,15 @@ def hints_of(annotations: Any) -> Hints | None:
     The protocol's defaults are not applied: they would make every tool a destructive one.
     """
     hints = Hints(
-        _either(annotations, "read_only_hint", "readOnlyHint"),
-        _either(annotations, "destructive_hint", "destructiveHint"),
-        _either(annotations, "idempotent_hint", "idempotentHint"),
+        either_name(annotations, "read_only_hint", "readOnlyHint"),
+        either_name(annotations, "destructive_hint", "destructiveHint"),
+        either_name(annotations, "idempotent_hint", "idempotentHint"),
     )
     return None if hints == Hints() else hints
 
 
-def _either(annotations: Any, name: str, name_on_wire: str) -> Any:
-    """Read a hint by either name: versions of MCP before 2 use the one on the wire."""
-    if isinstance(annotations, Mapping):
-        return annotations.get(name, annotations.get(name_on_wire))
-    return getattr(annotations, name, getattr(annotations, name_on_wire, None))
+def either_name(model: Any, name: str, name_on_wire: str) -> Any:
+    """Read an attribute by either of its names: versions of MCP before 2 use the one on the wire."""
+    if isinstance(model, Mapping):
+        return model.get(name, model.get(name_on_wire))
+    return getattr(model, name, getattr(model, name_on_wire, None))

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard.core.model import Outcome, ToolCall
-from otel_loopguard.instrumentation.annotations import hints_of
+from otel_loopguard.instrumentation.annotations import either_name, hints_of
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import CallStyle, CallTarget, Framework, Reading, ToolAdapter, ToolTarget
 
@@ -62,19 +62,14 @@ def _cursor(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
 def _remember(session: Any, cursor: Any, result: Any) -> None:
     """Keep a page of tools: the first page replaces the listing, a further page extends it."""
     tools = {
-        tool.name: _Listed(hints_of(tool.annotations), _either(tool, "output_schema", "outputSchema"))
+        tool.name: _Listed(hints_of(tool.annotations), either_name(tool, "output_schema", "outputSchema"))
         for tool in result.tools
     }
-    last = not _either(result, "next_cursor", "nextCursor")
+    last = not either_name(result, "next_cursor", "nextCursor")
     if cursor is not None:
         before = getattr(session, _LISTING, _NOTHING_LISTED)
         tools, last = {**before.tools, **tools}, last and before is not _NOTHING_LISTED
     setattr(session, _LISTING, _Listing(tools, last))
-
-
-def _either(model: Any, name: str, older: str) -> Any:
-    """Return an attribute, which has its wire name in versions before 2."""
-    return getattr(model, name, None) if hasattr(model, name) else getattr(model, older, None)
 
 
 # --- a call ------------------------------------------------------------------------------------------------------
@@ -94,7 +89,7 @@ def _read(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Re
 def _outcome(reading: Reading, result: Any) -> Outcome:
     if not hasattr(result, "content"):
         return Outcome(cancelled=True)  # no result yet: the server requests input first
-    if _either(result, "is_error", "isError"):
+    if either_name(result, "is_error", "isError"):
         return Outcome(result="\n".join(_texts(result.content)), is_error=True)
     # Some servers report errors as success: without the flag, the text itself is examined.
     return Outcome(result=_content(result))
@@ -106,7 +101,7 @@ def _texts(blocks: Any) -> list[str]:
 
 def _content(result: Any) -> Any:
     """Return the content for the model, without protocol ids: the text, or all blocks if some are no text."""
-    texts, structured = _texts(result.content), _either(result, "structured_content", "structuredContent")
+    texts, structured = _texts(result.content), either_name(result, "structured_content", "structuredContent")
     only_text = len(texts) == len(result.content)
     text = "\n".join(texts)
     if only_text and (structured is None or structured == {"result": text}):
