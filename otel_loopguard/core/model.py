@@ -49,7 +49,7 @@ class Mode(str, enum.Enum):
 
 
 class Kind(str, enum.Enum):
-    """What a tool does, as far as loops are concerned. This table is the only place that says what a kind means."""
+    """The kind of a tool, as far as loops are concerned. This table is the only place that gives a kind its meaning."""
 
     _value_: str
     writes: bool

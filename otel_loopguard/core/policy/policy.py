@@ -164,11 +164,11 @@ class Policy:
     order: tuple[str, ...] = ()
     """The active modes, in this order; empty: all of them, in the documented order."""
     window: float = 0.0
-    """Where calls are counted: the seconds that a call counts; 0 = as long as the turn lasts."""
+    """With ``counting = "calls"``: the seconds that a call counts; 0 = as long as the turn lasts."""
     window_calls: int = 0
-    """Where calls are counted: the number of last calls that count; 0 = all, up to 1,024."""
+    """With ``counting = "calls"``: the number of last calls that count; 0 = all, up to 1,024."""
     records: str = "ran"
-    """Where calls are counted: "ran" counts only calls that ran, "all" counts refused ones, too."""
+    """With ``counting = "calls"``: "ran" counts only calls that ran, "all" counts refused ones, too."""
     refusal: str = "json"
     """The form of a refusal: "json", "mode" (JSON with only error and mode) or "text"."""
     sentences: Mapping[str, str] = field(default_factory=dict)

@@ -55,7 +55,7 @@ class TurnJudge:
         self.reusable: Container[int] = ()
         """The calls whose earlier result can be given again."""
         self._succeeded: set[int] = set() if observes else _NONE
-        """The same for calls that are observed: no result is kept of them."""
+        """The observed calls that succeeded, for ``reusable``: no result is kept of them."""
 
     def judge(self, record: Record, custom: tuple[Trip, ...] = ()) -> None:
         """Judge a call by its open record, which gets the trip, if there is one. Nothing is counted yet.

@@ -41,7 +41,7 @@ _PENDING_WORDS = (
     ("progress", re.compile(rb"progress\b(?:(?<=\bin[ _-]progress)|(?<=\binprogress))")),
     ("ready", re.compile(rb"ready\b(?:(?<=\bnot[ _-]ready)|(?<=\bnot[ _-]yet[ _-]ready))")),
 )
-"""The same by word, again as patterns that begin with plain letters."""
+"""``_PENDING`` as one pattern for each word. Each begins with plain letters."""
 
 _IS_STATUS = re.compile(
     r"(?:\bHTTP(?:/[\d.]+)?|\bstatus(?:[ _-]?code)?|\bcode|\berror|\bresponse)[\"']?[\s:=(\[]{1,3}[\"']?(?:429|5\d\d)\b"
