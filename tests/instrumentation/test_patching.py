@@ -13,7 +13,7 @@ import pytest
 import wrapt
 
 from otel_loopguard.core.model import ToolCall
-from otel_loopguard.instrumentation.frameworks import all_targets
+from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
 from otel_loopguard.instrumentation.patching import Patches, Wrapper, fits, warn_of_missing
 from otel_loopguard.instrumentation.runtime import Runtime, active_runtime
 from otel_loopguard.instrumentation.targets import CallStyle, Reading, RunTarget, ToolAdapter, ToolTarget
@@ -149,10 +149,10 @@ def test_a_module_that_is_imported_later_is_patched_then(framework: Any, runtime
 
 def test_a_table_never_imports_its_framework() -> None:
     """Reading all tables imports no framework."""
-    modules = {point.module.split(".")[0] for point in all_targets()} - {"concurrent"}
+    modules = {target.module.split(".")[0] for framework in FRAMEWORKS for target in framework.targets} - {"concurrent"}
     assert "langgraph" in modules
     code = (
-        "import sys\nfrom otel_loopguard.instrumentation.frameworks import all_targets\nlist(all_targets())\n"
+        "import sys\nfrom otel_loopguard.instrumentation.frameworks import FRAMEWORKS\n"
         f"print([name for name in {sorted(modules)!r} if name in sys.modules])"
     )
     import subprocess
@@ -178,7 +178,7 @@ def test_the_executors_that_are_patched() -> None:
         "langchain_classic.agents.agent:AgentExecutor.astream",
         "concurrent.futures.thread:ThreadPoolExecutor.submit",
     }
-    assert expected <= {f"{point.module}:{point.path}" for point in all_targets()}
+    assert expected <= {f"{target.module}:{target.path}" for framework in FRAMEWORKS for target in framework.targets}
 
 
 def test_uninstrument_says_what_it_left(
