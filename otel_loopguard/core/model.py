@@ -185,7 +185,7 @@ class Record:
     """It was started before the last equal call ended: it adds nothing to any count."""
     error: bool
     index: int
-    """The position of the call among those of the turn."""
+    """The position of the call among those of the turn, refused ones included."""
     key: int
     """Identifies the call in the history: the tool and the arguments in one number."""
     kind: Kind

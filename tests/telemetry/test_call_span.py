@@ -63,6 +63,16 @@ def test_what_a_span_says() -> None:
         )
 
 
+def test_sorting_by_the_index_gives_the_turn_as_it_was() -> None:
+    """Every span of a turn has its own index, those of refused calls included."""
+    with guarded() as recording:
+        with loopguard.turn("conversation"):
+            for path in "aaaab":
+                loopguard.call("look", {"path": path}, look)
+        assert [attributes(span)[semconv.CALL_INDEX] for span in recording.spans] == [0, 1, 2, 3, 4]
+        assert recording.outcomes == ["executed", "nudged", "blocked", "blocked", "executed"]
+
+
 def test_a_failure_is_told_also_where_it_was_nudged() -> None:
     """``error.type`` and the status of a failed call stay as they are if its error carries a nudge."""
 

@@ -26,7 +26,7 @@ MOST_CALLS = 1_024
 MOST_REMEMBERED = 256
 MOST_TOOLS = 256
 
-_VERSION = 1
+_VERSION = 2
 """Written first. State of another version is not read: the turn begins with an empty history."""
 
 
@@ -39,7 +39,7 @@ class History:
     """
 
     __slots__ = (
-        "calls", "changes", "errors_in_row", "gates", "insistable", "keys", "last_key", "most_calls", "news",
+        "calls", "changes", "errors_in_row", "gates", "insistable", "judged", "keys", "last_key", "most_calls", "news",
         "no_news_in_row", "no_news_in_turn", "open_registry", "open_trips", "pairs", "refusals", "repeated", "results",
         "run_once", "shapes", "started_by_tool", "streak", "tick", "tools", "transients", "unknown_answered",
         "unknown_calls", "waits", "window", "writes",
@@ -50,7 +50,8 @@ class History:
         """The policy's limit of calls in a turn; 0 = none."""
         self.tick = 0
         """Counts starts and ends of calls: the turn's own time."""
-        self.calls: int = 0
+        self.calls = self.judged = 0
+        """Calls that were started, those of nested turns included; calls of this turn alone, refused ones included."""
         self.news: int = 0
         self.changes: int = 0
         self.writes = 0
@@ -182,8 +183,8 @@ class History:
 
 
 _COUNTERS = (
-    "tick", "calls", "news", "changes", "writes", "waits", "no_news_in_row", "no_news_in_turn", "errors_in_row",
-    "unknown_calls", "refusals", "last_key", "streak", "open_registry",
+    "tick", "calls", "judged", "news", "changes", "writes", "waits", "no_news_in_row", "no_news_in_turn",
+    "errors_in_row", "unknown_calls", "refusals", "last_key", "streak", "open_registry",
 )  # fmt: skip
 _SETS = ("unknown_answered", "pairs", "shapes", "transients", "insistable")
 

@@ -67,7 +67,7 @@ def open_record(
             history.news - stats.news, history.changes - stats.changes,
             history.writes - stats.writes, history.waits - stats.waits,
         )  # fmt: skip
-    record.index = history.calls
+    record.index = history.judged
     record.tick = history.tick
     record.at = now
     record.result = record.sameness = record.trip = None

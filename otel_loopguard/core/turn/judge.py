@@ -58,10 +58,11 @@ class TurnJudge:
         """The observed calls that succeeded, for ``reusable``: no result is kept of them."""
 
     def judge(self, record: Record, custom: tuple[Trip, ...] = ()) -> None:
-        """Judge a call by its open record, which gets the trip, if there is one. Nothing is counted yet.
+        """Judge a call by its open record, which gets the trip, if there is one. Only its index is taken.
 
         ``custom`` are the trips of the policy's custom detectors.
         """
+        self.history.judged += 1
         if self.asks:
             record.trip = decide.before(self.history, record, self.compiled, self.ceiling, custom)
 
