@@ -148,13 +148,28 @@ def combinations(policy: Policy) -> list[tuple[str, str, str]]:
     if policy.action is Action.OFF:
         return []
     found = {
-        (mode, verdict, action) for mode in Mode for verdict in _VERDICTS for action in _actions(policy, mode, verdict)
+        (mode, verdict, action)
+        for mode in {*map(str, Mode), *_custom_modes(policy)}
+        for verdict in _VERDICTS
+        for action in _actions(policy, mode, verdict)
     }
-    labels = sorted((str(mode), str(verdict), str(action)) for mode, verdict, action in found)
+    labels = sorted((mode, str(verdict), str(action)) for mode, verdict, action in found)
     return [*labels, *((USER_STOP, str(action), str(action)) for action in (Action.BLOCK, Action.ABORT))]
 
 
-def _actions(policy: Policy, mode: Mode, verdict: Action) -> Iterator[Action]:
+def _custom_modes(policy: Policy) -> Iterator[str]:
+    """List the modes of custom detectors that are known before a trip: a detector may declare them as ``modes``."""
+    yield from policy.modes
+    for detector in policy.detectors:
+        declared = getattr(detector, "modes", None)
+        name = getattr(detector, "__name__", "")
+        if declared is not None:
+            yield from map(str, declared)
+        elif name.isidentifier():  # no lambda
+            yield name
+
+
+def _actions(policy: Policy, mode: str, verdict: Action) -> Iterator[Action]:
     """List the actions that can follow from this verdict."""
     yield Action.OBSERVE  # in a weak turn
     if policy.on_trip is not None:
@@ -163,11 +178,13 @@ def _actions(policy: Policy, mode: Mode, verdict: Action) -> Iterator[Action]:
         yield min(verdict, ceiling)
         if verdict > Action.NUDGE and ceiling is Action.REUSE:
             yield Action.NUDGE  # there was no earlier result to reuse
+        if verdict is Action.REUSE and ceiling >= Action.BLOCK:
+            yield Action.BLOCK  # as above
         if verdict is Action.ABORT and ceiling is Action.BLOCK:
             yield Action.ABORT  # the limit of refusals is reached
 
 
-def _ceilings(policy: Policy, mode: Mode) -> Iterator[Action]:
+def _ceilings(policy: Policy, mode: str) -> Iterator[Action]:
     """List the policy's ceiling for this mode, and the ceilings of single tools."""
     limits = [policy.action]
     of_mode = policy.rule(mode).action

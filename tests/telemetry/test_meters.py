@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
 from otel_loopguard import semconv
-from otel_loopguard.core.model import Action
+from otel_loopguard.core.model import Action, Trip
 from otel_loopguard.core.policy.policy import Policy, Rule, ToolContract
 from otel_loopguard.telemetry.meters import Labels, combinations
 from otel_loopguard.testing import ScriptedAgent, guarded
-from tests.telemetry.agents import look, stuck
+from tests.telemetry.agents import attributes, look, stuck
+
+if TYPE_CHECKING:
+    from otel_loopguard.core.model import Record
 
 
 def test_labels_are_bounded() -> None:
@@ -73,3 +78,53 @@ def test_a_recovery_is_counted() -> None:
         paths = ["a", "a", "a", "b"]
         ScriptedAgent({"look": look}, [("look", {"path": path}) for path in paths]).run()
         assert recording.counted(semconv.METRIC_RECOVERIES, loopguard__action="block") == 1
+
+
+def no_looks(_history: Any, record: Record, _rule: Rule) -> Trip | None:
+    """Refuse every other call. The mode has the function's name."""
+    return Trip("no_looks", record.tool, 1, 0, Action.BLOCK) if record.index % 2 else None
+
+
+class Office:
+    """A detector with two modes."""
+
+    modes = ("office.closed", "office.full")
+
+    def __call__(self, _history: Any, record: Record, _rule: Rule) -> Trip | None:
+        """Trip in each mode in turn."""
+        return Trip(self.modes[record.index % 2], record.tool, 1, 0, Action.NUDGE)
+
+
+def in_named_mode(_history: Any, record: Record, _rule: Rule) -> Trip:
+    """Trip in a mode that only the policy names."""
+    return Trip("holidays", record.tool, 1, 0, Action.ABORT)
+
+
+@pytest.mark.parametrize(
+    ("detector", "modes"),
+    [(no_looks, {"no_looks"}), (Office(), {"office.closed", "office.full"}), (in_named_mode, {"holidays"})],
+)
+def test_the_first_trip_of_a_custom_detector_is_an_increase(detector: Any, modes: set[str]) -> None:
+    """Its series are there before the trip, at zero, and the trip makes one of them grow."""
+    policy = Policy(detectors=[detector], modes={"holidays": Rule(action=Action.BLOCK)})
+    with guarded(policy) as recording:
+        before = {tuple(sorted(point.attributes.items())) for point in recording.points(semconv.METRIC_TRIPS)}
+        ScriptedAgent({"look": look}, [("look", {"path": path}) for path in "abcd"]).run()
+        points = recording.points(semconv.METRIC_TRIPS)
+        grown = {tuple(sorted(point.attributes.items())) for point in points if point.value}
+        assert {dict(series)[semconv.MODE] for series in grown} == modes
+        assert grown <= before
+        assert [attributes(span)[semconv.CALL_INDEX] for span in recording.spans] == [0, 1, 2, 3]
+
+
+def test_a_reuse_without_an_earlier_result_is_counted_in_a_series_that_was_named() -> None:
+    """The call failed, so that it is refused instead."""
+
+    def fail(path: str) -> str:
+        return f"Error: {path} does not exist"
+
+    policy = Policy(tools={"look": ToolContract(reuse=True)})
+    with guarded(policy) as recording:
+        ScriptedAgent({"look": fail}, [("look", {"path": "a"})] * 4).run()
+        assert ("reuse", "block") in {(trip.verdict, trip.action) for trip in recording.trips}
+        assert {(trip.mode, trip.verdict, trip.action) for trip in recording.trips} <= set(combinations(policy))
