@@ -111,7 +111,7 @@ class RecordedCall(NamedTuple):
     def facts(self, arguments: Any, compiled: CompiledPolicy) -> OutcomeFacts:
         """Return the fingerprints of the outcome. ``arguments`` are those of the resolved call."""
         if self.foreign is not None:
-            return outcome_facts(self.foreign.outcome, arguments, compiled.fingerprinter)
+            return outcome_facts(self.foreign.outcome, arguments, compiled.fingerprinter, compiled.contracts.pending)
         attributes = self.span.view.attributes
         error = attributes.get(semconv.ERROR_HASH)
         digest = _fingerprint(error or attributes.get(semconv.RESULT_HASH) or self.span.span)
@@ -123,6 +123,7 @@ class RecordedCall(NamedTuple):
             transient=attributes.get(semconv.ERROR_TRANSIENT) is True,
             pending=attributes.get(semconv.RESULT_PENDING) is True,
             empty=False,
+            brief=False,
             sameness=_SAMENESS.get(attributes.get(semconv.RESULT_SAMENESS, "")),
         )
 

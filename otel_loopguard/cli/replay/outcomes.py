@@ -10,6 +10,7 @@ from otel_loopguard.core.values.fingerprint import Fingerprinter
 from otel_loopguard.core.values.results import ERROR_SALT, contains_error, may_contain_error, outcome_facts
 
 if TYPE_CHECKING:
+    from otel_loopguard.core.values.pending import PendingWords
     from otel_loopguard.core.values.results import OutcomeFacts
 
 _CUT = 2_000
@@ -44,15 +45,17 @@ def result_identity(call: dict[str, Any]) -> int | str:
         return hashed
 
 
-def facts_of(call: dict[str, Any], arguments: Any, fingerprinter: Fingerprinter) -> OutcomeFacts:
+def facts_of(
+    call: dict[str, Any], arguments: Any, fingerprinter: Fingerprinter, pending_words: PendingWords
+) -> OutcomeFacts:
     """Return the recorded outcome as the history takes it."""
     result, hashed = call.get("result"), call.get("result_hash")
     if not hashed:
-        return outcome_facts(Outcome(result, None, call.get("is_error")), arguments, fingerprinter)
+        return outcome_facts(Outcome(result, None, call.get("is_error")), arguments, fingerprinter, pending_words)
     identity = result_identity(call)
     digest = identity if isinstance(identity, int) else fingerprinter.of(identity.encode())
     outcome = Outcome(result, None, call.get("is_error"), False, digest)  # noqa: FBT003 - keywords cost a third more
-    facts = outcome_facts(outcome, arguments, fingerprinter)
+    facts = outcome_facts(outcome, arguments, fingerprinter, pending_words)
     if type(result) is str and len(result) >= _CUT:
         # The recorded text may be cut off, and the rest makes a difference. The hash stands for it, as letters, so that
         # it is not masked as an id.

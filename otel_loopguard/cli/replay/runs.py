@@ -141,7 +141,8 @@ class _TurnReplay:
 
     def _end(self, position: int, call: dict[str, Any], record: Record) -> None:
         trip = record.trip
-        nudge = self._turn.end(record, facts_of(call, record.resolved.arguments, _FINGERPRINTER))
+        pending_words = self._judge.compiled.contracts.pending
+        nudge = self._turn.end(record, facts_of(call, record.resolved.arguments, _FINGERPRINTER, pending_words))
         if trip is None:
             if nudge is None:
                 return

@@ -190,5 +190,5 @@ CONTRACT: Mapping[str, Setting] = {
     "patience": SECONDS,
     "action": ACTION,
 }
-WORDS = ("poll", "wait", "read", "write", "shell", "agent", "think", "take", "final", "handoff", "cursor")
+WORDS = ("poll", "wait", "read", "write", "shell", "agent", "think", "take", "final", "handoff", "cursor", "pending")
 SENTENCES = ("refusal", "nudge", "abort")

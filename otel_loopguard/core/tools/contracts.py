@@ -95,6 +95,8 @@ class Contracts:
         self._policy = policy
         self._fingerprinter = fingerprinter or Fingerprinter(policy.hash_key)
         self._words = Lexicon(policy.words)
+        self.pending = self._words.pending
+        """Finds the words of results that are not done yet."""
         self._patterns = sorted(
             ((re.compile(translate(glob)), contract) for glob, contract in policy.tools.items()),
             key=lambda pair: _specificity(pair[0].pattern),

@@ -9,6 +9,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core.model import Kind
+from otel_loopguard.core.values.pending import PendingWords
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -41,6 +42,7 @@ class Lexicon:
         for name in ("read", "write", "shell", "agent", "think", "poll", "wait"):  # the policy's words win
             self._verbs.update((word, Kind(name)) for word in more.get(name, ()))
         self._phrases = [(f" {phrase} ", Kind(name)) for name, some in lists["phrases"].items() for phrase in some]
+        self.pending = PendingWords((*lists["pending"], *more.get("pending", ())))
         self.dangerous = frozenset(lists["dangerous"])
         self._cursor = frozenset((*lists["cursor"], *lists["take"], "move"))
         self._take = frozenset((*lists["take"], *more.get("take", ())))

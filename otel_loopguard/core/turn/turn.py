@@ -328,7 +328,7 @@ class Turn:
                 return record, None, (), nothing_seen(record)
         record.registered = outcome.exists or record.registered
         compiled, history = judge.compiled, judge.history
-        facts = outcome_facts(outcome, record.resolved.arguments, compiled.fingerprinter)
+        facts = outcome_facts(outcome, record.resolved.arguments, compiled.fingerprinter, compiled.contracts.pending)
         recovered: tuple[Trip, ...] = ()
         with self._lock:
             trip = judge.end(record, facts)

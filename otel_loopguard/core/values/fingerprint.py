@@ -18,8 +18,17 @@ from otel_loopguard.core.values.masking import IDS
 _LONGEST_KEY = 64
 _QUOTED = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'|`[^`\n]*`")
 _DIGITS = re.compile(r"\d+")
+_WORD = re.compile(r"\w+")
+_EXIT_WORDS = frozenset(
+    {
+        "a", "an", "and", "calledprocesserror", "code", "command", "ended", "error", "execution", "exit", "exited",
+        "failed", "finished", "non", "nonzero", "process", "program", "return", "returned", "runtimeerror", "script",
+        "shell", "status", "terminated", "the", "tool", "was", "with", "zero",
+    }
+)  # fmt: skip
 _LONGEST_ERROR = 4_096
 _MOST_MASKED_ARGUMENTS = 32
+_MOST_BITS = 64
 _SHORTEST_SUBSTRING = 3
 """A shorter argument is removed from an error only where it is a whole word."""
 
@@ -54,8 +63,9 @@ class Fingerprinter:
         return self.of(result_bytes(error_text(error)))
 
     def error_shape(self, error: BaseException | str, arguments: Any) -> int:
-        """Fingerprint an error without digits, quoted text and the call's own arguments."""
-        return self.of(result_bytes(error_shape(error_text(error), arguments)))
+        """Fingerprint an error without digits, quoted text and the call's own arguments; 0 for a bare exit code."""
+        shape = error_shape(error_text(error), arguments)
+        return 0 if _is_exit_code(shape) else self.of(result_bytes(shape))
 
 
 def error_text(error: BaseException | str) -> str:
@@ -74,7 +84,7 @@ def error_text(error: BaseException | str) -> str:
 def error_shape(text: str, arguments: Any) -> str:
     """Remove everything from the text that varies from call to call."""
     text = text[:_LONGEST_ERROR]
-    for value in sorted(_leaves(arguments), key=len, reverse=True)[:_MOST_MASKED_ARGUMENTS]:
+    for value in leaves(arguments):
         if len(value) >= _SHORTEST_SUBSTRING:
             text = text.replace(value, "")
         elif value in text:
@@ -87,20 +97,28 @@ def error_shape(text: str, arguments: Any) -> str:
     return _without_digits(IDS.sub("", text))
 
 
+def _is_exit_code(shape: str) -> bool:
+    """Return True if an error gives an exit code and no reason: two such errors may have nothing in common."""
+    lower = shape.lower()
+    return ("exit" in lower or "return" in lower) and _EXIT_WORDS.issuperset(_WORD.findall(lower))
+
+
 def _without_digits(text: str) -> str:
     return text.encode().translate(None, b"0123456789").decode() if text.isascii() else _DIGITS.sub("", text)
 
 
-def _leaves(arguments: Any) -> set[str]:
-    """Collect the strings within arguments that an error may quote."""
+def leaves(arguments: Any) -> list[str]:
+    """Collect the strings and whole numbers within arguments that an answer may repeat, the longest first."""
     found: set[str] = set()
     pending = [arguments]
     while pending and len(found) < _MOST_MASKED_ARGUMENTS:
         item = introspect.as_builtin(pending.pop())
         if type(item) is str and item.strip() and len(item) <= _LONGEST_ERROR:
             found.add(item)
+        elif type(item) is int and item.bit_length() <= _MOST_BITS:
+            found.add(str(item))
         elif type(item) is dict:
             pending.extend(list(item.values())[:_MOST_MASKED_ARGUMENTS])
         elif type(item) in (list, tuple):
             pending.extend(item[:_MOST_MASKED_ARGUMENTS])
-    return found
+    return sorted(found, key=len, reverse=True)

@@ -19,8 +19,10 @@ from otel_loopguard.core.values.normalise import utf8
 if TYPE_CHECKING:
     from otel_loopguard.core.model import Outcome, Sameness
     from otel_loopguard.core.values.fingerprint import Fingerprinter
+    from otel_loopguard.core.values.pending import PendingWords
 
-_LONGEST_PENDING = 2_000
+_LONGEST_REPORT = 300
+"""Longer results are content, which may hold any word: no report of a state."""
 _LONGEST_SEARCHED = 4_096
 _LONGEST_UNWRAPPED = 65_536
 _ERROR_FLAG = re.compile(rb"rror\\*[\"']?\s*[:=]\s*[Tt][Rr][Uu][Ee]")
@@ -30,18 +32,6 @@ _ERROR_PREFIX_STARTS = frozenset("E[\"'t \t\n\r\v\f")
 """The first characters of all texts that ``_ERROR_PREFIX`` matches."""
 ERROR_SALT = 0x9E3779B97F4A7C15
 """An error never has the fingerprint of a result with the same text."""
-
-_PENDING = re.compile(
-    rb"\b(?:pending|queued|running|in[ _-]?progress|not[ _-](?:yet[ _-])?ready)\b|(?<![\d.])\d{1,2}(?:\.\d+)? ?%"
-)
-_PENDING_WORDS = (
-    ("pending", re.compile(rb"pending\b(?<!\wpending)")),
-    ("queued", re.compile(rb"queued\b(?<!\wqueued)")),
-    ("running", re.compile(rb"running\b(?<!\wrunning)")),
-    ("progress", re.compile(rb"progress\b(?:(?<=\bin[ _-]progress)|(?<=\binprogress))")),
-    ("ready", re.compile(rb"ready\b(?:(?<=\bnot[ _-]ready)|(?<=\bnot[ _-]yet[ _-]ready))")),
-)
-"""``_PENDING`` as one pattern for each word. Each begins with plain letters."""
 
 _IS_STATUS = re.compile(
     r"(?:\bHTTP(?:/[\d.]+)?|\bstatus(?:[ _-]?code)?|\bcode|\berror|\bresponse)[\"']?[\s:=(\[]{1,3}[\"']?(?:429|5\d\d)\b"
@@ -53,11 +43,13 @@ _IS_UNREACHED = re.compile(r"connection (?:was |has been )?(?:refused|reset)|\be
 _IS_BUSY = re.compile(
     r"\boverloaded|\brate[ -]?limit|\btoo many requests|\bservice (?:is )?(?:temporarily )?unavailable", re.IGNORECASE
 )
+_ONLY_STATUS = re.compile(r"\W*(?:429|5\d\d)\W*")
 _STATUS_NUMBER = re.compile(r"429|5\d\d")
 _STATUS_CONTEXT = 40
 
 _EMPTY = (b"", b"[]", b"{}", b"null", b'""')
 _LONGEST_EMPTY = 4
+_LONGEST_BRIEF = 80
 
 
 class OutcomeFacts(NamedTuple):
@@ -68,14 +60,20 @@ class OutcomeFacts(NamedTuple):
     """The bytes for a detailed comparison; dropped with this object."""
     is_error: bool
     shape: int
+    """The keyed fingerprint of an error's shape; 0 for a result, and for an error without one."""
     transient: bool
+    """Another attempt may help: of an error, and of a short result, which may report a fault, too."""
     pending: bool
     empty: bool
+    brief: bool
+    """It has up to 80 bytes, as an acknowledgement has."""
     sameness: Sameness | None = None
     """The comparison with the last result of this call, if it was made elsewhere and the bytes are gone."""
 
 
-def outcome_facts(outcome: Outcome, arguments: Any, fingerprinter: Fingerprinter) -> OutcomeFacts:
+def outcome_facts(
+    outcome: Outcome, arguments: Any, fingerprinter: Fingerprinter, pending_words: PendingWords
+) -> OutcomeFacts:
     """Fingerprint an outcome and search its text."""
     result = outcome.result
     if outcome.error is not None:
@@ -88,21 +86,30 @@ def outcome_facts(outcome: Outcome, arguments: Any, fingerprinter: Fingerprinter
     if outcome.is_error or (may_contain_error(text) and contains_error(data, outcome.is_error)):
         return _error_facts(_mcp_error_text(data), arguments, fingerprinter)
     digest = outcome.digest if outcome.digest is not None else fingerprinter.of(data)
-    pending = len(text) <= _LONGEST_PENDING and is_pending(text, data)
-    empty = len(data) <= _LONGEST_EMPTY and data in _EMPTY
-    return tuple.__new__(OutcomeFacts, (digest, data, False, 0, False, pending, empty, None))  # nearly every call's
+    pending = transient = False
+    length = len(data)
+    if len(text) <= _LONGEST_REPORT:
+        lower = text.lower()
+        pending, transient = pending_words.are_in(lower), is_transient(text, lower)
+    empty = length <= _LONGEST_EMPTY and data in _EMPTY
+    # nearly every call's
+    return tuple.__new__(
+        OutcomeFacts, (digest, data, False, 0, transient, pending, empty, length <= _LONGEST_BRIEF, None)
+    )
 
 
 def _error_facts(text: str, arguments: Any, fingerprinter: Fingerprinter) -> OutcomeFacts:
     data = result_bytes(text)
+    head = text[:_LONGEST_SEARCHED]
     return OutcomeFacts(
         digest=fingerprinter.of(data) ^ ERROR_SALT,
         data=data,
         is_error=True,
         shape=fingerprinter.error_shape(text, arguments),
-        transient=is_transient(text),
+        transient=is_transient(head, head.lower()) or _ONLY_STATUS.fullmatch(head) is not None,
         pending=False,
         empty=False,
+        brief=len(data) <= _LONGEST_BRIEF,
     )
 
 
@@ -136,21 +143,8 @@ def contains_error(data: bytes, is_error: bool | None) -> bool:  # noqa: FBT001 
     )
 
 
-def is_pending(text: str, data: bytes) -> bool:
-    """Return True if a short result reports that something is not done yet. ``data``: the bytes of the text."""
-    lower = text.lower()
-    if "%" in lower:
-        return _PENDING.search(data.lower()) is not None
-    queued = "q" in lower and "queued" in lower  # a rare letter: a search for it alone is quicker
-    if queued or "pending" in lower or "running" in lower or "progress" in lower or "ready" in lower:
-        return any(word in lower and pattern.search(data.lower()) for word, pattern in _PENDING_WORDS)
-    return False
-
-
-def is_transient(text: str) -> bool:
-    """Return True if another attempt may help against this error."""
-    text = text[:_LONGEST_SEARCHED]
-    lower = text.lower()
+def is_transient(text: str, lower: str) -> bool:
+    """Return True if another attempt may help against the fault in a text. ``lower``: the text in lower case."""
     return (
         _has_transient_status(text)
         or ("time" in lower and "out" in lower and _IS_TIMEOUT.search(text) is not None)

@@ -22,7 +22,10 @@ def observed(policy, calls):
         resolved = compiled.contracts.resolve(CALL)
         arguments = compiled.fingerprinter.arguments(resolved.arguments)
         record = judge.begin(resolved, arguments, registered=None, now=float(number))
-        nudge = judge.end(record, outcome_facts(Outcome("same"), resolved.arguments, compiled.fingerprinter))
+        nudge = judge.end(
+            record,
+            outcome_facts(Outcome("same"), resolved.arguments, compiled.fingerprinter, compiled.contracts.pending),
+        )
         trips.append(record.trip or nudge)
     return judge, trips
 

@@ -8,8 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from otel_loopguard.core.values import results
+from otel_loopguard.core.model import Outcome
+from otel_loopguard.core.policy.policy import Policy
+from otel_loopguard.core.tools.contracts import Contracts
+from otel_loopguard.core.values import pending, results
+from otel_loopguard.core.values.fingerprint import Fingerprinter
 
+PRINTS = Fingerprinter(b"key")
+PENDING = Contracts(Policy()).pending
 PATTERNS = (results._IS_STATUS, results._IS_TIMEOUT, results._IS_UNREACHED, results._IS_BUSY)
 TRANSIENT = re.compile("|".join(one.pattern for one in PATTERNS), re.IGNORECASE)
 
@@ -63,6 +69,12 @@ PIECES = (
     "TimeoutException",
     "ReadTimeoutx",
     "service is temporarily unavailable",
+    "done: false",
+    'completed": no',
+    "complete",
+    "finished=false",
+    "no",
+    "false",
     "é",
     "_",
     "-",
@@ -72,24 +84,87 @@ PIECES = (
 )
 
 
+def facts(result=None, *, error=None, words=PENDING):
+    """Return the facts about one outcome."""
+    return results.outcome_facts(Outcome(result, error), {}, PRINTS, words)
+
+
 @settings(max_examples=600, deadline=None)
 @given(st.lists(st.sampled_from(PIECES), max_size=6), st.sampled_from(["", " ", "-", "x", "\n"]))
 def test_the_quick_look_agrees_with_the_patterns(pieces, glue):
     """The quick look gives the answer of the whole pattern for every mix of the relevant words."""
     text = glue.join(pieces)
     for said in (text, text.upper()):
-        data = said.encode()
-        assert results.is_pending(said, data) == (results._PENDING.search(data.lower()) is not None)
-        assert results.is_transient(said) == (TRANSIENT.search(said) is not None)
+        lower = said.lower()
+        patterns = (PENDING._phrases, pending._SHARE, pending._DENIED)
+        assert PENDING.are_in(lower) == any(pattern.search(lower) for pattern in patterns)
+        assert results.is_transient(said, lower) == (TRANSIENT.search(said) is not None)
 
 
-@pytest.mark.parametrize("text", ["rate limit exceeded", "HTTP 503", "connection refused", "Request timed out"])
+@pytest.mark.parametrize(
+    "text", ["rate limit exceeded", "HTTP 503", "connection refused", "Request timed out", "503", "429.\n"]
+)
 def test_faults_that_pass(text):
     """Faults that pass by themselves are transient."""
-    assert results.is_transient(text)
+    assert facts(error=text).transient
 
 
-@pytest.mark.parametrize("text", ["Please try again", "no such file", "line 5032 is wrong", "the limit is 3"])
+@pytest.mark.parametrize(
+    "text", ["Please try again", "no such file", "line 5032 is wrong", "the limit is 3", "5030", "404"]
+)
 def test_faults_that_stay(text):
     """Faults that stay are not transient."""
-    assert not results.is_transient(text)
+    assert not facts(error=text).transient
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["pending", "state: In-Progress", "7%", "not_yet_ready", '{"ready": false}', "done=no", '{"completed": "no"}'],
+)
+def test_short_results_may_report_that_they_are_not_done(text):
+    """A word of the list, a share below 100 %, or a denied "done" is pending; in a long result it is content."""
+    assert facts(text).pending
+    assert not facts(text + " and more" * 40).pending
+
+
+@pytest.mark.parametrize("text", ["done: nothing left", "ready", "done: true", "100 %", "depending", "no, it is done"])
+def test_other_results_do_not(text):
+    """Neither a part of a word nor a "done" without a denial is pending."""
+    assert not facts(text).pending
+
+
+def test_a_policy_adds_words_of_its_own_language():
+    """Words that a policy adds are found next to those of the list."""
+    words = Contracts(Policy(words={"pending": ("läuft noch",)})).pending
+    assert facts("Der Auftrag LÄUFT NOCH.", words=words).pending
+    assert facts("queued", words=words).pending
+    assert not facts("Der Auftrag läuft noch.").pending
+
+
+def test_a_short_result_may_report_a_fault_that_passes():
+    """A service that reports its faults as results is given time, too; a number alone is an answer."""
+    assert facts("HTTP 503: service unavailable").transient
+    assert not facts("503").transient
+    assert not facts("HTTP 503" + " and more" * 40).transient
+
+
+def test_a_result_of_up_to_80_bytes_is_brief():
+    """The size is in bytes, of results and of errors."""
+    assert facts("x" * 80).brief
+    assert not facts("é" * 41).brief
+    assert facts(error="x" * 80).brief
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Process exited with code 1",
+        "exit status 2",
+        "Error: Command failed with exit code 1",
+        "Command 'npm test' returned non-zero exit status 127.",
+    ],
+)
+def test_a_bare_exit_code_has_no_shape(text):
+    """An exit code tells nothing about the fault, so two of them need not be the same error."""
+    assert facts(error=text).shape == 0
+    assert facts(error=f"{text}: no such file").shape != 0

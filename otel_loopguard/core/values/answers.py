@@ -1,0 +1,56 @@
+"""Compare the answers of different calls of one tool: without ids, and without the parts that repeat the arguments.
+
+"No file matches 'a.py'" and "No file matches 'b.py'" are one answer. Masking ids takes ten times as long as the rest
+of a call, and most answers differ at once. So there is an outline first: all letters of the beginning, without those
+that a number, an id in hexadecimal or an argument may have. Where two outlines in a row differ, so do the answers:
+no fingerprint is needed. Where they agree, the second answer and all that follow get one. That of the
+first cannot be made any more; it counts as equal to the second, whose outline it has.
+
+Arguments with an escaped character, such as a quote in JSON, are not found in a result.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from otel_loopguard.core.values.fingerprint import leaves
+from otel_loopguard.core.values.masking import masked_views
+from otel_loopguard.core.values.normalise import utf8
+
+if TYPE_CHECKING:
+    from otel_loopguard.core.values.fingerprint import Fingerprinter
+
+_HEAD = 128
+_OUTLINE = 64
+_HEXADECIMAL = b"0123456789abcdefABCDEF"
+_SHORTEST = 3
+"""A shorter argument is removed only where it is a whole word."""
+
+
+def answer_outline(data: bytes, arguments: Any) -> int:
+    """Return a number. If it differs for two results, then they are different answers, as far as is quickly known."""
+    head = data[:_HEAD]
+    if type(arguments) is dict:
+        for value in arguments.values():
+            if type(value) is str and len(value) >= _SHORTEST:
+                head = head.replace(value.encode() if value.isascii() else utf8(value), b"")
+    return hash(head.translate(None, _HEXADECIMAL)[:_OUTLINE])
+
+
+def answer_fingerprint(
+    data: bytes, arguments: Any, fingerprinter: Fingerprinter, *, volatile_keys: tuple[str, ...] = ()
+) -> int:
+    """Fingerprint a result without its ids, and without the parts that repeat the call's own arguments."""
+    text = data.decode("utf-8", "replace")
+    words = []
+    for value in leaves(arguments):
+        if len(value) < _SHORTEST or value.isdecimal():
+            words.append(re.escape(value))
+        else:
+            text = text.replace(value, "")
+    if words:
+        text = re.sub(rf"(?<!\w)(?:{'|'.join(words)})(?!\w)", "0", text)
+    views = masked_views(text.encode("utf-8", "replace"), volatile_keys=volatile_keys, mask=True)
+    view = views.without_durations
+    return fingerprinter.of((view.masked or text).encode("utf-8", "replace") + views.middle)

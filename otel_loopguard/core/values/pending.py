@@ -1,0 +1,48 @@
+"""Find the words of a result that is not done yet: pending, queued, "12 %", "ready: false".
+
+Every call passes here, and most results have none of these words. A search for a plain word takes a fraction of the
+time of a pattern, so it comes first.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_SHARE = re.compile(r"(?<![\d.])\d{1,2}(?:\.\d+)? ?%")
+_DONE = ("ready", "done", "complete", "finished")
+_DENIED = re.compile(r"\b(?:ready|done|completed?|finished)[\"']?\s{0,2}[:=]\s{0,2}[\"']?(?:false|no)\b")
+
+
+class PendingWords:
+    """The words and phrases of a policy; a blank in a phrase may be an underscore or a hyphen."""
+
+    __slots__ = ("_needles", "_phrases")
+
+    def __init__(self, phrases: Iterable[str]) -> None:
+        lower = sorted({" ".join(phrase.lower().split()) for phrase in phrases} - {""})
+        self._phrases = (
+            re.compile(rf"(?<!\w)(?:{'|'.join(map(_pattern, lower))})(?!\w)") if lower else re.compile("(?!)")
+        )
+        longest = {max(phrase.split(), key=len) for phrase in lower}
+        self._needles = tuple(word for word in longest if not any(other in word for other in longest - {word}))
+
+    def are_in(self, lower: str) -> bool:
+        """Return True if a text in lower case has one of the phrases, a share below 100 %, or "done: false"."""
+        for needle in self._needles:
+            if needle in lower:
+                if self._phrases.search(lower):
+                    return True
+                break
+        if "%" in lower and _SHARE.search(lower):
+            return True
+        return (
+            ("false" in lower or "no" in lower) and any(map(lower.__contains__, _DONE)) and bool(_DENIED.search(lower))
+        )
+
+
+def _pattern(phrase: str) -> str:
+    return "[ _-]".join(map(re.escape, phrase.split()))
