@@ -84,9 +84,14 @@ class RecordedCall(NamedTuple):
         return self.span.view.failed or semconv.ERROR_HASH in self.span.view.attributes
 
     @property
-    def seconds(self) -> float:
-        """The start time."""
-        return self.span.start / _SECOND
+    def at(self) -> float | None:
+        """The time of the begin in seconds; None if it is not recorded."""
+        return self.span.start / _SECOND or None
+
+    @property
+    def ended(self) -> float | None:
+        """The time of the end in seconds; None if it is not recorded."""
+        return self.span.end / _SECOND or None
 
     @property
     def registered(self) -> bool | None:

@@ -60,7 +60,7 @@ def test_events_and_status_are_read() -> None:
 def test_our_spans_are_fingerprints() -> None:
     """Our own spans are judged by their fingerprints, without arguments and results."""
     call = read({**OURS, "loopguard.turn.call_index": {"intValue": "4"}}, startTimeUnixNano="2000000000")
-    assert (call.span.turn, call.span.order, call.seconds) == ("turn-1", (4, 2_000_000_000), 2.0)
+    assert (call.span.turn, call.span.order, call.at) == ("turn-1", (4, 2_000_000_000), 2.0)
     assert (call.has_arguments, call.has_result, call.refused, call.cancelled) == (True, True, False, False)
     compiled = CompiledPolicy(Policy())
     assert call.resolve(compiled)[1] == 0xFF

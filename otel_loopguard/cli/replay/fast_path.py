@@ -165,7 +165,9 @@ def first_to_judge(
     ``arguments`` are the canonical arguments; None if the calls are sure to differ.
     """
     end = len(known) if arguments is None else _first_repeat(known, arguments)
-    return _first_at_limit(calls, known, end) if _may_reach_limit(calls, known, end, limits) else end
+    if not _may_reach_limit(calls, known, end, limits):
+        return end
+    return _first_at_limit(calls, known, end) if _end_in_order(calls) else 0
 
 
 def canonical_arguments(known: Sequence[KnownCall]) -> list[bytes]:
@@ -228,6 +230,20 @@ def _may_reach_limit(calls: Sequence[Call], known: Sequence[KnownCall], end: int
     if failures >= min(limits.errors, limits.row):
         return True
     return most >= limits.equal and len(calls) - len(set(map(result_identity, calls))) >= limits.equal - 1
+
+
+def _end_in_order(calls: Sequence[Call]) -> bool:
+    """Return True if the calls are sure to end in the order in which they begin; see ``Timeline``."""
+    begun = before = -math.inf
+    for call in calls:
+        at, end = call.get("at"), call.get("ended")
+        if at is not None:
+            begun = max(begun, at)
+        now = begun if end is None else max(begun, end)
+        if now < before:
+            return False
+        before = now
+    return True
 
 
 def _first_at_limit(calls: Sequence[Call], known: Sequence[KnownCall], end: int) -> int:

@@ -45,8 +45,7 @@ class Html:
         calls = []
         for index, call in enumerate(turn.recorded):
             resolved, identity = call.resolve(self._compiled)
-            at = call.seconds or None
-            calls.append(_call(resolved.tool.name, identity, tripped.get(index), failed=call.failed, at=at))
+            calls.append(_call(resolved.tool.name, identity, tripped.get(index), failed=call.failed, at=call.at))
         part = f"0, from call {turn.first + 1}" if turn.first else 0
         self._report.add(report.Run(turn.run_id, part, calls))
 

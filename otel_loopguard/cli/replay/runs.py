@@ -5,20 +5,23 @@ Written for speed: facts that the calls of a run share are looked up once, and n
 
 from __future__ import annotations
 
+from math import isfinite
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard.cli.replay import fast_path
 from otel_loopguard.cli.replay.judge import TripOfRun, result_was_new
 from otel_loopguard.cli.replay.outcomes import RunFingerprinter, facts_of
 from otel_loopguard.cli.replay.summary import Missing
+from otel_loopguard.cli.replay.timeline import Timeline
 from otel_loopguard.core.model import Action, ToolCall
 from otel_loopguard.core.tools.contracts import ResolvedCall
 
 if TYPE_CHECKING:
-    from otel_loopguard.cli.replay.fast_path import KnownCall
+    from otel_loopguard.cli.replay.fast_path import Call, KnownCall
     from otel_loopguard.cli.replay.judge import PolicyJudge
+    from otel_loopguard.cli.replay.timeline import Running
     from otel_loopguard.core.model import Record, Trip
-    from otel_loopguard.core.turn.judge import TurnJudge
 
 
 _FINGERPRINTER = RunFingerprinter()
@@ -65,8 +68,9 @@ def replay(run: Run, judge: PolicyJudge) -> list[TripOfRun]:
         if unknown:
             first = min(first, next(position for position, call in enumerate(calls) if call["tool"] in unknown))
         if first < len(calls):
-            replayed = _TurnReplay(judge, run.tools, number, trips)
-            replayed.run(calls, known, arguments or fast_path.canonical_arguments(known), first)
+            arguments = arguments or fast_path.canonical_arguments(known)
+            turn_replay = _TurnReplay(judge, run.tools, number)
+            trips += turn_replay.run(calls, known, arguments, 0 if judge.forgets else first)
     return trips
 
 
@@ -75,11 +79,12 @@ def missing(run: Run) -> tuple[Missing, ...]:
     tools = () if run.tools is not None else (Missing.TOOLS,)
     for turn in run.turns:
         if turn["calls"]:
-            return tools if "at" in turn["calls"][0] else (*tools, Missing.TIMES)
+            timed = turn["calls"][0].get("at") is not None
+            return tools if timed else (*tools, Missing.TIMES)
     return tools
 
 
-def _resolve(calls: list[dict[str, Any]], judge: PolicyJudge) -> list[KnownCall]:
+def _resolve(calls: list[Call], judge: PolicyJudge) -> list[KnownCall]:
     contracts, limits_by_tool = judge.compiled.contracts, judge.limits
     kind_of, simple, known = contracts.kind, limits_by_tool.simple, []
     for call in calls:
@@ -97,52 +102,46 @@ def _resolve(calls: list[dict[str, Any]], judge: PolicyJudge) -> list[KnownCall]
 class _TurnReplay:
     """The replay of one turn under one policy."""
 
-    __slots__ = ("_judge", "_now", "_number", "_tools", "_trips", "_turn")
+    __slots__ = ("_number", "_pending_words", "_timeline", "_tools", "_trips", "_turn")
 
-    def __init__(self, judge: PolicyJudge, tools: frozenset[str] | None, number: int, trips: list[TripOfRun]) -> None:
-        self._judge = judge
+    def __init__(self, judge: PolicyJudge, tools: frozenset[str] | None, number: int) -> None:
+        self._turn = judge.turn(_FINGERPRINTER)
+        self._pending_words = judge.compiled.contracts.pending
         self._tools = tools
         self._number = number
-        self._trips = trips
-        self._now = 0.0
-        self._turn: TurnJudge
+        self._timeline = Timeline()
+        self._trips: list[TripOfRun] = []
 
-    def run(self, calls: list[dict[str, Any]], known: list[KnownCall], arguments: list[bytes], first: int) -> None:
-        """Begin all calls of a step, then end them all. No mode is asked before the call at ``first``."""
-        length = len(calls)
-        turn = self._turn = self._judge.turn(_FINGERPRINTER)
-        if self._judge.forgets:
-            first = 0
-        asks, begin, end = turn.asks, self._begin, self._end
-        position = 0
-        while position < length:
-            step, last = calls[position].get("step"), position + 1
-            if step is not None:
-                while last < length and calls[last].get("step") == step:
-                    last += 1
-            turn.asks = asks and last > first
-            if last == position + 1:
-                end(position, calls[position], begin(calls[position], known[position], arguments[position]))
-            else:
-                begun = [begin(calls[index], known[index], arguments[index]) for index in range(position, last)]
-                for index, record in enumerate(begun, position):
-                    end(index, calls[index], record)
-            position = last
+    def run(self, calls: list[Call], known: list[KnownCall], arguments: list[bytes], first: int) -> list[TripOfRun]:
+        """Begin and end the calls as they ran. No mode is asked before the call at ``first``."""
+        turn, timeline, end = self._turn, self._timeline, self._end
+        asks, turn.asks = turn.asks, False
+        for position, call in enumerate(calls):
+            step = call.get("step")
+            for one in timeline.begin(_seconds(call, "at"), step):
+                end(one)
+            if position == first:
+                turn.asks = asks
+            record = self._begin(call, known[position], arguments[position])
+            timeline.add(position, call, record, _seconds(call, "ended"))
+        for one in timeline.rest():
+            end(one)
+        self._trips.sort(key=_position)
+        return self._trips
 
-    def _begin(self, call: dict[str, Any], known: KnownCall, data: bytes) -> Record:
+    def _begin(self, call: Call, known: KnownCall, data: bytes) -> Record:
         limits, kind, arguments = known
-        tool, registered, at = limits.tool, None, call.get("at")
+        tool, registered = limits.tool, None
         if self._tools is not None and tool.name == call["tool"]:
             registered = tool.name in self._tools
-        if at is not None:
-            self._now = _seconds(at)
         resolved = ResolvedCall(tool, arguments, kind)
-        return self._turn.begin(resolved, _FINGERPRINTER.of(data), registered=registered, now=self._now)
+        return self._turn.begin(resolved, _FINGERPRINTER.of(data), registered=registered, now=self._timeline.now)
 
-    def _end(self, position: int, call: dict[str, Any], record: Record) -> None:
+    def _end(self, ended: Running) -> None:
+        _, position, call, record = ended
         trip = record.trip
-        pending_words = self._judge.compiled.contracts.pending
-        nudge = self._turn.end(record, facts_of(call, record.resolved.arguments, _FINGERPRINTER, pending_words))
+        facts = facts_of(call, record.resolved.arguments, _FINGERPRINTER, self._pending_words)
+        nudge = self._turn.end(record, facts)
         if trip is None:
             if nudge is None:
                 return
@@ -156,7 +155,13 @@ class _TurnReplay:
             self._trips.append(found)
 
 
-def _seconds(at: Any) -> float:
-    if type(at) is float or type(at) is int:
-        return float(at)
-    raise NotARunError("`at` must be a number of seconds")
+_position = attrgetter("call")
+
+
+def _seconds(call: Call, key: str) -> float | None:
+    time = call.get(key)
+    if time is None:
+        return None
+    if (type(time) is float or type(time) is int) and isfinite(time):
+        return float(time)
+    raise NotARunError(f"`{key}` must be a number of seconds")

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, NamedTuple
 
 from otel_loopguard.cli.replay.judge import TripOfRun, result_was_new
+from otel_loopguard.cli.replay.timeline import Timeline
 from otel_loopguard.core.model import Action
 from otel_loopguard.spans.dialects import same_tool
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from otel_loopguard.cli.replay.judge import PolicyJudge
+    from otel_loopguard.cli.replay.timeline import Running
     from otel_loopguard.core.model import Record, Trip
     from otel_loopguard.core.turn.judge import TurnJudge
     from otel_loopguard.spans.otlp import RecordedCall, ToolSpan
@@ -46,7 +48,7 @@ class JudgedTurn(NamedTuple):
 class _OpenTurn:
     """The held spans of one turn, and the state of its judges."""
 
-    __slots__ = ("calls", "judges", "running", "spans", "touched", "until")
+    __slots__ = ("calls", "judges", "spans", "timelines", "touched", "until")
 
     def __init__(self) -> None:
         self.spans: list[ToolSpan] = []
@@ -54,7 +56,7 @@ class _OpenTurn:
         self.judges: list[TurnJudge] | None = None
         self.calls = 0
         self.until: tuple[int, int] = (-1, -1)
-        self.running: list[list[tuple[RecordedCall, int, Record]]] = []
+        self.timelines: list[Timeline] = []
 
 
 class SpanBuffer:
@@ -117,10 +119,10 @@ class SpanBuffer:
         calls = [span.read() for span in _once(ready, guarded=guarded)]
         if held.judges is None:
             held.judges = [judge.turn() for judge in self._judges]
-            held.running = [[] for _ in self._judges]
+            held.timelines = [Timeline() for _ in self._judges]
         trips = tuple(
-            _TurnReplay(judge, turn, running, held.calls).run(calls, last=not keep)
-            for judge, turn, running in zip(self._judges, held.judges, held.running, strict=True)
+            _TurnReplay(judge, turn, timeline, held.calls).run(calls, last=not keep)
+            for judge, turn, timeline in zip(self._judges, held.judges, held.timelines, strict=True)
         )
         begin = held.calls
         held.calls += len(calls)
@@ -132,47 +134,47 @@ class SpanBuffer:
 class _TurnReplay:
     """The replay of the calls of a turn under one policy, each begun and ended at its time."""
 
-    def __init__(
-        self, judge: PolicyJudge, turn: TurnJudge, running: list[tuple[RecordedCall, int, Record]], calls: int
-    ) -> None:
+    def __init__(self, judge: PolicyJudge, turn: TurnJudge, timeline: Timeline, calls: int) -> None:
         self._compiled = judge.compiled
         self._turn = turn
-        self._running = running
+        self._asks = turn.asks
+        self._timeline = timeline
         self._calls = calls
         self._trips: list[TripOfRun] = []
 
     def run(self, calls: list[RecordedCall], *, last: bool) -> list[TripOfRun]:
-        asks = self._turn.asks
+        timeline = self._timeline
         for position, call in enumerate(calls, self._calls):
-            self._end_until(call.span.start)
-            resolved, arguments = call.resolve(self._compiled)
-            begin = self._turn.refused if call.refused else self._turn.begin
-            # A call without arguments is part of the history, because it may have changed something.
-            self._turn.asks = asks and call.has_arguments
-            record = begin(resolved, arguments, registered=call.registered, now=call.seconds)
-            self._turn.asks = asks
+            for one in timeline.begin(call.at):
+                self._end(one)
+            record = self._begin(call)
             if call.refused or call.cancelled:
                 if record.trip is not None:
                     self._add(position, record.trip, record)
             else:
-                self._running.append((call, position, record))
+                timeline.add(position, call, record, call.ended)
         if last:
-            self._end_until(None)
+            for one in timeline.rest():
+                self._end(one)
         return sorted(self._trips, key=lambda trip: trip.call)
 
-    def _end_until(self, now: int | None) -> None:
-        ended = [item for item in self._running if now is None or item[0].span.end <= now]
-        if not ended:
-            return
-        self._running[:] = [item for item in self._running if now is not None and item[0].span.end > now]
-        asks = self._turn.asks
-        for call, position, record in sorted(ended, key=lambda item: item[0].span.end):
-            self._turn.asks = asks and call.has_arguments
-            facts = call.facts(record.resolved.arguments, self._compiled)
-            trip, nudge = record.trip, self._turn.end(record, facts)
-            if trip is not None or nudge is not None:
-                self._add(position, trip or nudge, record)  # type: ignore[arg-type]  # one of them is there
-        self._turn.asks = asks
+    def _begin(self, call: RecordedCall) -> Record:
+        resolved, arguments = call.resolve(self._compiled)
+        begin = self._turn.refused if call.refused else self._turn.begin
+        # A call without arguments is part of the history, because it may have changed something.
+        self._turn.asks = self._asks and call.has_arguments
+        record = begin(resolved, arguments, registered=call.registered, now=self._timeline.now)
+        self._turn.asks = self._asks
+        return record
+
+    def _end(self, ended: Running) -> None:
+        _, position, call, record = ended
+        self._turn.asks = self._asks and call.has_arguments
+        facts = call.facts(record.resolved.arguments, self._compiled)
+        trip, nudge = record.trip, self._turn.end(record, facts)
+        self._turn.asks = self._asks
+        if trip is not None or nudge is not None:
+            self._add(position, trip or nudge, record)  # type: ignore[arg-type]  # one of them is there
 
     def _add(self, position: int, trip: Trip, record: Record) -> None:
         if trip.action >= Action.NUDGE:

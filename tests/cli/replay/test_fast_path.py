@@ -48,7 +48,7 @@ def run(rng: random.Random) -> dict:
     for _ in range(rng.randint(1, 2)):
         tools, results = rng.sample(TOOLS, rng.choice((1, 2, 4))), rng.sample(RESULTS, rng.choice((1, 2, 3, 8)))
         hashes, repeats, timed = rng.choice(((None,), HASHES)), rng.choice((0, 0, 0.1, 1)), rng.random() < 0.3
-        calls = []
+        calls, now = [], 0
         for index in range(rng.randint(1, 12)):
             number += 1
             arguments = rng.choice(ARGUMENTS) if rng.random() < repeats else {"q": number}
@@ -58,7 +58,11 @@ def run(rng: random.Random) -> dict:
             call = made.call(rng.choice(tools), arguments, "", result_hash=rng.choice(hashes))
             call |= {"result": rng.choice(results), "is_error": rng.choice((False, False, False, None, True))}
             call |= {"step": index // 2} if rng.random() < 0.3 else {}
-            call |= {"at": rng.randint(0, 200)} if timed else {}
+            if timed:
+                now += rng.choice((0, 1, 12, 40, -5))
+                call |= rng.choice(
+                    ({"at": now}, {"at": now, "ended": now + rng.choice((0, 1, 30, -1))}, {"ended": now}, {})
+                )
             calls.append(call)
         turns.append(calls)
     return made.run("drawn", *turns, tools=rng.choice(((), TOOLS, TOOLS[:-1])))

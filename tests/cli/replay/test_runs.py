@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from otel_loopguard.cli.replay import fast_path, runs
@@ -124,6 +126,24 @@ def test_time_is_heard():
     polls = [made.call("get_status", {"id": 1}, "queued", n, at=n * 40.0) for n in range(30)]
     assert trips(made.run("patient", polls)) == []
     assert trips(made.run("hasty", [{**poll, "at": n * 2.0} for n, poll in enumerate(polls)]))
+
+
+def test_calls_that_overlap_are_one_try():
+    """Three equal calls that ran at the same time are no repeats; made one after the other they are."""
+    calls = [made.call("read_file", {"path": "a"}, "same", at=n, ended=n + 5) for n in range(3)]
+    assert trips(made.run("parallel", calls)) == []
+    in_turn = [{**call, "ended": call["at"] + 1} for call in calls]
+    assert [trip[1] for trip in trips(made.run("in turn", in_turn))] == [1, 2]
+
+
+@pytest.mark.parametrize("key", ["at", "ended"])
+@pytest.mark.parametrize("time", ["noon", True, [1], math.nan, math.inf])
+def test_a_time_is_a_finite_number(key, time):
+    """A run with any other time is broken."""
+    run = made.stuck()
+    run["turns"][0]["calls"][1][key] = time
+    with pytest.raises(runs.NotARunError, match=f"`{key}` must be a number of seconds"):
+        trips(run)
 
 
 def test_a_policy_that_only_observes_tells_what_it_would_do():

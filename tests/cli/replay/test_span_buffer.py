@@ -156,6 +156,25 @@ def test_tool_spans_of_others(make):
     assert judged(lines_of(*(make(at, f"text {at} {'abc'[at]}") for at in range(3))), Policy()) == {"t1": []}
 
 
+def test_spans_that_overlap_are_one_try():
+    """A call that began before an equal one ended is no repeat of it. Without an end it is one."""
+    spans = [{**genai(at), "endTimeUnixNano": str(9 * SECOND)} for at in (1, 2, 3)]
+    assert judged(lines_of(*spans), Policy()) == {"t1": []}
+    for end in ("0", str(SECOND // 2)):  # not recorded; before the begin
+        found = judged(lines_of(*({**one, "endTimeUnixNano": end} for one in spans)), Policy())
+        assert [action for *_, action in found["t1"]] == ["nudge", "block"]
+
+
+def test_the_order_of_our_spans_counts_if_clocks_differ():
+    """A turn of several processes is judged by the index of its calls, although one clock is an hour behind."""
+    spans, trips = exported(Policy(), made.stuck())
+    for position, one in enumerate(spans[0]["scopeSpans"][0]["spans"]):
+        at = 3_600 * SECOND * (position % 2 == 0) + position * SECOND
+        one |= {"startTimeUnixNano": str(at + 1), "endTimeUnixNano": str(at + SECOND // 2)}
+    assert judged(one_by_one(spans), Policy()) == trips
+    assert any(trips.values())
+
+
 @pytest.mark.parametrize("hidden", ["__REDACTED__", None])
 def test_unknown_arguments_are_never_equal(hidden):
     """A call whose arguments are redacted or missing is not judged."""

@@ -1,0 +1,86 @@
+"""Order the ends of recorded calls among their begins, and keep the time of their turn.
+
+The calls are given in the order in which they began. Each ends before the next one begins, unless
+
+- the next one is of the same *step*: the model wrote both before it read any of their results; or
+- its recorded end is later than the recorded begin of the next one: they ran at the same time.
+
+The time of the turn is that of its last begin or end, and never goes back. Clocks of several processes differ: a begin
+that is earlier than that of the call before is not believed. A call without a begin begins at the time of the turn. A
+call without an end, or with one before its begin, ends when it began.
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from otel_loopguard.core.model import Record
+
+_NEVER = float("-inf")
+
+
+class Running(NamedTuple):
+    """A call that has begun and not ended."""
+
+    end: float
+    position: int
+    call: Any
+    record: Record
+
+
+class Timeline:
+    """The running calls of one turn, and the time of the turn."""
+
+    __slots__ = ("_begun", "_running", "_step", "now")
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        """Seconds; 0 as long as no time is recorded."""
+        self._begun = _NEVER
+        """The latest begin."""
+        self._step: object = None
+        self._running: list[Running] = []
+
+    def begin(self, at: float | None, step: object = None) -> Iterator[Running]:
+        """Move to the begin of a call. Yield the calls that end before it, each at the time of its end."""
+        if at is not None:
+            if at >= self._begun:
+                self._begun = at
+            else:
+                at = None
+        if self._running and (step is None or step != self._step):
+            if at is None:
+                yield from self.rest()
+            else:
+                over = [one for one in self._running if one.end <= at]
+                self._running = [one for one in self._running if one.end > at]
+                yield from self._end(over)
+        self._step = step
+        if at is not None:
+            self._move(at)
+
+    def add(self, position: int, call: Any, record: Record, end: float | None) -> None:
+        """Add the call that has just begun. Its position is that in the turn."""
+        self._running.append(Running(self._begun if end is None else max(end, self._begun), position, call, record))
+
+    def rest(self) -> Iterator[Running]:
+        """Yield all calls that are running, each at the time of its end."""
+        over, self._running = self._running, []
+        return self._end(over)
+
+    def _end(self, over: list[Running]) -> Iterator[Running]:
+        if len(over) > 1:
+            over.sort(key=_end_of)
+        for one in over:
+            self._move(one.end)
+            yield one
+
+    def _move(self, time: float) -> None:
+        self.now = max(self.now, time)
+
+
+_end_of = attrgetter("end")
