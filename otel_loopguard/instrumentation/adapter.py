@@ -37,6 +37,12 @@ class ShieldedAdapter:
             return self._adapter.annotate(self._reading, result, text)
         return None
 
+    def mark(self, answer: Any, mark: str) -> Any:
+        """Return the refusal with the mark, where the framework has a place for it."""
+        with self._shield("adapter.mark"):
+            return self._adapter.mark(self._reading, answer, mark)
+        return answer
+
     def outcome(self, result: Any) -> Outcome:
         """Read a result as an outcome."""
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from otel_loopguard.core.model import Outcome
 from otel_loopguard.telemetry.call_span import NativeSpan
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
     Arguments = tuple[Any, ...]
     Keywords = Mapping[str, Any]
+
+
+MARK: Final = "loopguard.mark"
+"""The key of the policy's mark in a framework's message."""
 
 
 class CallStyle(enum.Enum):
@@ -60,6 +64,11 @@ def no_place(reading: Reading, result: Any, text: str) -> Any:  # noqa: ARG001 -
     return None
 
 
+def no_mark(reading: Reading, answer: Any, mark: str) -> Any:  # noqa: ARG001 - the signature of ToolAdapter.mark
+    """Return the answer as it is: it has no field that only programs read."""
+    return answer
+
+
 def never(error: BaseException) -> bool:  # noqa: ARG001 - the signature of ToolAdapter.signals
     """Return False: every exception is a failure of the tool."""
     return False
@@ -79,6 +88,8 @@ class ToolAdapter:
     """Read a result of the framework as an outcome. Leave out ids and time stamps that the framework adds."""
     annotate: Callable[[Reading, Any, str], Any] = no_place
     """Return the result with a sentence for the model added. Return None if the sentence would break the result."""
+    mark: Callable[[Reading, Any, str], Any] = no_mark
+    """Return a refusal with the policy's mark under the key ``MARK``, in a field for programs that no model reads."""
     signals: Callable[[BaseException], bool] = never
     """Return True for an exception that is not a failure, such as an interrupt or a hand-over."""
     by_run: bool = False

@@ -113,6 +113,8 @@ class GuardedCall:
         if not self.answered:
             self._redeliver(decision)
             return
+        if decision.mark is not None:
+            self.answer = self._adapter.mark(self.answer, decision.mark)
         self._span.finish("reused" if reused else "blocked", None, _NOTHING)
         if reused:
             self.answer = self._with_text(self.answer, decision)

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from otel_loopguard.core.model import Outcome, ToolCall
 from otel_loopguard.instrumentation.annotations import either_name, hints_of
 from otel_loopguard.instrumentation.runtime import active_runtime
-from otel_loopguard.instrumentation.targets import CallStyle, CallTarget, Framework, Reading, ToolAdapter, ToolTarget
+from otel_loopguard.instrumentation.targets import (
+    MARK,
+    CallStyle,
+    CallTarget,
+    Framework,
+    Reading,
+    ToolAdapter,
+    ToolTarget,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -136,6 +144,10 @@ def _answer(reading: Reading, content: Any, error: bool) -> Any:
     return _types().CallToolResult.model_validate({"content": content, "isError": error, **rest})
 
 
+def _mark(reading: Reading, answer: Any, mark: str) -> Any:
+    return answer.model_copy(update={"meta": {MARK: mark}})
+
+
 def _annotate(reading: Reading, result: Any, text: str) -> Any:
     """Add a block of text. The other blocks and the structured content stay as they are."""
     if not hasattr(result, "content"):
@@ -148,7 +160,7 @@ def _types() -> Any:
     return import_module("mcp.types")  # the program has imported it already
 
 
-TOOL = ToolAdapter(read=_read, answer=_answer, outcome=_outcome, annotate=_annotate)
+TOOL = ToolAdapter(read=_read, answer=_answer, outcome=_outcome, annotate=_annotate, mark=_mark)
 
 _TARGETS: tuple[Target, ...] = (
     ToolTarget("mcp.client.session", "ClientSession.call_tool", TOOL, style=CallStyle.ASYNC),

@@ -15,6 +15,7 @@ from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.annotations import hints_of
 from otel_loopguard.instrumentation.content import appended, arguments_of
 from otel_loopguard.instrumentation.targets import (
+    MARK,
     CallStyle,
     CallTarget,
     Framework,
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 _FAILURE: Final = "_loopguard_failure"
 """The attribute of a tool's context that keeps its exception, which its result does not show."""
+_CUSTOM_DATA: Final = "_custom_data"
+"""The SDK's attribute of a tool's context; older versions have no custom data."""
 _FAILED_TEXT: Final = "An error occurred while running the tool"
 
 
@@ -85,6 +88,14 @@ def _plain_answer(reading: Reading, content: Any, error: bool) -> Any:
     return content
 
 
+def _mark(reading: Reading, answer: Any, mark: str) -> Any:
+    """Mark the custom data of the output item, which the SDK fills from the tool's context."""
+    context = reading.note.context
+    if hasattr(context, _CUSTOM_DATA):
+        setattr(context, _CUSTOM_DATA, {**(getattr(context, _CUSTOM_DATA) or {}), MARK: mark})
+    return answer
+
+
 def _outcome(reading: Reading, result: Any) -> Outcome:
     wrapped = hasattr(result, "is_sdk_generated_error")
     output = result.output if wrapped else result
@@ -126,7 +137,7 @@ def _is_part(part: Any) -> bool:
     return isinstance(part, dict) and part.get("type") in ("text", "image", "file")
 
 
-FUNCTION = ToolAdapter(read=_read, answer=_answer, outcome=_outcome, annotate=_annotate, error=_error)
+FUNCTION = ToolAdapter(read=_read, answer=_answer, outcome=_outcome, annotate=_annotate, mark=_mark, error=_error)
 PLAIN_FUNCTION = replace(FUNCTION, answer=_plain_answer)
 
 
@@ -183,6 +194,13 @@ def _answer_unknown(reading: Reading, content: Any, error: bool) -> Any:
     return [items.ToolCallOutputItem(output=content, raw_item=raw_item, agent=agent)]
 
 
+def _mark_unknown(reading: Reading, answer: Any, mark: str) -> Any:
+    for item in answer:
+        if hasattr(item, "custom_data"):
+            item.custom_data = {MARK: mark}
+    return answer
+
+
 def _outcome_unknown(reading: Reading, result: Any) -> Outcome:
     return Outcome(result=[item.output for item in result], is_error=True)
 
@@ -192,7 +210,12 @@ def _annotate_unknown(reading: Reading, result: Any, text: str) -> Any:
 
 
 UNKNOWN = ToolAdapter(
-    read=_read_unknown, answer=_answer_unknown, outcome=_outcome_unknown, annotate=_annotate_unknown, error=_error
+    read=_read_unknown,
+    answer=_answer_unknown,
+    outcome=_outcome_unknown,
+    annotate=_annotate_unknown,
+    mark=_mark_unknown,
+    error=_error,
 )
 
 

@@ -18,6 +18,7 @@ from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.annotations import hints_of
 from otel_loopguard.instrumentation.content import appended, arguments_of
 from otel_loopguard.instrumentation.targets import (
+    MARK,
     CallStyle,
     Framework,
     OwnLimit,
@@ -80,6 +81,12 @@ def _answer(reading: Reading, content: Any, error: bool) -> Any:
     return content
 
 
+def _mark(reading: Reading, answer: Any, mark: str) -> Any:
+    """Make a ToolReturn, whose metadata the program gets. A denial has no such field."""
+    content = getattr(answer, "message", answer)
+    return import_module("pydantic_ai.messages").ToolReturn(return_value=content, metadata={MARK: mark})
+
+
 def _outcome(reading: Reading, result: Any) -> Outcome:
     return Outcome(result=result, is_error=False)
 
@@ -104,6 +111,7 @@ CALL = ToolAdapter(
     answer=_answer,
     outcome=_outcome,
     annotate=_annotate,
+    mark=_mark,
     signals=_signals,
     by_run=True,
     error=lambda: ToolLoopError,

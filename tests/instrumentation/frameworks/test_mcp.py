@@ -17,6 +17,7 @@ from opentelemetry import trace
 
 import otel_loopguard as loopguard
 from otel_loopguard import Policy, ToolContract, ToolLoopError, semconv
+from otel_loopguard.core.policy.load import load_preset
 from otel_loopguard.testing import SCENARIOS, Ask, Recording, Scenario, assert_no_trip, assert_trips, guarded
 from otel_loopguard.testing.scripted.mcp import (
     DRIVERS,
@@ -359,3 +360,18 @@ def test_the_example_started_as_users_start_it(option: str | None, consulted: in
     assert f"Pages were consulted {consulted} times." in done.stdout, done.stderr
     assert ("tool_loop_detected" in done.stdout) is (option != "--working")
     assert ("no answer: The agent called consult" in done.stdout) is (option == "--stubborn")
+
+
+async def test_a_refusal_is_marked_in_the_meta_of_its_result() -> None:
+    """The preset's mark is in ``_meta``, for programs that read results; the structured content has none."""
+
+    def look(path: str) -> str:
+        return "text"
+
+    with guarded(load_preset("repeat_hint").policy) as recording:
+        answers = await results(server_of({"look": look}), "look", 4, path="a")
+        assert [(answer.meta or {}).get("loopguard.mark") for answer in answers] == [None, None, None, "loop-detected"]
+        assert answers[3].model_dump(by_alias=True)["_meta"] == {"loopguard.mark": "loop-detected"}
+        assert text_of(answers[3]).startswith("[loop-detected]")
+        assert structured(answers[3]) is None
+        assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0

@@ -28,10 +28,12 @@ from agents import (
     tool_input_guardrail,
     trace,
 )
+from agents.items import ToolCallOutputItem
 from agents.tracing import TracingProcessor
 from agents.tracing.span_data import FunctionSpanData
 
 from otel_loopguard import Policy, ToolContract, ToolLoopError, semconv
+from otel_loopguard.core.policy.load import load_preset
 from otel_loopguard.testing import SCENARIOS, Ask, Scenario, assert_no_trip, assert_trips, guarded
 from otel_loopguard.testing.scripted.openai_agents import (
     DRIVERS,
@@ -47,6 +49,7 @@ from tests.instrumentation.processes import ROOT, start
 from tests.telemetry.otlp import attributes, receiver
 
 pytestmark = pytest.mark.filterwarnings("ignore")
+HAS_CUSTOM_DATA = any(field.name == "custom_data" for field in dataclasses.fields(ToolCallOutputItem))
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
@@ -505,3 +508,32 @@ def test_at_process_start_a_stubborn_agent_is_ended() -> None:
     ended = start(ROOT / "examples" / "openai_agents_agent.py", "--stubborn")
     assert "(no answer: ToolLoopError: " in ended.stdout, ended.stderr
     assert "The file was read 2 times." in ended.stdout
+
+
+def marks(run: Any) -> list[Any]:
+    """The custom data of the run's tool results."""
+    return [item.custom_data for item in run.new_items if item.type == "tool_call_output_item"]
+
+
+@pytest.mark.skipif(not HAS_CUSTOM_DATA, reason="in this version a result has no field for programs")
+@pytest.mark.parametrize("go", [run_async, run_sync, run_streamed])
+@pytest.mark.parametrize("name", ["look", "made_up"])
+def test_a_refusal_is_marked_in_the_custom_data_of_its_item(go: Any, name: str) -> None:
+    """The preset's mark is for the program, also for a tool that does not exist."""
+    model = script(*["a"] * 4, name=name)
+    with guarded(load_preset("repeat_hint").policy) as recording:
+        run = go(Agent(name="a", model=model, tools=[look]))
+        assert marks(run) == [None, None, None, {"loopguard.mark": "loop-detected"}]
+        assert model.read[3].startswith("[loop-detected]")
+        assert "loopguard.mark" not in str(model.seen)
+        assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
+
+
+def test_a_mark_that_has_no_field_is_in_the_text_alone() -> None:
+    """In every version the sentence of the preset begins with the mark."""
+    model = script(*["a"] * 4)
+    with guarded(load_preset("repeat_hint").policy) as recording:
+        run_async(Agent(name="a", model=model, tools=[look]))
+        assert model.read[:3] == ["there is a"] * 3
+        assert model.read[3].startswith("[loop-detected]")
+        assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0

@@ -24,6 +24,7 @@ from pydantic_ai.messages import ToolReturn
 
 import otel_loopguard as loopguard
 from otel_loopguard import Policy, ToolContract, ToolLoopError, semconv
+from otel_loopguard.core.policy.load import load_preset
 from otel_loopguard.testing import SCENARIOS, Ask, Scenario, assert_no_trip, assert_trips, guarded
 from otel_loopguard.testing.scripted.pydantic_ai import (
     DRIVERS,
@@ -370,3 +371,18 @@ def test_at_process_start_a_stubborn_agent_is_ended() -> None:
     ended = start(ROOT / "examples" / "pydantic_ai_agent.py", "--stubborn")
     assert "(no answer: ToolLoopError: " in ended.stdout, ended.stderr
     assert "The file was read 2 times." in ended.stdout
+
+
+@pytest.mark.parametrize("go", [run_async, run_sync, run_stream, iterate])
+@pytest.mark.parametrize("name", ["look", "made_up"])
+def test_a_refusal_is_marked_in_the_metadata_of_its_part(go: Any, name: str) -> None:
+    """The preset's mark is for the program; the model reads the sentence alone."""
+    model = script("a", "a", "a", "a", name=name)
+    with guarded(load_preset("repeat_hint").policy) as recording:
+        go(agent_of(model, [look]))
+        marks = [getattr(part, "metadata", None) for part in model.returned]
+        assert marks == [None, None, None, {"loopguard.mark": "loop-detected"}]
+        assert model.read[3].startswith("[loop-detected]")
+        assert "loopguard.mark" not in model.read[3]
+        assert recording.outcomes[3] == "blocked"
+        assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0

@@ -8,7 +8,7 @@ from otel_loopguard.core.model import Outcome, ToolCall
 from otel_loopguard.instrumentation.annotations import hints_of
 from otel_loopguard.instrumentation.content import appended
 from otel_loopguard.instrumentation.frameworks.langchain.runs import conversation
-from otel_loopguard.instrumentation.targets import CallStyle, Reading, ToolAdapter, ToolTarget
+from otel_loopguard.instrumentation.targets import MARK, CallStyle, Reading, ToolAdapter, ToolTarget
 from otel_loopguard.turns.scope import current_scope
 
 if TYPE_CHECKING:
@@ -118,6 +118,13 @@ def _answer(reading: Reading, content: Any, error: bool) -> Any:
     )
 
 
+def _mark(reading: Reading, answer: Any, mark: str) -> Any:
+    """Mark a ToolMessage. A plain result, of a call without an id, has no other field."""
+    if hasattr(answer, "additional_kwargs"):
+        answer.additional_kwargs[MARK] = mark
+    return answer
+
+
 def _outcome(reading: Reading, result: Any) -> Outcome:
     failed = reading.note.missing or getattr(result, "status", None) == "error"
     content, artifact = _content(result), getattr(result, "artifact", None)
@@ -182,8 +189,8 @@ def _signals(error: BaseException) -> bool:
     return any(kind.__name__ == "GraphBubbleUp" for kind in type(error).__mro__)
 
 
-NODE = ToolAdapter(read=_read_node, answer=_answer, outcome=_outcome, annotate=_annotate, signals=_signals)
-TOOL = ToolAdapter(read=_read_tool, answer=_answer, outcome=_outcome, annotate=_annotate, signals=_signals)
+NODE = ToolAdapter(read=_read_node, answer=_answer, outcome=_outcome, annotate=_annotate, mark=_mark, signals=_signals)
+TOOL = ToolAdapter(read=_read_tool, answer=_answer, outcome=_outcome, annotate=_annotate, mark=_mark, signals=_signals)
 
 
 TOOLS = (
