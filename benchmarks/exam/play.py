@@ -30,7 +30,7 @@ class Judge(Protocol):
     """A rule under examination: a new one for each run."""
 
     def begin(self, call: ToolCall, now: float) -> tuple[str, str] | None:
-        """Return (action, mode) of a refusal of this call, or None: it runs."""
+        """Return (action, mode) of an action before this call; it runs unless it is refused."""
 
     def end(self, call: ToolCall, outcome: Outcome, now: float) -> tuple[str, str] | None:
         """Return (action, mode) of an action after this call, or None."""
@@ -66,11 +66,11 @@ def play(drawn: Trace, judge: Judge) -> list[Trip]:
         for number, call in message:
             made = ToolCall(call.tool, call.args, known_tools=drawn.tools)
             found = judge.begin(made, call.begin)
-            if found is None:
+            if found:
+                trips[number] = Trip(number, *found)
+            if found is None or found[0] not in REFUSALS:
                 ran.append((number, call, made))
-                continue
-            trips[number] = Trip(number, *found)
-            if found[0] == "abort":
+            elif found[0] == "abort":
                 return sorted(trips.values())
         for number, call, made in sorted(ran, key=lambda one: one[1].begin + one[1].ran):
             found = judge.end(made, Outcome(call.result, is_error=call.is_error), call.begin + call.ran)
