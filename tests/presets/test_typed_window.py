@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from otel_loopguard.core.model import Outcome, ToolCall
+
 from .driver import Driven
 
 
@@ -36,10 +38,81 @@ def test_unknown_tool_repeat_counts_every_name():
 
 
 def test_poll_no_progress_is_more_patient():
-    """The limit of polls is K, not N."""
+    """The limit of polls with one result is K, not N."""
     driven = Driven("typed_window")
-    runs = [driven.runs("get_job_status", {"id": 7}) for _ in range(9)]
+    runs = [driven.runs("get_job_status", {"id": 7}, result="queued") for _ in range(9)]
     assert runs == [True] * 9
+    assert mode(driven("get_job_status", {"id": 7})) == "poll_no_progress"
+
+
+def test_a_poll_whose_state_moves_is_not_refused():
+    """Polls without a limit run, alone or in turn with a wait, as long as each brings another result."""
+    driven = Driven("typed_window", "[modes.global_circuit_breaker]\nblock = 0\n")
+    assert all(driven.runs("get_job_status", {"id": 7}, result=f"{n} of 50 done") for n in range(50))
+    driven.now += 61
+    for n in range(9):
+        assert driven.runs("sleep", {"seconds": 1}, result="slept")
+        assert driven.runs("get_job_status", {"id": 8}, result=f"step {n}")
+
+
+def test_a_poll_is_counted_from_its_last_other_result():
+    """After a move K equal results are allowed again, the first of them included."""
+    driven = Driven("typed_window")
+    states = ["queued"] * 8 + ["running"] * 9
+    assert all(driven.runs("get_job_status", {"id": 7}, result=state) for state in states)
+    assert mode(driven("get_job_status", {"id": 7})) == "poll_no_progress"
+
+
+def test_a_state_that_comes_back_has_moved():
+    """Each result is compared with the one before it only."""
+    driven = Driven("typed_window")
+    assert all(driven.runs("get_job_status", {"id": 7}, result=state) for state in ["up", "down"] * 12)
+
+
+def test_polls_with_other_arguments_are_counted_separately():
+    """Another job's moves do not help this one."""
+    driven = Driven("typed_window")
+    for number in range(9):
+        assert driven.runs("get_job_status", {"id": 7}, result="queued")
+        assert driven.runs("get_job_status", {"id": 8}, result=f"step {number}")
+    assert mode(driven("get_job_status", {"id": 7})) == "poll_no_progress"
+
+
+def test_polls_and_waits_in_turn_without_a_move_are_an_alternation():
+    """The third lap of a wait and a poll with one result is refused."""
+    driven = Driven("typed_window")
+    names = ["get_job_status", "sleep"] * 3
+    assert [driven.runs(name, {"a": 1}, result=name) for name in names] == [True] * 5 + [False]
+
+
+def test_equal_polls_leave_the_window():
+    """A poll every ten seconds has seven equal results in the window at most."""
+    driven = Driven("typed_window")
+    for _ in range(30):
+        assert driven.runs("get_job_status", {"id": 7}, result="queued")
+        driven.now += 10
+
+
+def test_parallel_polls_end_in_any_order():
+    """The state of each poll is noted where it began."""
+    driven = Driven("typed_window", "[modes.poll_no_progress]\nblock = 4\n")
+    calls = [ToolCall("get_job_status", {"id": 7}) for _ in range(3)]
+    for call in calls:
+        assert driven.turn.begin(call).runs
+    for call, state in zip(reversed(calls), ("done", "running", "queued"), strict=True):
+        driven.turn.end(call, Outcome(state))
+    assert [driven.runs("get_job_status", {"id": 7}, result="done") for _ in range(4)] == [True] * 3 + [False]
+
+
+def test_a_restored_turn_knows_which_polls_moved():
+    """The state of the turn has the counted polls, and where they moved."""
+    driven = Driven("typed_window")
+    for state in ["queued"] * 8 + ["running"] * 8:
+        driven("get_job_status", {"id": 7}, result=state)
+    written = driven.turn.state()
+    driven.next_turn()
+    driven.turn.restore(written)
+    assert driven.runs("get_job_status", {"id": 7}, result="running")
     assert mode(driven("get_job_status", {"id": 7})) == "poll_no_progress"
 
 
@@ -99,6 +172,6 @@ def test_all_five_limits_can_be_set():
     more = "window = 5.0\n" + "".join(f"[modes.{name}]\nblock = {limit}\n" for name, limit in limits.items())
     driven = Driven("typed_window", more + "[modes.global_circuit_breaker]\nblock = 7\n")
     assert mode(driven("nobody", known={"x"})) == "unknown_tool_repeat"
-    assert [driven.runs("job_status", {}) for _ in range(3)] == [True, True, False]
+    assert [driven.runs("job_status", {}, result="queued") for _ in range(3)] == [True, True, False]
     driven.now += 6
     assert [driven.runs("read_x", {}) for _ in range(2)] == [True, False]

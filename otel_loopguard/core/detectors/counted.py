@@ -1,4 +1,4 @@
-"""Detectors that count calls and never compare results: ``counting = "calls"`` turns them on.
+"""Detectors that count calls, whatever they return: ``counting = "calls"`` turns them on. Only polls are compared.
 
 They refuse polls, re-reads and edit-and-test cycles, because the systems that the presets reproduce do so. The default
 policy runs none of them. An exemption must be declared here: those systems know no kinds, so a name exempts nothing.
@@ -15,8 +15,6 @@ from otel_loopguard.core.model import Action, Mode, Record, Trip
 from otel_loopguard.core.values.queries import query_of, similar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from otel_loopguard.core.history.state import History
     from otel_loopguard.core.history.window import CallWindow
     from otel_loopguard.core.policy.policy import Rule
@@ -49,33 +47,33 @@ def unknown_after(history: History, record: Record, rule: Rule) -> Trip | None:
     return trip(record, Mode.UNKNOWN_TOOL_REPEAT, count, rule.nudge, Action.NUDGE) if count >= rule.nudge else None
 
 
-# --- poll_no_progress: one poll with equal arguments, whatever it returns ----------------------------------------
+# --- poll_no_progress: one poll with equal arguments, whose result stays the same --------------------------------
 
 
 def polls_before(history: History, record: Record, rule: Rule) -> Trip | None:
     """Refuse the poll that is one too many in the window."""
     if not record.kind.polls or not rule.block:
         return None
-    count = _window(history, record).equal(record.key) + 1
+    count = _window(history, record).unmoved(record.key) + 1
     return trip(record, Mode.POLL_NO_PROGRESS, count, rule.block, Action.BLOCK) if count >= rule.block else None
 
 
 def polls_after(history: History, record: Record, rule: Rule) -> Trip | None:
-    """Nudge at the configured number of equal polls."""
+    """Nudge at the configured number of polls with one result."""
     if not record.kind.polls or not rule.nudge:
         return None
-    count = _window(history, record).equal(record.key)
+    count = _window(history, record).unmoved(record.key)
     return trip(record, Mode.POLL_NO_PROGRESS, count, rule.nudge, Action.NUDGE) if count >= rule.nudge else None
 
 
-# --- ping_pong: two calls in turn, whatever they return ----------------------------------------------------------
+# --- ping_pong: two calls in turn, whatever they return; a poll that moves begins a new row ----------------------
 
 
 def alternation_before(history: History, record: Record, rule: Rule) -> Trip | None:
     """Refuse the call that ends one lap too many."""
     if not rule.block or _makes_no_lap(record):
         return None
-    laps = _alternating([record.key, *_window(history, record).latest()]) // 2
+    laps = _alternating(_window(history, record), record.key) // 2
     return trip(record, Mode.PING_PONG, laps, rule.block, Action.BLOCK, period=2) if laps >= rule.block else None
 
 
@@ -83,7 +81,7 @@ def alternation_after(history: History, record: Record, rule: Rule) -> Trip | No
     """Nudge at the call that ends a lap."""
     if not rule.nudge or _makes_no_lap(record):
         return None
-    laps = _alternating(_window(history, record).latest()) // 2
+    laps = _alternating(_window(history, record)) // 2
     return trip(record, Mode.PING_PONG, laps, rule.nudge, Action.NUDGE, period=2) if laps >= rule.nudge else None
 
 
@@ -91,15 +89,16 @@ def _makes_no_lap(record: Record) -> bool:
     return record.resolved.tool.declared and not record.kind.makes_laps
 
 
-def _alternating(latest: Iterable[int]) -> int:
-    """Count the calls at the end, latest first, that are two different calls in turn."""
-    keys = list(latest)
-    if len(keys) < 2 or keys[0] == keys[1]:
-        return 0
-    length = 2
-    while length < len(keys) and keys[length] == keys[length - 2]:
-        length += 1
-    return length
+def _alternating(window: CallWindow, *keys: int) -> int:
+    """Count the calls at the end that are two different calls in turn: those of the window, then ``keys``."""
+    row = list(keys)
+    for call in window.latest():
+        if len(row) >= 2 and call.key != row[-2]:
+            break
+        row.append(call.key)
+        if call.moved:
+            break
+    return len(row) if len(row) >= 2 and row[0] != row[1] else 0
 
 
 # --- generic_repeat: one tool with equal arguments, whatever it returns ------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from otel_loopguard.core.model import Sameness
 from otel_loopguard.core.values.queries import query_of
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 MOST_CALLS = 1_024
 MOST_QUERIES = 256
+_NOT_MOVED = frozenset({Sameness.FIRST, Sameness.SAME})
 
 
 class CountedCall(NamedTuple):
@@ -25,6 +27,10 @@ class CountedCall(NamedTuple):
     at: float
     key: int
     unknown: bool
+    place: int
+    """The index of the call in its turn."""
+    moved: bool = False
+    """It is a poll, and its result is not that of the run before. Only kept if polls have a mode of their own."""
 
 
 class CallWindow:
@@ -53,12 +59,21 @@ class CallWindow:
     def add(self, record: Record) -> None:
         """Count this call from now on."""
         self.forget_until(record.at)
-        self._append(CountedCall(record.at, record.key, record.registered is False))
+        self._append(CountedCall(record.at, record.key, record.registered is False, record.index))
         tool = record.resolved.tool
         if tool.contract.query is not None:
             query = query_of(record.resolved.arguments, tool.contract.query)
             if query is not None:
                 self._queries.append((tool.digest, query))
+
+    def end(self, record: Record) -> None:
+        """Note if a poll of the window has returned another result than its last run."""
+        if not self.has_poll_mode or not record.kind.polls or record.sameness in _NOT_MOVED:
+            return
+        for position, call in enumerate(reversed(self._calls), 1):
+            if call.place == record.index:
+                self._calls[-position] = call._replace(moved=True)
+                return
 
     def _append(self, call: CountedCall) -> None:
         self._calls.append(call)
@@ -83,9 +98,19 @@ class CallWindow:
         """Return how many calls of the window are this one."""
         return self._by_key.get(key, 0)
 
-    def latest(self) -> Iterator[int]:
-        """Iterate over the keys of the calls, the latest first."""
-        return (call.key for call in reversed(self._calls))
+    def unmoved(self, key: int) -> int:
+        """Return how many polls of the window are this one, since and including the last that moved."""
+        count = 0
+        for call in reversed(self._calls):
+            if call.key == key:
+                count += 1
+                if call.moved:
+                    break
+        return count
+
+    def latest(self) -> Iterator[CountedCall]:
+        """Iterate over the calls, the latest first."""
+        return reversed(self._calls)
 
     def queries(self, tool: int) -> Iterator[str]:
         """Iterate over the normalised queries of a tool, given by its digest."""

@@ -93,6 +93,8 @@ class TurnJudge:
     def end(self, record: Record, facts: OutcomeFacts) -> Trip | None:
         """Count the outcome of a call. Return the trip of a nudge, if one is due for its result."""
         update.end(self.history, record, facts, self.fingerprinter)
+        if self.history.window is not None:
+            self.history.window.end(record)
         if self.observes and record.resolved.tool.contract.reuse and not record.error:
             self._succeeded.add(record.key)
             self.reusable = self._succeeded
