@@ -16,7 +16,7 @@ _results = itertools.count()
 
 
 class Driven:
-    """One turn under a preset; every result differs from all before, unless one is given."""
+    """One turn under a preset; every result differs from all before, unless a result or an error is given."""
 
     def __init__(self, preset: str, more: str = "") -> None:
         policy = load_text(f'preset = "{preset}"\n{more}').checked() if more else load_preset(preset).checked()
@@ -26,14 +26,16 @@ class Driven:
         self.nudge: str | None = None
         """The message that came with the last result."""
 
-    def __call__(self, tool: str, arguments: Any = None, result: Any = None, known: Any = None) -> Decision:
+    def __call__(
+        self, tool: str, arguments: Any = None, result: Any = None, known: Any = None, error: Any = None
+    ) -> Decision:
         """Make one call. Return the decision before it ran."""
         call = ToolCall(tool, arguments, known_tools=known)
         decision = self.turn.begin(call)
         self.nudge = None
         if decision.runs:
             given = f"result {next(_results)}" if result is None else result
-            self.nudge = self.turn.end(call, Outcome(given)).message
+            self.nudge = self.turn.end(call, Outcome(given, error)).message
         return decision
 
     def runs(self, tool: str, arguments: Any = None, **more: Any) -> bool:

@@ -40,3 +40,22 @@ def test_the_next_step_runs_it_again():
     driven("composio_execute", {"tool_slug": "A"}, result="first")
     driven.next_turn()
     assert driven.runs("composio_execute", {"tool_slug": "A"})
+
+
+def test_after_a_failure_it_simply_runs_again():
+    """There is nothing to reuse, and no sentence; the first result that comes is reused from then on."""
+    driven = Driven("recipe_step")
+    call = {"tool_slug": "A", "arguments": {}}
+    for _ in range(5):
+        assert driven.runs("composio_execute", call, error="503 service unavailable")
+        assert driven.nudge is None
+    assert driven.runs("composio_execute", call, result="sent 17")
+    assert driven.nudge is None
+    assert driven("composio_execute", call).result == "sent 17"
+
+
+def test_it_never_nudges_or_refuses():
+    """A repeat is answered with the earlier result, and nothing else is ever done."""
+    driven = Driven("recipe_step")
+    actions = {str(driven("composio_x", {"a": number % 3}, result="same").action) for number in range(30)}
+    assert actions == {"None", "reuse"}

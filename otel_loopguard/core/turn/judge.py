@@ -79,11 +79,17 @@ class TurnJudge:
         update.start(history, record)
 
     def _possible(self, record: Record, trip: Trip) -> Trip:
-        """Replace REUSE by the next action under the ceiling if there is no result to give again."""
+        """Replace REUSE by another action under the ceiling if there is no result to give again.
+
+        A mode whose nudge is switched off does not nudge here either: the call runs.
+        """
         if trip.action is not Action.REUSE or record.key in self.reusable:
             return trip
-        ceiling = min(record.resolved.tool.ceiling(trip.mode, self.compiled.policy), self.ceiling)
-        return trip._replace(action=Action.BLOCK if ceiling >= Action.BLOCK else Action.NUDGE)
+        tool = record.resolved.tool
+        if min(tool.ceiling(trip.mode, self.compiled.policy), self.ceiling) >= Action.BLOCK:
+            return trip._replace(action=Action.BLOCK)
+        rule = tool.rules.get(trip.mode)
+        return trip._replace(action=Action.OBSERVE if rule is not None and rule.nudge == 0 else Action.NUDGE)
 
     def remember(self, trip: Trip) -> None:
         """Keep a trip until the turn brings news again: then the agent has recovered from it."""
