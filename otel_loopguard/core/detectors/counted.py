@@ -1,7 +1,7 @@
 """Detectors that count calls, whatever they return: ``counting = "calls"`` turns them on. Only polls are compared.
 
 They refuse polls, re-reads and edit-and-test cycles, because the systems that the presets reproduce do so. The default
-policy runs none of them. An exemption must be declared here: those systems know no kinds, so a name exempts nothing.
+policy runs none of them. Those systems know no kinds, so a name exempts nothing: only ``kind = "step"`` does.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from otel_loopguard.core.detectors import retry
 from otel_loopguard.core.detectors.base import Detector, trip
-from otel_loopguard.core.model import Action, Mode, Record, Trip
+from otel_loopguard.core.history.window import POLLS
+from otel_loopguard.core.model import Action, Kind, Mode, Record, Trip
 from otel_loopguard.core.values.queries import query_of, similar
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def _window(history: History, record: Record) -> CallWindow:
     """Return the calls that count at this moment."""
     window = history.window
     assert window is not None  # noqa: S101 - CompiledPolicy runs these detectors only where it makes a window
-    window.forget_until(record.at)
+    window.forget_until(record.at or 0.0)
     return window
 
 
@@ -52,7 +53,7 @@ def unknown_after(history: History, record: Record, rule: Rule) -> Trip | None:
 
 def polls_before(history: History, record: Record, rule: Rule) -> Trip | None:
     """Refuse the poll that is one too many in the window."""
-    if not record.kind.polls or not rule.block:
+    if record.kind not in POLLS or not rule.block:
         return None
     count = _window(history, record).unmoved(record.key) + 1
     return trip(record, Mode.POLL_NO_PROGRESS, count, rule.block, Action.BLOCK) if count >= rule.block else None
@@ -60,7 +61,7 @@ def polls_before(history: History, record: Record, rule: Rule) -> Trip | None:
 
 def polls_after(history: History, record: Record, rule: Rule) -> Trip | None:
     """Nudge at the configured number of polls with one result."""
-    if not record.kind.polls or not rule.nudge:
+    if record.kind not in POLLS or not rule.nudge:
         return None
     count = _window(history, record).unmoved(record.key)
     return trip(record, Mode.POLL_NO_PROGRESS, count, rule.nudge, Action.NUDGE) if count >= rule.nudge else None
@@ -71,7 +72,7 @@ def polls_after(history: History, record: Record, rule: Rule) -> Trip | None:
 
 def alternation_before(history: History, record: Record, rule: Rule) -> Trip | None:
     """Refuse the call that ends one lap too many."""
-    if not rule.block or _makes_no_lap(record):
+    if not rule.block or record.kind is Kind.STEP:
         return None
     laps = _alternating(_window(history, record), record.key) // 2
     return trip(record, Mode.PING_PONG, laps, rule.block, Action.BLOCK, period=2) if laps >= rule.block else None
@@ -79,14 +80,10 @@ def alternation_before(history: History, record: Record, rule: Rule) -> Trip | N
 
 def alternation_after(history: History, record: Record, rule: Rule) -> Trip | None:
     """Nudge at the call that ends a lap."""
-    if not rule.nudge or _makes_no_lap(record):
+    if not rule.nudge or record.kind is Kind.STEP:
         return None
     laps = _alternating(_window(history, record)) // 2
     return trip(record, Mode.PING_PONG, laps, rule.nudge, Action.NUDGE, period=2) if laps >= rule.nudge else None
-
-
-def _makes_no_lap(record: Record) -> bool:
-    return record.resolved.tool.declared and not record.kind.makes_laps
 
 
 def _alternating(window: CallWindow, *keys: int) -> int:
@@ -125,10 +122,10 @@ def repeats_after(history: History, record: Record, rule: Rule) -> Trip | None:
 
 
 def _is_exempt(history: History, record: Record) -> bool:
-    """Return True for kinds declared exempt, and for polls if the policy has a mode for them."""
-    if record.resolved.tool.declared and not record.kind.is_evidence:
+    """Return True for tools declared a step, and for polls if the policy has a mode for them."""
+    if record.kind is Kind.STEP:
         return True
-    return record.kind.polls and _window(history, record).has_poll_mode
+    return record.kind in POLLS and _window(history, record).has_poll_mode
 
 
 # --- similar_query: nearly the same question to one tool, whatever it returns ------------------------------------

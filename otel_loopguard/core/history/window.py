@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from otel_loopguard.core.model import Sameness
+from otel_loopguard.core.model import Kind, Sameness
 from otel_loopguard.core.values.queries import query_of
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 MOST_CALLS = 1_024
 MOST_QUERIES = 256
+POLLS = frozenset({Kind.POLL, Kind.WAIT})
 _NOT_MOVED = frozenset({Sameness.FIRST, Sameness.SAME})
 
 
@@ -58,8 +59,9 @@ class CallWindow:
 
     def add(self, record: Record) -> None:
         """Count this call from now on."""
-        self.forget_until(record.at)
-        self._append(CountedCall(record.at, record.key, record.registered is False, record.index))
+        now = record.at or 0.0  # without recorded times all calls are in the window
+        self.forget_until(now)
+        self._append(CountedCall(now, record.key, record.registered is False, record.index))
         tool = record.resolved.tool
         if tool.contract.query is not None:
             query = query_of(record.resolved.arguments, tool.contract.query)
@@ -68,7 +70,7 @@ class CallWindow:
 
     def end(self, record: Record) -> None:
         """Note if a poll of the window has returned another result than its last run."""
-        if not self.has_poll_mode or not record.kind.polls or record.sameness in _NOT_MOVED:
+        if not self.has_poll_mode or record.kind not in POLLS or record.sameness in _NOT_MOVED:
             return
         for position, call in enumerate(reversed(self._calls), 1):
             if call.place == record.index:

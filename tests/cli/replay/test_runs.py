@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -154,11 +155,13 @@ def test_a_policy_that_only_observes_tells_what_it_would_do():
 
 
 def test_reuse_needs_something_to_reuse():
-    """A call that succeeded is given again; one that only failed gets the next action under the ceiling, as live."""
-    policy = load_preset("recipe_step").policy
-    for result, expected in (("fine", "reuse"), ("Error: no", "nudge")):
+    """A call that succeeded is given again; one that only failed runs, as live, with a nudge if the mode has nudges."""
+    preset = load_preset("recipe_step").policy
+    nudging = replace(preset, modes={})
+    cases = (preset, "fine", ["reuse"]), (preset, "Error: no", []), (nudging, "Error: no", ["nudge"])
+    for policy, result, expected in cases:
         calls = [made.call("composio_x", {"a": 1}, result, n) for n in range(2)]
-        assert [trip[3] for trip in trips(made.run("again", calls), policy)] == [expected]
+        assert [trip[3] for trip in trips(made.run("again", calls), policy)] == expected
 
 
 def test_results_of_any_shape_are_read():
