@@ -75,9 +75,9 @@ class Peer:
         if made is None:
             made = Made(call.tool, _text(call.arguments), call.registered is not False)
             self.calls.append(made)
-        made.result = str(outcome.digest or _text(outcome.result))
-        text = made.result.lstrip('"[{').lower()
-        made.failed = text.startswith("error") if outcome.is_error is None else outcome.is_error
+        made.result = str(outcome.digest or outcome.error or _text(outcome.result))
+        failed = made.result.lstrip('"[{').lower().startswith("error") if outcome.is_error is None else outcome.is_error
+        made.failed = failed or outcome.error is not None
         action = self.after(made)
         return (action, self.title) if action else None
 
@@ -121,7 +121,8 @@ class OpenClaw(Peer):
         tail = calls[-20:]
         sides = [{one.key for one in tail[side::2]} for side in (0, 1)]
         results = [{one.result for one in tail[:-1][side::2]} for side in (0, 1)]
-        return len(tail) == 20 and sides[0] != sides[1] and all(len(one) == 1 for one in (*sides, *results))
+        constant = all(len(one) == 1 for one in sides) and all(len(one) == 1 for one in results)
+        return len(tail) == 20 and sides[0] != sides[1] and constant
 
 
 class OpenHands(Peer):
@@ -348,7 +349,7 @@ class Automatos(Peer):
 
 def _similarity(one: str, other: str) -> float:
     queries = [str(json.loads(args).get("query", "")) if args.startswith("{") else "" for args in (one, other)]
-    return difflib.SequenceMatcher(None, *queries).ratio() if all(queries) else -math.inf
+    return difflib.SequenceMatcher(None, queries[0], queries[1]).ratio() if all(queries) else -math.inf
 
 
 class CrewAI(Peer):

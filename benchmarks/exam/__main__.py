@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 
-from benchmarks.exam import play
+from benchmarks.exam import families, play, shared
 from benchmarks.exam.names import NAMINGS
 from benchmarks.exam.trace import trace
 from otel_loopguard import Outcome, ToolCall
@@ -26,7 +26,7 @@ def line(naming: str, found: list[play.Row]) -> str:
 def why(family: str, naming: str, seed: int) -> None:
     """Print one trace, call by call, with the decisions."""
     drawn, judge = trace(family, naming, seed), play.GuardJudge()
-    print(f"{drawn.family.draw.__doc__}\nerrors are {'flagged' if drawn.flagged else 'texts'}")
+    print(f"{drawn.family.view}\nerrors are {'flagged' if drawn.flagged else 'texts'}")
     for message in play.messages(drawn.calls):
         for number, call in message:
             made = ToolCall(call.tool, call.args, known_tools=drawn.tools)
@@ -51,6 +51,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.exam", description="Examine the default policy.")
     parser.add_argument("seeds", nargs="?", type=int, default=3)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--shared", action="store_true", help="play the examination in ../shared/exam instead")
     parser.add_argument("--naming", choices=NAMINGS, action="append")
     parser.add_argument("-v", action="store_true", help="name the families that went wrong")
     parser.add_argument("--why", nargs=3, metavar=("FAMILY", "NAMING", "SEED"), help="show one trace, call by call")
@@ -59,7 +60,8 @@ def main() -> int:
         why(options.why[0], options.why[1], int(options.why[2]))
         return 0
     namings = options.naming or NAMINGS
-    found = play.rows(seeds=range(options.first, options.first + options.seeds), namings=namings)
+    draw = shared.draw if options.shared else families.draw
+    found = play.rows(draw(namings, range(options.first, options.first + options.seeds)))
     for naming in namings:
         print(line(naming, [row for row in found if row.naming == naming]))
     if options.v:

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from benchmarks.exam import families
-from benchmarks.exam.names import NAMINGS
-from benchmarks.exam.trace import trace
 from otel_loopguard import Guard, Outcome, Policy, ToolCall
 
 if TYPE_CHECKING:
@@ -103,16 +100,9 @@ class Row(NamedTuple):
         return [trip for trip in self.trips if trip.action in REFUSALS]
 
 
-def rows(
-    judge: Callable[[], Judge] = GuardJudge, seeds: Iterable[int] = range(3), namings: Iterable[str] = NAMINGS
-) -> list[Row]:
-    """Play all families."""
-    return [
-        Row(family, naming, seed, play(trace(family.name, naming, seed), judge()))
-        for naming in namings
-        for family in families.ALL.values()
-        for seed in seeds
-    ]
+def rows(traces: Iterable[Trace], judge: Callable[[], Judge] = GuardJudge) -> list[Row]:
+    """Play all traces."""
+    return [Row(one.family, one.naming, one.seed, play(one, judge())) for one in traces]
 
 
 class Figures(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from benchmarks.exam.names import Names
@@ -48,15 +48,22 @@ class Family:
     by_name: bool = False
     """A human, too, needs the tools' names: not counted under opaque names."""
 
+    @property
+    def view(self) -> str:
+        """The view of a careful human."""
+        return " ".join((self.draw.__doc__ or "").split())
+
 
 @dataclass
 class Trace:
     """The calls of one run, and the tools that exist."""
 
     family: Family
-    calls: list[Call] = field(default_factory=list)
-    tools: frozenset[str] = frozenset()
-    flagged: bool = True
+    naming: str
+    seed: int
+    calls: list[Call]
+    tools: frozenset[str]
+    flagged: bool
 
 
 class Run:
@@ -192,4 +199,4 @@ def trace(family: str, naming: str, seed: int) -> Trace:
     run = Run(Names(naming, random.Random(f"{family}/{naming}/{seed}")), random.Random(f"{family}/{seed}"))
     FAMILIES[family].draw(run)
     tools = frozenset(call.tool for call in run.calls) - run.made_up
-    return Trace(FAMILIES[family], run.calls, tools, run.flagged)
+    return Trace(FAMILIES[family], naming, seed, run.calls, tools, run.flagged)

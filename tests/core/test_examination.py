@@ -13,7 +13,7 @@ from tests.core.judges.seed import HINT, SEED
 @pytest.fixture(scope="module")
 def rows() -> list[play.Row]:
     """All families under all namings, from one seed that is drawn for this run."""
-    return play.rows(seeds=[SEED])
+    return play.rows(families.draw(NAMINGS, [SEED]))
 
 
 @pytest.mark.parametrize("family", families.ALL.values(), ids=lambda family: family.name)

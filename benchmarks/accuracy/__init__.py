@@ -1,0 +1,1 @@
+"""The measurements of docs/accuracy.md, a section a file."""
