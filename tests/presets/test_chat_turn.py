@@ -116,3 +116,49 @@ def test_nothing_is_said_beside_results():
     for name in "abc":
         driven("read_file", {"path": name})
         assert driven.nudge is None
+
+
+def test_a_skipped_query_is_not_recorded():
+    """A query that is similar to a skipped one alone runs."""
+    driven = Driven("chat_turn")
+    assert driven.runs("search_knowledge", {"query": "alpha beta gamma delta"})
+    assert not driven.runs("search_knowledge", {"query": "alpha beta gamma omega"})
+    assert driven.runs("search_knowledge", {"query": "xxxxx beta gamma omega"})
+
+
+def test_a_call_that_failed_has_run():
+    """A failure is recorded like a result: the same call and a similar query are skipped."""
+    driven = Driven("chat_turn")
+    assert driven.runs("search_knowledge", {"query": "reset the password"}, error="no connection")
+    assert not driven.runs("search_knowledge", {"query": "reset the password"})
+    assert not driven.runs("search_knowledge", {"query": "reset a password"})
+
+
+@pytest.mark.parametrize("name", ["query", "q", "search_query", "question", "search", "text", "prompt", "keywords"])
+def test_the_parameter_with_the_query_is_found(name):
+    """Its name need not be declared; other parameters are not compared."""
+    driven = Driven("chat_turn")
+    assert driven.runs("semantic_search", {name: "how do I reset my password", "page": "first of all pages"})
+    assert driven("semantic_search", {name: "how do I reset the password", "page": "z"}).message == (
+        "Tool 'semantic_search' was already executed with a similar query"
+    )
+
+
+@pytest.mark.parametrize(("length", "skipped"), [(15, True), (14, False)])
+def test_the_similarity_is_three_quarters(length, skipped):
+    """15 letters of 20 in common are similar, 14 of 19 are not."""
+    common = "abcdefghijklmnop"[:length]
+    driven = Driven("chat_turn")
+    assert driven.runs("query_database", {"query": common + "qrstu"})
+    assert driven.runs("query_database", {"query": common + "VWXYZ"}) is not skipped
+
+
+def test_every_tool_may_have_its_own_cap():
+    """A policy over the preset changes the cap of one tool, and the sentence has its number."""
+    driven = Driven("chat_turn", "[tools.read_file]\ncap = 1\n")
+    assert driven.runs("read_file", {"path": "a"})
+    assert (
+        driven("read_file", {"path": "b"}).message
+        == "Tool 'read_file' has reached its execution limit (1) for this turn"
+    )
+    assert driven.runs("list_directory", {"path": "a"})

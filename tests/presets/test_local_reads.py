@@ -63,3 +63,20 @@ def test_the_refusal_is_logged_with_tool_signature_and_attempt(caplog):
     assert ["attempt 3" in refused[0], "attempt 4" in refused[1]] == [True, True]
     assert all("blake2b-64:" in line and "SECRET" not in line for line in refused)
     assert len(refused[1]) < 120, "the first one also says how to only observe"
+
+
+def test_refused_attempts_count_and_the_run_goes_on():
+    """Every further attempt gets the same error, and the run is never ended."""
+    driven = Driven("local_reads")
+    answers = [driven("grep", {"pattern": "x"}) for _ in range(30)]
+    assert [str(answer.action) for answer in answers] == ["None"] * 2 + ["block"] * 28
+    assert {answer.message for answer in answers[2:]} == {ERROR}
+    assert [answer.trip.count for answer in answers[2:]] == list(range(3, 31))
+
+
+def test_nothing_is_said_beside_results():
+    """The second identical call has no warning for the model."""
+    driven = Driven("local_reads")
+    for _ in range(2):
+        driven("web_fetch", {"url": "a"})
+        assert driven.nudge is None

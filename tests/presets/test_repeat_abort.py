@@ -49,3 +49,29 @@ def test_other_arguments_run():
     """Only identical arguments count."""
     driven = Driven("repeat_abort")
     assert all(driven.runs("X", {"a": number}) for number in range(20))
+
+
+def test_calls_are_counted_wherever_they_are_in_the_turn():
+    """Calls in between, and their results, do not matter; the next turn counts from the beginning."""
+    driven = Driven("repeat_abort")
+    for number in range(3):
+        assert driven.runs("X", {"a": 1})
+        assert driven.runs("Y", {"b": number})
+    assert str(driven("X", {"a": 1}).action) == "abort"
+    driven.next_turn()
+    assert driven.runs("X", {"a": 1})
+
+
+def test_max_repeats_is_a_setting():
+    """With max_repeats 1 the second call ends the run, and the text has its number."""
+    driven = Driven("repeat_abort", "[modes.generic_repeat]\nabort = 2\n")
+    assert driven.runs("X")
+    assert driven("X").message == 'Tool "X" was called 2 times with identical arguments - aborting to prevent a loop'
+
+
+def test_nothing_is_refused_or_nudged_before():
+    """The three calls before have plain results."""
+    driven = Driven("repeat_abort")
+    for _ in range(3):
+        assert driven("X", result="same").action is None
+        assert driven.nudge is None
