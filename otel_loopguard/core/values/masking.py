@@ -91,15 +91,8 @@ class MaskedViews(NamedTuple):
 def masked_views(data: bytes, *, volatile_keys: tuple[str, ...], mask: bool) -> MaskedViews:
     """Return the views of a result. ``mask`` is off for tools that take the next item, where the id is the answer."""
     head, middle, tail = _cut(data)
-    found = None if middle else _parse_json(data)
-    if found is None:
-        text = head.decode("utf-8", "replace") + tail.decode("utf-8", "replace")
-    else:
-        if b'\\"' in data:
-            found = _decode_nested(found, 0)
-        if volatile_keys:
-            found = _mask_keys(found, frozenset(volatile_keys))
-        text = orjson.dumps(found, option=orjson.OPT_SORT_KEYS).decode().replace('\\"', "'")
+    canonical = None if middle else _canonical_json(data, volatile_keys)
+    text = canonical or head.decode("utf-8", "replace") + tail.decode("utf-8", "replace")
     if "\x1b" in text or "\\u001b" in text:  # a colour is no number, and the last letter of its code no part of a word
         text = _COLOUR.sub(_colour, text)
     if not mask:
@@ -107,9 +100,9 @@ def masked_views(data: bytes, *, volatile_keys: tuple[str, ...], mask: bool) -> 
         return MaskedViews(view, view, middle)
     text = _mask_values(text, _ID_WORDS, _ID)
     without_timing = _mask_values(text, _TIMING_WORDS, _TIMING)
-    without_durations, with_durations = _mask_words(without_timing, has_keys=found is not None)
+    without_durations, with_durations = _mask_words(without_timing, has_keys=canonical is not None)
     if without_timing != text:
-        with_durations = _mask_words(text, has_keys=found is not None)[1]
+        with_durations = _mask_words(text, has_keys=canonical is not None)[1]
     return MaskedViews(without_durations, with_durations, middle)
 
 
@@ -120,12 +113,18 @@ def _cut(data: bytes) -> tuple[bytes, bytes, bytes]:
     return data[:_LONGEST_PART], data[_LONGEST_PART:-_LONGEST_PART], data[-_LONGEST_PART:]
 
 
-def _parse_json(data: bytes) -> Any:
+def _canonical_json(data: bytes, volatile_keys: tuple[str, ...]) -> str | None:
+    """Return JSON in canonical form, without the values of these keys; None if it is no JSON, or nested too deeply."""
     if data.lstrip()[:1] not in (b"{", b"["):
         return None
     try:
-        return orjson.loads(data)
-    except ValueError:
+        found = orjson.loads(data)
+        if b'\\"' in data:
+            found = _decode_nested(found, 0)
+        if volatile_keys:
+            found = _mask_keys(found, frozenset(volatile_keys))
+        return orjson.dumps(found, option=orjson.OPT_SORT_KEYS).decode().replace('\\"', "'")
+    except (ValueError, TypeError, RecursionError):
         return None
 
 
@@ -144,7 +143,7 @@ def _decode_nested(value: Any, depth: int) -> Any:
 
 
 def _mask_keys(value: Any, keys: frozenset[str]) -> Any:
-    """Mask the values of these keys. orjson has limited the depth."""
+    """Mask the values of these keys."""
     if isinstance(value, dict):
         return {key: _MASK if key in keys else _mask_keys(item, keys) for key, item in value.items()}
     return [_mask_keys(item, keys) for item in value] if isinstance(value, list) else value
