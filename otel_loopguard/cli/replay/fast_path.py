@@ -222,11 +222,9 @@ def _may_reach_limit(calls: Sequence[Call], known: Sequence[KnownCall], end: int
         return False
     failures = [kind for _, kind, _ in known].count(Kind.THINK)
     for call in calls:
-        result = call.get("result")
-        if type(result) is not str:
+        if type(call.get("result")) is not str:
             return True
-        if call.get("is_error") or "rror" in result:  # each text that is an error has these letters
-            failures += 1
+        failures += is_failure(call)
     if failures >= min(limits.errors, limits.row):
         return True
     return most >= limits.equal and len(calls) - len(set(map(result_identity, calls))) >= limits.equal - 1

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core.model import Outcome
-from otel_loopguard.core.values.canonical import result_bytes
 from otel_loopguard.core.values.fingerprint import Fingerprinter
-from otel_loopguard.core.values.results import ERROR_SALT, contains_error, may_contain_error, outcome_facts
+from otel_loopguard.core.values.results import ERROR_SALT, is_error_text, outcome_facts
 
 if TYPE_CHECKING:
     from otel_loopguard.core.values.pending import PendingWords
@@ -30,8 +29,8 @@ class RunFingerprinter(Fingerprinter):
 
 def is_failure(call: dict[str, Any]) -> bool:
     """Return True if a call with a text as its result is recorded as an error, or its text is one."""
-    flag, text = call.get("is_error"), call["result"]
-    return bool(flag) or (may_contain_error(text) and contains_error(result_bytes(text), flag))
+    flag = call.get("is_error")
+    return is_error_text(call["result"]) if flag is None else bool(flag)
 
 
 def result_identity(call: dict[str, Any]) -> int | str:

@@ -25,11 +25,16 @@ _LONGEST_REPORT = 300
 """Longer results are content, which may hold any word: no report of a state."""
 _LONGEST_SEARCHED = 4_096
 _LONGEST_UNWRAPPED = 65_536
-_ERROR_FLAG = re.compile(rb"rror\\*[\"']?\s*[:=]\s*[Tt][Rr][Uu][Ee]")
-"""The rest of ``isError`` or ``is_error``: ``re`` is quick with a pattern that begins with plain letters."""
-_ERROR_PREFIX = re.compile(rb"\s*(?:\[?[\"']?(?:text[\"']?\s*[:=]\s*[\"'])?)Error\b")
-_ERROR_PREFIX_STARTS = frozenset("E[\"'t \t\n\r\v\f")
-"""The first characters of all texts that ``_ERROR_PREFIX`` matches."""
+_ERROR_FLAG = re.compile(r"(?<=i)s_?Error\\*[\"']?\s*[:=]\s*true", re.IGNORECASE)
+"""``isError`` or ``is_error``, in JSON or Python, within a text or not."""
+_ERROR_BEGINNING = re.compile(
+    r"\s*(?:\[?[\"']?(?:text[\"']?\s*[:=]\s*[\"'])?"
+    r"(?:(?:error|fatal|exception|traceback|failed to)\b|failure:|[45]\d\d:? (?-i:[A-Z]))"
+    r"|\{\s*[\"']error[\"']\s*:(?!\s*(?:null|false|none|\"\"|'')))",
+    re.IGNORECASE,
+)
+_ERROR_BEGINS_WITH = frozenset("eEfFtT45{[\"' \t\n\r\v\f")
+"""The first characters of all texts that ``_ERROR_BEGINNING`` matches."""
 ERROR_SALT = 0x9E3779B97F4A7C15
 """An error never has the fingerprint of a result with the same text."""
 
@@ -83,7 +88,7 @@ def outcome_facts(
     else:
         data = result_bytes(result)
         text = data.decode("utf-8", "replace")
-    if outcome.is_error or (may_contain_error(text) and contains_error(data, outcome.is_error)):
+    if outcome.is_error or (outcome.is_error is None and is_error_text(text)):
         return _error_facts(_mcp_error_text(data), arguments, fingerprinter)
     digest = outcome.digest if outcome.digest is not None else fingerprinter.of(data)
     pending = transient = False
@@ -124,23 +129,17 @@ def _mcp_error_text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-def may_contain_error(text: str) -> bool:
-    """Return False for nearly every result, at little cost: a search for one character comes before one for a word."""
-    return text[:1] in _ERROR_PREFIX_STARTS or ("E" in text and "sError" in text) or ("_" in text and "s_error" in text)
+def is_error_text(text: str) -> bool:
+    """Return True if a result is an error, by its text alone: for frameworks and servers that give no flag.
 
-
-def contains_error(data: bytes, is_error: bool | None) -> bool:  # noqa: FBT001 - the flag as the framework gives it
-    """MCP servers report errors inside the text: an ``isError`` flag, or a leading "Error" where no flag is given."""
-    if is_error is None and _ERROR_PREFIX.match(data):
+    A search for one character comes before one for a word: it is faster, and nearly all results end here.
+    """
+    if text[:1] in _ERROR_BEGINS_WITH and _ERROR_BEGINNING.match(text):
         return True
-    if b"sError" not in data and b"s_error" not in data:
+    if not (("E" in text and "sError" in text) or ("_" in text and "s_error" in text)):
         return False
-    parts = (data,) if len(data) <= _LONGEST_SEARCHED else (data[:_LONGEST_SEARCHED], data[-_LONGEST_SEARCHED:])
-    return any(
-        part[max(0, found.start() - 4) : found.start()].lower().endswith((b"ise", b"is_e"))
-        for part in parts
-        for found in _ERROR_FLAG.finditer(part)
-    )
+    parts = (text,) if len(text) <= _LONGEST_SEARCHED else (text[:_LONGEST_SEARCHED], text[-_LONGEST_SEARCHED:])
+    return any(_ERROR_FLAG.search(part) for part in parts)
 
 
 def is_transient(text: str, lower: str) -> bool:

@@ -84,9 +84,9 @@ PIECES = (
 )
 
 
-def facts(result=None, *, error=None, words=PENDING):
+def facts(result=None, *, error=None, is_error=None, words=PENDING):
     """Return the facts about one outcome."""
-    return results.outcome_facts(Outcome(result, error), {}, PRINTS, words)
+    return results.outcome_facts(Outcome(result, error, is_error), {}, PRINTS, words)
 
 
 @settings(max_examples=600, deadline=None)
@@ -168,3 +168,51 @@ def test_a_bare_exit_code_has_no_shape(text):
     """An exit code tells nothing about the fault, so two of them need not be the same error."""
     assert facts(error=text).shape == 0
     assert facts(error=f"{text}: no such file").shape != 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Error: no such file",
+        "ERROR no such file",
+        "  fatal: not a git repository",
+        "Exception in thread main",
+        "Traceback (most recent call last):",
+        "Failed to open the file",
+        "Failure: timeout",
+        "404 Not Found",
+        "503: Service Unavailable",
+        '{"error": "no such file"}',
+        '{ "error" : {"code": 3}}',
+        '["Error: no such file"]',
+        '{"isError": true}',
+        '{"result": "{\\"isError\\": true}"}',
+        "isError=True content=[]",
+    ],
+)
+def test_a_text_may_be_an_error_where_the_framework_gives_no_flag(text):
+    """The beginning of a text, or MCP's flag in it, makes it an error. A framework that says otherwise is believed."""
+    assert facts(text).is_error
+    assert not facts(text, is_error=False).is_error
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Errors: 0",
+        "failure rate 3 %",
+        "404 not found yet",
+        "4040 Not",
+        '{"error": null}',
+        '{"error":false, "items": []}',
+        '{"error": ""}',
+        '{"isError": false}',
+        "no error",
+        "failed tests: 3",
+        "",
+    ],
+)
+def test_other_texts_are_no_errors(text):
+    """A word within a text, or an error that is null, is no error; with the framework's flag it is one."""
+    assert not facts(text).is_error
+    assert facts(text, is_error=True).is_error
