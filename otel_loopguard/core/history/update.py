@@ -209,8 +209,9 @@ def _compare(
         return facts.sameness, None
     tool, last = record.resolved.tool, stats.details
     stats.details = now = detailed_fingerprints(
-        facts.data, fingerprinter, volatile_keys=tool.contract.volatile, mask=not tool.takes_next
-    )
+        facts.data, fingerprinter, volatile_keys=tool.contract.volatile, mask=not tool.takes_next,
+        is_error=facts.is_error,
+    )  # fmt: skip
     masked = (now.with_durations if record.changed_between else now.without_durations).masked
     if last is None:
         return _DIFFERENT, masked

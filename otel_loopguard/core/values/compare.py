@@ -17,79 +17,107 @@ if TYPE_CHECKING:
 
 
 class ViewFingerprints(NamedTuple):
-    """The fingerprints of one masked view of a result."""
+    """The fingerprints of one masked view of a result; None for a part that is empty."""
 
     masked: int | None
     shape: int
     numbers: tuple[float, ...]
-    has_total: bool
+    nameless: int | None
     has_fraction: bool
+
+
+class Trend(NamedTuple):
+    """The movement of each number over all comparisons, as long as the shape stays."""
+
+    ways: tuple[int, ...]
+    """The last direction of each number: 1 up, -1 down, 0 none yet."""
+    turns: tuple[int, ...]
+    """How often each number changed its direction."""
 
 
 class DetailedFingerprints:
     """The fingerprints of both views of a result. Its numbers never leave the process."""
 
-    __slots__ = ("directions", "with_durations", "without_durations")
+    __slots__ = ("is_error", "trend", "with_durations", "without_durations")
 
-    def __init__(self, without_durations: ViewFingerprints, with_durations: ViewFingerprints) -> None:
+    def __init__(
+        self, without_durations: ViewFingerprints, with_durations: ViewFingerprints, *, is_error: bool
+    ) -> None:
         self.without_durations = without_durations
         self.with_durations = with_durations
         """For a comparison after a change, when a duration may be the measured value."""
-        self.directions: tuple[int, ...] | None = None
-        """The last direction of each number; None before any comparison."""
+        self.is_error = is_error
+        self.trend: Trend | None = None
+        """None before any comparison."""
 
 
 def detailed_fingerprints(
-    data: bytes, fingerprinter: Fingerprinter, *, volatile_keys: tuple[str, ...], mask: bool
+    data: bytes, fingerprinter: Fingerprinter, *, volatile_keys: tuple[str, ...], mask: bool, is_error: bool
 ) -> DetailedFingerprints:
     """Fingerprint the views of a result; ``volatile_keys`` and ``mask`` as in ``masked_views``."""
     views = masked_views(data, volatile_keys=volatile_keys, mask=mask)
     without = _fingerprints(views.without_durations, views.middle, fingerprinter)
     if views.with_durations is views.without_durations:
-        return DetailedFingerprints(without, without)
-    return DetailedFingerprints(without, _fingerprints(views.with_durations, views.middle, fingerprinter))
+        return DetailedFingerprints(without, without, is_error=is_error)
+    with_durations = _fingerprints(views.with_durations, views.middle, fingerprinter)
+    return DetailedFingerprints(without, with_durations, is_error=is_error)
 
 
 def _fingerprints(view: MaskedView, middle: bytes, fingerprinter: Fingerprinter) -> ViewFingerprints:
-    masked = fingerprinter.of(view.masked.encode("utf-8", "replace") + middle) if view.masked else None
-    shape = fingerprinter.of(view.shape.encode("utf-8", "replace") + middle)
-    return ViewFingerprints(masked, shape, view.numbers, view.has_total, view.has_fraction)
+    def of(text: str) -> int:
+        return fingerprinter.of(text.encode("utf-8", "replace") + middle)
+
+    masked = of(view.masked) if view.masked else None
+    nameless = masked if view.nameless == view.masked else of(view.nameless) if view.nameless else None
+    return ViewFingerprints(masked, of(view.shape), view.numbers, nameless, view.has_fraction)
 
 
 def compare(
     last: DetailedFingerprints, now: DetailedFingerprints, kind: Kind, *, moves_cursor: bool, changed: bool
 ) -> Sameness:
-    """Compare ``now`` with ``last``, whose bytes differ, and keep the directions of its numbers in ``now``.
+    """Compare ``now`` with ``last``, whose bytes differ, and keep the trend of its numbers in ``now``.
 
     ``moves_cursor``: the tool's numbers are a cursor's position. ``changed``: something changed between the two runs.
     """
     before, after = (
         (last.with_durations, now.with_durations) if changed else (last.without_durations, now.without_durations)
     )
+    if last.is_error != now.is_error:
+        return Sameness.DIFFERENT
     if before.masked is not None and before.masked == after.masked:
-        now.directions = last.directions
+        now.trend = last.trend
         return Sameness.SAME
     if before.shape != after.shape:
         return Sameness.DIFFERENT
-    # A command that counts (`export.sh`: "1200 of 5000") progresses, and so does a write that is part of the way.
-    counts = (kind is Kind.SHELL and after.has_total) or (kind is Kind.WRITE and after.has_fraction)
-    may_progress = moves_cursor or counts or kind.may_progress
-    if may_progress and _keeps_direction(last, now, before.numbers, after.numbers):
-        return Sameness.PROGRESS
-    return Sameness.ALIKE
+    names_only = before.nameless is not None and before.nameless == after.nameless
+    if names_only and (kind is Kind.WRITE or now.is_error):  # done again, under another id
+        return Sameness.SAME
+    may_progress = moves_cursor or kind.may_progress or after.has_fraction  # "5 of 40 sent", whatever sends it
+    return Sameness.PROGRESS if may_progress and _progresses(last, now, before, after) else Sameness.ALIKE
 
 
-def _keeps_direction(
-    last: DetailedFingerprints, now: DetailedFingerprints, before: tuple[float, ...], after: tuple[float, ...]
+def _progresses(
+    last: DetailedFingerprints, now: DetailedFingerprints, before: ViewFingerprints, after: ViewFingerprints
 ) -> bool:
-    """Return True if a number moves, and each one that moves keeps its direction. A reversal resets the directions."""
-    if len(before) != len(after):
+    """Return True if a number moves on in its direction, and none turns for the first time."""
+    length = len(after.numbers)
+    if len(before.numbers) != length:
         return False
-    moves = tuple((b < a) - (b > a) for b, a in zip(before, after, strict=True))
-    if not any(moves):
-        return False
-    known = last.directions if last.directions is not None and len(last.directions) == len(moves) else (0,) * len(moves)
-    if any(move and was and move != was for move, was in zip(moves, known, strict=True)):
-        return False
-    now.directions = tuple(move or was for move, was in zip(moves, known, strict=True))
-    return True
+    trend = last.trend
+    if trend is None or len(trend.ways) != length:
+        trend = Trend((0,) * length, (0,) * length)
+    ways, turns = list(trend.ways), list(trend.turns)
+    moves_on = turns_first = False
+    for place, (old, new) in enumerate(zip(before.numbers, after.numbers, strict=True)):
+        if old == new:
+            continue
+        way = 1 if new > old else -1
+        if ways[place] == -way:
+            turns_first = turns_first or not turns[place]
+            turns[place] += 1
+            ways[place] = 0  # it may begin again from there
+        else:
+            moves_on = True
+            ways[place] = way
+    now.trend = Trend(tuple(ways), tuple(turns))
+    return moves_on and not turns_first

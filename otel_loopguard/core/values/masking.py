@@ -8,6 +8,7 @@ id and duration contains one, and most words of a text do not.
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
@@ -58,10 +59,15 @@ _FROM_A_DIGIT = re.compile(r"[0-9](?:[0-9A-Za-z_.:+\x1f-]*[0-9A-Za-z_])?")
 _LETTERS_BEFORE = re.compile(r"[A-Za-z_]*\Z")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _HAS_CONTENT = re.compile(r"[^\W_]").search
-_HAS_TOTAL = re.compile(r"\d\s?(?:of|/)\s?\d|\btotal|remain|\bleft\b|\d ?%").search
-_FRACTION = re.compile(r"([0-9]{1,9})\s?(?:of|/)\s?([0-9]{1,9})")
+_FRACTION = re.compile(r"(?<![\d.])(\d{1,9})\s?(?:of|/)\s?(\d{1,9})(?![\d.])")
 _RETRY = re.compile(r"\battempt|\btr(?:y|ies)\b|\bretr|\bfail|\berror", re.IGNORECASE)
 _KEY = re.compile(r'"[^"]*":|\bnull\b')
+_NAME = re.compile(
+    r"(?:(?<![A-Za-z])(?i:id|pid|uid|ref|run|process|session)|_(?i:id)|[a-z]I[Dd])"
+    r"[\"']?\s?[:=#]?\s?[\"']?[A-Za-z]{0,9}[-_]?([0-9]+)(?![0-9.]*%)"
+)
+"""A number under the name of an id: "id: 17", "order_id=17", "runId: ORD-17", "process 17", "ref#17"."""
+_MOST_NAMES = 32
 
 
 class MaskedView(NamedTuple):
@@ -72,10 +78,10 @@ class MaskedView(NamedTuple):
     shape: str
     """The text without the words that contain a digit."""
     numbers: tuple[float, ...]
-    """The numbers in those words, in order."""
-    has_total: bool = False
-    """The text gives a total or a remainder."""
-    has_fraction: bool = False
+    """The numbers in those words, in order, without those that name something."""
+    nameless: str
+    """The masked text without the numbers that name something; empty if nothing else is in it."""
+    has_fraction: bool
     """The text gives a fraction such as "5 of 40", and does not mention another attempt."""
 
 
@@ -96,7 +102,7 @@ def masked_views(data: bytes, *, volatile_keys: tuple[str, ...], mask: bool) -> 
     if "\x1b" in text or "\\u001b" in text:  # a colour is no number, and the last letter of its code no part of a word
         text = _COLOUR.sub(_colour, text)
     if not mask:
-        view = _unmasked(IDS.sub("0", text), whole_numbers=False)._replace(masked=text)
+        view = _unmasked(IDS.sub("0", text), whole_numbers=False)._replace(masked=text, nameless=text)
         return MaskedViews(view, view, middle)
     text = _mask_values(text, _ID_WORDS, _ID)
     without_timing = _mask_values(text, _TIMING_WORDS, _TIMING)
@@ -207,11 +213,12 @@ def _masked_view(glued: str, text: str, *, durations: bool, has_keys: bool) -> t
     masked.append(glued[last:])
     shape.append(glued[last:])
     joined = "".join(masked)
-    if not _HAS_CONTENT(_KEY.sub("", joined) if has_keys else joined):  # the id is the answer: nothing is masked
-        return _unmasked(text, whole_numbers=True)._replace(masked=""), any_duration
-    values = tuple(map(float, numbers[:_MOST_NUMBERS]))
-    has_total = bool(numbers) and _HAS_TOTAL(joined) is not None
-    return MaskedView(joined, _MASK.join(shape), values, has_total, has_total and _has_fraction(joined)), any_duration
+    if not _has_content(joined, has_keys=has_keys):  # the id is the answer: nothing is masked
+        return _unmasked(text, whole_numbers=True), any_duration
+    names = _names(joined)
+    nameless = _without_names(joined, names, has_keys=has_keys) if names else joined
+    view = MaskedView(joined, _MASK.join(shape), _values(numbers, names), nameless, _has_fraction(joined))
+    return view, any_duration
 
 
 def _has_fraction(text: str) -> bool:
@@ -219,19 +226,38 @@ def _has_fraction(text: str) -> bool:
     return found is not None and int(found.group(1)) <= int(found.group(2)) and _RETRY.search(text) is None
 
 
+def _has_content(text: str, *, has_keys: bool) -> bool:
+    return _HAS_CONTENT(_KEY.sub("", text) if has_keys else text) is not None
+
+
+def _names(text: str) -> frozenset[str]:
+    """Return the numbers that name something."""
+    return frozenset(found.group(1) for found in islice(_NAME.finditer(text), _MOST_NAMES))
+
+
+def _without_names(text: str, names: frozenset[str], *, has_keys: bool) -> str:
+    """Mask the numbers that name something, wherever they are; return nothing if there is nothing else."""
+    nameless = _NUMBER.sub(lambda found: _MASK if found.group() in names else found.group(), text)
+    return nameless if _has_content(_NAME.sub("", text), has_keys=has_keys) else ""
+
+
+def _values(numbers: list[str], names: frozenset[str]) -> tuple[float, ...]:
+    return tuple(float(number) for number in numbers[:_MOST_NUMBERS] if number not in names)
+
+
 def _unmasked(text: str, *, whole_numbers: bool) -> MaskedView:
-    """Return a view with nothing masked. ``whole_numbers``: ignore the digits within an id."""
+    """Return a view in which nothing is left of the masked text. ``whole_numbers``: ignore the digits within an id."""
     shape: list[str] = []
-    numbers: list[float] = []
+    numbers: list[str] = []
     last = 0
     for start, end in _words_with_digits(text):
         word = text[start:end]
         if not whole_numbers or _NUMBER.fullmatch(word):
-            numbers.extend(map(float, _NUMBER.findall(word)))
+            numbers += _NUMBER.findall(word)
         shape.append(text[last:start])
         last = end
     shape.append(text[last:])
-    return MaskedView(text, _MASK.join(shape), tuple(numbers[:_MOST_NUMBERS]))
+    return MaskedView("", _MASK.join(shape), _values(numbers, _names(text)), "", has_fraction=False)
 
 
 def _words_with_digits(text: str) -> Iterator[tuple[int, int]]:

@@ -85,7 +85,6 @@ MAY_WRITE = {"write", "shell", "agent", "step", "unknown"}
 MOVING_KINDS = {"read", "poll", "unknown"}
 PART = re.compile(r"([0-9]{1,9})\s?(?:of|/)\s?([0-9]{1,9})")
 AGAIN = re.compile(r"\battempt|\btr(?:y|ies)\b|\bretr|\bfail|\berror", re.IGNORECASE)
-TELLS_REST = re.compile(r"\d\s?(?:of|/)\s?\d|\btotal|remain|\bleft\b|\d ?%")
 OUT_OF_COUNTS = {"wait", "final", "handoff", "step"}
 HIDDEN_ERROR = re.compile(r'isError"?\s*[=:]\s*[Tt]rue|\A\s*Error\b')
 LAPS, LAPS_TRANSIENT = 2, 5
@@ -402,10 +401,8 @@ class NaiveTurn:
 
     def _moves(self, run: Run, before: list[Run], *, durations: bool) -> str:
         """Return progress if every number that moves keeps its own direction; else alike."""
-        part = PART.search(run.text) if run.kind == "write" and not AGAIN.search(run.text) else None
-        counts = (run.kind == "shell" and TELLS_REST.search(run.text)) or (
-            part is not None and int(part.group(1)) <= int(part.group(2))
-        )
+        part = None if AGAIN.search(run.text) else PART.search(run.text)
+        counts = part is not None and int(part.group(1)) <= int(part.group(2))
         if run.kind not in MOVING_KINDS and not counts:
             return ALIKE
         chain: list[Run] = []
