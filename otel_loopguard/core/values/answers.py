@@ -1,10 +1,10 @@
 """Compare the answers of different calls of one tool: without ids, and without the parts that repeat the arguments.
 
 "No file matches 'a.py'" and "No file matches 'b.py'" are one answer. Masking ids takes ten times as long as the rest
-of a call, and most answers differ at once. So there is an outline first: all letters of the beginning, without those
-that a number, an id in hexadecimal or an argument may have. Where two outlines in a row differ, so do the answers:
-no fingerprint is needed. Where they agree, the second answer and all that follow get one. That of the
-first cannot be made any more; it counts as equal to the second, whose outline it has.
+of a call, and most answers differ at once. So there is an outline first: the first and the last letters, and for short
+results their number, without those that a number, an id in hexadecimal or an argument may have. Where two outlines in a
+row differ, so do the answers: no fingerprint is needed. Where they agree, the second answer and all that follow get
+one. That of the first cannot be made any more; it counts as equal to the second, whose outline it has.
 
 Arguments with an escaped character, such as a quote in JSON, are not found in a result.
 """
@@ -21,8 +21,8 @@ from otel_loopguard.core.values.normalise import utf8
 if TYPE_CHECKING:
     from otel_loopguard.core.values.fingerprint import Fingerprinter
 
-_HEAD = 128
-_OUTLINE = 64
+_PART = 512
+_LETTERS = 64
 _HEXADECIMAL = b"0123456789abcdefABCDEF"
 _SHORTEST = 3
 """A shorter argument is removed only where it is a whole word."""
@@ -30,12 +30,14 @@ _SHORTEST = 3
 
 def answer_outline(data: bytes, arguments: Any) -> int:
     """Return a number. If it differs for two results, then they are different answers, as far as is quickly known."""
-    head = data[:_HEAD]
+    whole = len(data) <= 2 * _PART
+    letters = data if whole else data[:_PART] + data[-_PART:]
     if type(arguments) is dict:
         for value in arguments.values():
             if type(value) is str and len(value) >= _SHORTEST:
-                head = head.replace(value.encode() if value.isascii() else utf8(value), b"")
-    return hash(head.translate(None, _HEXADECIMAL)[:_OUTLINE])
+                letters = letters.replace(value.encode() if value.isascii() else utf8(value), b"")
+    letters = letters.translate(None, _HEXADECIMAL)
+    return hash((len(letters) if whole else 0, letters[:_LETTERS], letters[-_LETTERS:]))
 
 
 def answer_fingerprint(

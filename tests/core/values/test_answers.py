@@ -41,6 +41,8 @@ def test_ids_and_own_arguments_make_no_difference(answer, one, other, write):
 def test_other_answers_differ():
     """An answer with other words or numbers is another answer; outlines differ only by their letters."""
     assert outline("A report of sales", {}) != outline("A list of persons", {})
+    form = '{{"customer": {{"name": "{}", "address": "12 Long Street, Springfield", "orders": []}}}}'
+    assert outline(form.format("Kim"), {}) != outline(form.format("Timothy"), {})
     assert fingerprint("12 rows left to copy", {}) != fingerprint("13 rows left to copy", {})
     assert fingerprint('{"id": "3fa9c0e1"}', {}) != fingerprint('{"id": "3fa9c0e2"}', {})
 
