@@ -103,8 +103,8 @@ class RecordedCall(NamedTuple):
         """Resolve the call under a policy, and return the fingerprint of its arguments."""
         if self.foreign is not None:
             resolved = compiled.contracts.resolve(self.foreign.call)
-            fold_blanks = resolved.kind is not Kind.WRITE
-            return resolved, compiled.fingerprinter.arguments(resolved.arguments, fold_blanks=fold_blanks)
+            arguments, folds_blanks = compiled.contracts.compared(*resolved)
+            return resolved, compiled.fingerprinter.arguments(arguments, fold_blanks=folds_blanks)
         name, attributes = self.span.tool, self.span.view.attributes
         tool = compiled.contracts.tool(name, None)
         kind = tool.kind

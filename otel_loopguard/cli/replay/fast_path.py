@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from otel_loopguard.core.policy.policy import Policy
-    from otel_loopguard.core.tools.contracts import Tool
+    from otel_loopguard.core.tools.contracts import Contracts, Tool
 
     Call = dict[str, Any]
     KnownCall = tuple["Limits", Kind, Any]
@@ -170,12 +170,13 @@ def first_to_judge(
     return _first_at_limit(calls, known, end) if _end_in_order(calls) else 0
 
 
-def canonical_arguments(known: Sequence[KnownCall]) -> list[bytes]:
+def canonical_arguments(known: Sequence[KnownCall], contracts: Contracts) -> list[bytes]:
     """Return the arguments in the form in which equal calls are equal."""
-    return [canonical(arguments, fold_blanks=kind is not Kind.WRITE) for _, kind, arguments in known]
+    compared = [contracts.compared(limits.tool, arguments, kind) for limits, kind, arguments in known]
+    return [canonical(arguments, fold_blanks=folds_blanks) for arguments, folds_blanks in compared]
 
 
-def all_differ(known: Sequence[KnownCall]) -> bool:
+def all_differ(known: Sequence[KnownCall], contracts: Contracts) -> bool:
     """Return True if no two of these calls can be equal, as far as is known without their canonical arguments.
 
     The canonical form folds blanks and line breaks in texts, 1.0 into 1, texts that hold JSON or a Python literal into
@@ -183,7 +184,10 @@ def all_differ(known: Sequence[KnownCall]) -> bool:
     once the characters are removed that folded blanks and numbers are written with. The other cases are searched for.
     All calls are written at once, with a mark between them. If a text holds the mark, there are too many parts.
     """
-    calls: list[tuple[Any, ...]] = [(_MARK, limits.name, arguments or None) for limits, _, arguments in known]
+    compared = contracts.compared
+    calls: list[tuple[Any, ...]] = [
+        (_MARK, limits.name, compared(limits.tool, arguments, kind)[0] or None) for limits, kind, arguments in known
+    ]
     calls.append((_MARK,))
     try:
         written = orjson.dumps(calls, option=orjson.OPT_SORT_KEYS).translate(None, _FOLDED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_loopguard import report
-from otel_loopguard.core.model import Kind, ToolCall
+from otel_loopguard.core.model import ToolCall
 from otel_loopguard.core.values.canonical import canonical
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ class Html:
             calls = []
             for index, call in enumerate(turn["calls"]):
                 resolved = self._compiled.contracts.resolve(ToolCall(call["tool"], call.get("args")))
-                data = canonical(resolved.arguments, fold_blanks=resolved.kind is not Kind.WRITE)
+                arguments, folds_blanks = self._compiled.contracts.compared(*resolved)
+                data = canonical(arguments, fold_blanks=folds_blanks)
                 identity = seen.setdefault(data, len(seen))
                 failed, trip = bool(call.get("is_error")), tripped.get((number, index))
                 calls.append(_call(resolved.tool.name, identity, trip, failed=failed, at=call.get("at")))

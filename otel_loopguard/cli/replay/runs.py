@@ -63,12 +63,13 @@ def replay(run: Run, judge: PolicyJudge) -> list[TripOfRun]:
         if not unknown and fast_path.is_short_and_varied(calls, names, judge.limits):
             continue
         known = _resolve(calls, judge)
-        arguments = None if fast_path.all_differ(known) else fast_path.canonical_arguments(known)
+        contracts = judge.compiled.contracts
+        arguments = None if fast_path.all_differ(known, contracts) else fast_path.canonical_arguments(known, contracts)
         first = fast_path.first_to_judge(calls, known, arguments, judge.limits)
         if unknown:
             first = min(first, next(position for position, call in enumerate(calls) if call["tool"] in unknown))
         if first < len(calls):
-            arguments = arguments or fast_path.canonical_arguments(known)
+            arguments = arguments or fast_path.canonical_arguments(known, contracts)
             turn_replay = _TurnReplay(judge, run.tools, number)
             trips += turn_replay.run(calls, known, arguments, 0 if judge.forgets else first)
     return trips

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from otel_loopguard.core.model import Hints, ToolCall
     from otel_loopguard.core.policy.policy import Policy
 
+_WRITE = Kind.WRITE
 _MOST_NAMES = 4_096
 
 
@@ -102,6 +103,7 @@ class Contracts:
             key=lambda pair: _specificity(pair[0].pattern),
         )
         self._tools: dict[Any, Tool] = {}
+        self._counts_calls = policy.counting == "calls"
 
     def resolve(self, call: ToolCall) -> ResolvedCall:
         """Find the tool of a call, its arguments and its kind; a call to a gateway is one to the tool behind it."""
@@ -122,6 +124,19 @@ class Contracts:
         if target is not None and type(arguments) is dict and target in arguments:
             arguments = {target: arguments[target]}
         return tuple.__new__(ResolvedCall, (tool, arguments, kind))
+
+    def compared(self, tool: Tool, arguments: Any, kind: Kind) -> tuple[Any, bool]:
+        """Return the arguments that a call is compared by, and True if blanks at their ends and runs of blanks fold.
+
+        They are all of its arguments but those that tell nothing about what it does. A policy that counts calls
+        promises identical arguments: there all of them count, as they are.
+        """
+        if self._counts_calls:
+            return arguments, False
+        if type(arguments) is dict and not tool.declared and not self._words.may_be_silent.isdisjoint(arguments):
+            silent = self._words.silent_parameters(tool.name, kind)
+            arguments = {name: value for name, value in arguments.items() if name not in silent} or arguments
+        return arguments, kind is not _WRITE
 
     def kind(self, tool: Tool, arguments: Any) -> Kind:
         """Return the kind of one call of a tool."""

@@ -43,6 +43,14 @@ class Lexicon:
             self._verbs.update((word, Kind(name)) for word in more.get(name, ()))
         self._phrases = [(f" {phrase} ", Kind(name)) for name, some in lists["phrases"].items() for phrase in some]
         self.pending = PendingWords((*lists["pending"], *more.get("pending", ())))
+        silent = lists["silent"]
+        self._silent_ids, self._looks_up_ids = _spellings(silent["ids"]), frozenset(silent["looks_up_ids"])
+        self._silent_reasons, self._silent_descriptions = (
+            _spellings(silent["reasons"]),
+            frozenset(silent["descriptions"]),
+        )
+        self.may_be_silent = self._silent_ids | self._silent_reasons | self._silent_descriptions
+        """All parameters that may tell nothing about what a call does; most calls have none of them."""
         self.dangerous = frozenset(lists["dangerous"])
         self._cursor = frozenset((*lists["cursor"], *lists["take"], "move"))
         self._take = frozenset((*lists["take"], *more.get("take", ())))
@@ -68,6 +76,15 @@ class Lexicon:
         """Return True if the tool moves a cursor: numbers that move in one direction are its position."""
         return any(word in self._cursor for part in name_parts(name)[:1] for word in part)
 
+    def silent_parameters(self, name: str, kind: Kind) -> frozenset[str]:
+        """Return the parameters that tell nothing about what a call of this kind of the tool of this name does."""
+        silent: frozenset[str] = frozenset()
+        if self._looks_up_ids.isdisjoint(word for part in name_parts(name) for word in part):
+            silent = self._silent_ids
+        if kind not in _EXPRESSES:
+            silent |= self._silent_reasons
+        return silent | self._silent_descriptions if kind in _ONLY_ACTS else silent
+
     def _kind_of_part(self, words: list[str]) -> Kind | None:
         whole = " ".join(words)
         if whole in self._final:
@@ -87,6 +104,10 @@ class Lexicon:
         return kinds[0] if kinds else next((noun for word in words if (noun := self._nouns.get(word))), None)
 
 
+_EXPRESSES = frozenset({Kind.THINK, Kind.AGENT, Kind.HANDOFF, Kind.FINAL})
+"""Kinds of tools that take their content as a reason or a thought."""
+_ONLY_ACTS = frozenset({Kind.READ, Kind.POLL, Kind.SHELL})
+"""Kinds of tools that store no description."""
 _CONJUNCTIONS = frozenset({"and", "or"})
 _VERBS = (
     ("poll", Kind.POLL),
@@ -109,6 +130,12 @@ def _by_word(names: tuple[tuple[str, Kind], ...], lists: Mapping[str, Any]) -> d
         for word in lists[name]:
             kinds.setdefault(word, kind)
     return kinds
+
+
+def _spellings(parameters: list[str]) -> frozenset[str]:
+    """Return the parameters as they are written with underscores and in camelCase."""
+    first_rest = [parameter.split("_") for parameter in parameters]
+    return frozenset(parameters) | {first + "".join(map(str.title, rest)) for first, *rest in first_rest}
 
 
 def name_parts(name: str) -> list[list[str]]:

@@ -11,7 +11,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core.history import update
-from otel_loopguard.core.model import Action, Decision, Kind, Record, ToolCall, Trip, nothing_seen
+from otel_loopguard.core.model import Action, Decision, Record, ToolCall, Trip, nothing_seen
 from otel_loopguard.core.turn import hooks, model_text
 from otel_loopguard.core.turn.batch import Batch
 from otel_loopguard.core.turn.in_flight import CallsInFlight, ReusableResults
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 USER_STOP = "user_stop"
 """The mode of the trips of a run whose user asked it to stop. ``on_trip`` is not called: the user has decided."""
 
-_WRITE, _NUDGE, _ABORT, _OBSERVE = Kind.WRITE, Action.NUDGE, Action.ABORT, Action.OBSERVE
+_NUDGE, _ABORT, _OBSERVE = Action.NUDGE, Action.ABORT, Action.OBSERVE
 
 
 @dataclass(frozen=True, slots=True)  # its fields are read faster than those of a tuple
@@ -199,7 +199,8 @@ class Turn:
         compiled = judge.compiled
         resolved = compiled.contracts.resolve(call)
         tool, values, kind = resolved
-        arguments = compiled.fingerprinter.arguments(values, fold_blanks=kind is not _WRITE)
+        values, folds_blanks = compiled.contracts.compared(tool, values, kind)
+        arguments = compiled.fingerprinter.arguments(values, fold_blanks=folds_blanks)
         known = call.known_tools
         registered = None if known is None else _registered(call.tool, tool.name, known)
         now = self.last_used = self._host.clock()
@@ -370,7 +371,8 @@ class Turn:
         """Return the record of a call for which the caller made a new object."""
         compiled = self._judge.compiled
         resolved = compiled.contracts.resolve(call)
-        arguments = compiled.fingerprinter.arguments(resolved.arguments, fold_blanks=resolved.kind is not _WRITE)
+        values, folds_blanks = compiled.contracts.compared(*resolved)
+        arguments = compiled.fingerprinter.arguments(values, fold_blanks=folds_blanks)
         with self._lock:
             return self._in_flight.take_equal(call, lambda record: bool(record.arguments == arguments))
 

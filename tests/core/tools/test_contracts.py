@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from otel_loopguard.core.model import Hints, Kind, ToolCall
-from otel_loopguard.core.policy.policy import Policy, ToolContract
+import pytest
+
+from otel_loopguard import Guard
+from otel_loopguard.core.model import Hints, Kind, Outcome, ToolCall
+from otel_loopguard.core.policy.policy import Policy, Rule, ToolContract
 from otel_loopguard.core.tools.contracts import Contracts
 
 
@@ -46,3 +49,80 @@ def test_the_words_of_the_policy_win():
     contracts = Contracts(Policy(words={"read": ("frobnicate",), "write": ("list",)}))
     assert contracts.tool("frobnicate_it", None).kind is Kind.READ
     assert contracts.tool("list_it", None).kind is Kind.WRITE
+
+
+def compared(tool, arguments, contracts=None):
+    """Return the arguments that a call is compared by."""
+    contracts = contracts or Contracts(Policy())
+    return contracts.compared(*contracts.resolve(ToolCall(tool, arguments)))[0]
+
+
+@pytest.mark.parametrize(
+    ("tool", "parameter"),
+    [
+        ("create_order", "request_id"),
+        ("create_order", "requestId"),
+        ("create_order", "idempotency_key"),
+        ("search", "nonce"),
+        ("read_file", "explanation"),
+        ("create_order", "reasoning"),
+        ("tool_71", "thought"),
+        ("bash", "description"),
+        ("get_status", "purpose"),
+    ],
+)
+def test_a_call_is_compared_without_arguments_that_tell_nothing(tool, parameter):
+    """Ids made for the call and reasons for it are left out, if another argument is left."""
+    assert compared(tool, {"it": 1, parameter: "x"}) == {"it": 1}
+    assert compared(tool, {parameter: "x"}) == {parameter: "x"}
+    declared = Contracts(Policy(tools={"*": ToolContract(kind="read")}))
+    assert compared(tool, {"it": 1, parameter: "x"}, declared) == {"it": 1, parameter: "x"}
+
+
+@pytest.mark.parametrize(
+    ("tool", "parameter"),
+    [
+        ("get_trace", "trace_id"),
+        ("approve_request", "request_id"),
+        ("search_logs", "correlation_id"),
+        ("sequentialthinking", "thought"),
+        ("delegate_work", "reasoning"),
+        ("final_answer", "explanation"),
+        ("create_issue", "description"),
+        ("tool_71", "reason"),
+        ("search", "query"),
+    ],
+)
+def test_arguments_that_a_tool_takes_for_its_work_stay(tool, parameter):
+    """An id that the tool looks up, a thought that it is for, a description that it stores are its content."""
+    assert compared(tool, {"it": 1, parameter: "x"}) == {"it": 1, parameter: "x"}
+
+
+def test_blanks_fold_except_where_they_are_content():
+    """Blanks are content in writes, and where a policy counts calls, which promises identical arguments."""
+    for policy, tool, folds in (
+        (Policy(), "read_file", True),
+        (Policy(), "write_file", False),
+        (Policy(counting="calls"), "read_file", False),
+    ):
+        contracts = Contracts(policy)
+        assert contracts.compared(*contracts.resolve(ToolCall(tool, {"path": "a"}))) == ({"path": "a"}, folds)
+
+
+@pytest.mark.parametrize("other", [{"q": "a  b"}, {"q": "a b", "explanation": "y"}, {"q": "a b", "request_id": 2}])
+def test_a_policy_that_counts_calls_compares_all_of_the_arguments(other):
+    """Arguments with another blank, reason or id are not identical."""
+    first = {"q": "a b", "explanation": "x", "request_id": 1}
+    with Guard(Policy(counting="calls", modes={"generic_repeat": Rule(block=2)})).turn() as turn:
+        assert [turn.begin(ToolCall("search", it)).runs for it in (first, other, first)] == [True, True, False]
+
+
+def test_an_error_may_repeat_an_argument_that_tells_nothing():
+    """The shape of an error has none of the call's arguments, those that are not compared included."""
+    with Guard().turn() as turn:
+        records = []
+        for nonce in ("alpha", "beta"):
+            call = ToolCall("search", {"q": nonce[0], "nonce": nonce})
+            turn.begin(call)
+            records.append(turn.end(call, Outcome(error=f"nonce {nonce} was used before")).record)
+    assert [record.news for record in records] == [True, False]
