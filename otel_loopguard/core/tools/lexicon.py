@@ -41,6 +41,7 @@ class Lexicon:
         self._nouns = _by_word(_NOUNS, lists)
         for name in ("read", "write", "shell", "agent", "think", "poll", "wait"):  # the policy's words win
             self._verbs.update((word, Kind(name)) for word in more.get(name, ()))
+        self._verbs.update((word, Kind.WRITE) for name in ("cursor", "take") for word in more.get(name, ()))
         self._phrases = [(f" {phrase} ", Kind(name)) for name, some in lists["phrases"].items() for phrase in some]
         self.pending = PendingWords((*lists["pending"], *more.get("pending", ())))
         silent = lists["silent"]
@@ -52,10 +53,9 @@ class Lexicon:
         self.may_be_silent = self._silent_ids | self._silent_reasons | self._silent_descriptions
         """All parameters that may tell nothing about what a call does; most calls have none of them."""
         self.dangerous = frozenset(lists["dangerous"])
-        self._cursor = frozenset((*lists["cursor"], *lists["take"], "move"))
         self._take = frozenset((*lists["take"], *more.get("take", ())))
+        self._cursor = frozenset((*lists["cursor"], *more.get("cursor", ()), *self._take, "move"))
         self._take_nouns = frozenset(lists["take_nouns"])
-        self._poll_nouns = frozenset(lists["poll_nouns"])
         self._final = frozenset((*lists["final"], *more.get("final", ())))
         self._handoff = (*lists["handoff"], *more.get("handoff", ()))
 
@@ -95,15 +95,17 @@ class Lexicon:
             if phrase in f" {whole} ":
                 return kind_of_phrase
         kinds = [kind for word in words if (kind := self._verbs.get(word))]
-        for word in words:
-            kind = self._verbs.get(word)
-            if kind is not None and kind.polls and not (word in self._poll_nouns and kinds[0] is Kind.WRITE):
+        for kind in kinds:
+            if kind is Kind.WRITE:
+                break
+            if kind in POLLS_OR_WAITS:
                 return kind
         if kinds and not _CONJUNCTIONS.isdisjoint(words) and Kind.WRITE in kinds:
             return Kind.WRITE  # find_and_replace, get_or_create
         return kinds[0] if kinds else next((noun for word in words if (noun := self._nouns.get(word))), None)
 
 
+POLLS_OR_WAITS = frozenset({Kind.POLL, Kind.WAIT})
 _EXPRESSES = frozenset({Kind.THINK, Kind.AGENT, Kind.HANDOFF, Kind.FINAL})
 """Kinds of tools that take their content as a reason or a thought."""
 _ONLY_ACTS = frozenset({Kind.READ, Kind.POLL, Kind.SHELL})

@@ -12,7 +12,10 @@ from otel_loopguard.core.values import introspect
 _LONGEST_QUERY = 512
 _PUNCTUATION = re.compile(r"[^\w\s]")
 _NUMBERS = re.compile(r"\d+")
-_PARAMETERS = ("query", "q", "search_query", "question", "search", "text", "prompt", "keywords")
+_PARAMETERS = (
+    "query", "q", "search_query", "search_term", "term", "user_query", "natural_language_query", "question", "search",
+    "sql", "text", "prompt", "keywords",
+)  # fmt: skip
 
 
 def query_of(arguments: Any, parameter: str | None) -> str | None:

@@ -46,9 +46,14 @@ def test_a_gateway_is_resolved():
 
 def test_the_words_of_the_policy_win():
     """A policy extends the word lists."""
-    contracts = Contracts(Policy(words={"read": ("frobnicate",), "write": ("list",)}))
+    words = {"read": ("frobnicate",), "write": ("list",), "cursor": ("waltz",), "take": ("grab",)}
+    contracts = Contracts(Policy(words=words))
     assert contracts.tool("frobnicate_it", None).kind is Kind.READ
     assert contracts.tool("list_it", None).kind is Kind.WRITE
+    tool = contracts.tool("waltz_on", None)
+    assert (tool.kind, tool.moves_cursor, tool.takes_next) == (Kind.WRITE, True, False)
+    tool = contracts.tool("grab_one", None)
+    assert (tool.kind, tool.moves_cursor, tool.takes_next) == (Kind.WRITE, True, True)
 
 
 def compared(tool, arguments, contracts=None):

@@ -26,6 +26,11 @@ def kind(tool, arguments=None):
         ("BashOutput", Kind.POLL),
         ("set_status", Kind.WRITE),
         ("update_ticket_status", Kind.WRITE),
+        ("create_monitor", Kind.WRITE),
+        ("add_to_wait_list", Kind.WRITE),
+        ("check_status", Kind.POLL),
+        ("run_and_wait", Kind.WAIT),
+        ("wait_and_click", Kind.WAIT),
         ("git_log", Kind.READ),
         ("sleep", Kind.WAIT),
         ("find_and_replace", Kind.WRITE),
@@ -46,7 +51,7 @@ def kind(tool, arguments=None):
     ],
 )
 def test_the_name_decides(name, expected):
-    """Words that poll or wait decide; else the first verb; else a noun."""
+    """Words that poll or wait decide, unless one that writes is before them; else the first verb; else a noun."""
     assert kind(name) is expected
 
 
@@ -61,6 +66,8 @@ def test_a_prefix_decides_last():
     ("tool", "arguments", "expected"),
     [
         ("process", {"action": "poll"}, Kind.POLL),
+        ("message", {"action": "poll"}, Kind.WRITE),
+        ("message", {"action": "read"}, Kind.READ),
         ("str_replace_editor", {"command": "view", "path": "a"}, Kind.READ),
         ("str_replace_editor", {"command": "str_replace", "path": "a"}, Kind.WRITE),
         ("get_out", {"cmd": "rm x"}, Kind.SHELL),
