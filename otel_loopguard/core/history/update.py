@@ -114,7 +114,7 @@ def refuse(history: History, record: Record, *, insistable: bool, counted: bool 
 
 def end(history: History, record: Record, facts: OutcomeFacts, fingerprinter: Fingerprinter) -> None:
     """Count the outcome of a call that has run."""
-    digest, _, record.error, _, record.transient, record.pending, *_ = facts
+    digest, _, record.error, _, record.transient, record.pending, _, _, _ = facts
     record.result = digest
     stats = record.stats or history.find(record.key)
     if stats is None:

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _SHARE = re.compile(r"(?<![\d.])\d{1,2}(?:\.\d+)? ?%")
-_DONE = ("ready", "done", "complete", "finished")
 _DENIED = re.compile(r"\b(?:ready|done|completed?|finished)[\"']?\s{0,2}[:=]\s{0,2}[\"']?(?:false|no)\b")
 
 
@@ -40,7 +39,9 @@ class PendingWords:
         if "%" in lower and _SHARE.search(lower):
             return True
         return (
-            ("false" in lower or "no" in lower) and any(map(lower.__contains__, _DONE)) and bool(_DENIED.search(lower))
+            ("false" in lower or "no" in lower)
+            and ("done" in lower or "ready" in lower or "complete" in lower or "finished" in lower)
+            and _DENIED.search(lower) is not None
         )
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _LONGEST_REPORT = 300
 """Longer results are content, which may hold any word: no report of a state."""
 _LONGEST_SEARCHED = 4_096
+_LONGEST_FIRST_KEY = 32
 _LONGEST_UNWRAPPED = 65_536
 _ERROR_FLAG = re.compile(r"(?<=i)s_?Error\\*[\"']?\s*[:=]\s*true", re.IGNORECASE)
 """``isError`` or ``is_error``, in JSON or Python, within a text or not."""
@@ -33,8 +34,9 @@ _ERROR_BEGINNING = re.compile(
     r"|\{\s*[\"']error[\"']\s*:(?!\s*(?:null|false|none|\"\"|'')))",
     re.IGNORECASE,
 )
-_ERROR_BEGINS_WITH = frozenset("eEfFtT45{[\"' \t\n\r\v\f")
-"""The first characters of all texts that ``_ERROR_BEGINNING`` matches."""
+_ERROR_WORDS_BEGIN = frozenset({"err", "fat", "exc", "tra", "fai", "tex"})
+_ERROR_BEGINS_WITH = frozenset("45[\"' \t\n\r\v\f")
+"""The beginnings of all texts that ``_ERROR_BEGINNING`` matches: of words, and other characters."""
 ERROR_SALT = 0x9E3779B97F4A7C15
 """An error never has the fingerprint of a result with the same text."""
 
@@ -134,7 +136,12 @@ def is_error_text(text: str) -> bool:
 
     A search for one character comes before one for a word: it is faster, and nearly all results end here.
     """
-    if text[:1] in _ERROR_BEGINS_WITH and _ERROR_BEGINNING.match(text):
+    first = text[:1]
+    if first == "{":
+        may_begin = "error" in text[:_LONGEST_FIRST_KEY].lower()
+    else:
+        may_begin = first in _ERROR_BEGINS_WITH or text[:3].lower() in _ERROR_WORDS_BEGIN
+    if may_begin and _ERROR_BEGINNING.match(text):
         return True
     if not (("E" in text and "sError" in text) or ("_" in text and "s_error" in text)):
         return False
@@ -145,27 +152,22 @@ def is_error_text(text: str) -> bool:
 def is_transient(text: str, lower: str) -> bool:
     """Return True if another attempt may help against the fault in a text. ``lower``: the text in lower case."""
     return (
-        _has_transient_status(text)
+        (("5" in text or "429" in text) and _has_transient_status(text))
         or ("time" in lower and "out" in lower and _IS_TIMEOUT.search(text) is not None)
         or (("refused" in lower or "reset" in lower) and _IS_UNREACHED.search(text) is not None)
-        or (_may_be_busy(lower) and _IS_BUSY.search(text) is not None)
+        or (
+            ("limit" in lower or "overloaded" in lower or "unavailable" in lower or "too many" in lower)
+            and _IS_BUSY.search(text) is not None
+        )
     )
 
 
 def _has_transient_status(text: str) -> bool:
     """Return True if a status 429 or 5xx is next to a word for it; other numbers of three digits are common."""
-    if "5" not in text and "429" not in text:
-        return False
-    return any(
-        _IS_STATUS.search(text, max(0, found.start() - _STATUS_CONTEXT), found.end() + _STATUS_CONTEXT)
-        for found in _STATUS_NUMBER.finditer(text)
-    )
-
-
-def _may_be_busy(lower: str) -> bool:
-    return (
-        ("rate" in lower and "limit" in lower)
-        or "overloaded" in lower
-        or "unavailable" in lower
-        or "too many requests" in lower
-    )
+    found = _STATUS_NUMBER.search(text)
+    while found is not None:
+        start, end = found.span()
+        if _IS_STATUS.search(text, max(0, start - _STATUS_CONTEXT), end + _STATUS_CONTEXT):
+            return True
+        found = _STATUS_NUMBER.search(text, end)
+    return False
