@@ -38,6 +38,7 @@ class Mode(str, enum.Enum):
     GENERIC_REPEAT = "generic_repeat"
     SIMILAR_QUERY = "similar_query"
     ERROR_REPEAT = "error_repeat"
+    SAME_ANSWER = "same_answer"
     VOLATILE_REPEAT = "volatile_repeat"
     REPEATED_EFFECT = "repeated_effect"
     NO_NOVELTY = "no_novelty"
@@ -54,8 +55,8 @@ class Kind(str, enum.Enum):
     _value_: str
     writes: bool
     """A run may change the world."""
-    polls: bool
-    """A run waits, or checks on something that is in progress."""
+    is_patient: bool
+    """Its repetition is allowed longest: it waits, checks on something in progress, or ends the agent's part."""
     is_evidence: bool
     """Equal results are evidence of a loop, and a call without news counts."""
     makes_laps: bool
@@ -64,25 +65,25 @@ class Kind(str, enum.Enum):
     """Numbers that move in one direction in its results are progress."""
 
     # fmt: off
-    #                     writes  polls  is_evidence  makes_laps  may_progress
-    READ = "read",        False,  False, True,        True,       True
-    WRITE = "write",      True,   False, True,        True,       False
-    SHELL = "shell",      True,   False, True,        True,       False
-    POLL = "poll",        False,  True,  True,        True,       True
-    WAIT = "wait",        False,  True,  True,        True,       False
-    AGENT = "agent",      True,   False, True,        True,       False
-    THINK = "think",      False,  False, True,        True,       False
-    STEP = "step",        True,   False, False,       False,      False
-    FINAL = "final",      False,  False, False,       False,      False
-    HANDOFF = "handoff",  False,  False, False,       True,       False
-    UNKNOWN = "unknown",  True,   False, True,        True,       True
+    #                     writes  is_patient  is_evidence  makes_laps  may_progress
+    READ = "read",        False,  False,      True,        True,       True
+    WRITE = "write",      True,   False,      True,        True,       False
+    SHELL = "shell",      True,   False,      True,        True,       False
+    POLL = "poll",        False,  True,       True,        True,       True
+    WAIT = "wait",        False,  True,       True,        False,      False
+    AGENT = "agent",      True,   False,      True,        True,       False
+    THINK = "think",      False,  False,      True,        True,       False
+    STEP = "step",        True,   False,      False,       False,      False
+    FINAL = "final",      False,  True,       True,        True,       False
+    HANDOFF = "handoff",  False,  True,       True,        True,       False
+    UNKNOWN = "unknown",  True,   False,      True,        True,       True
     # fmt: on
 
     def __new__(cls, value: str, *columns: bool) -> Self:
         """Set the columns of the table as attributes."""
         kind = str.__new__(cls, value)
         kind._value_ = value
-        kind.writes, kind.polls, kind.is_evidence, kind.makes_laps, kind.may_progress = columns
+        kind.writes, kind.is_patient, kind.is_evidence, kind.makes_laps, kind.may_progress = columns
         return kind
 
     def __str__(self) -> str:
@@ -162,21 +163,29 @@ class Trip(NamedTuple):
     """The call has never run: if the model makes it again, it runs."""
     reason: str = ""
     """Selects one of its mode's sentences in ``model_text``; never a value."""
+    wait: int = 0
+    """The seconds after which the refused call runs again; 0 if time does not lift the refusal."""
+    alone: bool = False
+    """No other call was started since the last run of this one."""
 
 
 class Record:
     """The fingerprints of one call, never its values. Made at ``begin``, completed at ``end``."""
 
     __slots__ = (
-        "arguments", "at", "changed_between", "child_news", "concurrent", "error", "index", "key", "kind", "news",
-        "pending", "polled", "registered", "resolved", "result", "resumed", "sameness", "since", "stats", "tick",
-        "tool", "transient", "trip",
+        "alone", "arguments", "at", "beyond", "changed_between", "child_news", "concurrent", "error", "gap", "haste",
+        "idle", "index", "key", "kind", "limit", "news", "pace", "pending", "registered", "resolved", "result",
+        "resumed", "sameness", "since", "stats", "tick", "tool", "transient", "trip", "waited", "written",
     )  # fmt: skip
 
+    alone: bool
+    """No other call was started since the last run of this one."""
     arguments: int
     """The keyed fingerprint of the arguments."""
-    at: float
-    """The time of the start, by the guard's clock."""
+    at: float | None
+    """The time of the start, by the guard's clock; None if it was not recorded."""
+    beyond: bool
+    """The call is beyond a limit and runs because it waited."""
     changed_between: bool
     """Something may have changed between the last run of this call and this one."""
     child_news: bool
@@ -184,17 +193,25 @@ class Record:
     concurrent: bool
     """It was started before the last equal call ended: it adds nothing to any count."""
     error: bool
+    gap: float
+    """The seconds before the call in which no call of the turn started or ended."""
+    haste: float
+    """The weight of this run in all counts: 1 if it did not wait."""
+    idle: float
+    """The turn's idle clock at the start."""
     index: int
     """The position of the call among those of the turn, refused ones included."""
     key: int
     """Identifies the call in the history: the tool and the arguments in one number."""
     kind: Kind
+    limit: Any
+    """The ``Limit`` of a call that ran before: the run that is refused; None until it has run."""
     news: bool
     """The outcome is one that this call did not have before."""
+    pace: float
+    """The seconds between runs from which time makes a difference; 0 if it never does."""
     pending: bool
     """The result says that work is not done yet."""
-    polled: bool
-    """The call is judged as a poll: by its kind, or because its last result was pending."""
     registered: bool | None
     resolved: Any
     """The ``ResolvedCall``: the tool behind its gateway, with its contract."""
@@ -212,6 +229,10 @@ class Record:
     tool: str
     transient: bool
     trip: Trip | None
+    waited: bool
+    """Enough time has passed since the last run: the call is not refused."""
+    written: int | None
+    """The turn's tick when the model wrote the call, if known."""
 
     @property
     def attempt(self) -> int:

@@ -43,7 +43,7 @@ def test_show_tells_where_each_value_comes_from(tmp_path, capsys):
     assert told["tools.read_file.cap"] == ("9", f"{path}, line 3")
     assert told["tools.write_file.cap"] == ("2", "preset chat_turn")
     assert told["max_calls"] == ("0", "default")
-    assert told["modes.error_repeat.block"] == ("6", "default")
+    assert told["modes.error_repeat.block"] == ("10", "default")
 
 
 def test_show_as_json(capsys):

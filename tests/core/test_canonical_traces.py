@@ -43,8 +43,9 @@ def test_who_does_not_listen_is_aborted(name):
     assert course.aborted, HINT
 
 
-def test_names_do_not_matter_for_what_is_plain():
-    """An exact repeat is refused at the third call under every naming."""
+def test_an_exact_repeat_is_refused_under_every_naming():
+    """It is at the third call, or the ninth where the name does not say if a short answer is an acknowledgement."""
     for naming in traces.NAMINGS:
         course = runner.run(traces.trace("exact_repeat", naming, SEED), guarded)
-        assert course.refused[0] == (2, "generic_repeat"), f"{naming}; {HINT}"
+        first = 2 if naming in FINDABLE else 8
+        assert course.refused[0] == (first, "generic_repeat"), f"{naming}; {HINT}"

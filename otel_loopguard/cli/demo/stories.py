@@ -53,6 +53,10 @@ _BREAK = (
     _ask("deploy", version="1.1"),
     _ask("get_logs", service="jobs"),
 )
+_PEOPLE = (
+    "Ada", "Alan", "Barbara", "Dennis", "Donald", "Edsger", "Frances", "Grace", "Jean", "John", "Karen", "Ken",
+    "Leslie", "Margaret", "Niklaus", "Radia",
+)  # fmt: skip
 _TESTS = _ask("run_tests", path="main.py")
 
 
@@ -78,7 +82,7 @@ STUCK = (
     ),
     Story(
         Mode.POLL_NO_PROGRESS,
-        "It waits for a job that nobody works on.",
+        "It waits for a job that is never started.",
         (_ask("start_job", name="nightly"), *(_ask("get_job_status", job="nightly"),) * 40),
     ),
     Story(
@@ -90,6 +94,11 @@ STUCK = (
         Mode.ERROR_REPEAT,
         "It tries one version after the other, and the error is always the same.",
         tuple(_ask("deploy", version=f"2.{number}") for number in range(16)),
+    ),
+    Story(
+        Mode.SAME_ANSWER,
+        "It looks up one person after the other, and the answer is always the same.",
+        tuple(_ask("find_person", name=name) for name in _PEOPLE),
     ),
     Story(
         Mode.SIMILAR_QUERY,

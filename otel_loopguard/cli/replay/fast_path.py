@@ -26,7 +26,8 @@ import orjson
 from otel_loopguard.cli.replay.outcomes import is_failure, result_identity
 from otel_loopguard.core.model import Kind, Mode
 from otel_loopguard.core.policy.policy import Rule
-from otel_loopguard.core.values.canonical import canonical
+from otel_loopguard.core.values.answers import answer_outline
+from otel_loopguard.core.values.canonical import canonical, result_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -107,11 +108,11 @@ def limits_of(tool: Tool, policy: Policy) -> Limits:
 
 def _limits_of_results(tool: Tool, policy: Policy) -> tuple[int, ...]:
     errors, novelty = _rule(tool, Mode.ERROR_REPEAT, policy), _rule(tool, Mode.NO_NOVELTY, policy)
-    breaker = _rule(tool, Mode.GLOBAL_CIRCUIT_BREAKER, policy)
+    breaker, answers = _rule(tool, Mode.GLOBAL_CIRCUIT_BREAKER, policy), _rule(tool, Mode.SAME_ANSWER, policy)
     return (
-        1 if errors.block == 1 else _NEVER,
+        1 if 1 in (errors.block, answers.block) else _NEVER,
         _lowest(errors.nudge, (errors.block or _NEVER) - 1),
-        _lowest(errors.nudge_same_result),
+        _lowest(answers.nudge, (answers.block or _NEVER) - 1),
         _lowest(novelty.nudge, breaker.nudge),
         _lowest(breaker.no_news_nudge),
         policy.max_calls + 1 if policy.max_calls else _NEVER,
@@ -231,7 +232,7 @@ def _may_reach_limit(calls: Sequence[Call], known: Sequence[KnownCall], end: int
         failures += is_failure(call)
     if failures >= min(limits.errors, limits.row):
         return True
-    return most >= limits.equal and len(calls) - len(set(map(result_identity, calls))) >= limits.equal - 1
+    return most >= limits.equal
 
 
 def _end_in_order(calls: Sequence[Call]) -> bool:
@@ -253,23 +254,24 @@ def _first_at_limit(calls: Sequence[Call], known: Sequence[KnownCall], end: int)
     made: defaultdict[str, int] = defaultdict(int)
     errors: defaultdict[str, int] = defaultdict(int)
     equal: defaultdict[str, int] = defaultdict(int)
-    results: dict[str, int | str] = {}
+    answers: dict[str, tuple[int | str, int]] = {}
     row = no_news = 0
     for position in range(end):
-        call, (limits, kind, _) = calls[position], known[position]
+        call, (limits, kind, arguments) = calls[position], known[position]
         name = limits.name
         if type(call.get("result")) is not str:
             return position  # it may hold an error
         made[name] += 1
         fails = is_failure(call)
         errors[name] = errors[name] + 1 if fails else 0
-        if not fails and kind.is_evidence and not kind.polls:
-            result = result_identity(call)
-            equal[name] = equal[name] + 1 if results.get(name) == result else 1
-            results[name] = result
+        if not fails:  # two answers may be equal without their ids, if their outlines are
+            answer = result_identity(call), answer_outline(result_bytes(call["result"]), arguments)
+            last = answers.get(name, (None, None))
+            equal[name] = equal[name] + 1 if answer[0] == last[0] or answer[1] == last[1] else 1
+            answers[name] = answer
         if fails or kind is Kind.THINK:
             row, no_news = row + 1, no_news + 1
-        elif not kind.polls:
+        else:
             row = 0
         if made[name] >= limits.calls or errors[name] >= limits.errors or equal[name] >= limits.equal:
             return position

@@ -12,7 +12,6 @@ from otel_loopguard.core.detectors import (
     effect,
     errors,
     novelty,
-    poll,
     query,
     repeat,
     retry,
@@ -23,11 +22,12 @@ from otel_loopguard.core.detectors.base import Detector
 
 DETECTORS: tuple[Detector, ...] = (
     unknown.DETECTOR,
-    poll.DETECTOR,
+    repeat.POLL,
     cycle.DETECTOR,
-    repeat.DETECTOR,
+    repeat.REPEAT,
     query.DETECTOR,
-    errors.DETECTOR,
+    errors.ERROR,
+    errors.ANSWER,
     volatile.DETECTOR,
     effect.DETECTOR,
     novelty.DETECTOR,

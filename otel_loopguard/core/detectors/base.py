@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from otel_loopguard.core.history.clock import seconds_left
 from otel_loopguard.core.model import Action, Mode, Record, Trip
 
 if TYPE_CHECKING:
@@ -37,9 +38,17 @@ def trip(record: Record, mode: str, count: int, limit: int, verdict: Action, **m
     return Trip(mode, record.tool, count, limit, verdict, kind=record.kind, first_seen_index=first_seen, **more)
 
 
-def judged(record: Record) -> bool:
-    """Return True if the common modes judge this call: polls have a mode of their own, exempt kinds have none."""
-    return not record.polled and record.kind.is_evidence
+def refusal(history: History, record: Record, mode: str, count: int, limit: int, **more: Any) -> Trip | None:
+    """Make the trip of a refusal that time lifts. A call that waited runs: then only mark it as beyond its limit."""
+    if record.waited:
+        record.beyond = True
+        return None
+    return trip(record, mode, count, limit, Action.BLOCK, wait=seconds_left(history, record), **more)
+
+
+def nudge_limit(nudge: int | None, limit: int) -> int:
+    """Return the count at which the model is nudged: half of the limit, but not before ``nudge``, which 0 turns off."""
+    return max(nudge, (limit + 1) // 2) if nudge else 0
 
 
 def unchanged(history: History, record: Record) -> bool:

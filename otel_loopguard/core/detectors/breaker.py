@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_loopguard.core.detectors.base import Detector, judged, trip, unchanged
+from otel_loopguard.core.detectors.base import Detector, refusal, trip, unchanged
 from otel_loopguard.core.model import Action, Mode, Record, Trip
 
 if TYPE_CHECKING:
@@ -17,24 +17,24 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
     if history.most_calls and history.calls >= history.most_calls:
         count, limit = history.calls + 1, history.most_calls
         return trip(record, Mode.GLOBAL_CIRCUIT_BREAKER, count, limit, Action.BLOCK, reason="max_calls")
-    if record.stats is None or not judged(record) or not unchanged(history, record):
+    if record.stats is None or not record.kind.is_evidence or not unchanged(history, record):
         return None
+    no_news = int(history.no_news_in_turn + 1)
+    if rule.no_news_block and no_news >= rule.no_news_block:  # even if it waited: every run ends
+        return trip(record, Mode.GLOBAL_CIRCUIT_BREAKER, no_news, rule.no_news_block, Action.BLOCK, reason="no_news")
     if rule.block and history.errors_in_row + 1 >= rule.block:
-        return trip(record, Mode.GLOBAL_CIRCUIT_BREAKER, history.errors_in_row + 1, rule.block, Action.BLOCK)
-    if rule.no_news_block and history.no_news_in_turn + 1 >= rule.no_news_block:
-        count, limit = history.no_news_in_turn + 1, rule.no_news_block
-        return trip(record, Mode.GLOBAL_CIRCUIT_BREAKER, count, limit, Action.BLOCK, reason="no_news")
+        return refusal(history, record, Mode.GLOBAL_CIRCUIT_BREAKER, history.errors_in_row + 1, rule.block)
     return None
 
 
 def after(history: History, record: Record, rule: Rule) -> Trip | None:
     """Nudge at the 5th error in a row, and at the 100th call without news."""
-    if not judged(record):
+    if not record.kind.is_evidence:
         return None
     if record.error and rule.nudge and history.errors_in_row >= rule.nudge:
         return trip(record, Mode.GLOBAL_CIRCUIT_BREAKER, history.errors_in_row, rule.nudge, Action.NUDGE)
     if not record.news and rule.no_news_nudge and history.no_news_in_turn >= rule.no_news_nudge:
-        count, limit = history.no_news_in_turn, rule.no_news_nudge
+        count, limit = int(history.no_news_in_turn), rule.no_news_nudge
         return trip(record, Mode.GLOBAL_CIRCUIT_BREAKER, count, limit, Action.NUDGE, reason="no_news")
     return None
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_loopguard.core.detectors.base import Detector, trip, unchanged
+from otel_loopguard.core.detectors.base import Detector, nudge_limit, refusal, trip, unchanged
+from otel_loopguard.core.history.call_stats import ACKNOWLEDGED, ACTED, PENDING, TRANSIENT
 from otel_loopguard.core.model import Action, Mode, Record, Trip
 
 if TYPE_CHECKING:
@@ -16,27 +17,29 @@ _MOST_LAPS = 32
 
 
 def before(history: History, record: Record, rule: Rule) -> Trip | None:
-    """Refuse the call that begins or continues the third equal lap."""
-    if record.polled or not unchanged(history, record) or not record.kind.makes_laps:
+    """Refuse the call that begins or continues the third equal lap; after waiting, laps weigh less."""
+    if not record.kind.makes_laps or not unchanged(history, record):
         return None
     period = _period(history, rule, following=record.key)
     rule = _rule_of(record, period, rule)
     if not period or not rule.block:
         return None
-    laps, limit = _laps(history, period), _limit(rule.block, history, period, (rule.block_if_transient or 0) + 1)
-    return trip(record, _mode(period), laps + 1, limit, Action.BLOCK, period=period) if laps + 1 >= limit else None
+    laps, limit = _laps(history, period), _limit(history, record, period, rule)
+    if laps * min(1.0, 2 * record.haste) < limit - 1:
+        return None
+    return refusal(history, record, _mode(period), laps + 1, min(limit, laps + 1), period=period)
 
 
 def after(history: History, record: Record, rule: Rule) -> Trip | None:
-    """Nudge at the call that ends the second equal lap."""
-    if record.polled or not record.kind.makes_laps:
+    """Nudge at the call that ends the second equal lap; later where the limit is higher."""
+    if not record.kind.makes_laps:
         return None
     period = _period(history, rule, following=None)
     rule = _rule_of(record, period, rule)
     if not period or not rule.nudge or not len(history.keys) or history.keys[-1] != record.key:
         return None
-    laps, limit = _laps(history, period), _limit(rule.nudge, history, period, rule.block_if_transient or 0)
-    return trip(record, _mode(period), laps, limit, Action.NUDGE, period=period) if laps >= limit else None
+    laps, due = _laps(history, period), nudge_limit(rule.nudge, _limit(history, record, period, rule))
+    return trip(record, _mode(period), laps, due, Action.NUDGE, period=period) if laps >= due else None
 
 
 def _mode(period: int) -> Mode:
@@ -80,11 +83,22 @@ def _laps(history: History, period: int) -> int:
     return laps
 
 
-def _limit(limit: int, history: History, period: int, limit_if_transient: int) -> int:
-    """Return the limit of laps: the higher of both if the last lap has a transient error."""
-    if not history.transients or not any(result in history.transients for result in history.results[-period:]):
-        return limit
-    return max(limit, limit_if_transient)
+def _limit(history: History, record: Record, period: int, rule: Rule) -> int:
+    """Return the lap that is refused, by what the results of the last lap prove."""
+    rules, block = record.resolved.tool.rules, rule.block or 0
+    flags, results = history.flags[-period:], history.results[-period:]
+    any_flag = 0
+    for each in flags:
+        any_flag |= each
+    if any_flag & PENDING:
+        return max(block, rules[Mode.POLL_NO_PROGRESS].block or 0)
+    repeat = rules[Mode.GENERIC_REPEAT]
+    if not _differ(history.keys[-period:]):  # one call that goes round
+        return max(block, repeat.block_if_acknowledged or 0)
+    if not _differ(results) and all(each & (ACTED | ACKNOWLEDGED) for each in flags):
+        acts = repeat.block_if_acknowledged if any_flag & ACKNOWLEDGED else repeat.block_if_acted
+        return max(block, acts or 0)
+    return max(block, rule.block_if_transient or 0) if any_flag & TRANSIENT else block
 
 
 DETECTOR = Detector(Mode.CYCLE, before, after)

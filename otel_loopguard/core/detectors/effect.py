@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_loopguard.core.detectors.base import Detector, trip, unchanged
+from otel_loopguard.core.detectors.base import Detector, refusal, trip, unchanged
 from otel_loopguard.core.model import Action, Mode, Record, Trip
 
 if TYPE_CHECKING:
@@ -19,12 +19,12 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
         return None
     count = stats.successes + 1
     if record.resolved.tool.contract.once:
-        limit = rule.block
-    elif _hinted(record) and unchanged(history, record):
-        limit = rule.block_if_destructive
-    else:
+        limit = rule.block or 0
+        return trip(record, Mode.REPEATED_EFFECT, count, limit, Action.BLOCK) if 0 < limit <= count else None
+    limit = rule.block_if_destructive or 0
+    if not 0 < limit <= count or not _hinted(record) or not unchanged(history, record):
         return None
-    return trip(record, Mode.REPEATED_EFFECT, count, limit, Action.BLOCK) if limit and count >= limit else None
+    return refusal(history, record, Mode.REPEATED_EFFECT, count, limit)
 
 
 def after(_history: History, record: Record, rule: Rule) -> Trip | None:

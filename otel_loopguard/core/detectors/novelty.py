@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_loopguard.core.detectors.base import Detector, judged, trip, unchanged
+from otel_loopguard.core.detectors.base import Detector, refusal, trip, unchanged
+from otel_loopguard.core.history.evidence import strength
 from otel_loopguard.core.model import Action, Mode, Record, Trip
 
 if TYPE_CHECKING:
@@ -13,18 +14,21 @@ if TYPE_CHECKING:
 
 
 def before(history: History, record: Record, rule: Rule) -> Trip | None:
-    """Refuse the eighth call without news, if nothing changed since it last ran."""
-    count = history.no_news_in_row + 1
-    if not rule.block or count < rule.block or not judged(record) or not unchanged(history, record):
+    """Refuse the eighth call without news, if nothing changed since it last ran. Calls that prove little count less."""
+    if not rule.block or history.no_news_in_row + 1 < rule.block or record.stats is None:
         return None
-    return trip(record, Mode.NO_NOVELTY, count, rule.block, Action.BLOCK)
+    count = history.no_news_in_row + strength(record, same=True)
+    if count < rule.block or not record.kind.is_evidence or not unchanged(history, record):
+        return None
+    return refusal(history, record, Mode.NO_NOVELTY, int(count), rule.block)
 
 
 def after(history: History, record: Record, rule: Rule) -> Trip | None:
     """Nudge at the fifth call without news."""
-    if not rule.nudge or history.no_news_in_row < rule.nudge or record.news or not judged(record):
+    count = int(history.no_news_in_row)
+    if not rule.nudge or count < rule.nudge or record.news or not record.kind.is_evidence:
         return None
-    return trip(record, Mode.NO_NOVELTY, history.no_news_in_row, rule.nudge, Action.NUDGE)
+    return trip(record, Mode.NO_NOVELTY, count, rule.nudge, Action.NUDGE)
 
 
 DETECTOR = Detector(Mode.NO_NOVELTY, before, after)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_loopguard.core.detectors.base import Detector, judged, trip
+from otel_loopguard.core.detectors.base import Detector, trip
 from otel_loopguard.core.model import Action, Mode, Record, Sameness, Trip
 from otel_loopguard.core.values.queries import query_of, similar
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def before(history: History, record: Record, rule: Rule) -> Trip | None:
     """Refuse the fourth query that is similar to earlier ones which brought the same or nothing."""
-    if not rule.block or not judged(record):
+    if not rule.block or not record.kind.is_evidence:
         return None
     count = _similar_before(history, record, rule)
     if record.stats is not None or count + 1 < rule.block:  # a query that was tried is judged by its results
@@ -26,7 +26,7 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
 
 def after(history: History, record: Record, rule: Rule) -> Trip | None:
     """Nudge at the third such query."""
-    if not rule.nudge or not judged(record) or record.error:
+    if not rule.nudge or not record.kind.is_evidence or record.error:
         return None
     count = _similar_before(history, record, rule)  # the query itself is among them by now
     if record.sameness is not Sameness.FIRST or count < rule.nudge:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_loopguard.core.detectors.base import Detector, judged, trip, unchanged
+from otel_loopguard.core.detectors.base import Detector, refusal, trip, unchanged
+from otel_loopguard.core.history.evidence import Reason
 from otel_loopguard.core.model import Action, Mode, Record, Sameness, Trip
 
 if TYPE_CHECKING:
@@ -17,23 +18,25 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
     stats = record.stats
     if stats is None or not rule.block or stats.alike + 1 < rule.block:
         return None
-    if not judged(record) or not unchanged(history, record):
+    if not record.kind.is_evidence or not unchanged(history, record):
         return None
-    return trip(record, Mode.VOLATILE_REPEAT, stats.alike + 1, rule.block, Action.BLOCK)
+    return refusal(history, record, Mode.VOLATILE_REPEAT, stats.alike + 1, rule.block)
 
 
 def after(history: History, record: Record, rule: Rule) -> Trip | None:
     """Nudge at the fifth run that is *alike*, and at the eighth equal call in a row, whatever it returned."""
-    stats = record.stats
-    if not judged(record) or record.sameness is Sameness.FIRST or record.concurrent:
+    stats, limit = record.stats, record.limit
+    if stats is None or limit is None or not record.kind.is_evidence or record.concurrent:
         return None
-    if record.sameness is Sameness.ALIKE and rule.nudge and stats.alike >= rule.nudge:
-        return trip(record, Mode.VOLATILE_REPEAT, stats.alike, rule.nudge, Action.NUDGE)
-    if rule.nudge_any_result and history.streak >= rule.nudge_any_result and history.last_key == record.key:
-        return trip(
-            record, Mode.VOLATILE_REPEAT, history.streak, rule.nudge_any_result, Action.NUDGE, reason="any_result"
-        )
-    return None
+    patient = limit.reason is Reason.PATIENT
+    due = (rule.nudge or 0) * (2 if patient else 1)
+    if record.sameness is Sameness.ALIKE and due and stats.alike >= due:
+        return trip(record, Mode.VOLATILE_REPEAT, stats.alike, due, Action.NUDGE)
+    patient = patient or record.waited
+    due = (rule.nudge_any_result or 0) * (4 if record.news else 3 if patient else 1)
+    if not due or (record.news and patient) or history.streak < due or history.last_key != record.key:
+        return None
+    return trip(record, Mode.VOLATILE_REPEAT, history.streak, due, Action.NUDGE, reason="any_result")
 
 
 DETECTOR = Detector(Mode.VOLATILE_REPEAT, before, after)

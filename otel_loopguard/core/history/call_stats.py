@@ -14,17 +14,27 @@ if TYPE_CHECKING:
 
 _LINE = Struct("<QdIIIIIIB")
 LINE_LENGTH = _LINE.size
-_PENDING, _TRANSIENT, _SUCCESS = 1, 2, 4
 _32_BITS = 0xFFFFFFFF
+
+# Flags of a run. They are stored with the call and with the runs in order, so they are plain numbers.
+PENDING = 1
+"""The result says that work is not done yet."""
+TRANSIENT = 2
+"""The result says that another attempt may help."""
+SUCCESS = 4
+BRIEF = 8
+"""The result has up to 80 bytes."""
+ACTED = 16
+"""A write that succeeded, and moves no cursor."""
+ACKNOWLEDGED = 32
+"""A short result of a success that proves little: the tool moves a cursor, or its kind is unknown."""
 
 
 def pack_line(  # noqa: PLR0917 - the fields of one line in their order; keywords would cost as much as the rest
-    result: int, at: float, index: int, end: int, news: int, changes: int, writes: int, waits: int,
-    pending: bool, transient: bool, success: bool,  # noqa: FBT001 - as above
-) -> bytes:  # fmt: skip
-    """Pack the statistics of a call that has run once. The counters are those of ``CallStats``."""
-    flags = pending * _PENDING + transient * _TRANSIENT + success * _SUCCESS
-    return _LINE.pack(result, at, index & _32_BITS, end & _32_BITS, news, changes, writes, waits, flags)
+    result: int, idle: float, index: int, end: int, news: int, changes: int, writes: int, waits: int, flags: int
+) -> bytes:
+    """Pack the statistics of a call that has run once. The fields are those of ``CallStats``."""
+    return _LINE.pack(result, idle, index & _32_BITS, end & _32_BITS, news, changes, writes, waits, flags)
 
 
 class CallStats:
@@ -35,30 +45,36 @@ class CallStats:
     """
 
     __slots__ = (
-        "alike", "at", "changes", "details", "equal", "evidence", "first_index", "last_end", "news", "pending", "poll",
-        "refused", "result", "successes", "transient", "waits", "writes",
+        "alike", "changes", "details", "equal", "evidence", "first_index", "flags", "idle", "last_end", "last_index",
+        "lifted_at",        "news", "refused", "result", "same_since", "steady", "successes", "vain", "waits", "writes",
     )  # fmt: skip
 
     def __init__(self, line: bytes) -> None:
         (
-            self.result, self.at, self.first_index, self.last_end,
-            self.news, self.changes, self.writes, self.waits, flags,
+            self.result, self.idle, self.first_index, self.last_end,
+            self.news, self.changes, self.writes, self.waits, self.flags,
         ) = _LINE.unpack(line)  # fmt: skip
-        # ``result`` stays while results are the *same*.
-        self.pending = bool(flags & _PENDING)
-        self.transient = bool(flags & _TRANSIENT)
-        self.successes = int(bool(flags & _SUCCESS))
+        self.last_index = self.first_index
+        # ``result`` stays while results are the *same*. ``idle`` is the turn's idle clock at the end of the last run,
+        # ``flags`` are those of the last run.
+        self.same_since: float = self.idle
+        """The idle clock when the first of the equal results came."""
+        self.successes = self.flags & SUCCESS and 1
         self.equal = 1
         """Runs in a row with the same result, the first included."""
+        self.steady = 1
+        """Runs in a row whose results are the same or alike, whatever was done in between."""
         self.alike = 1
         """Runs in a row without a change in between whose results differ only in ids and numbers."""
         self.refused = 0
         """Refusals since the last run."""
+        self.lifted_at: float = 0
+        """The time at which the refusals since the last run are lifted; 0 if there are none."""
+        self.vain = 0
+        """Runs that brought the same again, after a refusal or beyond a limit. Each doubles the pace."""
         self.evidence: float = 0
         """The weights of the equal runs; see ``evidence``."""
         self.details: DetailedFingerprints | None = None
-        self.poll: tuple[int, float] | None = None
-        """For polls: the number of runs without news that count, and the start of the first of them."""
 
     def add(self, *, news: bool, changed: bool, wrote: int, waited: bool) -> None:
         """Add the call's own part in the turn's counters."""
@@ -67,9 +83,9 @@ class CallStats:
         self.writes += wrote
         self.waits += waited
 
-    def reset_evidence(self) -> None:
-        """Drop the evidence: the result is another one."""
-        self.evidence, self.equal, self.alike = 0, 1, 1
+    def reset_evidence(self, idle: float) -> None:
+        """Drop the evidence: the result is another one. ``idle`` is the idle clock now."""
+        self.evidence, self.equal, self.alike, self.steady, self.vain, self.same_since = 0, 1, 1, 1, 0, idle
 
     def to_list(self) -> list[Any]:
         """Return the statistics as plain values. ``details`` are left out: they hold numbers of the result."""
@@ -81,7 +97,6 @@ class CallStats:
         stats = cls.__new__(cls)
         for name, value in zip(_STATE, values, strict=True):
             setattr(stats, name, value)
-        stats.poll = None if stats.poll is None else (stats.poll[0], stats.poll[1])
         stats.details = None
         return stats
 

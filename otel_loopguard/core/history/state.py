@@ -8,6 +8,7 @@ since its last run, without the call's own part in them.
 from __future__ import annotations
 
 import json
+import math
 from array import array
 from base64 import b85decode, b85encode
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,7 @@ MOST_CALLS = 1_024
 MOST_REMEMBERED = 256
 MOST_TOOLS = 256
 
-_VERSION = 2
+_VERSION = 3
 """Written first. State of another version is not read: the turn begins with an empty history."""
 
 
@@ -39,17 +40,20 @@ class History:
     """
 
     __slots__ = (
-        "calls", "changes", "errors_in_row", "gates", "insistable", "judged", "keys", "last_key", "most_calls", "news",
-        "no_news_in_row", "no_news_in_turn", "open_registry", "open_trips", "pairs", "refusals", "repeated", "results",
-        "run_once", "shapes", "started_by_tool", "streak", "tick", "tools", "transients", "unknown_answered",
-        "unknown_calls", "waits", "window", "writes",
+        "active_at", "calls", "changes", "errors_in_row", "flags", "gates", "half_open", "idle", "insistable", "judged",
+        "keys", "last_key", "last_pending", "last_started", "most_calls", "news", "no_news_in_row", "no_news_in_turn",
+        "open_registry", "open_trips", "pairs", "pauses", "refusals", "refused_message", "repeated", "results",
+        "run_once", "shapes", "started_by_tool", "streak", "tick", "tools", "unknown_answered", "unknown_calls",
+        "waits", "window", "writes",
     )  # fmt: skip
 
-    def __init__(self, most_calls: int = 0, window: CallWindow | None = None) -> None:
+    def __init__(  # noqa: PLR0915 - a statement for each field
+        self, most_calls: int = 0, window: CallWindow | None = None
+    ) -> None:
         self.most_calls = most_calls
         """The policy's limit of calls in a turn; 0 = none."""
         self.tick = 0
-        """Counts starts and ends of calls: the turn's own time."""
+        """Counts starts, ends and refusals of calls: the turn's own time."""
         self.calls = self.judged = 0
         """Calls that were started, those of nested turns included; calls of this turn alone, refused ones included."""
         self.news: int = 0
@@ -57,21 +61,34 @@ class History:
         self.writes = 0
         """Starts and ends of tools that may write."""
         self.waits = 0
-        """Ended runs of waits and polls."""
+        """Ended runs of tools that wait."""
+        self.idle = 0.0
+        """The idle clock; see ``clock``."""
+        self.active_at = math.inf
+        """The time at which a call last started or ended."""
+        self.pauses: list[float] = []
+        """The last pauses before untried calls that brought news: the pace at which the model works."""
+        self.last_pending = 0
+        """The tick of the last result that was pending."""
+        self.last_started = 0
+        """The key of the call that was started last."""
         self.run_once: dict[int, bytes] = {}
         """Calls that have run once, packed."""
         self.repeated: dict[int, CallStats] = EMPTY
         """Calls that were made again."""
         self.keys = array("Q")
         self.results = array("Q")
-        """The last runs in order: the call and its result. Polls and waits are left out."""
-        self.no_news_in_row = self.no_news_in_turn = 0
-        """Calls without news: in a row, and in the turn."""
+        self.flags = bytearray()
+        """The last runs in order: the call, its result and its flags. Waits are left out."""
+        self.no_news_in_row = self.no_news_in_turn = 0.0
+        """The strengths of calls without news: in a row, and in the turn."""
         self.errors_in_row = 0
         self.unknown_calls = 0
         """Failed calls to unregistered tools since a registered tool last succeeded."""
         self.refusals = 0
-        """Refusals since the last news."""
+        """Refusals since the last news that were not heeded; those of one model message count once."""
+        self.refused_message = -1
+        """The tick at which the message of the last refused call was written; -1 if that is not known."""
         self.last_key = self.streak = 0
         """The last call that makes laps, and the number of its runs in a row, with any results."""
         # Most turns never need these:
@@ -81,8 +98,8 @@ class History:
         """Each call with a result that it has had, the two in one number; the last result of a call is in its stats."""
         self.shapes: dict[int, None] = EMPTY
         """The errors seen: tool and shape (the text without its varying parts) in one number."""
-        self.transients: dict[int, None] = EMPTY
-        """Results that were transient errors."""
+        self.half_open: dict[int, None] = EMPTY
+        """Tools of which an untried call was refused: the next untried call runs."""
         self.insistable: dict[int, None] = EMPTY
         """Refused calls that run if they are made again."""
         self.gates: dict[Any, int] = EMPTY
@@ -129,6 +146,13 @@ class History:
             stats = self.tools[tool] = ToolStats()
         return stats
 
+    def since(self, stats: CallStats) -> tuple[int, int, int, int]:
+        """Return the news, changes, writes and waits of other calls since the last run of this call."""
+        return (
+            self.news - stats.news, self.changes - stats.changes,
+            self.writes - stats.writes, self.waits - stats.waits,
+        )  # fmt: skip
+
     def changed_since(self, stats: CallStats) -> bool:
         """Return True if anything may have changed since the last run of this call, apart from its own part."""
         since: int = stats.changes
@@ -141,7 +165,8 @@ class History:
         state["version"] = _VERSION
         state["run_once"] = [list(self.run_once), b85encode(b"".join(self.run_once.values())).decode()]
         state["repeated"] = [[key, stats.to_list()] for key, stats in self.repeated.items()]
-        state["keys"], state["results"] = self.keys.tolist(), self.results.tolist()
+        state["keys"], state["results"], state["flags"] = self.keys.tolist(), self.results.tolist(), list(self.flags)
+        state["active_at"] = None if self.active_at == math.inf else self.active_at
         state["gates"] = [[list(gate), due] for gate, due in self.gates.items()]
         state["tools"] = [[tool, stats.to_list()] for tool, stats in self.tools.items()]
         state["started_by_tool"] = list(self.started_by_tool.items())
@@ -174,6 +199,8 @@ class History:
         self.run_once = {key: packed[place * LINE_LENGTH : (place + 1) * LINE_LENGTH] for place, key in enumerate(keys)}
         self.repeated = {key: CallStats.from_list(values) for key, values in state["repeated"]} or EMPTY
         self.keys, self.results = array("Q", state["keys"]), array("Q", state["results"])
+        self.flags = bytearray(state["flags"])
+        self.active_at = math.inf if state["active_at"] is None else state["active_at"]
         self.gates = {tuple(gate): due for gate, due in state["gates"]} or EMPTY
         self.tools = {tool: ToolStats.from_list(values) for tool, values in state["tools"]} or EMPTY
         self.started_by_tool = dict(state["started_by_tool"]) or EMPTY
@@ -183,10 +210,11 @@ class History:
 
 
 _COUNTERS = (
-    "tick", "calls", "judged", "news", "changes", "writes", "waits", "no_news_in_row", "no_news_in_turn",
-    "errors_in_row", "unknown_calls", "refusals", "last_key", "streak", "open_registry",
+    "tick", "calls", "judged", "news", "changes", "writes", "waits", "idle", "pauses", "last_pending", "last_started",
+    "no_news_in_row", "no_news_in_turn", "errors_in_row", "unknown_calls", "refusals", "refused_message", "last_key",
+    "streak", "open_registry",
 )  # fmt: skip
-_SETS = ("unknown_answered", "pairs", "shapes", "transients", "insistable")
+_SETS = ("unknown_answered", "pairs", "shapes", "half_open", "insistable")
 
 
 def _trip(values: list[Any]) -> Trip:

@@ -1,64 +1,125 @@
-"""Statistics of one tool in one turn: equal failures and equal results in a row, of calls that had not run before."""
+"""Statistics of one tool in one turn: equal failures and equal answers in a row, of calls that had not run before."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core.history.bounded import EMPTY, kept
+from otel_loopguard.core.model import Kind
+from otel_loopguard.core.values.answers import answer_fingerprint, answer_outline
 from otel_loopguard.core.values.queries import query_of
 
 if TYPE_CHECKING:
     from otel_loopguard.core.model import Record
+    from otel_loopguard.core.values.fingerprint import Fingerprinter
     from otel_loopguard.core.values.results import OutcomeFacts
 
 _MOST_QUERIES = 32
 _MOST_ANSWERS = 256
+_MOST_ENDED = 64
+_MOST_SKIPPED = 31
+_NEAR = 128
+_WRITE, _THINK = Kind.WRITE, Kind.THINK
 
 
 class ToolStats:
     """The rows of one tool. Only untried calls count: a call that was tried is judged by its own results."""
 
-    __slots__ = ("answers", "changes", "errors", "queries", "result", "same_results", "shape")
+    __slots__ = (
+        "answer", "answers", "brief", "changes", "ended", "errors", "length", "outline", "queries", "result", "results",
+        "shape", "skip", "skipped", "successes",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.shape = self.errors = self.changes = 0
         """The shape of the last error, the number of such errors in a row, and the turn's changes at the last one."""
-        self.result = self.same_results = 0
-        """The last result, and the number of equal ones in a row."""
-        self.answers: dict[int, None] = EMPTY
+        self.successes = 0
+        """Untried calls that succeeded."""
+        self.length = 0
+        self.outline: int | None = None
+        """The length of the last answer, and its outline if the one before had nearly the same length."""
+        self.result = self.answer = self.answers = 0
+        """The fingerprint of the last answer, that without its ids (0 = not made), and the number of equal ones in a
+        row."""
+        self.skip = self.skipped = 0
+        """Answers to skip before the next fingerprint without ids, and those skipped: each in vain doubles them."""
+        self.brief = False
+        """The last answer was short."""
+        self.ended: list[int] = []
+        """The ticks at which the last calls of the row ended, in which one tool fails, or answers, in one way."""
+        self.results: dict[int, None] = EMPTY
         """The results of queries so far."""
         self.queries: tuple[str, ...] = ()
         """Normalised queries since the last result that this tool had not given before."""
 
-    def add_failure(self, shape: int, changes: int) -> None:
+    def add_failure(self, shape: int, changes: int, tick: int) -> None:
         """Count an untried call that failed. A change, or another shape of error, begins a new row."""
-        continues = self.shape == shape and self.changes == changes
+        continues = shape and self.errors and self.shape == shape and self.changes == changes
         self.errors = self.errors + 1 if continues else 1
-        self.shape, self.changes = shape, changes
+        self.shape, self.changes, self.outline, self.answers = shape, changes, None, 0
+        self._end(tick, continues=self.errors > 1)
 
-    def add_result(self, record: Record, facts: OutcomeFacts) -> None:
+    def add_result(self, record: Record, facts: OutcomeFacts, tick: int, fingerprinter: Fingerprinter) -> None:
         """Count an untried call that returned a result."""
         self.errors = 0
-        same = self.same_results and self.result == facts.digest
-        self.same_results = self.same_results + 1 if same else 1
-        self.result = facts.digest
-        parameter = record.resolved.tool.contract.query
+        self.successes += 1
+        kind, tool = record.kind, record.resolved.tool
+        if kind is not _THINK and (kind is not _WRITE or tool.moves_cursor):
+            self._add_answer(facts, record.resolved.arguments, fingerprinter)
+            self._end(tick, continues=self.answers > 1)
+        parameter = tool.contract.query
         if parameter is None:
             return
         query = query_of(record.resolved.arguments, parameter)
         if query is not None:
-            seen_before = facts.empty or facts.digest in self.answers
+            seen_before = facts.empty or facts.digest in self.results
             self.queries = (*self.queries[-_MOST_QUERIES:], query) if seen_before else (query,)
-            self.answers = kept(self.answers, facts.digest, _MOST_ANSWERS)
+            self.results = kept(self.results, facts.digest, _MOST_ANSWERS)
+
+    def _add_answer(self, facts: OutcomeFacts, arguments: Any, fingerprinter: Fingerprinter) -> None:
+        """Count an answer that is equal to the last one, byte for byte or without its ids."""
+        self.brief = facts.brief
+        same, answer = facts.digest == self.result and self.answers > 0, 0
+        if same:
+            answer = self.answer
+        elif facts.sameness is None:  # else the result is gone, and all that is left is its fingerprint
+            near = not self.answers or abs(len(facts.data) - self.length) <= _NEAR
+            outline = answer_outline(facts.data, arguments) if near else None
+            if near and outline == self.outline and self.skipped >= self.skip:
+                answer = answer_fingerprint(facts.data, arguments, fingerprinter)
+                same, self.skipped = answer == self.answer, 0
+                self.skip = 0 if same or not self.answer else min(2 * self.skip + 1, _MOST_SKIPPED)
+            else:
+                self.skipped += 1
+            self.length, self.outline = len(facts.data), outline
+        self.answers = self.answers + 1 if same else 1
+        self.result, self.answer = facts.digest, answer
+
+    def _end(self, tick: int, *, continues: bool) -> None:
+        if not continues:
+            self.ended = [tick]
+            return
+        self.ended.append(tick)
+        del self.ended[:-_MOST_ENDED]
+
+    def known(self, count: int, written: int | None) -> int:
+        """Return how many calls of a row of this length had ended when the model wrote a call."""
+        return count if written is None else count - sum(tick > written for tick in self.ended)
 
     def to_list(self) -> list[Any]:
         """Return the statistics as plain values. Queries are left out: they are text of arguments."""
-        return [self.shape, self.errors, self.changes, self.result, self.same_results, list(self.answers)]
+        return [
+            self.shape, self.errors, self.changes, self.successes, self.result, self.answer, self.answers, self.brief,
+            self.ended, list(self.results),
+        ]  # fmt: skip
 
     @classmethod
     def from_list(cls, values: list[Any]) -> ToolStats:
         """Restore the statistics that ``to_list`` returned."""
         stats = cls()
-        stats.shape, stats.errors, stats.changes, stats.result, stats.same_results, answers = values
-        stats.answers = dict.fromkeys(answers) or EMPTY
+        (
+            stats.shape, stats.errors, stats.changes, stats.successes, stats.result, stats.answer, stats.answers,
+            stats.brief, stats.ended, results,
+        ) = values  # fmt: skip
+        stats.results = dict.fromkeys(results) or EMPTY
         return stats

@@ -5,14 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_loopguard.core.history.bounded import kept
-from otel_loopguard.core.history.call_stats import pack_line
-from otel_loopguard.core.history.evidence import weigh
+from otel_loopguard.core.history.call_stats import (
+    ACKNOWLEDGED,
+    ACTED,
+    BRIEF,
+    PENDING,
+    SUCCESS,
+    TRANSIENT,
+    pack_line,
+)
+from otel_loopguard.core.history.clock import LONGEST_PAUSES, SHORTEST_PAUSE, compare_times
+from otel_loopguard.core.history.evidence import limit_of, repeats, strength, weigh
 from otel_loopguard.core.history.state import MOST_REMEMBERED, History
-from otel_loopguard.core.model import Kind, Record, Sameness
+from otel_loopguard.core.model import Action, Kind, Mode, Record, Sameness
 from otel_loopguard.core.values.compare import compare, detailed_fingerprints
 
 if TYPE_CHECKING:
     from otel_loopguard.core.history.call_stats import CallStats
+    from otel_loopguard.core.model import Trip
     from otel_loopguard.core.tools.contracts import ResolvedCall
     from otel_loopguard.core.values.fingerprint import Fingerprinter
     from otel_loopguard.core.values.results import OutcomeFacts
@@ -22,7 +32,8 @@ MOST_PAIRS = 4_096
 
 # Looking up a member of an enumeration costs as much as calling a function on Python 3.11.
 _FIRST, _SAME, _ALIKE, _DIFFERENT = Sameness.FIRST, Sameness.SAME, Sameness.ALIKE, Sameness.DIFFERENT
-_THINK = Kind.THINK
+_THINK, _WRITE, _WAIT, _UNKNOWN, _POLL = Kind.THINK, Kind.WRITE, Kind.WAIT, Kind.UNKNOWN, Kind.POLL
+_HALF_OPEN = frozenset({Mode.ERROR_REPEAT, Mode.SAME_ANSWER})
 
 _64_BITS = 0xFFFFFFFFFFFFFFFF
 _MASKED_SALT = 0xC2B2AE3D27D4EB4F
@@ -39,12 +50,13 @@ def open_record(
     arguments: int,
     *,
     registered: bool | None,
-    now: float,
+    now: float | None,
     written: int | None = None,
 ) -> Record:
     """Make the record of a call that is about to be judged. It counts only once it is started.
 
-    ``written`` is the turn's tick when the model wrote the call: runs that ended since then do not judge it.
+    ``now`` is None if the time was not recorded: then no call has waited. ``written`` is the turn's tick when the model
+    wrote the call: runs that ended since then do not judge it.
     """
     record = Record()
     record.resolved = resolved
@@ -53,7 +65,16 @@ def open_record(
     record.registered = registered
     record.arguments = arguments
     record.key = key = arguments ^ tool.digest
-    record.polled = record.kind.polls
+    record.index = history.judged
+    record.tick = history.tick
+    record.at = now
+    record.written = written
+    record.gap = gap = 0.0 if now is None else now - history.active_at
+    record.idle = history.idle + gap if gap >= tool.min_interval else history.idle
+    record.result = record.sameness = record.trip = record.limit = None
+    record.error = record.pending = record.transient = record.news = record.waited = record.beyond = False
+    record.concurrent = record.changed_between = record.child_news = record.resumed = record.alone = False
+    record.haste = 1.0
     stats = history.find(key)
     if stats is not None and written is not None and stats.last_end > written:
         stats = None
@@ -61,18 +82,10 @@ def open_record(
     if stats is None:
         record.since = (history.news, history.changes, history.writes, history.waits)
     else:
-        if record.kind.is_evidence and (stats.pending or history.waits != stats.waits):
-            record.polled = True
-        record.since = (
-            history.news - stats.news, history.changes - stats.changes,
-            history.writes - stats.writes, history.waits - stats.waits,
-        )  # fmt: skip
-    record.index = history.judged
-    record.tick = history.tick
-    record.at = now
-    record.result = record.sameness = record.trip = None
-    record.error = record.pending = record.transient = record.news = False
-    record.concurrent = record.changed_between = record.child_news = record.resumed = False
+        record.since = history.since(stats)
+        record.alone = history.last_started == key
+        record.limit = limit_of(history, record, stats)
+        compare_times(history, record, stats)
     return record
 
 
@@ -80,6 +93,10 @@ def start(history: History, record: Record) -> None:
     """Count a call that starts. Caps count it from now on, so parallel calls cannot outrun them."""
     history.tick += 1
     record.tick = history.tick
+    history.idle = record.idle
+    history.last_started = record.key
+    if record.at is not None:
+        history.active_at = record.at
     if record.kind.writes:  # from now on it may write
         history.writes += 1
         if record.stats is not None:
@@ -95,64 +112,112 @@ def start(history: History, record: Record) -> None:
         counts[tool.digest] = counts.get(tool.digest, 0) + 1
 
 
-def refuse(history: History, record: Record, *, insistable: bool, counted: bool = True) -> None:
-    """Count a refusal. A call that can be insisted on runs when it is made again.
+def refuse(history: History, record: Record, trip: Trip | None, *, counted: bool = True) -> None:
+    """Count a refusal. A call that can be insisted on runs when it is made again, and so does one that waits.
 
-    ``counted=False`` keeps it out of the window of counted calls, for a recorded call that has run all the same.
+    Refusals of calls of one model message count once. ``counted=False`` keeps it out of the window of counted calls,
+    for a recorded call that has run all the same.
     """
-    history.refusals += 1
-    if record.stats is not None:
-        record.stats.refused += 1
-    if insistable:
-        history.insistable = kept(history.insistable, record.key, MOST_REMEMBERED)
+    if record.written is None or record.written != history.refused_message:
+        history.refusals += 1
+        history.refused_message = -1 if record.written is None else record.written
+    history.tick += 1  # the model's next message is written later
+    stats = record.stats
+    if stats is not None:
+        stats.refused += 1
+    if trip is not None and trip.action >= Action.REUSE:
+        if trip.insistable:
+            history.insistable = kept(history.insistable, record.key, MOST_REMEMBERED)
+        if trip.mode in _HALF_OPEN:
+            history.half_open = kept(history.half_open, record.resolved.tool.digest, MOST_REMEMBERED)
+        if trip.wait and stats is not None and record.at is not None:
+            lifted_at = record.at + trip.wait
+            stats.lifted_at = min(stats.lifted_at or lifted_at, lifted_at)
     if counted and history.window is not None and history.window.counts_refused:
         history.window.add(record)
+
+
+def let_run(history: History, record: Record, *, heeds: bool) -> None:
+    """Count a call that is not refused. With ``heeds`` it takes back the refusal of this call that the model heeded.
+
+    A refusal is heeded if the model insists on the call, or waits before it makes it again.
+    """
+    stats = record.stats
+    if stats is None:
+        history.half_open.pop(record.resolved.tool.digest, None)
+        heeded = record.key in history.insistable
+    else:
+        heeded = stats.refused == 1 and record.waited
+    if heeds and heeded and history.refusals:
+        history.refusals -= 1
 
 
 # --- after a call ------------------------------------------------------------------------------------------------
 
 
-def end(history: History, record: Record, facts: OutcomeFacts, fingerprinter: Fingerprinter) -> None:
-    """Count the outcome of a call that has run."""
-    digest, _, record.error, _, record.transient, record.pending, _, _, _ = facts
-    record.result = digest
+def end(
+    history: History, record: Record, facts: OutcomeFacts, fingerprinter: Fingerprinter, now: float | None = None
+) -> None:
+    """Count the outcome of a call that has run. ``now`` is None if the time was not recorded."""
+    record.result = digest = facts.digest
+    record.error, record.transient, record.pending = facts.is_error, facts.transient, facts.pending
+    flags = _flags(record, facts)
+    if now is not None:
+        history.active_at = now
     stats = record.stats or history.find(record.key)
     if stats is None:
-        _end_first(history, record, facts)
+        _end_first(history, record, facts, flags)
     elif record.stats is None or record.tick < stats.last_end:
         _end_concurrent(history, record, stats, facts)
         return
     else:
-        _end_repeat(history, record, stats, facts, fingerprinter)
+        _end_repeat(history, record, stats, facts, flags, fingerprinter)
         digest = stats.result
-    if not record.polled:
+    if record.pending:
+        history.last_pending = history.tick
+    kind = record.kind
+    if kind.is_evidence:
         history.errors_in_row = history.errors_in_row + 1 if record.error else 0
-        if record.kind.makes_laps:  # the run is one of the last runs in order
-            key = record.key
-            if key == history.last_key:
-                history.streak += 1
-            else:
-                history.last_key, history.streak = key, 1
-            history.keys.append(key)
-            history.results.append(digest)
-            if len(history.keys) > MOST_RECORDS:
-                del history.keys[0], history.results[0]
-            if record.transient:
-                history.transients = kept(history.transients, digest, MOST_REMEMBERED)
-    _count_for_tool(history, record, facts)
+    if kind.makes_laps:  # the run is one of the last runs in order
+        key = record.key
+        if key == history.last_key:
+            history.streak += 1
+        else:
+            history.last_key, history.streak = key, 1
+        history.keys.append(key)
+        history.results.append(digest)
+        history.flags.append(flags)
+        if len(history.keys) > MOST_RECORDS:
+            del history.keys[0], history.results[0], history.flags[0]
+    _count_for_tool(history, record, facts, fingerprinter)
 
 
-def _end_first(history: History, record: Record, facts: OutcomeFacts) -> None:
+def _flags(record: Record, facts: OutcomeFacts) -> int:
+    """Return the flags of a run; see ``call_stats``."""
+    flags = PENDING * facts.pending + TRANSIENT * facts.transient + BRIEF * facts.brief
+    if facts.is_error:
+        return flags
+    flags += SUCCESS
+    kind, moves_cursor = record.kind, record.resolved.tool.moves_cursor
+    if kind is _WRITE and not moves_cursor:
+        flags += ACTED
+    elif facts.brief and (kind is _UNKNOWN or moves_cursor):
+        flags += ACKNOWLEDGED
+    return flags
+
+
+def _end_first(history: History, record: Record, facts: OutcomeFacts, flags: int) -> None:
     record.sameness = _FIRST
     record.news = news = _is_news(history, record, facts, unseen=True)
-    wrote, waited = record.kind.writes, record.polled or record.pending
+    wrote, waited = record.kind.writes, record.kind is _WAIT
     changed = news and wrote and not record.error
     before_news, before_changes, before_writes, before_waits = record.since
     _count(history, record, changed=changed, wrote=wrote, waited=waited)
+    if news and record.gap > SHORTEST_PAUSE and record.kind is not _POLL:
+        history.pauses = [*history.pauses[1 - LONGEST_PAUSES :], record.gap]
     history.keep_once(record.key, pack_line(
-        facts.digest, record.at, record.index, history.tick,
-        before_news + news, before_changes + changed, before_writes + 2 * wrote, before_waits + waited,
-        record.pending, record.transient, not record.error,
+        facts.digest, history.idle, record.index, history.tick,
+        before_news + news, before_changes + changed, before_writes + 2 * wrote, before_waits + waited, flags,
     ))  # fmt: skip
 
 
@@ -163,17 +228,22 @@ def _end_concurrent(history: History, record: Record, stats: CallStats, facts: O
     record.sameness = _SAME if stats.result == facts.digest else _DIFFERENT
     unseen = _is_unseen(history, record.key, facts.digest, stats.result)
     record.news = _is_news(history, record, facts, unseen=unseen)
-    wrote, waited = record.kind.writes, record.kind.polls or record.pending
+    wrote, waited = record.kind.writes, record.kind is _WAIT
     _count(history, record, changed=record.news, wrote=wrote, waited=waited)
     stats.add(news=record.news, changed=record.news, wrote=wrote * (1 + first), waited=waited)
     stats.successes += not record.error
     if record.sameness is _DIFFERENT:  # either result may be the current state
-        stats.reset_evidence()
+        stats.reset_evidence(history.idle)
         stats.result = facts.digest
 
 
-def _end_repeat(
-    history: History, record: Record, stats: CallStats, facts: OutcomeFacts, fingerprinter: Fingerprinter
+def _end_repeat(  # noqa: PLR0917 - the parts of one step; it is called once a call
+    history: History,
+    record: Record,
+    stats: CallStats,
+    facts: OutcomeFacts,
+    flags: int,
+    fingerprinter: Fingerprinter,
 ) -> None:
     record.changed_between = history.changes != stats.changes
     record.sameness, masked = _compare(record, stats, facts, fingerprinter)
@@ -181,7 +251,7 @@ def _end_repeat(
     if masked is not None:  # a result that comes back under a new id is no news either
         unseen = _is_unseen(history, record.key, masked ^ _MASKED_SALT, 0) and unseen
     record.news = _is_news(history, record, facts, unseen=unseen)
-    wrote, waited = record.kind.writes, record.kind.polls or record.pending
+    wrote, waited = record.kind.writes, record.kind is _WAIT
     proof = record.sameness is not _SAME  # another result of the same call proves a change
     changed = record.news and (proof or (not record.error and wrote))
     weigh(history, record, stats)
@@ -194,8 +264,8 @@ def _end_repeat(
     stats.waits += waits
     stats.add(news=record.news, changed=changed, wrote=wrote, waited=waited)
     _count(history, record, changed=changed, wrote=wrote, waited=waited)
-    stats.last_end, stats.at, stats.refused = history.tick, record.at, 0
-    stats.pending, stats.transient = record.pending, record.transient
+    stats.last_end, stats.last_index, stats.idle, stats.flags = history.tick, record.index, history.idle, flags
+    stats.refused = stats.lifted_at = 0
     stats.successes += not record.error
 
 
@@ -226,7 +296,7 @@ def _is_news(history: History, record: Record, facts: OutcomeFacts, *, unseen: b
     if not record.error:
         alike = record.sameness in _NOT_NEW and not (unseen and tool.takes_next)
         return unseen and not alike and record.kind is not _THINK
-    shape = facts.shape ^ tool.digest
+    shape = (facts.shape or facts.digest) ^ tool.digest  # a bare exit code has no shape
     if shape in history.shapes:
         return False
     history.shapes = kept(history.shapes, shape, MOST_PAIRS)
@@ -257,12 +327,16 @@ def _count(history: History, record: Record, *, changed: bool, wrote: bool, wait
     if record.news:
         history.news += 1
         history.no_news_in_row = history.refusals = 0
-    elif not record.polled and not record.concurrent and record.kind.is_evidence:
-        history.no_news_in_turn += 1
-        history.no_news_in_row += record.sameness is not _ALIKE
+    elif not record.concurrent and record.kind.is_evidence:
+        part = strength(record, same=repeats(record))
+        if record.sameness is not _ALIKE:
+            history.no_news_in_row += part
+            history.no_news_in_turn += part
+        elif not record.waited:
+            history.no_news_in_turn += part
 
 
-def _count_for_tool(history: History, record: Record, facts: OutcomeFacts) -> None:
+def _count_for_tool(history: History, record: Record, facts: OutcomeFacts, fingerprinter: Fingerprinter) -> None:
     """Update the rows of the call's tool."""
     tool = record.resolved.tool.digest
     if record.registered is False and tool not in history.unknown_answered:
@@ -272,11 +346,11 @@ def _count_for_tool(history: History, record: Record, facts: OutcomeFacts) -> No
             history.unknown_answered = kept(history.unknown_answered, tool, MOST_REMEMBERED)
     elif not record.error:
         history.unknown_calls = 0
-    if record.sameness is _FIRST and not record.polled and record.kind.is_evidence:
+    if record.sameness is _FIRST and record.kind.is_evidence:
         stats = history.tools.get(tool) or history.tool_stats(tool)
         if record.error:
-            stats.add_failure(facts.shape, history.changes)
+            stats.add_failure(facts.shape, history.changes, history.tick)
         else:
-            stats.add_result(record, facts)
+            stats.add_result(record, facts, history.tick, fingerprinter)
     elif not record.error and tool in history.tools:
         history.tools[tool].errors = 0

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 MOST_CALLS = 1_024
 MOST_QUERIES = 256
-POLLS = frozenset({Kind.POLL, Kind.WAIT})
 _NOT_MOVED = frozenset({Sameness.FIRST, Sameness.SAME})
+
+POLLS = frozenset({Kind.POLL, Kind.WAIT})
+"""The kinds that wait for something else to move."""
 
 
 class CountedCall(NamedTuple):

@@ -40,13 +40,21 @@ class Rule:
     block_after_reads: int | None = None
     """generic_repeat: the run that is refused if news from reading, or a write without news, came in between."""
     block_if_transient: int | None = None
-    """The run that is refused after a transient error; of laps, the one before it."""
+    """The run, or the lap, that is refused after a transient error."""
+    block_if_acted: int | None = None
+    """generic_repeat: the run of a write that is refused if it succeeds with the same result each time."""
+    block_if_acknowledged: int | None = None
+    """generic_repeat: the run that is refused if the tool moves a cursor or its kind is unknown, and the result is an
+    acknowledgement of up to 80 bytes. Also of a lap with one acknowledgement for all its calls, and of one call whose
+    results go round."""
+    fresh_after_news: int | None = None
+    """generic_repeat: the number of news since the last run from which a repeat is never refused."""
     nudge_after_changes: int | None = None
-    """generic_repeat: the run that is nudged (again at 2x, 4x) if a change came in between."""
+    """generic_repeat: the run that is nudged (again at 2x, 4x), whatever came in between; twice that for short
+    results."""
     nudge_any_result: int | None = None
-    """volatile_repeat: calls in a row, with any results, after which the model is nudged."""
-    nudge_same_result: int | None = None
-    """error_repeat: equal results of a reading tool for untried arguments, after which the model is nudged."""
+    """volatile_repeat: calls in a row, with any results, after which the model is nudged; 3 times that for calls that
+    wait, 4 times for results that are new."""
     block_if_destructive: int | None = None
     """repeated_effect: the run that is refused for a tool that its server marks as destructive."""
     similarity: float | None = None
@@ -54,9 +62,14 @@ class Rule:
     max_period: int | None = None
     """cycle: the longest period that is searched for."""
     min_interval: float | None = None
-    """poll_no_progress: runs that are this many seconds apart do not count."""
+    """poll_no_progress: the seconds between two runs from which time counts, for calls of every kind; shorter pauses
+    are not added up."""
+    min_interval_share: float | None = None
+    """poll_no_progress: the same interval as a share of the time for which the result has been the same."""
+    block_if_slow: int | None = None
+    """poll_no_progress: the run that reaches the limit if a call that is refused at the third waits each time."""
     patience: float | None = None
-    """poll_no_progress: seconds since the first of the equal results, after which even patient polls are refused."""
+    """poll_no_progress: seconds with equal results after which a poll is refused, however long it waits; 0 = never."""
     nudge_at_share: float | None = None
     """The share of the cap (retry_limit), or of ``max_calls`` (global_circuit_breaker, where calls are counted), at
     which the model is nudged."""
@@ -83,12 +96,24 @@ class Rule:
 DEFAULT_RULES: Mapping[str, Rule] = MappingProxyType(
     {
         Mode.UNKNOWN_TOOL_REPEAT: Rule(nudge=2, block=3),
-        Mode.POLL_NO_PROGRESS: Rule(nudge=10, block=20, min_interval=30.0, patience=7200.0),
+        Mode.POLL_NO_PROGRESS: Rule(
+            nudge=10, block=20, min_interval=10.0, min_interval_share=0.03, block_if_slow=8, patience=0.0
+        ),
         Mode.PING_PONG: Rule(nudge=2, block=3, block_if_transient=5),
         Mode.CYCLE: Rule(nudge=2, block=3, block_if_transient=5, max_period=8),
-        Mode.GENERIC_REPEAT: Rule(nudge=2, block=3, block_after_reads=5, block_if_transient=6, nudge_after_changes=6),
+        Mode.GENERIC_REPEAT: Rule(
+            nudge=2,
+            block=3,
+            block_after_reads=5,
+            block_if_transient=6,
+            block_if_acted=4,
+            block_if_acknowledged=9,
+            fresh_after_news=20,
+            nudge_after_changes=6,
+        ),
         Mode.SIMILAR_QUERY: Rule(nudge=3, block=4, similarity=0.75),
-        Mode.ERROR_REPEAT: Rule(nudge=3, block=6, nudge_same_result=5),
+        Mode.ERROR_REPEAT: Rule(nudge=3, block=10),
+        Mode.SAME_ANSWER: Rule(nudge=5, block=10),
         Mode.VOLATILE_REPEAT: Rule(nudge=5, block=20, nudge_any_result=8),
         Mode.REPEATED_EFFECT: Rule(nudge=2, block=2, block_if_destructive=5),
         Mode.NO_NOVELTY: Rule(nudge=5, block=8),
@@ -119,9 +144,9 @@ class ToolContract:
     route: Mapping[str, str] | None = None
     """A gateway: ``{"tool": parameter with the tool's name, "args": parameter with its arguments}``."""
     interval: float | None = None
-    """A poll's pace in seconds: runs that are this far apart do not count."""
+    """The seconds between two runs from which time counts: a repeat after that long is not refused at first."""
     patience: float | None = None
-    """The seconds that a poll at its pace may continue without progress."""
+    """The seconds for which a poll may continue without progress, however long it waits between runs."""
     action: Action | None = None
     """This tool's own ceiling; never above the policy's."""
     modes: Mapping[str, Rule] = field(default_factory=dict)

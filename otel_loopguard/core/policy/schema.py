@@ -94,7 +94,7 @@ def _sentence(value: Any) -> str | None:
 MODES = tuple(str(mode) for mode in Mode)
 ACTIONS = tuple(str(action) for action in Action)
 KINDS = tuple(str(kind) for kind in Kind)
-PLACEHOLDERS = ("tool", "count", "limit", "period", "before", "laps")
+PLACEHOLDERS = ("tool", "count", "limit", "period", "before", "laps", "wait")
 
 COUNT = Setting("a whole number, 0 or more", _count)
 SECONDS = Setting("a number of seconds, 0 or more", _number)
@@ -134,13 +134,17 @@ RULE: Mapping[str, Setting] = {
     "block_if_transient": COUNT,
     "nudge_after_changes": COUNT,
     "nudge_any_result": COUNT,
-    "nudge_same_result": COUNT,
+    "block_if_acted": COUNT,
+    "block_if_acknowledged": COUNT,
+    "fresh_after_news": COUNT,
     "block_if_destructive": COUNT,
     "similarity": SHARE,
     "max_period": Setting(
         "a whole number from 2 to 32", lambda value: value if _count(value) in range(2, 33) else None
     ),
     "min_interval": SECONDS,
+    "min_interval_share": SHARE,
+    "block_if_slow": COUNT,
     "patience": SECONDS,
     "nudge_at_share": SHARE,
     "no_news_nudge": COUNT,
@@ -152,11 +156,15 @@ OF_MODES: Mapping[str, tuple[str, ...]] = {
     "nudge_after_changes": ("generic_repeat",),
     "block_if_transient": ("generic_repeat", "ping_pong", "cycle"),
     "nudge_any_result": ("volatile_repeat",),
-    "nudge_same_result": ("error_repeat",),
+    "block_if_acted": ("generic_repeat",),
+    "block_if_acknowledged": ("generic_repeat",),
+    "fresh_after_news": ("generic_repeat",),
     "block_if_destructive": ("repeated_effect",),
     "similarity": ("similar_query",),
     "max_period": ("cycle",),
     "min_interval": ("poll_no_progress",),
+    "min_interval_share": ("poll_no_progress",),
+    "block_if_slow": ("poll_no_progress",),
     "patience": ("poll_no_progress",),
     "nudge_at_share": ("retry_limit", "global_circuit_breaker"),
     "no_news_nudge": ("global_circuit_breaker",),
@@ -168,7 +176,6 @@ RENAMED: Mapping[str, str] = {
     "transient": "block_if_transient",
     "changed": "nudge_after_changes",
     "any_result": "nudge_any_result",
-    "same_result": "nudge_same_result",
     "hinted": "block_if_destructive",
     "longest": "max_period",
     "apart": "min_interval",

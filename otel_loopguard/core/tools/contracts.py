@@ -5,6 +5,7 @@ The tool of a name is made once and kept. The kind of a call depends on its argu
 
 from __future__ import annotations
 
+import math
 import re
 from fnmatch import translate
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -31,8 +32,8 @@ class Tool:
     """One tool: its contract, its kind by name, and the rule and the ceiling of each mode."""
 
     __slots__ = (
-        "ceilings", "checks", "contract", "dangerous", "declared", "digest", "hints", "kind", "moves_cursor", "name",
-        "route", "rules", "takes_next",
+        "ceilings", "checks", "contract", "dangerous", "declared", "digest", "hints", "kind", "min_interval",
+        "moves_cursor", "name", "route", "rules", "takes_next",
     )  # fmt: skip
 
     def __init__(
@@ -64,6 +65,8 @@ class Tool:
         for mode in DEFAULT_RULES:
             self.rules[mode] = self._rule(mode, policy)
             self.ceilings[mode] = _lowest(policy.action, self.contract.action, self.rules[mode].action)
+        self.min_interval = self.rules[Mode.POLL_NO_PROGRESS].min_interval or math.inf
+        """The pause in seconds from which time counts; infinite if the policy turns it off."""
         self.dangerous = words.dangerous if policy.dangerous is None else frozenset(policy.dangerous)
 
     def _rule(self, mode: str, policy: Policy) -> Rule:

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from otel_loopguard.core.turn.compiled import CompiledPolicy
 
 _ONCE_A_TURN = frozenset({Mode.UNKNOWN_TOOL_REPEAT, Mode.NO_NOVELTY, Mode.GLOBAL_CIRCUIT_BREAKER})
-_ONCE_A_TOOL = frozenset({Mode.ERROR_REPEAT, Mode.RETRY_LIMIT})
+_ONCE_A_TOOL = frozenset({Mode.ERROR_REPEAT, Mode.SAME_ANSWER, Mode.RETRY_LIMIT})
+_LAPS = frozenset({Mode.PING_PONG, Mode.CYCLE})
 _MOST_GATES = 1_024
 _ACTION = Trip._fields.index("action")
 
@@ -103,4 +104,6 @@ def _gate(record: Record, trip: Trip) -> tuple[Any, ...]:
     mode, verdict = str(trip.mode), int(trip.verdict)
     if trip.mode in _ONCE_A_TURN:
         return (mode, verdict, trip.reason)
+    if trip.mode in _LAPS:
+        return (mode, verdict, trip.period)
     return (mode, verdict, trip.reason, record.resolved.tool.digest if trip.mode in _ONCE_A_TOOL else record.key)

@@ -73,9 +73,13 @@ class TurnJudge:
             record.trip = trip = self._possible(record, trip)
             self.remember(trip)
             if trip.action > _NUDGE:
-                update.refuse(history, record, insistable=trip.insistable, counted=not self.observes)
+                update.refuse(history, record, trip, counted=not self.observes)
                 if not self.observes:
                     return
+                update.start(history, record)
+                return
+        if history.refusals or history.half_open:
+            update.let_run(history, record, heeds=not self.observes)
         update.start(history, record)
 
     def _possible(self, record: Record, trip: Trip) -> Trip:
@@ -96,9 +100,12 @@ class TurnJudge:
         history = self.history
         history.open_trips = (*history.open_trips[-_MOST_OPEN_TRIPS:], trip)
 
-    def end(self, record: Record, facts: OutcomeFacts) -> Trip | None:
-        """Count the outcome of a call. Return the trip of a nudge, if one is due for its result."""
-        update.end(self.history, record, facts, self.fingerprinter)
+    def end(self, record: Record, facts: OutcomeFacts, now: float | None = None) -> Trip | None:
+        """Count the outcome of a call. Return the trip of a nudge, if one is due for its result.
+
+        ``now`` is None if the time was not recorded.
+        """
+        update.end(self.history, record, facts, self.fingerprinter, now)
         if self.history.window is not None:
             self.history.window.end(record)
         if self.observes and record.resolved.tool.contract.reuse and not record.error:
@@ -110,19 +117,18 @@ class TurnJudge:
 
     # --- calls that have run already -----------------------------------------------------------------------------
 
-    def begin(self, resolved: ResolvedCall, arguments: int, *, registered: bool | None, now: float) -> Record:
+    def begin(self, resolved: ResolvedCall, arguments: int, *, registered: bool | None, now: float | None) -> Record:
         """Judge a call that has run, and count it. Its trip says what would have happened instead, if anything."""
         record = update.open_record(self.history, resolved, arguments, registered=registered, now=now)
         self.judge(record)
         self.settle(record)
         return record
 
-    def refused(self, resolved: ResolvedCall, arguments: int, *, registered: bool | None, now: float) -> Record:
+    def refused(self, resolved: ResolvedCall, arguments: int, *, registered: bool | None, now: float | None) -> Record:
         """Judge a call that was refused when it was made. It did not run, and will not be ended."""
         record = update.open_record(self.history, resolved, arguments, registered=registered, now=now)
         self.judge(record)
         if record.trip is not None:
             record.trip = self._possible(record, record.trip)
-        trip = record.trip
-        update.refuse(self.history, record, insistable=trip is not None and trip.action > _NUDGE and trip.insistable)
+        update.refuse(self.history, record, record.trip)
         return record

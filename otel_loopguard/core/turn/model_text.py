@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import orjson
 from rapidfuzz import process
 
-from otel_loopguard.core.model import Action, Mode
+from otel_loopguard.core.model import Action, Kind, Mode
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 
 _REFUSALS = {
     Mode.UNKNOWN_TOOL_REPEAT: "There is no tool named {tool}; this is call {count} to a tool that does not exist.",
-    Mode.POLL_NO_PROGRESS: "{tool} was asked {count} times and still reports the same.",
+    Mode.POLL_NO_PROGRESS: "{tool} was asked {before} times and still reports nothing new.",
     Mode.PING_PONG: "The same two calls were made in turn, {laps} times over, with the same results each time.",
     Mode.CYCLE: "The same {period} calls were made in the same order, {laps} times over, with the same results.",
     Mode.GENERIC_REPEAT: "{tool} was called with these arguments {before} times and returned the same each time.",
     Mode.SIMILAR_QUERY: "{before} queries much like this one were made with {tool}, and brought nothing new.",
     Mode.ERROR_REPEAT: "{tool} failed in the same way {before} times in a row, whatever its arguments were.",
+    Mode.SAME_ANSWER: "{tool} has returned the very same for {before} different calls.",
     Mode.VOLATILE_REPEAT: "{tool} was called {before} times with these arguments; only ids and numbers differed.",
     Mode.REPEATED_EFFECT: "{tool} has already been done with these arguments; it must not happen twice.",
     Mode.NO_NOVELTY: "The last {before} calls brought nothing new, and this one has been made before.",
@@ -39,19 +40,22 @@ _REFUSALS_COUNTED = {
 """For policies that count calls: results are not compared, so no sentence mentions them."""
 _REFUSALS_FOR_REASON = {
     "unregistered": "No tool named {tool} is registered; this is call {count} to one that is not.",
-    "patience": "{tool} has been polled for too long and still reports the same.",
+    "patience": "{tool} has been polled for too long and still reports nothing new.",
+    "acted": "This was done {before} times already, acknowledged in the same words each time: "
+    "see what it did before it is done again.",
     "no_news": "{before} calls of this turn brought nothing new, and this one has been made before.",
     "window": "{before} tool calls were made in too short a time.",
     "max_calls": "A turn may make {limit} tool calls, and this one has made them.",
 }
 _NUDGES = {
     Mode.UNKNOWN_TOOL_REPEAT: "There is no tool named {tool}.",
-    Mode.POLL_NO_PROGRESS: "This has reported the same {count} times now: wait longer between checks, or say so.",
+    Mode.POLL_NO_PROGRESS: "This is check {count} without anything new: wait longer between checks, or say so.",
     Mode.PING_PONG: "The same two calls have now been made in turn {laps} times with the same results.",
     Mode.CYCLE: "The same {period} calls have now been made {laps} times over with the same results.",
-    Mode.GENERIC_REPEAT: "This returned exactly what it returned before (call {count}); nothing changed in between.",
+    Mode.GENERIC_REPEAT: "This returned the same as before, {count} times now.",
     Mode.SIMILAR_QUERY: "This is query {count} of much the same wording; none brought anything the first did not.",
     Mode.ERROR_REPEAT: "{tool} has now failed {count} times in the same way. Its arguments may not be the reason.",
+    Mode.SAME_ANSWER: "{tool} has now returned the very same for {count} different calls.",
     Mode.VOLATILE_REPEAT: "This is call {count} with these arguments; only ids and numbers differ in what it returns.",
     Mode.REPEATED_EFFECT: "This has now been done {count} times with the same arguments.",
     Mode.NO_NOVELTY: "The last {count} calls brought nothing new.",
@@ -65,19 +69,23 @@ _NUDGES_COUNTED = {
     Mode.SIMILAR_QUERY: "This is query {count} of much the same wording.",
 }
 _NUDGES_FOR_REASON = {
-    "changed": "This returned exactly what it returned before, {count} times now, whatever was changed in between.",
-    "same_result": "{tool} has now returned the very same for {count} different calls.",
+    "acted": "This has now been done {count} times, acknowledged in the same words each time: "
+    "see what it did before it is done again.",
+    "changed": "This has now returned the same {count} times, whatever was done in between.",
+    "changed_alike": "This has now returned the same but for numbers {count} times, whatever was done in between.",
     "any_result": "This is call {count} in a row with the same arguments.",
     "no_news": "{count} calls of this turn brought nothing new.",
     "window": "{count} tool calls were made in a short time.",
     "max_calls": "A turn may make {limit} tool calls; this is call {count}.",
     "budget": "{count} of the {limit} tool calls that this turn may make are used up.",
 }
-_STANDS = "The earlier result still stands."
+_ALONE = "This returned the same as before (call {count}); nothing else was called in between."
+_WAIT = "If you wait for it to change, do something else meanwhile: after {wait} seconds it runs again."
 _INSTEAD = "Use what you already have, or do something different."
+_DIFFERENT = "Do something different."
 _STOP = "Stop calling tools and give your answer with what you know, or say what is missing."
-_INSIST = "If you are sure that it is needed, make exactly this call again and it will run."
-_NO_EARLIER_RESULT = (Mode.UNKNOWN_TOOL_REPEAT, Mode.ERROR_REPEAT, Mode.SIMILAR_QUERY, Mode.RETRY_LIMIT)
+_INSIST = "If you are sure that it is needed, make the same call again and it will run."
+_FAILED = (Mode.ERROR_REPEAT, Mode.GLOBAL_CIRCUIT_BREAKER)
 _THIRD = 3
 _MOST_NEAREST = 3
 _NEAR_ENOUGH = 50
@@ -98,12 +106,14 @@ def refusal(
     message = own or _own(policy, trip.mode, trip)
     if message is None:
         template = _template(trip, policy, _REFUSALS_FOR_REASON, _REFUSALS_COUNTED, _REFUSALS)
-        message = " ".join([_filled(template, trip), *_advice(trip, policy, refusals, known_tools)])
+        message = " ".join([_filled(template, trip), *_advice(trip, refusals, known_tools)])
     if policy.refusal == "text":
         return "\n".join([*user_texts, message])
     fields: dict[str, object] = {"error": "tool_loop_detected", "mode": str(trip.mode)}
     if policy.refusal != "mode":
         fields |= {"tool": trip.tool, "count": trip.count, "limit": trip.limit, "message": message}
+        if trip.wait:
+            fields["wait"] = trip.wait
     if user_texts:
         fields["user"] = "\n".join(user_texts)
     try:
@@ -118,8 +128,12 @@ def nudge(trip: Trip, policy: Policy, known_tools: Collection[str] | None = None
     if own is not None:
         return own
     template = _template(trip, policy, _NUDGES_FOR_REASON, _NUDGES_COUNTED, _NUDGES)
-    advice = _nearest(trip, known_tools) if trip.mode == Mode.UNKNOWN_TOOL_REPEAT else _INSTEAD
-    return f"[loopguard] {_filled(template, trip)} {advice}"
+    if trip.alone and not trip.reason and policy.counting != "calls":
+        template = _ALONE
+    sentence = f"[loopguard] {_filled(template, trip)}"
+    if trip.reason == "acted":
+        return sentence
+    return f"{sentence} {_nearest(trip, known_tools) if trip.mode == Mode.UNKNOWN_TOOL_REPEAT else _instead(trip)}"
 
 
 def about_earlier_call(tool: str, sentence: str) -> str:
@@ -171,14 +185,21 @@ def _template(
     return template or judged.get(trip.mode, "This looks like a loop of calls to {tool}.")  # type: ignore[call-overload]  # a mode of a user's detector is a text
 
 
-def _advice(trip: Trip, policy: Policy, refusals: int, known_tools: Collection[str] | None) -> list[str]:
+def _advice(trip: Trip, refusals: int, known_tools: Collection[str] | None) -> list[str]:
     if trip.insistable:
         near = [_nearest(trip, known_tools)] if trip.mode == Mode.UNKNOWN_TOOL_REPEAT else []
         return [*near, _INSIST if refusals < _THIRD else f"{_INSIST} Otherwise: {_STOP.lower()}"]
     if trip.mode == Mode.UNKNOWN_TOOL_REPEAT:
         return [_nearest(trip, known_tools), *([_STOP] if refusals >= _THIRD else [])]
-    unknown = policy.counting == "calls" or trip.mode in _NO_EARLIER_RESULT or trip.reason == "max_calls"
-    return [*([] if unknown else [_STANDS]), _STOP if refusals >= _THIRD or trip.reason == "max_calls" else _INSTEAD]
+    advice = [_filled(_WAIT, trip)] if trip.wait else []
+    if refusals >= _THIRD or trip.reason == "max_calls":
+        return [*advice, _STOP]
+    return advice if trip.reason == "acted" else [*advice, _instead(trip)]
+
+
+def _instead(trip: Trip) -> str:
+    """Say what to do instead. Only a call that reads has something to use."""
+    return _DIFFERENT if trip.kind is Kind.WRITE or trip.mode in _FAILED else _INSTEAD
 
 
 def _nearest(trip: Trip, known_tools: Collection[str] | None) -> str:
@@ -192,7 +213,8 @@ def _nearest(trip: Trip, known_tools: Collection[str] | None) -> str:
 
 def _filled(template: str, trip: Trip) -> str:
     values = {
-        "tool": trip.tool, "count": trip.count, "limit": trip.limit, "period": trip.period, "before": trip.count - 1,
+        "tool": trip.tool, "count": trip.count, "limit": trip.limit, "period": trip.period, "wait": trip.wait,
+        "before": trip.count - 1,
         "laps": trip.count - 1 if trip.verdict > Action.NUDGE else trip.count,
     }  # fmt: skip
     return template.format_map(values)

@@ -331,8 +331,9 @@ class Turn:
         compiled, history = judge.compiled, judge.history
         facts = outcome_facts(outcome, record.resolved.arguments, compiled.fingerprinter, compiled.contracts.pending)
         recovered: tuple[Trip, ...] = ()
+        now = self._host.clock()
         with self._lock:
-            trip = judge.end(record, facts)
+            trip = judge.end(record, facts, now)
             if record.news and history.open_trips:
                 recovered, history.open_trips = history.open_trips, ()
             if record.resolved.tool.contract.reuse and not record.error:

@@ -3,8 +3,7 @@
 "No file matches 'a.py'" and "No file matches 'b.py'" are one answer. Masking ids takes ten times as long as the rest
 of a call, and most answers differ at once. So there is an outline first: the first and the last letters, and for short
 results their number, without those that a number, an id in hexadecimal or an argument may have. Where two outlines in a
-row differ, so do the answers: no fingerprint is needed. Where they agree, the second answer and all that follow get
-one. That of the first cannot be made any more; it counts as equal to the second, whose outline it has.
+row differ, so do the answers. Only where they agree, the second answer is worth a fingerprint.
 
 Arguments with an escaped character, such as a quote in JSON, are not found in a result.
 """

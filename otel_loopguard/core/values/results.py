@@ -46,6 +46,13 @@ _IS_STATUS = re.compile(
     re.IGNORECASE,
 )
 _IS_TIMEOUT = re.compile(r"\btime(?:d)?[ -]?out|\betimedout\b|Timeout(?:Error|Exception)?\b", re.IGNORECASE)
+_TIMED_OUT = re.compile(
+    r"\btimed[ -]?out|\betimedout\b|\btimeout(?:error|exception)\b"
+    r"|\b(?:gateway|request|connection|connect|read|operation)[ -]time-?out\b"
+    r"|\btime-?out (?:after|exceeded|expired|while|waiting)\b",
+    re.IGNORECASE,
+)
+"""The same in a result, where "timeout: 20" may be a setting."""
 _IS_UNREACHED = re.compile(r"connection (?:was |has been )?(?:refused|reset)|\beconn(?:refused|reset)\b", re.IGNORECASE)
 _IS_BUSY = re.compile(
     r"\boverloaded|\brate[ -]?limit|\btoo many requests|\bservice (?:is )?(?:temporarily )?unavailable", re.IGNORECASE
@@ -97,7 +104,7 @@ def outcome_facts(
     length = len(data)
     if len(text) <= _LONGEST_REPORT:
         lower = text.lower()
-        pending, transient = pending_words.are_in(lower), is_transient(text, lower)
+        pending, transient = pending_words.are_in(lower), is_transient(text, lower, timeout=_TIMED_OUT)
     empty = length <= _LONGEST_EMPTY and data in _EMPTY
     # nearly every call's
     return tuple.__new__(
@@ -149,11 +156,11 @@ def is_error_text(text: str) -> bool:
     return any(_ERROR_FLAG.search(part) for part in parts)
 
 
-def is_transient(text: str, lower: str) -> bool:
+def is_transient(text: str, lower: str, *, timeout: re.Pattern[str] = _IS_TIMEOUT) -> bool:
     """Return True if another attempt may help against the fault in a text. ``lower``: the text in lower case."""
     return (
         (("5" in text or "429" in text) and _has_transient_status(text))
-        or ("time" in lower and "out" in lower and _IS_TIMEOUT.search(text) is not None)
+        or ("time" in lower and "out" in lower and timeout.search(text) is not None)
         or (("refused" in lower or "reset" in lower) and _IS_UNREACHED.search(text) is not None)
         or (
             ("limit" in lower or "overloaded" in lower or "unavailable" in lower or "too many" in lower)

@@ -36,7 +36,7 @@ class World:
         """The tools by name."""
         tools: tuple[Callable[..., str], ...] = (
             self.read_file, self.write_file, self.run_tests, self.search_docs, self.fetch_page, self.start_job,
-            self.get_job_status, self.deploy, self.get_logs, self.create_ticket, self.place_order,
+            self.get_job_status, self.deploy, self.get_logs, self.create_ticket, self.place_order, self.find_person,
         )  # fmt: skip
         return {tool.__name__: tool for tool in tools}
 
@@ -97,6 +97,10 @@ class World:
     def create_ticket(self, title: str) -> str:
         """Open a ticket at the support desk."""
         return f"ticket T-{next(self._numbers)} was opened: {title}"
+
+    def find_person(self, name: str) -> str:
+        """Find a person in the address book, which is empty."""
+        return f"No entry for {name}. The address book is empty: an administrator has to import it before it is of use."
 
     def place_order(self, item: str, quantity: int) -> str:
         """Order something."""

@@ -82,7 +82,7 @@ def test_our_own_spans_replay_to_the_same_trips(policy):
 def test_a_long_turn_is_judged_in_parts(monkeypatch):
     """A turn that is too long to be held makes the same trips, part by part."""
     monkeypatch.setattr("otel_loopguard.cli.replay.span_buffer.MOST_OF_A_TURN", 20)
-    calls = [made.call("read_file", {"q": n % 40}, f"text {n % 40}", n) for n in range(200)]
+    calls = [made.call("read_file", {"q": n % 40}, f"text {n % 40 + 100}", n) for n in range(200)]
     spans, trips = exported(Policy(), made.run("long", calls))
     assert sum(map(len, trips.values())) > 10
     assert judged(one_by_one(spans), Policy()) == trips
@@ -218,8 +218,8 @@ def test_failed_spans_are_errors():
 
 def test_a_call_is_counted_once():
     """A span inside one of the same tool is left out, and so are spans of others if ours are in the trace."""
-    outer = [openinference(at) for at in (0, 10, 20)]
-    inner = [{**genai(at + 1), "parentSpanId": f"s{at}"} for at in (0, 10, 20)]
+    outer = [openinference(at) for at in (0, 3, 6)]
+    inner = [{**genai(at + 1), "parentSpanId": f"s{at}"} for at in (0, 3, 6)]
     assert len(judged(lines_of(*outer, *inner), Policy())["t1"]) == 2
     own, trips = exported(Policy(), made.stuck())
     trace = own[0]["scopeSpans"][0]["spans"][0]["traceId"]

@@ -25,6 +25,7 @@ def observed(policy, calls):
         nudge = judge.end(
             record,
             outcome_facts(Outcome("same"), resolved.arguments, compiled.fingerprinter, compiled.contracts.pending),
+            now=float(number),
         )
         trips.append(record.trip or nudge)
     return judge, trips
@@ -40,8 +41,10 @@ def test_observed_calls_count_as_runs_and_as_refusals():
 
 def test_observed_calls_have_the_trips_of_live_ones_up_to_the_first_refusal():
     """The live turn and the observed one have equal trips at equal calls."""
-    turn, live = Guard().turn(), []
-    for _ in range(3):
+    seconds = [0.0]
+    turn, live = Guard(clock=lambda: seconds[0]).turn(), []
+    for number in range(3):
+        seconds[0] = float(number)
         decision = turn.begin(CALL)
         live.append((turn.end(CALL, Outcome("same")) if decision.runs else decision).trip)
     assert observed(Policy(), 3)[1] == live

@@ -25,11 +25,12 @@ def test_the_third_equal_call_is_refused_in_words_the_model_can_read():
     turn = Guard().turn()
     decisions = [make(turn, path="a") for _ in range(3)]
     assert [decision.action for decision in decisions] == [None, Action.NUDGE, Action.BLOCK]
-    assert "returned exactly what it returned before" in decisions[1].message
+    assert "returned the same as before (call 2); nothing else was called in between" in decisions[1].message
     refusal = json.loads(decisions[2].message)
     assert (refusal["error"], refusal["mode"], refusal["tool"]) == ("tool_loop_detected", "generic_repeat", "read_file")
     assert (refusal["count"], refusal["limit"]) == (3, 3)
-    assert "earlier result still stands" in refusal["message"]
+    assert refusal["wait"] == 10
+    assert "after 10 seconds it runs again. Use what you already have" in refusal["message"]
 
 
 def test_a_refusal_after_transient_errors_names_their_limit():
@@ -113,16 +114,16 @@ def test_a_turn_that_is_not_enforced_is_observed():
 
 
 def test_a_refusal_of_an_untried_call_can_be_insisted_on():
-    """The sixth equal failure of a tool is refused; the same call runs if it is made again."""
+    """The tenth equal failure of a tool is refused; the same call runs if it is made again."""
     turn = Guard().turn()
-    for number in range(5):
+    for number in range(9):
         call = ToolCall("query_api", {"x": f"v{number}"})
         assert turn.begin(call).runs
         turn.end(call, Outcome(error="backend said no"))
-    refused = turn.begin(ToolCall("query_api", {"x": "v5"}))
+    refused = turn.begin(ToolCall("query_api", {"x": "v9"}))
     assert (refused.action, refused.trip.mode, refused.trip.insistable) == (Action.BLOCK, Mode.ERROR_REPEAT, True)
-    assert "make exactly this call again" in refused.message
-    assert turn.begin(ToolCall("query_api", {"x": "v5"})).runs
+    assert "make the same call again" in refused.message
+    assert turn.begin(ToolCall("query_api", {"x": "v9"})).runs
 
 
 def test_unknown_tools_are_refused_with_the_nearest_names():

@@ -110,8 +110,7 @@ def test_recorded_calls_have_the_indexes_of_live_ones():
     for number in range(5):
         record = (judge.refused if number == 3 else judge.begin)(resolved, 7, registered=None, now=0)
         if number != 3:
-            facts = outcome_facts(Outcome("same"), {}, compiled.fingerprinter, compiled.contracts.pending)
-            judge.end(record, facts)
+            judge.end(record, outcome_facts(Outcome("same"), {}, compiled.fingerprinter, compiled.contracts.pending))
         found.append(record.index)
     assert found == list(range(5))
 
