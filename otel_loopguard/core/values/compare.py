@@ -30,9 +30,14 @@ class Trend(NamedTuple):
     """The movement of each number over all comparisons, as long as the shape stays."""
 
     ways: tuple[int, ...]
-    """The last direction of each number: 1 up, -1 down, 0 none yet."""
+    """The last direction of each number: 1 up, -1 down, 0 none yet, ``_NOISE`` to and fro."""
     turns: tuple[int, ...]
     """How often each number changed its direction."""
+    compared: int
+
+
+_NOISE = 2
+"""A number that turns at least at every third comparison, such as a temperature, shows no progress."""
 
 
 class DetailedFingerprints:
@@ -105,19 +110,20 @@ def _progresses(
         return False
     trend = last.trend
     if trend is None or len(trend.ways) != length:
-        trend = Trend((0,) * length, (0,) * length)
-    ways, turns = list(trend.ways), list(trend.turns)
+        trend = Trend((0,) * length, (0,) * length, 0)
+    ways, turns, compared = list(trend.ways), list(trend.turns), trend.compared + 1
     moves_on = turns_first = False
     for place, (old, new) in enumerate(zip(before.numbers, after.numbers, strict=True)):
-        if old == new:
+        if old == new or ways[place] == _NOISE:
             continue
         way = 1 if new > old else -1
         if ways[place] == -way:
             turns_first = turns_first or not turns[place]
             turns[place] += 1
-            ways[place] = 0  # it may begin again from there
+            to_and_fro = turns[place] > 1 and turns[place] * 3 >= compared
+            ways[place] = _NOISE if to_and_fro else 0  # it may begin again from there
         else:
             moves_on = True
             ways[place] = way
-    now.trend = Trend(tuple(ways), tuple(turns))
+    now.trend = Trend(tuple(ways), tuple(turns), compared)
     return moves_on and not turns_first

@@ -38,6 +38,12 @@ def test_a_reversal_is_alike_once():
     assert compared("8 of 9", "9 of 9", "1 of 9", "2 of 9") == [PROGRESS, ALIKE, PROGRESS]
 
 
+def test_a_number_to_and_fro_is_noise():
+    """A number that turned twice, and at least at every third comparison, is looked at no more."""
+    texts = [f"load {load}, disk {disk}" for load, disk in [(3, 1), (5, 1), (4, 1), (6, 1), (2, 1), (3, 1), (4, 2)]]
+    assert compared(*texts) == [PROGRESS, ALIKE, PROGRESS, ALIKE, ALIKE, PROGRESS]
+
+
 def test_only_what_may_move_by_itself_progresses():
     """Numbers in the results of commands and writes are no progress, unless they are a part of a whole."""
     for kind in (Kind.SHELL, Kind.WRITE, Kind.AGENT):
@@ -112,13 +118,17 @@ def naive_progress(rows: list[list[int]]) -> bool:
     """Look at all rows again: a number moves on in the last step, and none turns for the first time in it."""
     moves_on = turns_first = False
     for column in zip(*rows, strict=True):
-        runs = [[0]]
-        for old, new in itertools.pairwise(column):
+        runs, noise, compared = [[0]], False, 0
+        for place, (old, new) in enumerate(itertools.pairwise(column)):
+            compared += rows[place] != rows[place + 1]
             way = (new > old) - (new < old)
             if way * max(runs[-1], key=abs) < 0:  # it turns, and begins again
                 runs.append([0])
+                noise = noise or (len(runs) > 2 and 3 * (len(runs) - 1) >= compared)
             else:
                 runs[-1].append(way)
+        if noise:
+            continue
         moves_on = moves_on or runs[-1][-1] != 0
         turns_first = turns_first or (len(runs) == 2 and len(runs[-1]) == 1)
     return moves_on and not turns_first
