@@ -5,7 +5,8 @@ of a call, and most answers differ at once. So there is an outline first: the fi
 results their number, without those that a number, an id in hexadecimal or an argument may have. Where two outlines in a
 row differ, so do the answers. Only where they agree, the second answer is worth a fingerprint.
 
-Arguments with an escaped character, such as a quote in JSON, are not found in a result.
+Only texts of arguments are looked for: a tool that repeats a number, such as that of a step, counts. Arguments with an
+escaped character, such as a quote in JSON, are not found in a result.
 """
 
 from __future__ import annotations

@@ -28,7 +28,6 @@ _EXIT_WORDS = frozenset(
 )  # fmt: skip
 _LONGEST_ERROR = 4_096
 _MOST_MASKED_ARGUMENTS = 32
-_MOST_BITS = 64
 _SHORTEST_SUBSTRING = 3
 """A shorter argument is removed from an error only where it is a whole word."""
 
@@ -108,15 +107,13 @@ def _without_digits(text: str) -> str:
 
 
 def leaves(arguments: Any) -> list[str]:
-    """Collect the strings and whole numbers within arguments that an answer may repeat, the longest first."""
+    """Collect the strings within arguments that an answer may repeat, the longest first."""
     found: set[str] = set()
     pending = [arguments]
     while pending and len(found) < _MOST_MASKED_ARGUMENTS:
         item = introspect.as_builtin(pending.pop())
         if type(item) is str and item.strip() and len(item) <= _LONGEST_ERROR:
             found.add(item)
-        elif type(item) is int and item.bit_length() <= _MOST_BITS:
-            found.add(str(item))
         elif type(item) is dict:
             pending.extend(list(item.values())[:_MOST_MASKED_ARGUMENTS])
         elif type(item) in (list, tuple):
