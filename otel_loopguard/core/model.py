@@ -173,9 +173,9 @@ class Record:
     """The fingerprints of one call, never its values. Made at ``begin``, completed at ``end``."""
 
     __slots__ = (
-        "alone", "arguments", "at", "beyond", "changed_between", "child_news", "concurrent", "error", "gap", "haste",
-        "idle", "index", "key", "kind", "limit", "news", "pace", "pending", "registered", "resolved", "result",
-        "resumed", "sameness", "since", "stats", "tick", "tool", "transient", "trip", "waited", "written",
+        "alone", "arguments", "at", "beyond", "brief", "changed_between", "child_news", "concurrent", "error", "gap",
+        "haste", "idle", "index", "key", "kind", "limit", "news", "pace", "pending", "registered", "resolved", "result",
+        "resumed", "row", "sameness", "since", "stats", "tick", "tool", "transient", "trip", "waited", "written",
     )  # fmt: skip
 
     alone: bool
@@ -186,6 +186,8 @@ class Record:
     """The time of the start, by the guard's clock; None if it was not recorded."""
     beyond: bool
     """The call is beyond a limit and runs because it waited."""
+    brief: bool
+    """The result has up to 80 bytes."""
     changed_between: bool
     """Something may have changed between the last run of this call and this one."""
     child_news: bool
@@ -215,6 +217,8 @@ class Record:
     registered: bool | None
     resolved: Any
     """The ``ResolvedCall``: the tool behind its gateway, with its contract."""
+    row: int
+    """The number of untried calls of the tool, in a row, with this error or this answer; 0 if it does not count."""
     result: int | None
     """The keyed fingerprint of the result or the error; None until the call has ended."""
     resumed: bool

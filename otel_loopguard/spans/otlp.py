@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard import semconv
 from otel_loopguard.core.model import Kind, Sameness, ToolCall
-from otel_loopguard.core.values.results import OutcomeFacts, outcome_facts
+from otel_loopguard.core.values.results import Findings, OutcomeFacts, outcome_facts
 from otel_loopguard.spans import dialects
 from otel_loopguard.spans.dialects import SpanView
 
@@ -94,6 +94,11 @@ class RecordedCall(NamedTuple):
         return self.span.end / _SECOND or None
 
     @property
+    def step(self) -> object:
+        """Equal for the calls of one message of the model; None if the span does not tell."""
+        return self.span.view.attributes.get(semconv.STEP)
+
+    @property
     def registered(self) -> bool | None:
         """True if the tool exists; None if the span does not tell."""
         found = self.span.view.attributes.get(semconv.TOOL_REGISTERED)
@@ -124,12 +129,16 @@ class RecordedCall(NamedTuple):
             digest=digest,
             data=b"",
             is_error=error is not None,
-            shape=digest if error is not None else 0,
-            transient=attributes.get(semconv.ERROR_TRANSIENT) is True,
+            shape=0,
+            transient=attributes.get(semconv.ERROR_TRANSIENT, attributes.get(semconv.RESULT_TRANSIENT)) is True,
             pending=attributes.get(semconv.RESULT_PENDING) is True,
             empty=False,
-            brief=False,
-            sameness=_SAMENESS.get(attributes.get(semconv.RESULT_SAMENESS, "")),
+            brief=attributes.get(semconv.RESULT_BRIEF) is True,
+            found=Findings(
+                sameness=_SAMENESS.get(attributes.get(semconv.RESULT_SAMENESS, ""), Sameness.DIFFERENT),
+                news=attributes.get(semconv.NO_NEWS) is not True,
+                row=_number(attributes.get(semconv.EQUAL_IN_ROW)) or 1,
+            ),
         )
 
 
@@ -189,6 +198,10 @@ def _time(nanoseconds: Any) -> int:
     if not 0 <= found < _END_OF_TIME:
         raise ValueError("a time must have 64 bits")
     return found
+
+
+def _number(value: Any) -> int:
+    return value if type(value) is int else 0
 
 
 def _fingerprint(text: str) -> int:

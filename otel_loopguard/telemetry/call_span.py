@@ -223,6 +223,8 @@ class CallSpan:
             semconv.ARGUMENTS_HASH: hash_text(record.arguments),
         }
         call = self.call
+        if record.written is not None:
+            attributes[semconv.STEP] = record.written
         if call.known_tools is not None:
             attributes[semconv.TOOL_REGISTERED] = call.tool in call.known_tools
         if self.name == semconv.UNKNOWN_TOOL:
@@ -299,6 +301,14 @@ def _attributes_at_end(record: Record | None, ending: str, outcome: Outcome | No
         attributes[semconv.RESULT_SAMENESS] = record.sameness._value_
     if record.pending:
         attributes[semconv.RESULT_PENDING] = True
+    if record.brief and not record.error:
+        attributes[semconv.RESULT_BRIEF] = True
+    if record.transient and not record.error:
+        attributes[semconv.RESULT_TRANSIENT] = True
+    if not record.news:
+        attributes[semconv.NO_NEWS] = True
+    if record.row > 1:
+        attributes[semconv.EQUAL_IN_ROW] = record.row
     if failed:
         error = outcome.error
         attributes[semconv.ERROR_TYPE] = type(error).__qualname__ if isinstance(error, BaseException) else "tool_error"

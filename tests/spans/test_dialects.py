@@ -92,7 +92,7 @@ def test_live_and_replay_agree(dialect: str, tmp_path: Any, capfdbinary: Any) ->
         live, replayed = play(SAMPLES[dialect], drawn(seed), tmp_path, capfdbinary)
         assert until_refused(live) == until_refused(replayed), f"seed {seed}; {HINT}"
         seen += len(live)
-    assert seen > 10
+    assert seen > 3
 
 
 @pytest.mark.parametrize("dialect", SAMPLES)

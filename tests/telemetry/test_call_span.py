@@ -46,6 +46,7 @@ def test_what_a_span_says() -> None:
             "loopguard.turn.source": "explicit",
             "loopguard.turn.call_index": first[semconv.CALL_INDEX],
             "loopguard.result_sameness": "first",
+            "loopguard.result_brief": True,
             "loopguard.outcome": "executed",
         }
         hashes = {semconv.TURN_ID, semconv.ARGUMENTS_HASH, semconv.RESULT_HASH}

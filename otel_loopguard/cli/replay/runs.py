@@ -110,7 +110,7 @@ class _TurnReplay:
         self._pending_words = judge.compiled.contracts.pending
         self._tools = tools
         self._number = number
-        self._timeline = Timeline()
+        self._timeline = Timeline(self._turn.history)
         self._trips: list[TripOfRun] = []
 
     def run(self, calls: list[Call], known: list[KnownCall], arguments: list[bytes], first: int) -> list[TripOfRun]:
@@ -135,14 +135,16 @@ class _TurnReplay:
         tool, registered = limits.tool, None
         if self._tools is not None and tool.name == call["tool"]:
             registered = tool.name in self._tools
-        resolved = ResolvedCall(tool, arguments, kind)
-        return self._turn.begin(resolved, _FINGERPRINTER.of(data), registered=registered, now=self._timeline.now)
+        resolved, time = ResolvedCall(tool, arguments, kind), self._timeline
+        return self._turn.begin(
+            resolved, _FINGERPRINTER.of(data), registered=registered, now=time.now, written=time.written
+        )
 
     def _end(self, ended: Running) -> None:
         _, position, call, record = ended
         trip = record.trip
         facts = facts_of(call, record.resolved.arguments, _FINGERPRINTER, self._pending_words)
-        nudge = self._turn.end(record, facts)
+        nudge = self._turn.end(record, facts, self._timeline.now)
         if trip is None:
             if nudge is None:
                 return

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from otel_loopguard.cli.replay.judge import TripOfRun, result_was_new
 from otel_loopguard.cli.replay.timeline import Timeline
-from otel_loopguard.core.model import Action
+from otel_loopguard.core.model import Action, Sameness
 from otel_loopguard.spans.dialects import same_tool
 
 if TYPE_CHECKING:
@@ -119,7 +119,9 @@ class SpanBuffer:
         calls = [span.read() for span in _once(ready, guarded=guarded)]
         if held.judges is None:
             held.judges = [judge.turn() for judge in self._judges]
-            held.timelines = [Timeline() for _ in self._judges]
+            for turn in held.judges:
+                turn.heeds = own  # the refusals were made
+            held.timelines = [Timeline(turn.history) for turn in held.judges]
         trips = tuple(
             _TurnReplay(judge, turn, timeline, held.calls).run(calls, last=not keep)
             for judge, turn, timeline in zip(self._judges, held.judges, held.timelines, strict=True)
@@ -145,7 +147,7 @@ class _TurnReplay:
     def run(self, calls: list[RecordedCall], *, last: bool) -> list[TripOfRun]:
         timeline = self._timeline
         for position, call in enumerate(calls, self._calls):
-            for one in timeline.begin(call.at):
+            for one in timeline.begin(call.at, call.step):
                 self._end(one)
             record = self._begin(call)
             if call.refused or call.cancelled:
@@ -163,7 +165,8 @@ class _TurnReplay:
         begin = self._turn.refused if call.refused else self._turn.begin
         # A call without arguments is part of the history, because it may have changed something.
         self._turn.asks = self._asks and call.has_arguments
-        record = begin(resolved, arguments, registered=call.registered, now=self._timeline.now)
+        time = self._timeline
+        record = begin(resolved, arguments, registered=call.registered, now=time.now, written=time.written)
         self._turn.asks = self._asks
         return record
 
@@ -171,7 +174,10 @@ class _TurnReplay:
         _, position, call, record = ended
         self._turn.asks = self._asks and call.has_arguments
         facts = call.facts(record.resolved.arguments, self._compiled)
-        trip, nudge = record.trip, self._turn.end(record, facts)
+        found = facts.found
+        # The same result, and news: a run inside the call brought it.
+        record.child_news = found is not None and found.news and found.sameness is Sameness.SAME
+        trip, nudge = record.trip, self._turn.end(record, facts, self._timeline.now)
         self._turn.asks = self._asks
         if trip is not None or nudge is not None:
             self._add(position, trip or nudge, record)  # type: ignore[arg-type]  # one of them is there

@@ -151,15 +151,14 @@ def _printable(cell: str) -> str:
 def notes(missing: Mapping[Missing, int], policies: Sequence[Policy]) -> Iterator[str]:
     """Yield a sentence for each fact that is missing, with the number of runs or calls that do not have it."""
     if count := missing.get(Missing.TIMES):
-        yield f"poll_no_progress: {count:,} runs tell no times: `min_interval` and `patience` are not judged."
+        yield f"{count:,} runs tell no times: no call counts as made after a pause, and `patience` is not judged."
         if any(policy.counting == "calls" and policy.window for policy in policies):
             yield f"window: {count:,} runs tell no times: all calls of a turn are taken to be within one window."
     if count := missing.get(Missing.TOOLS):
         yield f"unknown_tool_repeat: {count:,} runs do not tell which tools exist: not judged there."
     if count := missing.get(Missing.VALUES):
         yield f"similar_query: {count:,} turns hold fingerprints and no queries: not judged there."
-        yield f"error_repeat: in {count:,} turns only errors whose whole text is equal count as the same error."
-        yield "volatile_repeat, poll_no_progress, generic_repeat: judged by the sameness that the guard recorded."
+        yield "the modes that compare results: judged by the comparisons that the guard recorded."
     if count := missing.get(Missing.TOOLS_OF_SPANS):
         yield f"unknown_tool_repeat: {count:,} traces of other instrumentations do not tell which tools exist."
     if missing.get(Missing.VALUES) or missing.get(Missing.TOOLS_OF_SPANS) or missing.get(Missing.TOOLS):

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from otel_loopguard.core.history.state import History
     from otel_loopguard.core.model import Record
 
 _NEVER = float("-inf")
@@ -35,14 +36,17 @@ class Running(NamedTuple):
 class Timeline:
     """The running calls of one turn, and the time of the turn."""
 
-    __slots__ = ("_begun", "_running", "_step", "now")
+    __slots__ = ("_begun", "_history", "_running", "_step", "now", "written")
 
-    def __init__(self) -> None:
-        self.now = 0.0
-        """Seconds; 0 as long as no time is recorded."""
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self.now: float | None = None
+        """Seconds; None as long as no time is recorded."""
         self._begun = _NEVER
         """The latest begin."""
         self._step: object = None
+        self.written: int | None = None
+        """The turn's tick when the model wrote the calls of the last step; None without a step."""
         self._running: list[Running] = []
 
     def begin(self, at: float | None, step: object = None) -> Iterator[Running]:
@@ -59,7 +63,8 @@ class Timeline:
                 over = [one for one in self._running if one.end <= at]
                 self._running = [one for one in self._running if one.end > at]
                 yield from self._end(over)
-        self._step = step
+        if step is None or step != self._step:
+            self._step, self.written = step, None if step is None else self._history.tick
         if at is not None:
             self._move(at)
 
@@ -80,7 +85,8 @@ class Timeline:
             yield one
 
     def _move(self, time: float) -> None:
-        self.now = max(self.now, time)
+        if time > (_NEVER if self.now is None else self.now):
+            self.now = time
 
 
 _end_of = attrgetter("end")

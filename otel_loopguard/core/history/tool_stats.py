@@ -52,10 +52,14 @@ class ToolStats:
         self.queries: tuple[str, ...] = ()
         """Normalised queries since the last result that this tool had not given before."""
 
-    def add_failure(self, shape: int, changes: int, tick: int) -> None:
+    def add_failure(self, record: Record, facts: OutcomeFacts, changes: int, tick: int) -> None:
         """Count an untried call that failed. A change, or another shape of error, begins a new row."""
+        shape = facts.shape
         continues = shape and self.errors and self.shape == shape and self.changes == changes
         self.errors = self.errors + 1 if continues else 1
+        if facts.found is not None:
+            self.errors = facts.found.row
+        record.row = self.errors
         self.shape, self.changes, self.outline, self.answers = shape, changes, None, 0
         self._end(tick, continues=self.errors > 1)
 
@@ -66,6 +70,7 @@ class ToolStats:
         kind, tool = record.kind, record.resolved.tool
         if kind is not _THINK and (kind is not _WRITE or tool.moves_cursor):
             self._add_answer(facts, record.resolved.arguments, fingerprinter)
+            record.row = self.answers
             self._end(tick, continues=self.answers > 1)
         parameter = tool.contract.query
         if parameter is None:
@@ -79,10 +84,13 @@ class ToolStats:
     def _add_answer(self, facts: OutcomeFacts, arguments: Any, fingerprinter: Fingerprinter) -> None:
         """Count an answer that is equal to the last one, byte for byte or without its ids."""
         self.brief = facts.brief
+        if facts.found is not None:
+            self.answers = facts.found.row
+            return
         same, answer = facts.digest == self.result and self.answers > 0, 0
         if same:
             answer = self.answer
-        elif facts.sameness is None:  # else the result is gone, and all that is left is its fingerprint
+        else:
             near = not self.answers or abs(len(facts.data) - self.length) <= _NEAR
             outline = answer_outline(facts.data, arguments) if near else None
             if near and outline == self.outline and self.skipped >= self.skip:

@@ -161,6 +161,7 @@ def end(
     """Count the outcome of a call that has run. ``now`` is None if the time was not recorded."""
     record.result = digest = facts.digest
     record.error, record.transient, record.pending = facts.is_error, facts.transient, facts.pending
+    record.brief, record.row = facts.brief, 0
     flags = _flags(record, facts)
     if now is not None:
         history.active_at = now
@@ -275,8 +276,8 @@ def _compare(
     """Compare the result with the last one of this call. Return its masked fingerprint too, if one was made."""
     if facts.digest == stats.result:
         return _SAME, None
-    if facts.sameness is not None:
-        return facts.sameness, None
+    if facts.found is not None:
+        return facts.found.sameness, None
     tool, last = record.resolved.tool, stats.details
     stats.details = now = detailed_fingerprints(
         facts.data, fingerprinter, volatile_keys=tool.contract.volatile, mask=not tool.takes_next,
@@ -292,6 +293,8 @@ def _compare(
 def _is_news(history: History, record: Record, facts: OutcomeFacts, *, unseen: bool) -> bool:
     if record.child_news:
         return True
+    if facts.found is not None:
+        return facts.found.news
     tool = record.resolved.tool
     if not record.error:
         alike = record.sameness in _NOT_NEW and not (unseen and tool.takes_next)
@@ -349,7 +352,7 @@ def _count_for_tool(history: History, record: Record, facts: OutcomeFacts, finge
     if record.sameness is _FIRST and record.kind.is_evidence:
         stats = history.tools.get(tool) or history.tool_stats(tool)
         if record.error:
-            stats.add_failure(facts.shape, history.changes, history.tick)
+            stats.add_failure(record, facts, history.changes, history.tick)
         else:
             stats.add_result(record, facts, history.tick, fingerprinter)
     elif not record.error and tool in history.tools:

@@ -34,7 +34,17 @@ class TurnJudge:
     ``end``, which overlap as the calls did; or ``refused``, if the recording says that it was refused.
     """
 
-    __slots__ = ("_succeeded", "asks", "ceiling", "compiled", "fingerprinter", "history", "observes", "reusable")
+    __slots__ = (
+        "_succeeded",
+        "asks",
+        "ceiling",
+        "compiled",
+        "fingerprinter",
+        "heeds",
+        "history",
+        "observes",
+        "reusable",
+    )
 
     def __init__(
         self,
@@ -48,6 +58,8 @@ class TurnJudge:
         self.ceiling = ceiling
         """The strongest action in this turn."""
         self.observes = observes
+        self.heeds = not observes
+        """The model has read the refusals of this turn, and may have heeded them."""
         self.fingerprinter = fingerprinter or compiled.fingerprinter
         self.history = compiled.new_history()
         self.asks = compiled.judges
@@ -79,7 +91,7 @@ class TurnJudge:
                 update.start(history, record)
                 return
         if history.refusals or history.half_open:
-            update.let_run(history, record, heeds=not self.observes)
+            update.let_run(history, record, heeds=self.heeds)
         update.start(history, record)
 
     def _possible(self, record: Record, trip: Trip) -> Trip:
@@ -117,16 +129,32 @@ class TurnJudge:
 
     # --- calls that have run already -----------------------------------------------------------------------------
 
-    def begin(self, resolved: ResolvedCall, arguments: int, *, registered: bool | None, now: float | None) -> Record:
+    def begin(
+        self,
+        resolved: ResolvedCall,
+        arguments: int,
+        *,
+        registered: bool | None,
+        now: float | None,
+        written: int | None = None,
+    ) -> Record:
         """Judge a call that has run, and count it. Its trip says what would have happened instead, if anything."""
-        record = update.open_record(self.history, resolved, arguments, registered=registered, now=now)
+        record = update.open_record(self.history, resolved, arguments, registered=registered, now=now, written=written)
         self.judge(record)
         self.settle(record)
         return record
 
-    def refused(self, resolved: ResolvedCall, arguments: int, *, registered: bool | None, now: float | None) -> Record:
+    def refused(
+        self,
+        resolved: ResolvedCall,
+        arguments: int,
+        *,
+        registered: bool | None,
+        now: float | None,
+        written: int | None = None,
+    ) -> Record:
         """Judge a call that was refused when it was made. It did not run, and will not be ended."""
-        record = update.open_record(self.history, resolved, arguments, registered=registered, now=now)
+        record = update.open_record(self.history, resolved, arguments, registered=registered, now=now, written=written)
         self.judge(record)
         if record.trip is not None:
             record.trip = self._possible(record, record.trip)

@@ -63,7 +63,15 @@ _STATUS_CONTEXT = 40
 
 _EMPTY = (b"", b"[]", b"{}", b"null", b'""')
 _LONGEST_EMPTY = 4
-_LONGEST_BRIEF = 80
+LONGEST_BRIEF = 80
+
+
+class Findings(NamedTuple):
+    """The findings of a guard about an outcome, as the span of the call has them; see ``Record``."""
+
+    sameness: Sameness
+    news: bool
+    row: int
 
 
 class OutcomeFacts(NamedTuple):
@@ -81,8 +89,8 @@ class OutcomeFacts(NamedTuple):
     empty: bool
     brief: bool
     """It has up to 80 bytes, as an acknowledgement has."""
-    sameness: Sameness | None = None
-    """The comparison with the last result of this call, if it was made elsewhere and the bytes are gone."""
+    found: Findings | None = None
+    """The findings of the guard that compared the outcome, if it was compared before and the bytes are gone."""
 
 
 def outcome_facts(
@@ -108,7 +116,7 @@ def outcome_facts(
     empty = length <= _LONGEST_EMPTY and data in _EMPTY
     # nearly every call's
     return tuple.__new__(
-        OutcomeFacts, (digest, data, False, 0, transient, pending, empty, length <= _LONGEST_BRIEF, None)
+        OutcomeFacts, (digest, data, False, 0, transient, pending, empty, length <= LONGEST_BRIEF, None)
     )
 
 
@@ -123,7 +131,7 @@ def _error_facts(text: str, arguments: Any, fingerprinter: Fingerprinter) -> Out
         transient=is_transient(head, head.lower()) or _ONLY_STATUS.fullmatch(head) is not None,
         pending=False,
         empty=False,
-        brief=len(data) <= _LONGEST_BRIEF,
+        brief=len(data) <= LONGEST_BRIEF,
     )
 
 

@@ -155,7 +155,7 @@ def test_tables(file, capfdbinary):
     assert rows["read_file"] == ["1", "2"]
     assert rows["stuck"] == ["0", "3", "read_file", "generic_repeat", "block", "4"]
     assert "unknown_tool_repeat: 2 runs do not tell which tools exist" in out
-    assert "poll_no_progress: 2 runs tell no times" in out
+    assert "2 runs tell no times" in out
 
 
 def test_a_name_cannot_command_the_terminal(tmp_path, capfdbinary):

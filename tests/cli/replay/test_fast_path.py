@@ -180,6 +180,7 @@ def judged(calls, policy):
     class Watched:
         def __init__(self, *given):
             self.turn = turn(*given)
+            self.history = self.turn.history
 
         def __setattr__(self, name, value):
             object.__setattr__(self, name, value)

@@ -124,11 +124,34 @@ def test_results_are_equal_if_their_hashes_are():
     trips(made.run("another notation", calls))
 
 
-def test_time_is_heard():
-    """Polls half a minute apart are patient ones."""
-    polls = [made.call("get_status", {"id": 1}, "queued", n, at=n * 40.0) for n in range(30)]
-    assert {trip[3] for trip in trips(made.run("patient", polls))} == {"nudge"}
-    assert trips(made.run("hasty", [{**poll, "at": n * 2.0} for n, poll in enumerate(polls)]))
+def test_time_counts():
+    """A look every few seconds is refused at the third run; one that waits between looks is not."""
+    look = made.call("read_file", {"path": "a"}, "same")
+    patient = [{**look, "at": n * 40.0, "ended": n * 40.0 + 2} for n in range(8)]
+    assert {trip[3] for trip in trips(made.run("patient", patient))} == {"nudge"}
+    hasty = [{**look, "at": n * 4.0, "ended": n * 4.0 + 2} for n in range(3)]
+    assert [trip[3] for trip in trips(made.run("hasty", hasty))] == ["nudge", "block"]
+
+
+def test_the_time_that_a_tool_runs_is_no_pause():
+    """A tool that runs for a minute each time is called without a pause. Without recorded ends that is not known."""
+    slow = [made.call("read_file", {"path": "a"}, "same", at=n * 61.0, ended=n * 61.0 + 60) for n in range(3)]
+    assert [trip[3] for trip in trips(made.run("slow", slow))] == ["nudge", "block"]
+    unknown = [{key: value for key, value in call.items() if key != "ended"} for call in slow]
+    assert [trip[3] for trip in trips(made.run("unknown", unknown))] == ["nudge"]
+
+
+def test_calls_without_times_have_not_waited():
+    """Runs without times are judged as if all were done in haste."""
+    assert [trip[3] for trip in trips(made.stuck(times=3))] == ["nudge", "block"]
+
+
+def test_refusals_of_one_step_count_once():
+    """Many calls of one message that are refused do not end the run; as many messages do."""
+    calls = [made.call("read_file", {"path": "a"}, "same", min(n, 3)) for n in range(20)]
+    assert {trip[3] for trip in trips(made.run("message", calls))} == {"nudge", "block"}
+    one_by_one = [{**call, "step": n} for n, call in enumerate(calls)]
+    assert "abort" in {trip[3] for trip in trips(made.run("messages", one_by_one))}
 
 
 def test_calls_that_overlap_are_one_try():

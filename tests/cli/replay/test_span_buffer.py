@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import random
 from contextlib import suppress
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from google.protobuf.json_format import MessageToDict
@@ -15,6 +16,7 @@ import otel_loopguard as loopguard
 from otel_loopguard.cli.main import main
 from otel_loopguard.cli.replay.judge import PolicyJudge
 from otel_loopguard.cli.replay.span_buffer import SpanBuffer
+from otel_loopguard.core.guard import Guard
 from otel_loopguard.core.policy.load import load_preset
 from otel_loopguard.core.policy.policy import Policy
 from otel_loopguard.errors import ToolLoopError
@@ -24,18 +26,42 @@ from tests.core.judges.seed import HINT, SEED
 
 from . import made
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 SECOND = 1_000_000_000
 ACTION = "loopguard.action"
 
 
-def exported(policy: Policy, run: dict[str, Any]) -> tuple[list[dict[str, Any]], dict[str, list[Any]]]:
+class Clock:
+    """The time of a program, which passes only where the program waits, and while its tools run."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1_700_000_000.0
+        monkeypatch.setattr("otel_loopguard.instrumentation.runtime.Guard", partial(Guard, clock=lambda: self.now))
+        monkeypatch.setattr("opentelemetry.sdk.trace.time_ns", lambda: int(self.now * SECOND))
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now += seconds
+
+
+def exported(
+    policy: Policy, run: dict[str, Any], wait: Callable[[float], None] = lambda _: None
+) -> tuple[list[dict[str, Any]], dict[str, list[Any]]]:
     """Run a guarded program; return its spans as OTLP, and the trips of the guard by turn."""
     trips: dict[str, list[Any]] = {}
+
+    def tool(call: dict[str, Any]) -> Any:
+        wait(call.get("runs", 0))
+        return call["result"]
+
     with guarded(policy) as recording:
         for turn in run["turns"]:
             with suppress(ToolLoopError), loopguard.turn():
                 for call in turn["calls"]:
-                    loopguard.call(call["tool"], call["args"], lambda text=call["result"], **_: text)
+                    wait(call.get("waits", 0))
+                    loopguard.call(call["tool"], call["args"], lambda one=call, **_: tool(one))
         spans = recording.spans
         for span in spans:
             said = span.attributes or {}
@@ -79,6 +105,29 @@ def test_our_own_spans_replay_to_the_same_trips(policy):
         assert judged(lines, policy) == trips, f"seed {seed}; {HINT}"
 
 
+@pytest.mark.parametrize("policy", POLICIES, ids=["default", "repeat_hint", "typed_window", "local_reads"])
+def test_our_own_spans_tell_the_times(policy, monkeypatch):
+    """Pauses between calls, and the time that tools run, lead to the same trips as in the guarded program."""
+    clock = Clock(monkeypatch)
+    for seed in range(SEED, SEED + 25):
+        rng, run = random.Random(seed), made.drawn(seed, length=60)
+        paces = rng.choice(((0.5, 1), (0.5, 4, 12), (12, 25, 40), (0.5, 70, 700)))
+        for call in (call for turn in run["turns"] for call in turn["calls"]):
+            call |= {"waits": rng.choice(paces), "runs": rng.choice((0.5, 0.5, 2, 60))}
+        spans, trips = exported(policy, run, clock.wait)
+        assert judged(one_by_one(spans), policy) == trips, f"seed {seed}; {HINT}"
+
+
+@pytest.mark.parametrize("pauses", [(0.5,), (12,), (0.5, 0.5, 25), (1, 700)])
+def test_a_stubborn_agent_is_replayed_to_its_end(pauses, monkeypatch):
+    """An agent that waits after some refusals has heeded these. The others end its turn, live and in the replay."""
+    calls = [made.call("read_file", {"path": "a"}, "same", waits=pauses[n % len(pauses)]) for n in range(120)]
+    spans, trips = exported(Policy(), made.run("stubborn", calls), Clock(monkeypatch).wait)
+    (found,) = trips.values()
+    assert {action for *_, action in found} >= {"nudge", "block"}
+    assert judged(one_by_one(spans), Policy()) == trips
+
+
 def test_a_long_turn_is_judged_in_parts(monkeypatch):
     """A turn that is too long to be held makes the same trips, part by part."""
     monkeypatch.setattr("otel_loopguard.cli.replay.span_buffer.MOST_OF_A_TURN", 20)
@@ -110,7 +159,7 @@ def test_the_command_reads_a_collectors_file(tmp_path, capfdbinary):
     (line,) = map(json.loads, out.splitlines())
     assert [(trip["call"], trip["action"]) for trip in line["trips"]] == [(1, "nudge"), (2, "block"), (3, "block")]
     assert b"similar_query: 1 turns hold fingerprints" in err
-    assert b"error_repeat: in 1 turns" in err
+    assert b"judged by the comparisons that the guard recorded" in err
 
 
 def span(attributes: dict[str, Any], name: str = "tool", at: int = 0, **more: Any) -> dict[str, Any]:

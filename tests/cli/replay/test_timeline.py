@@ -7,28 +7,32 @@ from typing import Any
 import pytest
 
 from otel_loopguard.cli.replay.timeline import Timeline
+from otel_loopguard.core.history.state import History
 from otel_loopguard.core.model import Record
 
 
 def events(*calls: dict[str, Any]) -> str:
-    """Return the begins and ends of calls named a, b, c, each with the time of the turn then."""
-    timeline, found = Timeline(), []
-    for position, call in enumerate(calls):
-        found += [f"-{one.call}{timeline.now:g}" for one in timeline.begin(call.get("at"), call.get("step"))]
-        found.append(f"+{'abcdef'[position]}{timeline.now:g}")
-        timeline.add(position, "abcdef"[position], Record(), call.get("ended"))
-    found += [f"-{one.call}{timeline.now:g}" for one in timeline.rest()]
-    return " ".join(found)
+    """Return the begins and ends of calls named a, b, c, each with the time of the turn then, if there is one."""
+    timeline, found = Timeline(History()), []
+
+    def event(name: str) -> str:
+        return name if timeline.now is None else f"{name}{timeline.now:g}"
+
+    for name, call in zip("abcdef", calls, strict=False):
+        found += [event(f"-{one.call}") for one in timeline.begin(call.get("at"), call.get("step"))]
+        found.append(event(f"+{name}"))
+        timeline.add(0, name, Record(), call.get("ended"))
+    return " ".join([*found, *(event(f"-{one.call}") for one in timeline.rest())])
 
 
 def test_without_times_each_call_ends_before_the_next():
     """Calls without times and steps come one after the other."""
-    assert events({}, {}, {}) == "+a0 -a0 +b0 -b0 +c0 -c0"
+    assert events({}, {}, {}) == "+a -a +b -b +c -c"
 
 
 def test_calls_of_one_step_begin_before_any_of_them_ends():
     """The model wrote them together, so none was made with the result of another."""
-    assert events({"step": 1}, {"step": 1}, {"step": 2}) == "+a0 +b0 -a0 -b0 +c0 -c0"
+    assert events({"step": 1}, {"step": 1}, {"step": 2}) == "+a +b -a -b +c -c"
 
 
 def test_times_tell_which_calls_overlap():
@@ -51,7 +55,7 @@ def test_a_call_without_an_end_ends_when_it_began():
 def test_a_call_without_a_begin_begins_at_the_time_of_the_turn():
     """No time passes before it. It ends at its own time."""
     assert events({}, {"at": 5, "ended": 7}, {}, {"ended": 20}, {"at": 21}) == (
-        "+a0 -a0 +b5 -b7 +c7 -c7 +d7 -d20 +e21 -e21"
+        "+a -a +b5 -b7 +c7 -c7 +d7 -d20 +e21 -e21"
     )
 
 
