@@ -4,21 +4,22 @@ This is sound for the following reason. A *repeat* is a call with the tool and t
 the first repeat, and before the first call to an unknown tool, every call is untried. Then
 
 - modes about evidence, cycles, polls and effects read the history of a call, which is empty;
-- ``error_repeat`` counts the errors of one tool since its last success, or its equal results in a row;
+- ``error_repeat`` counts the errors of one tool since its last success, ``same_answer`` its equal answers in a row;
 - ``no_novelty`` and ``global_circuit_breaker`` count calls without news. An untried call that succeeds is news, unless
   it only thinks. Both refuse repeats only;
+- time makes no difference to a call that never ran;
 - ``retry_limit``, ``similar_query``, ``max_calls`` and policies that count calls count calls.
 
-These numbers are counted here, and never too low: exempt kinds, the shapes of errors, the words of queries and the
-calls that a window forgets all count. A call without a trip leaves only its outcome in the history. So the modes may
-be asked from any call on, if the history has the earlier ones.
+These numbers are counted here, and never too low: the shapes of errors, the ids in answers, the strengths of calls
+without news, the words of queries and the calls that a window forgets make no difference. A call without a trip leaves
+only its outcome in the history. So the modes may be asked from any call on, if the history has the earlier ones.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
@@ -27,7 +28,9 @@ from otel_loopguard.cli.replay.outcomes import is_failure, result_identity
 from otel_loopguard.core.model import Kind, Mode
 from otel_loopguard.core.policy.policy import Rule
 from otel_loopguard.core.values.answers import answer_outline
-from otel_loopguard.core.values.canonical import canonical, result_bytes
+from otel_loopguard.core.values.canonical import canonical
+from otel_loopguard.core.values.normalise import utf8
+from otel_loopguard.core.values.results import LONGEST_BRIEF
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,8 +60,10 @@ class Limits(NamedTuple):
     """Calls of this tool."""
     errors: int
     """Errors of this tool since its last success."""
-    equal: int
-    """Equal results of this tool in a row."""
+    answers: int
+    """Equal answers of this tool in a row, of which the last is long."""
+    brief: int
+    """The same, of which the last is short."""
     row: int
     """Calls in a row, of any tools, that failed or only thought."""
     no_news: int
@@ -75,7 +80,7 @@ class LimitsByTool:
         self._limits: dict[Tool, Limits] = {}
         self.simple: dict[str, Limits] = {}
         """By the name in the call: tools that are no gateway and have no target to look up."""
-        self.calls = self.errors = self.equal = self.row = self.turn = _NEVER
+        self.calls = self.errors = self.answers = self.row = self.turn = _NEVER
         """The lowest limits of all tools. ``row`` is the lower one of ``row`` and ``no_news``."""
 
     def of(self, name: str, tool: Tool) -> Limits:
@@ -88,7 +93,7 @@ class LimitsByTool:
             limits = self._limits[tool] = limits_of(tool, self._policy)
             self.calls = min(self.calls, limits.calls)
             self.errors = min(self.errors, limits.errors)
-            self.equal = min(self.equal, limits.equal)
+            self.answers = min(self.answers, limits.answers, limits.brief)
             self.row = min(self.row, limits.row, limits.no_news)
             self.turn = min(self.turn, limits.turn)
         if tool.name == name and tool.route is None and tool.contract.target is None:
@@ -99,20 +104,21 @@ class LimitsByTool:
 def limits_of(tool: Tool, policy: Policy) -> Limits:
     """Work out the limits of a tool under a policy."""
     by_policy = _limits_of_counts if policy.counting == "calls" else _limits_of_results
-    calls, errors, equal, row, no_news, turn = by_policy(tool, policy)
+    calls, errors, answers, brief, row, no_news, turn = by_policy(tool, policy)
     query = _rule(tool, Mode.SIMILAR_QUERY, policy)
     calls = min(calls, _cap(tool, policy), _NEVER if tool.contract.query is None else _lowest(query.nudge, query.block))
-    once = 1 if min(calls, errors, equal) <= 1 else min(row, no_news, turn)
-    return Limits(tool.name, tool, once, calls, errors, equal, row, no_news, turn)
+    once = 1 if min(calls, errors, answers, brief) <= 1 else min(row, no_news, turn)
+    return Limits(tool.name, tool, once, calls, errors, answers, brief, row, no_news, turn)
 
 
 def _limits_of_results(tool: Tool, policy: Policy) -> tuple[int, ...]:
-    errors, novelty = _rule(tool, Mode.ERROR_REPEAT, policy), _rule(tool, Mode.NO_NOVELTY, policy)
-    breaker, answers = _rule(tool, Mode.GLOBAL_CIRCUIT_BREAKER, policy), _rule(tool, Mode.SAME_ANSWER, policy)
+    errors, answers = _rule(tool, Mode.ERROR_REPEAT, policy), _rule(tool, Mode.SAME_ANSWER, policy)
+    novelty, breaker = _rule(tool, Mode.NO_NOVELTY, policy), _rule(tool, Mode.GLOBAL_CIRCUIT_BREAKER, policy)
     return (
         1 if 1 in (errors.block, answers.block) else _NEVER,
         _lowest(errors.nudge, (errors.block or _NEVER) - 1),
         _lowest(answers.nudge, (answers.block or _NEVER) - 1),
+        _lowest(2 * (answers.nudge or 0)),
         _lowest(novelty.nudge, breaker.nudge),
         _lowest(breaker.no_news_nudge),
         policy.max_calls + 1 if policy.max_calls else _NEVER,
@@ -124,7 +130,7 @@ def _limits_of_counts(tool: Tool, policy: Policy) -> tuple[int, ...]:
     lowest = min(_lowest(rule.nudge, rule.block, rule.abort) for rule in counts)  # 1: without any repeat
     breaker, most = _rule(tool, Mode.GLOBAL_CIRCUIT_BREAKER, policy), policy.max_calls
     turn = _lowest(breaker.block, most and most + 1, most and math.ceil(most * (breaker.nudge_at_share or 0)))
-    return 1 if lowest == 1 else _NEVER, _NEVER, _NEVER, _NEVER, _NEVER, turn
+    return 1 if lowest == 1 else _NEVER, _NEVER, _NEVER, _NEVER, _NEVER, _NEVER, turn
 
 
 def _cap(tool: Tool, policy: Policy) -> int:
@@ -221,18 +227,16 @@ def _first_repeat(known: Sequence[KnownCall], arguments: Sequence[bytes]) -> int
 def _may_reach_limit(calls: Sequence[Call], known: Sequence[KnownCall], end: int, limits: LimitsByTool) -> bool:
     """Compare the numbers of the whole turn with the limits first: most turns are far from every limit."""
     most = len(known) + 1 - len({one.name for one, _, _ in known})  # calls of one tool
-    if most >= limits.calls or end >= limits.turn:
+    if most >= min(limits.calls, limits.answers) or end >= limits.turn:
         return True
-    if most < min(limits.errors, limits.equal) and end < limits.row:
+    if most < limits.errors and end < limits.row:
         return False
     failures = [kind for _, kind, _ in known].count(Kind.THINK)
     for call in calls:
         if type(call.get("result")) is not str:
             return True
         failures += is_failure(call)
-    if failures >= min(limits.errors, limits.row):
-        return True
-    return most >= limits.equal
+    return failures >= min(limits.errors, limits.row)
 
 
 def _end_in_order(calls: Sequence[Call]) -> bool:
@@ -253,28 +257,50 @@ def _first_at_limit(calls: Sequence[Call], known: Sequence[KnownCall], end: int)
     """Return the position of the first of these untried calls that reaches a limit; ``end`` if there is none."""
     made: defaultdict[str, int] = defaultdict(int)
     errors: defaultdict[str, int] = defaultdict(int)
-    equal: defaultdict[str, int] = defaultdict(int)
-    answers: dict[str, tuple[int | str, int]] = {}
+    answers = _AnswerRows(known[:end])
     row = no_news = 0
     for position in range(end):
-        call, (limits, kind, arguments) = calls[position], known[position]
+        call, (limits, kind, _) = calls[position], known[position]
         name = limits.name
         if type(call.get("result")) is not str:
             return position  # it may hold an error
         made[name] += 1
         fails = is_failure(call)
         errors[name] = errors[name] + 1 if fails else 0
-        if not fails:  # two answers may be equal without their ids, if their outlines are
-            answer = result_identity(call), answer_outline(result_bytes(call["result"]), arguments)
-            last = answers.get(name, (None, None))
-            equal[name] = equal[name] + 1 if answer[0] == last[0] or answer[1] == last[1] else 1
-            answers[name] = answer
         if fails or kind is Kind.THINK:
             row, no_news = row + 1, no_news + 1
-        else:
+        elif kind.is_evidence:
             row = 0
-        if made[name] >= limits.calls or errors[name] >= limits.errors or equal[name] >= limits.equal:
+        if made[name] >= limits.calls or errors[name] >= limits.errors:
             return position
         if row >= limits.row or no_news >= limits.no_news or position + 1 >= limits.turn:
             return position
+        if answers.reach_limit(known[position], call, fails=fails):
+            return position
     return end
+
+
+class _AnswerRows:
+    """The rows of equal answers of each tool. Two results with one outline are taken to be one answer."""
+
+    def __init__(self, known: Sequence[KnownCall]) -> None:
+        calls = Counter(limits for limits, _, _ in known)
+        self._counted = {limits.name for limits, count in calls.items() if count >= min(limits.answers, limits.brief)}
+        self._last: dict[str, tuple[int | str, int, int]] = {}
+
+    def reach_limit(self, known: KnownCall, call: Call, *, fails: bool) -> bool:
+        """Count a call. Return True if its row is as long as one may be without a trip."""
+        limits, kind, arguments = known
+        name = limits.name
+        acts = kind is Kind.WRITE and not limits.tool.moves_cursor
+        if name not in self._counted or acts or kind is Kind.THINK or not kind.is_evidence:
+            return False
+        if fails:
+            self._last.pop(name, None)
+            return False
+        data = utf8(call["result"])
+        result, outline = result_identity(call), answer_outline(data, arguments)
+        last_result, last_outline, count = self._last.get(name, ("", 0, 0))
+        count = count + 1 if count and (result == last_result or outline == last_outline) else 1
+        self._last[name] = result, outline, count
+        return count >= (limits.brief if len(data) <= LONGEST_BRIEF else limits.answers)

@@ -37,6 +37,7 @@ ARGUMENTS = (
 )  # fmt: skip
 RESULTS = (
     "ok", "ok", "nothing", "queued", "Error: no", "Error: no 2", "Error 503: unavailable", '{"isError": true}',
+    "no match for 1 among " + "all documents " * 5, "no match for 2 among " + "all documents " * 5,
     '{"isError": false}', "took 3.2s", "took 4.1s", "x" * 2_000, None, {"isError": True}, ["ok"], 3,
 )  # fmt: skip
 HASHES = (None, None, None, "ab" * 8, "AB" * 8, "0xab", "ab", "ab" * 8 + "cd", "sha 1", "ok")
@@ -227,9 +228,36 @@ def test_a_policy_that_counts_is_asked_from_its_limits_on():
     assert judged([*calls, calls[0]], Policy(counting="calls", window=60.0)) == [0, 1, 2, 3, 4, 5]
 
 
+def test_modes_are_asked_from_the_fifth_equal_answer_of_a_tool_on():
+    """Answers that differ in ids and in the call's own arguments only are equal; of short ones twice as many count."""
+    long = "The search for it has found none of the many documents that the index of this archive knows: "
+    answers = [made.call("read_file", {"path": f"path {n}"}, f"{long}path {n}", n) for n in range(6)]
+    assert judged(answers, Policy()) == [4, 5]
+    other = made.call("read_file", {"path": "x"}, "Something else", 7)
+    assert judged([*answers[:4], other, *answers[4:]], Policy()) == []
+    short = [{**call, "result": "nothing"} for call in answers]
+    assert judged(short, Policy()) == []
+
+
+def test_steps_and_writes_between_do_not_end_a_streak():
+    """A declared step ends no streak of errors, and an act no row of equal answers."""
+    steps = Policy(tools={"press": ToolContract(kind="step")})
+    failing = [made.call(f"thing_{n}", {"q": n}, "Error: no") for n in range(5)]
+    asked = [call for n, one in enumerate(failing) for call in (made.call("press", {"q": n}, "done"), one)]
+    (found,) = runs.replay(runs.read(made.run("errors", asked)), PolicyJudge(steps))
+    assert (found.call, found.mode) == (9, "global_circuit_breaker")
+    results = [
+        made.call("thing", {"q": n, "action": action}, text * 30)
+        for n in range(5)
+        for action, text in (("read", "same"), ("write", "done"))
+    ]
+    (found,) = runs.replay(runs.read(made.run("results", results)), PolicyJudge(Policy()))
+    assert (found.call, found.mode) == (8, "same_answer")
+
+
 def test_hashes_are_equal_in_any_notation():
     """A hash is a number: in capitals, and with more digits than are compared, it is the same one."""
-    hashes = ("ab" * 8, "AB" * 8, "ab" * 12, "ab" * 8, "AB" * 16)
-    calls = [made.call("read_file", {"q": n}, f"text {n} " * 20, result_hash=one) for n, one in enumerate(hashes)]
-    (found,) = runs.replay(runs.read(made.run("hashes", calls)), PolicyJudge(Policy()))
-    assert (found.call, found.mode) == (4, "same_answer")
+    hashes = ("ab" * 8, "AB" * 8, "ab" * 12, "AB" * 16)
+    calls = [made.call("read_file", {"q": 1}, f"text {'abcd'[n]}", result_hash=one) for n, one in enumerate(hashes)]
+    found = runs.replay(runs.read(made.run("hashes", calls)), PolicyJudge(Policy()))
+    assert [(trip.call, trip.mode) for trip in found] == [(n, "generic_repeat") for n in (1, 2, 3)]
