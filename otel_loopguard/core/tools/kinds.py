@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from otel_loopguard.core.tools.lexicon import Lexicon
 
-_SHELL, _READ, _WRITE = Kind.SHELL, Kind.READ, Kind.WRITE
+_SHELL, _READ, _WRITE, _UNKNOWN = Kind.SHELL, Kind.READ, Kind.WRITE, Kind.UNKNOWN
 _MAY_RUN_COMMANDS = frozenset({Kind.READ, Kind.UNKNOWN, Kind.SHELL})
 
 _ONE_WORD = re.compile(r"[A-Za-z_][\w-]*")
@@ -29,7 +29,9 @@ _COMMAND_PARAMETERS_OF_OTHERS = ("command", "cmd")
 _SQL_PARAMETERS = ("sql", "query", "statement", "sql_query")
 _QUESTION_PARAMETER = "query"
 """The one SQL parameter that searches have, too."""
-_DECISIVE_PARAMETERS = frozenset((*_ACTION_PARAMETERS, *_COMMAND_PARAMETERS, *_SQL_PARAMETERS))
+_THOUGHT = "thought"
+"""The parameter of a tool that thinks, whatever its name is."""
+_DECISIVE_PARAMETERS = frozenset((*_ACTION_PARAMETERS, *_COMMAND_PARAMETERS, *_SQL_PARAMETERS, _THOUGHT))
 """Parameters that may decide the kind; most calls have none of them."""
 
 
@@ -43,6 +45,8 @@ def kind_of_call(named: Kind, arguments: Any, words: Lexicon) -> Kind:
         kind = _kind_of_action(named, arguments, words)
         if kind is not None:
             return kind
+    if named is _UNKNOWN and _THOUGHT in arguments:
+        return Kind.THINK
     if named not in _MAY_RUN_COMMANDS:
         return named
     if not _COMMANDS.isdisjoint(arguments):

@@ -50,7 +50,10 @@ class Lexicon:
             _spellings(silent["reasons"]),
             frozenset(silent["descriptions"]),
         )
-        self.may_be_silent = self._silent_ids | self._silent_reasons | self._silent_descriptions
+        self._silent_counters = _spellings(silent["counters"])
+        self.may_be_silent = (
+            self._silent_ids | self._silent_reasons | self._silent_descriptions | self._silent_counters
+        )
         """All parameters that may tell nothing about what a call does; most calls have none of them."""
         self.dangerous = frozenset(lists["dangerous"])
         self._take = frozenset((*lists["take"], *more.get("take", ())))
@@ -81,6 +84,8 @@ class Lexicon:
         silent: frozenset[str] = frozenset()
         if self._looks_up_ids.isdisjoint(word for part in name_parts(name) for word in part):
             silent = self._silent_ids
+        if kind is Kind.THINK:
+            silent |= self._silent_counters
         if kind not in _EXPRESSES:
             silent |= self._silent_reasons
         return silent | self._silent_descriptions if kind in _ONLY_ACTS else silent

@@ -37,6 +37,9 @@ _ERROR_BEGINNING = re.compile(
 _ERROR_WORDS_BEGIN = frozenset({"err", "fat", "exc", "tra", "fai", "tex"})
 _ERROR_BEGINS_WITH = frozenset("45[\"' \t\n\r\v\f")
 """The beginnings of all texts that ``_ERROR_BEGINNING`` matches: of words, and other characters."""
+_EXCEPTION = re.compile(r"\s*(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): ")
+"""The name of an exception, as Python and Java print it."""
+_LONGEST_EXCEPTION = 64
 ERROR_SALT = 0x9E3779B97F4A7C15
 """An error never has the fingerprint of a result with the same text."""
 
@@ -157,6 +160,9 @@ def is_error_text(text: str) -> bool:
     else:
         may_begin = first in _ERROR_BEGINS_WITH or text[:3].lower() in _ERROR_WORDS_BEGIN
     if may_begin and _ERROR_BEGINNING.match(text):
+        return True
+    head = text[:_LONGEST_EXCEPTION]
+    if ("rror: " in head or "xception: " in head) and _EXCEPTION.match(head):
         return True
     if not (("E" in text and "sError" in text) or ("_" in text and "s_error" in text)):
         return False
