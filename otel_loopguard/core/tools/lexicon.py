@@ -51,9 +51,7 @@ class Lexicon:
             frozenset(silent["descriptions"]),
         )
         self._silent_counters = _spellings(silent["counters"])
-        self.may_be_silent = (
-            self._silent_ids | self._silent_reasons | self._silent_descriptions | self._silent_counters
-        )
+        self.may_be_silent = self._silent_ids | self._silent_reasons | self._silent_descriptions | self._silent_counters
         """All parameters that may tell nothing about what a call does; most calls have none of them."""
         self.dangerous = frozenset(lists["dangerous"])
         self._take = frozenset((*lists["take"], *more.get("take", ())))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from otel_loopguard.core.model import Kind, Sameness
-from otel_loopguard.core.values.masking import masked_views
+from otel_loopguard.core.values.masking import has_content, masked_views
 
 if TYPE_CHECKING:
     from otel_loopguard.core.values.fingerprint import Fingerprinter
@@ -24,6 +24,8 @@ class ViewFingerprints(NamedTuple):
     numbers: tuple[float, ...]
     nameless: int | None
     has_fraction: bool
+    has_words: bool
+    """Something is left without the numbers."""
 
 
 class Trend(NamedTuple):
@@ -74,7 +76,8 @@ def _fingerprints(view: MaskedView, middle: bytes, fingerprinter: Fingerprinter)
 
     masked = of(view.masked) if view.masked else None
     nameless = masked if view.nameless == view.masked else of(view.nameless) if view.nameless else None
-    return ViewFingerprints(masked, of(view.shape), view.numbers, nameless, view.has_fraction)
+    has_words = has_content(view.shape) is not None
+    return ViewFingerprints(masked, of(view.shape), view.numbers, nameless, view.has_fraction, has_words)
 
 
 def compare(
@@ -92,10 +95,10 @@ def compare(
     if before.masked is not None and before.masked == after.masked:
         now.trend = last.trend
         return Sameness.SAME
-    if before.shape != after.shape:
-        return Sameness.DIFFERENT
+    if before.shape != after.shape or (after.numbers and not after.has_words):
+        return Sameness.DIFFERENT  # a result that is nothing but a number is that number
     names_only = before.nameless is not None and before.nameless == after.nameless
-    if names_only and (kind is Kind.WRITE or now.is_error):  # done again, under another id
+    if names_only and (kind is Kind.WRITE or kind is Kind.SHELL or now.is_error):  # done again, under another id
         return Sameness.SAME
     may_progress = moves_cursor or kind.may_progress or after.has_fraction  # "5 of 40 sent", whatever sends it
     return Sameness.PROGRESS if may_progress and _progresses(last, now, before, after) else Sameness.ALIKE

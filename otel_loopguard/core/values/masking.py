@@ -58,7 +58,7 @@ _BLANK_INSIDE = re.compile(
 _FROM_A_DIGIT = re.compile(r"[0-9](?:[0-9A-Za-z_.:+\x1f-]*[0-9A-Za-z_])?")
 _LETTERS_BEFORE = re.compile(r"[A-Za-z_]*\Z")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
-_HAS_CONTENT = re.compile(r"[^\W_]").search
+has_content = re.compile(r"[^\W_]").search
 _FRACTION = re.compile(r"(?<![\d.])(\d{1,9})\s?(?:of|/)\s?(\d{1,9})(?![\d.])")
 _RETRY = re.compile(r"\battempt|\btr(?:y|ies)\b|\bretr|\bfail|\berror", re.IGNORECASE)
 _KEY = re.compile(r'"[^"]*":|\bnull\b')
@@ -227,7 +227,7 @@ def _has_fraction(text: str) -> bool:
 
 
 def _has_content(text: str, *, has_keys: bool) -> bool:
-    return _HAS_CONTENT(_KEY.sub("", text) if has_keys else text) is not None
+    return has_content(_KEY.sub("", text) if has_keys else text) is not None
 
 
 def _names(text: str) -> frozenset[str]:
