@@ -30,7 +30,7 @@ _SQL_PARAMETERS = ("sql", "query", "statement", "sql_query")
 _QUESTION_PARAMETER = "query"
 """The one SQL parameter that searches have, too."""
 _THOUGHT = "thought"
-"""The parameter of a tool that thinks, whatever its name is."""
+"""The parameter of a tool that thinks, whatever its name is, if its others only tell the thought's place."""
 _DECISIVE_PARAMETERS = frozenset((*_ACTION_PARAMETERS, *_COMMAND_PARAMETERS, *_SQL_PARAMETERS, _THOUGHT))
 """Parameters that may decide the kind; most calls have none of them."""
 
@@ -45,7 +45,7 @@ def kind_of_call(named: Kind, arguments: Any, words: Lexicon) -> Kind:
         kind = _kind_of_action(named, arguments, words)
         if kind is not None:
             return kind
-    if named is _UNKNOWN and _THOUGHT in arguments:
+    if named is _UNKNOWN and _THOUGHT in arguments and arguments.keys() <= {_THOUGHT, *words.places_of_thoughts}:
         return Kind.THINK
     if named not in _MAY_RUN_COMMANDS:
         return named

@@ -50,8 +50,8 @@ class Lexicon:
             _spellings(silent["reasons"]),
             frozenset(silent["descriptions"]),
         )
-        self._silent_counters = _spellings(silent["counters"])
-        self.may_be_silent = self._silent_ids | self._silent_reasons | self._silent_descriptions | self._silent_counters
+        self.places_of_thoughts = _spellings(silent["places"])
+        self.may_be_silent = self._silent_ids | self._silent_reasons | self._silent_descriptions | self.places_of_thoughts
         """All parameters that may tell nothing about what a call does; most calls have none of them."""
         self.dangerous = frozenset(lists["dangerous"])
         self._take = frozenset((*lists["take"], *more.get("take", ())))
@@ -83,7 +83,7 @@ class Lexicon:
         if self._looks_up_ids.isdisjoint(word for part in name_parts(name) for word in part):
             silent = self._silent_ids
         if kind is Kind.THINK:
-            silent |= self._silent_counters
+            silent |= self.places_of_thoughts
         if kind not in _EXPRESSES:
             silent |= self._silent_reasons
         return silent | self._silent_descriptions if kind in _ONLY_ACTS else silent

@@ -51,8 +51,8 @@ def test_every_mistake_is_in_one_error():
         "tools.\"read_[ab\".kindd = 'read': no such setting of a tool; did you mean kind?",
         "counting = 'foo': must be one of results, calls.",
         f"order = ['cicle']: must be a list of modes ({', '.join(map(str, Mode))}); did you mean cycle?",
-        "sentences.generic_repeat = '{foo}': must be a text; {...} may hold tool, count, limit, period, before, laps "
-        "alone, and other braces are doubled.",
+        "sentences.generic_repeat = '{foo}': must be a text; {...} may hold tool, count, limit, period, before, laps, "
+        "wait alone, and other braces are doubled.",
     ]
     assert str(raised.value).startswith("Policy: 11 problems\n  - action = 'blok': ")
 

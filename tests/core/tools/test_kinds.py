@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from otel_loopguard.core.model import Kind, ToolCall
+from otel_loopguard.core.guard import Guard
+from otel_loopguard.core.model import Action, Kind, Outcome, ToolCall
 from otel_loopguard.core.policy.policy import Policy
 from otel_loopguard.core.tools.contracts import Contracts
 from otel_loopguard.core.tools.lexicon import name_parts
@@ -82,3 +83,23 @@ def test_a_prefix_decides_last():
 def test_the_arguments_may_decide(tool, arguments, expected):
     """An action, or a command in a tool without a shell's name, is more specific than the name."""
     assert kind(tool, arguments) is expected
+
+
+def test_a_tool_that_takes_only_a_thought_thinks():
+    """The place of the thought among others is no other content; any other argument is."""
+    thought = {"thought": "x", "thoughtNumber": 1, "totalThoughts": 5, "nextThoughtNeeded": True}
+    contracts = Contracts(Policy())
+    assert contracts.resolve(ToolCall("t17", thought)).kind is Kind.THINK
+    assert contracts.resolve(ToolCall("t17", {**thought, "path": "a"})).kind is Kind.UNKNOWN
+    assert contracts.resolve(ToolCall("read_file", thought)).kind is Kind.READ
+
+
+def test_the_same_thought_is_the_same_call_whatever_its_number_is():
+    """A tool that thinks is compared without the place of the thought."""
+    turn = Guard().turn()
+    for number in range(3):
+        call = ToolCall("sequentialthinking", {"thought": "x", "thoughtNumber": number})
+        decision = turn.begin(call)
+        if decision.runs:
+            turn.end(call, Outcome("noted"))
+    assert decision.action is Action.BLOCK

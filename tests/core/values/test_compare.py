@@ -80,7 +80,8 @@ def test_a_write_under_another_id_is_the_same():
     for text in placed:
         assert compared(text.format(17), text.format(18), kind=Kind.WRITE) == [SAME]
         assert compared(text.format(17), text.format(18), is_error=True) == [SAME]
-        assert compared(text.format(17), text.format(18), kind=Kind.SHELL) == [ALIKE]
+        assert compared(text.format(17), text.format(18), kind=Kind.SHELL) == [SAME]
+        assert compared(text.format(17), text.format(18), kind=Kind.AGENT) == [ALIKE]
     for text in ('{{"id": {}}}', "id: {}"):
         assert compared(text.format(17), text.format(18), kind=Kind.WRITE) == [ALIKE]
     assert compared("3 rows, id: 17", "4 rows, id: 18", kind=Kind.WRITE) == [ALIKE]
@@ -96,7 +97,14 @@ def test_nothing_is_masked_of_the_next_thing():
     """The next item of a queue has another id, and is another item."""
     assert compared("job 3fa9c0e1 to do", "job 3fa9c0e2 to do") == [SAME]
     assert compared("job 3fa9c0e1 to do", "job 3fa9c0e2 to do", mask=False) == [ALIKE]
-    assert compared("2026-05-01T10:00:07Z", "2026-05-01T10:00:08Z", mask=False) == [PROGRESS]
+    assert compared("2026-05-01T10:00:07Z", "2026-05-01T10:00:08Z", mask=False) == [DIFFERENT]
+
+
+def test_a_number_that_is_all_is_the_answer():
+    """Two numbers alone are different results, for a tool of any kind."""
+    for kind in (Kind.READ, Kind.SHELL, Kind.WRITE):
+        assert compared("944", "1234", kind=kind) == [DIFFERENT]
+        assert compared("(1.5, 2)", "(1.6, 3)", kind=kind) == [DIFFERENT]
 
 
 def test_an_id_that_is_all_is_the_answer():
