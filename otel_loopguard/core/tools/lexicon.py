@@ -51,7 +51,9 @@ class Lexicon:
             frozenset(silent["descriptions"]),
         )
         self.places_of_thoughts = _spellings(silent["places"])
-        self.may_be_silent = self._silent_ids | self._silent_reasons | self._silent_descriptions | self.places_of_thoughts
+        self.may_be_silent = (
+            self._silent_ids | self._silent_reasons | self._silent_descriptions | self.places_of_thoughts
+        )
         """All parameters that may tell nothing about what a call does; most calls have none of them."""
         self.dangerous = frozenset(lists["dangerous"])
         self._take = frozenset((*lists["take"], *more.get("take", ())))
