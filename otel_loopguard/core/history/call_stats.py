@@ -46,7 +46,7 @@ class CallStats:
 
     __slots__ = (
         "alike", "changes", "details", "equal", "evidence", "first_index", "flags", "idle", "last_end", "last_index",
-        "lifted_at",        "news", "refused", "result", "same_since", "steady", "successes", "vain", "waits", "writes",
+        "lifted_at", "moves",        "news", "refused", "result", "same_since", "steady", "successes", "vain", "waits", "writes",
     )  # fmt: skip
 
     def __init__(self, line: bytes) -> None:
@@ -74,6 +74,8 @@ class CallStats:
         """Runs that brought the same again, after a refusal or beyond a limit. Each doubles the pace."""
         self.evidence: float = 0
         """The weights of the equal runs; see ``evidence``."""
+        self.moves = 0
+        """Runs with another result than the one before, when no other call was made in between."""
         self.details: DetailedFingerprints | None = None
 
     def add(self, *, news: bool, changed: bool, wrote: int, waited: bool) -> None:

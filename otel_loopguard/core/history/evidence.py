@@ -36,7 +36,8 @@ class Reason(enum.IntEnum):
     """A write succeeded."""
     ACKNOWLEDGED = 3
     """A short result of a tool that moves a cursor, or whose kind is unknown."""
-    PATIENT = 4
+    MOVES = 4
+    PATIENT = 5
     """The call waits for something, or ends the agent's part."""
 
 
@@ -85,6 +86,8 @@ def limit_of(history: History, record: Record, stats: CallStats) -> Limit:
             block, reason = max(block, rule.block_if_acted or 0), Reason.ACTED
         elif flags & ACKNOWLEDGED:
             block, reason = max(block, rule.block_if_acknowledged or 0), Reason.ACKNOWLEDGED
+        elif stats.moves > 1:
+            block, reason = max(block, rule.block_if_acknowledged or 0), Reason.MOVES
     return Limit(block, reason, forgets, never)
 
 
@@ -126,6 +129,7 @@ def weigh(history: History, record: Record, stats: CallStats) -> None:
         stats.alike += not record.changed_between and not record.waited
     else:
         stats.reset_evidence(history.idle)
+        stats.moves += record.alone and record.news
 
 
 def strength(record: Record, *, same: bool) -> float:
