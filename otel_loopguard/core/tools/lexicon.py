@@ -59,14 +59,15 @@ class Lexicon:
         self._take = frozenset((*lists["take"], *more.get("take", ())))
         self._cursor = frozenset((*lists["cursor"], *more.get("cursor", ()), *self._take, "move"))
         self._take_nouns = frozenset(lists["take_nouns"])
+        self._writes_or_noun = frozenset(lists["write_or_noun"])
         self._final = frozenset((*lists["final"], *more.get("final", ())))
         self._handoff = (*lists["handoff"], *more.get("handoff", ()))
 
     def kind_of_name(self, name: str) -> Kind:
         """Return the kind of a tool by its name."""
-        for part in name_parts(name):
+        for place, part in enumerate(name_parts(name)):
             found = self._kind_of_part(part)
-            if found is not None:
+            if found is not None and not (place and found is Kind.WRITE):  # a server named "store" is no verb
                 return found
         return Kind.UNKNOWN
 
@@ -100,6 +101,10 @@ class Lexicon:
             if phrase in f" {whole} ":
                 return kind_of_phrase
         kinds = [kind for word in words if (kind := self._verbs.get(word))]
+        if words[0] in self._writes_or_noun and _READS_OR_POLLS.isdisjoint(
+            (*kinds, *(self._nouns.get(word) for word in words))
+        ):
+            kinds.insert(0, Kind.WRITE)
         for kind in kinds:
             if kind is Kind.WRITE:
                 break
@@ -111,6 +116,7 @@ class Lexicon:
 
 
 POLLS_OR_WAITS = frozenset({Kind.POLL, Kind.WAIT})
+_READS_OR_POLLS = frozenset({Kind.READ, *POLLS_OR_WAITS})
 _EXPRESSES = frozenset({Kind.THINK, Kind.AGENT, Kind.HANDOFF, Kind.FINAL})
 """Kinds of tools that take their content as a reason or a thought."""
 _ONLY_ACTS = frozenset({Kind.READ, Kind.POLL, Kind.SHELL})

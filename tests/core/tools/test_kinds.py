@@ -103,3 +103,24 @@ def test_the_same_thought_is_the_same_call_whatever_its_number_is():
         if decision.runs:
             turn.end(call, Outcome("noted"))
     assert decision.action is Action.BLOCK
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("order_status", Kind.POLL),
+        ("order_history", Kind.READ),
+        ("message_list", Kind.READ),
+        ("error_log", Kind.UNKNOWN),
+        ("store__price_of", Kind.READ),
+        ("store__value_of", Kind.UNKNOWN),
+        ("order_pizza", Kind.WRITE),
+        ("place_order", Kind.WRITE),
+        ("send_message", Kind.WRITE),
+        ("log_time", Kind.WRITE),
+        ("mark_as_read", Kind.WRITE),
+    ],
+)
+def test_a_word_that_is_also_a_noun_writes_only_as_the_first(name, expected):
+    """The word "order" is a verb at the beginning of a name, unless a later word reads or polls; a server's name is none."""
+    assert kind(name) is expected
