@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from otel_loopguard.core.history.tool_stats import ToolStats
     from otel_loopguard.core.policy.policy import Rule
 
-_FIRST, _READ = Sameness.FIRST, Kind.READ
+_FIRST, _READ, _SHELL = Sameness.FIRST, Kind.READ, Kind.SHELL
 
 
 def before_error(history: History, record: Record, rule: Rule) -> Trip | None:
@@ -43,9 +43,12 @@ def after_error(history: History, record: Record, rule: Rule) -> Trip | None:
 
 
 def before_answer(history: History, record: Record, rule: Rule) -> Trip | None:
-    """Refuse an untried call at the tenth equal answer of its tool in a row. Short answers prove too little."""
+    """Refuse an untried call at the tenth equal answer of its tool in a row.
+
+    Short answers prove too little, and those of commands are about an act: each crate compiles with the same warning.
+    """
     stats = _row_of(history, record)
-    if stats is None or not rule.block or stats.answers + 1 < rule.block or stats.brief:
+    if stats is None or not rule.block or stats.answers + 1 < rule.block or stats.brief or record.kind is _SHELL:
         return None
     count = stats.known(stats.answers, record.written) + 1
     return (

@@ -46,7 +46,8 @@ class CallStats:
 
     __slots__ = (
         "alike", "changes", "details", "equal", "evidence", "first_index", "flags", "idle", "last_end", "last_index",
-        "lifted_at", "moves",        "news", "refused", "result", "same_since", "steady", "successes", "vain", "waits", "writes",
+        "lifted_at", "moves", "news", "refused", "result", "same_since", "steady", "successes", "vain", "waits",
+        "writes",
     )  # fmt: skip
 
     def __init__(self, line: bytes) -> None:

@@ -37,6 +37,7 @@ class Reason(enum.IntEnum):
     ACKNOWLEDGED = 3
     """A short result of a tool that moves a cursor, or whose kind is unknown."""
     MOVES = 4
+    """The result changed by itself before: twice, with no other call in between."""
     PATIENT = 5
     """The call waits for something, or ends the agent's part."""
 

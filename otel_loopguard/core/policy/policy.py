@@ -45,8 +45,8 @@ class Rule:
     """generic_repeat: the run of a write that is refused if it succeeds with the same result each time."""
     block_if_acknowledged: int | None = None
     """generic_repeat: the run that is refused if the tool moves a cursor or its kind is unknown, and the result is an
-    acknowledgement of up to 80 bytes. Also of a lap with one acknowledgement for all its calls, and of one call whose
-    results go round."""
+    acknowledgement of up to 80 bytes. Also of a lap with one acknowledgement for all its calls, of one call whose
+    results go round, and of a call whose result changed by itself before."""
     fresh_after_news: int | None = None
     """generic_repeat: the number of news since the last run from which a repeat is never refused."""
     nudge_after_changes: int | None = None

@@ -23,7 +23,7 @@ class ViewFingerprints(NamedTuple):
     shape: int
     numbers: tuple[float, ...]
     nameless: int | None
-    has_fraction: bool
+    has_total: bool
     has_words: bool
     """Something is left without the numbers."""
 
@@ -77,7 +77,7 @@ def _fingerprints(view: MaskedView, middle: bytes, fingerprinter: Fingerprinter)
     masked = of(view.masked) if view.masked else None
     nameless = masked if view.nameless == view.masked else of(view.nameless) if view.nameless else None
     has_words = has_content(view.shape) is not None
-    return ViewFingerprints(masked, of(view.shape), view.numbers, nameless, view.has_fraction, has_words)
+    return ViewFingerprints(masked, of(view.shape), view.numbers, nameless, view.has_total, has_words)
 
 
 def compare(
@@ -100,7 +100,7 @@ def compare(
     names_only = before.nameless is not None and before.nameless == after.nameless
     if names_only and (kind is Kind.WRITE or kind is Kind.SHELL or now.is_error):  # done again, under another id
         return Sameness.SAME
-    may_progress = moves_cursor or kind.may_progress or after.has_fraction  # "5 of 40 sent", whatever sends it
+    may_progress = moves_cursor or kind.may_progress or after.has_total  # "5 of 40 sent", whatever sends it
     return Sameness.PROGRESS if may_progress and _progresses(last, now, before, after) else Sameness.ALIKE
 
 

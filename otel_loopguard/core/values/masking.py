@@ -60,6 +60,7 @@ _LETTERS_BEFORE = re.compile(r"[A-Za-z_]*\Z")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 has_content = re.compile(r"[^\W_]").search
 _FRACTION = re.compile(r"(?<![\d.])(\d{1,9})\s?(?:of|/)\s?(\d{1,9})(?![\d.])")
+_REST = re.compile(r"\d (?:\w+ ){0,2}(?:remaining|left)\b|\b(?:remaining|left)[\"']?\s?[:=]\s?[\"']?\d", re.IGNORECASE)
 _RETRY = re.compile(r"\battempt|\btr(?:y|ies)\b|\bretr|\bfail|\berror", re.IGNORECASE)
 _KEY = re.compile(r'"[^"]*":|\bnull\b')
 _NAME = re.compile(
@@ -81,8 +82,8 @@ class MaskedView(NamedTuple):
     """The numbers in those words, in order, without those that name something."""
     nameless: str
     """The masked text without the numbers that name something; empty if nothing else is in it."""
-    has_fraction: bool
-    """The text gives a fraction such as "5 of 40", and does not mention another attempt."""
+    has_total: bool
+    """The text gives a part of a whole ("5 of 40") or a rest ("35 remaining"), and does not mention another attempt."""
 
 
 class MaskedViews(NamedTuple):
@@ -217,13 +218,14 @@ def _masked_view(glued: str, text: str, *, durations: bool, has_keys: bool) -> t
         return _unmasked(text, whole_numbers=True), any_duration
     names = _names(joined)
     nameless = _without_names(joined, names, has_keys=has_keys) if names else joined
-    view = MaskedView(joined, _MASK.join(shape), _values(numbers, names), nameless, _has_fraction(joined))
+    view = MaskedView(joined, _MASK.join(shape), _values(numbers, names), nameless, _has_total(joined))
     return view, any_duration
 
 
-def _has_fraction(text: str) -> bool:
+def _has_total(text: str) -> bool:
     found = _FRACTION.search(text)
-    return found is not None and int(found.group(1)) <= int(found.group(2)) and _RETRY.search(text) is None
+    is_part = found is not None and int(found.group(1)) <= int(found.group(2))
+    return (is_part or _REST.search(text) is not None) and _RETRY.search(text) is None
 
 
 def _has_content(text: str, *, has_keys: bool) -> bool:
@@ -257,7 +259,7 @@ def _unmasked(text: str, *, whole_numbers: bool) -> MaskedView:
         shape.append(text[last:start])
         last = end
     shape.append(text[last:])
-    return MaskedView("", _MASK.join(shape), _values(numbers, _names(text)), "", has_fraction=False)
+    return MaskedView("", _MASK.join(shape), _values(numbers, _names(text)), "", has_total=False)
 
 
 def _words_with_digits(text: str) -> Iterator[tuple[int, int]]:
