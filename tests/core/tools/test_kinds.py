@@ -122,5 +122,5 @@ def test_the_same_thought_is_the_same_call_whatever_its_number_is():
     ],
 )
 def test_a_word_that_is_also_a_noun_writes_only_as_the_first(name, expected):
-    """The word "order" is a verb at the beginning of a name, unless a later word reads or polls; a server's name is none."""
+    """The word "order" is a verb at the beginning of a name where no later word reads or polls."""
     assert kind(name) is expected
