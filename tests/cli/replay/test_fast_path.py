@@ -37,7 +37,7 @@ ARGUMENTS = (
 )  # fmt: skip
 RESULTS = (
     "ok", "ok", "nothing", "queued", "Error: no", "Error: no 2", "Error 503: unavailable", '{"isError": true}',
-    "no match for 1 among " + "all documents " * 5, "no match for 2 among " + "all documents " * 5,
+    "no match for item 1 among " + "all documents " * 5, "no match for item 2 among " + "all documents " * 5,
     '{"isError": false}', "took 3.2s", "took 4.1s", "x" * 2_000, None, {"isError": True}, ["ok"], 3,
 )  # fmt: skip
 HASHES = (None, None, None, "ab" * 8, "AB" * 8, "0xab", "ab", "ab" * 8 + "cd", "sha 1", "ok")
@@ -48,11 +48,13 @@ def run(rng: random.Random) -> dict:
     number, turns = 0, []
     for _ in range(rng.randint(1, 2)):
         tools, results = rng.sample(TOOLS, rng.choice((1, 2, 4))), rng.sample(RESULTS, rng.choice((1, 2, 3, 8)))
-        hashes, repeats, timed = rng.choice(((None,), HASHES)), rng.choice((0, 0, 0.1, 1)), rng.random() < 0.3
+        hashes, repeats, timed = rng.choice(((None,), HASHES)), rng.choice((0, 0, 0.1, 1)), rng.random() < 0.5
         calls, now = [], 0
         for index in range(rng.randint(1, 12)):
             number += 1
-            arguments = rng.choice(ARGUMENTS) if rng.random() < repeats else {"q": number}
+            arguments = (
+                rng.choice(ARGUMENTS) if rng.random() < repeats else {"q": rng.choice((number, f"item {number}"))}
+            )
             arguments = (
                 {"action": rng.choice(("think", "poll", "read")), "q": number} if rng.random() < 0.1 else arguments
             )
@@ -62,7 +64,7 @@ def run(rng: random.Random) -> dict:
             if timed:
                 now += rng.choice((0, 1, 12, 40, -5))
                 call |= rng.choice(
-                    ({"at": now}, {"at": now, "ended": now + rng.choice((0, 1, 30, -1))}, {"ended": now}, {})
+                    ({"at": now}, {"at": now, "ended": now + rng.choice((0, 1, 30, 90, -1))}, {"ended": now}, {})
                 )
             calls.append(call)
         turns.append(calls)
@@ -93,7 +95,8 @@ def policy(rng: random.Random) -> Policy:
     """The default, or a policy with limits that runs come near to; mostly all modes but one are silent."""
     if rng.random() < 0.2:
         return Policy()
-    modes, mode, own = SILENT if rng.random() < 0.8 else {}, rng.choice(MODES), rng.choice(MODES)
+    often = (*MODES, *("error_repeat", "same_answer") * 4)
+    modes, mode, own = SILENT if rng.random() < 0.8 else {}, rng.choice(often), rng.choice(MODES)
     contract = ToolContract(
         cap=rng.choice((None, 1, 3)), query=rng.choice((None, "auto")), kind=rng.choice((None, None, "think", "poll")),
         reuse=rng.choice((None, True)), once=rng.choice((None, True)), modes={own: low(rng, own)},
@@ -235,12 +238,25 @@ def test_modes_are_asked_from_the_fifth_equal_answer_of_a_tool_on():
     assert judged(answers, Policy()) == [4, 5]
     other = made.call("read_file", {"path": "x"}, "Something else", 7)
     assert judged([*answers[:4], other, *answers[4:]], Policy()) == []
-    short = [{**call, "result": "nothing"} for call in answers]
-    assert judged(short, Policy()) == []
+    short = [made.call("read_file", {"path": n}, "nothing", n) for n in range(11)]
+    assert judged(short, Policy()) == [9, 10]
+    own = [made.call("read_file", {"path": f"path {n}"}, f"{long}path 3", n) for n in range(6)]
+    assert judged(own, Policy()) == [4, 5]
 
 
-def test_steps_and_writes_between_do_not_end_a_streak():
-    """A declared step ends no streak of errors, and an act no row of equal answers."""
+def test_calls_that_end_in_another_order_are_judged_from_the_first():
+    """Three errors of a tool end in a row, although a call between them succeeds: it ends later."""
+    ends = ((0, 1, "Error: no"), (2, 3, "Error: no"), (4, 20, "fine"), (5, 6, "Error: no"), (30, 31, "well"))
+    calls = [made.call("read_file", {"path": at}, text, at=at, ended=end) for at, end, text in ends]
+    assert judged(calls, Policy()) == [0, 1, 2, 3, 4]
+    (found,) = runs.replay(runs.read(made.run("errors", calls)), PolicyJudge(Policy()))
+    assert (found.call, found.mode) == (3, "error_repeat")
+    assert judged([{**call, "ended": call["at"] + 1} for call in calls], Policy()) == []
+
+
+@pytest.mark.parametrize("other", ["write", "think"])
+def test_other_kinds_between_do_not_end_a_streak(other):
+    """A declared step ends no streak of errors, and neither an act nor a thought a row of equal answers."""
     steps = Policy(tools={"press": ToolContract(kind="step")})
     failing = [made.call(f"thing_{n}", {"q": n}, "Error: no") for n in range(5)]
     asked = [call for n, one in enumerate(failing) for call in (made.call("press", {"q": n}, "done"), one)]
@@ -249,7 +265,7 @@ def test_steps_and_writes_between_do_not_end_a_streak():
     results = [
         made.call("thing", {"q": n, "action": action}, text * 30)
         for n in range(5)
-        for action, text in (("read", "same"), ("write", "done"))
+        for action, text in (("read", "same"), (other, "done"))
     ]
     (found,) = runs.replay(runs.read(made.run("results", results)), PolicyJudge(Policy()))
     assert (found.call, found.mode) == (8, "same_answer")
