@@ -293,23 +293,28 @@ def _attributes_at_end(record: Record | None, ending: str, outcome: Outcome | No
     attributes: dict[str, Any] = {semconv.OUTCOME: ending}
     if outcome is None or record is None:
         return attributes
-    if record.result is not None:
-        attributes[semconv.ERROR_HASH if record.error else semconv.RESULT_HASH] = hash_text(record.result)
-        if record.error:
-            attributes[semconv.ERROR_TRANSIENT] = bool(record.transient)
-    if record.sameness is not None:
-        attributes[semconv.RESULT_SAMENESS] = record.sameness._value_
-    if record.pending:
-        attributes[semconv.RESULT_PENDING] = True
-    if record.brief and not record.error:
-        attributes[semconv.RESULT_BRIEF] = True
-    if record.transient and not record.error:
-        attributes[semconv.RESULT_TRANSIENT] = True
-    if not record.news:
-        attributes[semconv.NO_NEWS] = True
-    if record.row > 1:
-        attributes[semconv.EQUAL_IN_ROW] = record.row
+    if record.result is not None:  # it has ended
+        _add_findings(attributes, record, record.result)
     if failed:
         error = outcome.error
         attributes[semconv.ERROR_TYPE] = type(error).__qualname__ if isinstance(error, BaseException) else "tool_error"
     return attributes
+
+
+def _add_findings(attributes: dict[str, Any], record: Record, result: int) -> None:
+    """Add all that ``replay`` needs to decide as the guard did. Most calls have none of the flags."""
+    attributes[semconv.ERROR_HASH if record.error else semconv.RESULT_HASH] = hash_text(result)
+    if record.sameness is not None:
+        attributes[semconv.RESULT_SAMENESS] = record.sameness._value_
+    if record.error:
+        attributes[semconv.ERROR_TRANSIENT] = bool(record.transient)
+    elif record.transient:
+        attributes[semconv.RESULT_TRANSIENT] = True
+    if record.pending:
+        attributes[semconv.RESULT_PENDING] = True
+    if record.brief and not record.error:
+        attributes[semconv.RESULT_BRIEF] = True
+    if not record.news:
+        attributes[semconv.NO_NEWS] = True
+    if record.row > 1:
+        attributes[semconv.EQUAL_IN_ROW] = record.row
