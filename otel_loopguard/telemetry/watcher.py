@@ -148,7 +148,7 @@ class SpanWatcher:
         observed = self._turn_of(span)
         arguments = self._guard.compiled.fingerprinter.arguments(seen.call.arguments)
         if not observed.overlaps(arguments ^ hash(seen.call.tool), span):
-            decision = observed.turn.observe(seen.call, seen.outcome)
+            decision = observed.turn.observe(seen.call, seen.outcome, ran=_seconds(span))
             failed, trip = decision.record.error, decision.trip
         if not seen.has_arguments:
             # It is part of the history, because it may have changed something. A trip of it would mean nothing.
@@ -244,6 +244,12 @@ def _operation(span: ReadableSpan) -> Any:
 def _scope_of(span: ReadableSpan) -> str | None:
     scope = span.instrumentation_scope
     return None if scope is None else scope.name
+
+
+def _seconds(span: ReadableSpan) -> float:
+    """Return the time that the call ran."""
+    start, end = span.start_time, span.end_time
+    return 0.0 if start is None or end is None else max(0, end - start) / 1e9
 
 
 def _context_of(span: ReadableSpan) -> Context:

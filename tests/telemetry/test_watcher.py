@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from opentelemetry.trace import SpanKind, Status, StatusCode
 
 import otel_loopguard as loopguard
 from otel_loopguard import semconv
+from otel_loopguard.core.guard import Guard
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.testing import Recording, guarded
 from tests.spans.samples import SAMPLES, Call
@@ -46,6 +48,27 @@ class Agent:
     def message(self, name: str = "message", **attributes: str) -> Any:
         """Make the span around a user's message."""
         return self.tracer.start_as_current_span(name, attributes=attributes)
+
+
+@pytest.mark.parametrize(("ran", "waits", "verdict"), [(60, 1, "block"), (1, 60, "nudge")])
+def test_the_time_that_a_tool_runs_is_no_pause(
+    ran: float, waits: float, verdict: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call that is judged when its span ends began when the span began. A pause of the agent lifts a refusal."""
+    now = [1_000.0]
+    monkeypatch.setattr("otel_loopguard.instrumentation.runtime.Guard", partial(Guard, clock=lambda: now[0]))
+    monkeypatch.setattr("opentelemetry.sdk.trace.time_ns", lambda: int(now[0] * 1e9))
+    with watching() as recording:
+        agent = Agent(recording, "opentelemetry")
+        with agent.message():
+            for _ in range(3):
+                now[0] += waits
+                with agent.tracer.start_as_current_span(agent.sample.span_name.format("look")) as span:
+                    now[0] += ran
+                    agent.count += 1
+                    span.set_attributes(agent.attributes("a.txt", "the same text", agent.count))
+        verdicts = [event.attributes[semconv.VERDICT] for one in all_spans(recording) for event in one.events]
+        assert verdicts[-1] == verdict
 
 
 def test_a_repeat_is_written_on_the_span_around_it() -> None:

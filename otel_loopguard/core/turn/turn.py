@@ -177,9 +177,12 @@ class Turn:
 
     # --- before a call -------------------------------------------------------------------------------------------
 
-    def begin(self, call: ToolCall) -> Decision:
-        """Decide about a call that is about to be made. It may run if ``decision.runs``."""
-        record, decision = self._decide(call)
+    def begin(self, call: ToolCall, *, ran: float = 0.0) -> Decision:
+        """Decide about a call that is about to be made. It may run if ``decision.runs``.
+
+        ``ran`` is for a call that has run already: it began this many seconds ago.
+        """
+        record, decision = self._decide(call, ran)
         if decision is None:
             record.trip = hooks.ask_on_trip(self._host.faults, self.policy.on_trip, record.trip)
             decision = self._settle_locked(call, record)
@@ -193,7 +196,7 @@ class Turn:
             decision = self._settle_locked(call, record)
         return decision
 
-    def _decide(self, call: ToolCall) -> tuple[Any, Decision | None]:
+    def _decide(self, call: ToolCall, ran: float = 0.0) -> tuple[Any, Decision | None]:
         """Judge a call and record the decision in one step. There is no decision yet if ``on_trip`` must be asked."""
         judge = self._judge
         compiled = judge.compiled
@@ -203,7 +206,8 @@ class Turn:
         arguments = compiled.fingerprinter.arguments(values, fold_blanks=folds_blanks)
         known = call.known_tools
         registered = None if known is None else _registered(call.tool, tool.name, known)
-        now = self.last_used = self._host.clock()
+        self.last_used = self._host.clock()
+        now = self.last_used - ran
         if self.stored:
             self._host.use_again(self)
         history = judge.history
@@ -299,12 +303,12 @@ class Turn:
             decision = self._nudge(call, record, trip, recovered)
         return decision
 
-    def observe(self, call: ToolCall, outcome: Outcome) -> Decision:
-        """Count a call that has run already: judge it, then its outcome. Nothing is refused.
+    def observe(self, call: ToolCall, outcome: Outcome, *, ran: float = 0.0) -> Decision:
+        """Count a call that has run already, for ``ran`` seconds: judge it, then its outcome. Nothing is refused.
 
         The decision has the trip of the outcome, else that of the call.
         """
-        begun = self.begin(call)
+        begun = self.begin(call, ran=ran)
         if not begun.runs:  # ``on_trip`` chose an action, or the user asked to stop; the call has run all the same
             self.redeliver(begun)
             with self._lock:
