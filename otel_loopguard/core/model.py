@@ -238,6 +238,13 @@ class Record:
     written: int | None
     """The turn's tick when the model wrote the call, if known."""
 
+    def __getattr__(self, name: str) -> Any:
+        """Return the value of a field that most records never need; to set them all would cost each call more."""
+        try:
+            return _UNSET[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
     @property
     def attempt(self) -> int:
         """The number of this attempt, counted from the first equal run; refused attempts count."""
@@ -257,6 +264,13 @@ class Record:
     def error_hash(self) -> str | None:
         """The keyed fingerprint of the error, if the call failed."""
         return hash_text(self.result) if self.error and self.result is not None else None
+
+
+_UNSET = {
+    "alone": False, "beyond": False, "brief": False, "changed_between": False, "concurrent": False,
+    "error": False, "haste": 1.0, "limit": None, "news": False, "pace": 0.0, "pending": False, "result": None,
+    "row": 0, "sameness": None, "transient": False, "waited": False,
+}  # fmt: skip
 
 
 def hash_text(digest: int) -> str:

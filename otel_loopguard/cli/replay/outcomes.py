@@ -45,7 +45,7 @@ def result_identity(call: dict[str, Any]) -> int | str:
 
 
 def facts_of(
-    call: dict[str, Any], arguments: Any, fingerprinter: Fingerprinter, pending_words: PendingWords
+    call: dict[str, Any], arguments: Any, fingerprinter: Fingerprinter, pending_words: PendingWords | None
 ) -> OutcomeFacts:
     """Return the recorded outcome as the history takes it."""
     result, hashed = call.get("result"), call.get("result_hash")

@@ -103,11 +103,10 @@ def _resolve(calls: list[Call], judge: PolicyJudge) -> list[KnownCall]:
 class _TurnReplay:
     """The replay of one turn under one policy."""
 
-    __slots__ = ("_number", "_pending_words", "_timeline", "_tools", "_trips", "_turn")
+    __slots__ = ("_number", "_timeline", "_tools", "_trips", "_turn")
 
     def __init__(self, judge: PolicyJudge, tools: frozenset[str] | None, number: int) -> None:
         self._turn = judge.turn(_FINGERPRINTER)
-        self._pending_words = judge.compiled.contracts.pending
         self._tools = tools
         self._number = number
         self._timeline = Timeline(self._turn.history)
@@ -143,7 +142,7 @@ class _TurnReplay:
     def _end(self, ended: Running) -> None:
         _, position, call, record = ended
         trip = record.trip
-        facts = facts_of(call, record.resolved.arguments, _FINGERPRINTER, self._pending_words)
+        facts = facts_of(call, record.resolved.arguments, _FINGERPRINTER, self._turn.pending_words_for(record))
         nudge = self._turn.end(record, facts, self._timeline.now)
         if trip is None:
             if nudge is None:

@@ -32,7 +32,8 @@ DETECTORS: tuple[Detector, ...] = (
     effect.DETECTOR,
     novelty.DETECTOR,
     retry.DETECTOR,
-    breaker.DETECTOR,
+    breaker.BUDGET,
+    breaker.TURN,
 )
 
 __all__ = ["DETECTORS", "Detector"]

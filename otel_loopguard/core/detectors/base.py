@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from otel_loopguard.core.history.state import History
-    from otel_loopguard.core.policy.policy import Rule
+    from otel_loopguard.core.policy.policy import Policy, Rule
     from otel_loopguard.core.tools.contracts import Tool
 
     Check = Callable[[History, Record, Rule], Trip | None]
@@ -27,8 +27,8 @@ class Detector(NamedTuple):
     """``before`` also judges calls that have never run."""
     judges_news: bool = False
     """``after`` also judges first runs that succeeded, as most runs are."""
-    concerns: Callable[[Tool], bool] | None = None
-    """True for the tools that the mode has to do with; None means all tools."""
+    concerns: Callable[[Tool, Policy], bool] | None = None
+    """True for the tools, under this policy, that the mode has to do with; None means all tools."""
 
 
 def trip(record: Record, mode: str, count: int, limit: int, verdict: Action, **more: Any) -> Trip:

@@ -9,14 +9,12 @@ from otel_loopguard.core.model import Action, Mode, Record, Trip
 
 if TYPE_CHECKING:
     from otel_loopguard.core.history.state import History
-    from otel_loopguard.core.policy.policy import Rule
+    from otel_loopguard.core.policy.policy import Policy, Rule
+    from otel_loopguard.core.tools.contracts import Tool
 
 
 def before(history: History, record: Record, rule: Rule) -> Trip | None:
     """Refuse at the 8th error in a row or the 200th call without news, if nothing changed since this call last ran."""
-    if history.most_calls and history.calls >= history.most_calls:
-        count, limit = history.calls + 1, history.most_calls
-        return trip(record, Mode.GLOBAL_CIRCUIT_BREAKER, count, limit, Action.BLOCK, reason="max_calls")
     if record.stats is None or not record.kind.is_evidence or not unchanged(history, record):
         return None
     no_news = int(history.no_news_in_turn + 1)
@@ -39,4 +37,17 @@ def after(history: History, record: Record, rule: Rule) -> Trip | None:
     return None
 
 
-DETECTOR = Detector(Mode.GLOBAL_CIRCUIT_BREAKER, before, after, untried=True)
+def before_most_calls(history: History, record: Record, _rule: Rule) -> Trip | None:
+    """Refuse the first call beyond the turn's budget."""
+    if history.calls < history.most_calls:
+        return None
+    count, limit = history.calls + 1, history.most_calls
+    return trip(record, Mode.GLOBAL_CIRCUIT_BREAKER, count, limit, Action.BLOCK, reason="max_calls")
+
+
+def _has_budget(_tool: Tool, policy: Policy) -> bool:
+    return policy.max_calls > 0
+
+
+BUDGET = Detector(Mode.GLOBAL_CIRCUIT_BREAKER, before_most_calls, None, untried=True, concerns=_has_budget)
+TURN = Detector(Mode.GLOBAL_CIRCUIT_BREAKER, before, after)

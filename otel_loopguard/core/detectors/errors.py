@@ -6,6 +6,7 @@ tool is half open: its next untried call runs.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from otel_loopguard.core.detectors.base import Detector, trip
@@ -13,10 +14,10 @@ from otel_loopguard.core.model import Action, Kind, Mode, Record, Sameness, Trip
 
 if TYPE_CHECKING:
     from otel_loopguard.core.history.state import History
-    from otel_loopguard.core.history.tool_stats import ToolStats
     from otel_loopguard.core.policy.policy import Rule
 
 _FIRST, _READ, _SHELL = Sameness.FIRST, Kind.READ, Kind.SHELL
+_NEVER = sys.maxsize
 
 
 def before_error(history: History, record: Record, rule: Rule) -> Trip | None:
@@ -24,12 +25,14 @@ def before_error(history: History, record: Record, rule: Rule) -> Trip | None:
 
     A tool that worked before is given more: two failures more than it had successes, up to twice the limit.
     """
-    stats = _row_of(history, record)
-    if stats is None or not rule.block or stats.errors + 1 < rule.block or stats.changes != history.changes:
+    stats = history.tools.get(record.resolved.tool.digest)
+    if stats is None or stats.errors < (rule.block or _NEVER) - 1 or not _judges(history, record):
         return None
-    limit = min(max(rule.block, stats.successes + 2), 2 * rule.block)
+    limit = min(max(rule.block or 0, stats.successes + 2), 2 * (rule.block or 0))
     count = stats.known(stats.errors, record.written) + 1
-    return trip(record, Mode.ERROR_REPEAT, count, limit, Action.BLOCK, insistable=True) if count >= limit else None
+    if count < limit or stats.changes != history.changes:
+        return None
+    return trip(record, Mode.ERROR_REPEAT, count, limit, Action.BLOCK, insistable=True)
 
 
 def after_error(history: History, record: Record, rule: Rule) -> Trip | None:
@@ -47,15 +50,13 @@ def before_answer(history: History, record: Record, rule: Rule) -> Trip | None:
 
     Short answers prove too little, and those of commands are about an act: each crate compiles with the same warning.
     """
-    stats = _row_of(history, record)
-    if stats is None or not rule.block or stats.answers + 1 < rule.block or stats.brief or record.kind is _SHELL:
+    stats = history.tools.get(record.resolved.tool.digest)
+    if stats is None or stats.answers < (rule.block or _NEVER) - 1 or not _judges(history, record):
         return None
-    count = stats.known(stats.answers, record.written) + 1
-    return (
-        trip(record, Mode.SAME_ANSWER, count, rule.block, Action.BLOCK, insistable=True)
-        if count >= rule.block
-        else None
-    )
+    count, limit = stats.known(stats.answers, record.written) + 1, rule.block or 0
+    if count < limit or stats.brief or record.kind is _SHELL:
+        return None
+    return trip(record, Mode.SAME_ANSWER, count, limit, Action.BLOCK, insistable=True)
 
 
 def after_answer(history: History, record: Record, rule: Rule) -> Trip | None:
@@ -69,12 +70,10 @@ def after_answer(history: History, record: Record, rule: Rule) -> Trip | None:
     return trip(record, Mode.SAME_ANSWER, stats.answers, due, Action.NUDGE)
 
 
-def _row_of(history: History, record: Record) -> ToolStats | None:
-    """Return the statistics of an untried call's tool; None if its last untried call was refused."""
-    digest = record.resolved.tool.digest
-    if record.stats is not None or digest in history.half_open or not record.kind.is_evidence:
-        return None
-    return history.tools.get(digest)
+def _judges(history: History, record: Record) -> bool:
+    """Return True for an untried call of a tool whose last untried call was not refused."""
+    half_open = record.resolved.tool.digest in history.half_open
+    return record.stats is None and record.kind.is_evidence and not half_open
 
 
 ERROR = Detector(Mode.ERROR_REPEAT, before_error, after_error, untried=True)

@@ -10,7 +10,7 @@ from otel_loopguard.core.values.queries import query_of, similar
 
 if TYPE_CHECKING:
     from otel_loopguard.core.history.state import History
-    from otel_loopguard.core.policy.policy import Rule
+    from otel_loopguard.core.policy.policy import Policy, Rule
     from otel_loopguard.core.tools.contracts import Tool
 
 
@@ -43,7 +43,7 @@ def _similar_before(history: History, record: Record, rule: Rule) -> int:
     return sum(similar(query, earlier, rule.similarity or 1.0, dangerous) for earlier in stats.queries)
 
 
-def _concerns(tool: Tool) -> bool:
+def _concerns(tool: Tool, _policy: Policy) -> bool:
     return tool.contract.query is not None
 
 

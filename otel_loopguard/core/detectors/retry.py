@@ -10,7 +10,7 @@ from otel_loopguard.core.model import Action, Mode, Record, Trip
 
 if TYPE_CHECKING:
     from otel_loopguard.core.history.state import History
-    from otel_loopguard.core.policy.policy import Rule
+    from otel_loopguard.core.policy.policy import Policy, Rule
     from otel_loopguard.core.tools.contracts import Tool
 
 
@@ -30,7 +30,7 @@ def after(history: History, record: Record, rule: Rule) -> Trip | None:
     return trip(record, Mode.RETRY_LIMIT, count, cap, Action.NUDGE) if warning <= count <= cap else None
 
 
-def _concerns(tool: Tool) -> bool:
+def _concerns(tool: Tool, _policy: Policy) -> bool:
     return tool.contract.cap is not None
 
 

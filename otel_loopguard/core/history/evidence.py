@@ -66,16 +66,18 @@ class Limit(NamedTuple):
         return (self.block + 1) // 2
 
 
-def limit_of(history: History, record: Record, stats: CallStats) -> Limit:
-    """Return the limit of a call, by the work since its last run. The largest limit that applies holds."""
+def limit_of(history: History, record: Record, stats: CallStats, flags: int) -> Limit:
+    """Return the limit of a call, by the work since its last run. The largest limit that applies holds.
+
+    ``flags`` are those of its last result.
+    """
     rules = record.resolved.tool.rules
     news, changes, writes, waits = history.since(stats)
-    flags, rule = stats.flags, rules[_REPEAT]
+    rule = rules[_REPEAT]
     judged_since_news = flags & ACKNOWLEDGED or record.kind is _WAIT or (record.kind is _AGENT and flags & _YES == _YES)
     forgets = bool(changes or (news and judged_since_news))
     never = forgets or 0 < (rule.fresh_after_news or 0) <= news
-    awaited = flags & ACKNOWLEDGED and history.last_pending > stats.last_end
-    if record.kind.is_patient or flags & PENDING or waits or awaited:
+    if record.kind.is_patient or flags & PENDING or waits:
         return Limit(rules[_POLL].block or 0, Reason.PATIENT, forgets, never)
     block, reason = first_limit(rule), Reason.REPEAT
     if block:
@@ -108,9 +110,12 @@ def repeats(record: Record) -> bool:
     return record.sameness is _SAME or (record.sameness is _DIFFERENT and not record.news and is_poll(record))
 
 
-def weigh(history: History, record: Record, stats: CallStats) -> None:
-    """Add a run to the evidence of its call. Call it before the run's own part moves the turn's counters."""
-    record.limit = limit = limit_of(history, record, stats)
+def weigh(history: History, record: Record, stats: CallStats, flags: int) -> None:
+    """Add a run to the evidence of its call. Call it before the run's own part moves the turn's counters.
+
+    ``flags`` are those of this run. A first result is not searched, so an equal one stands in for it.
+    """
+    record.limit = limit = limit_of(history, record, stats, flags if record.sameness is _SAME else stats.flags)
     if record.child_news:  # the same answer, but the nested run did new work for it
         stats.reset_evidence(history.idle)
         return

@@ -18,7 +18,7 @@ _MOST_QUERIES = 32
 _MOST_ANSWERS = 256
 _MOST_ENDED = 64
 _MOST_SKIPPED = 31
-_NEAR = 128
+_END = 8
 _WRITE, _THINK = Kind.WRITE, Kind.THINK
 
 
@@ -26,7 +26,7 @@ class ToolStats:
     """The rows of one tool. Only untried calls count: a call that was tried is judged by its own results."""
 
     __slots__ = (
-        "answer", "answers", "brief", "changes", "ended", "errors", "length", "outline", "queries", "result", "results",
+        "answer", "answers", "brief", "changes", "ended", "ends", "errors", "outline", "queries", "result", "results",
         "shape", "skip", "skipped", "successes",
     )  # fmt: skip
 
@@ -35,9 +35,10 @@ class ToolStats:
         """The shape of the last error, the number of such errors in a row, and the turn's changes at the last one."""
         self.successes = 0
         """Untried calls that succeeded."""
-        self.length = 0
+        self.ends = (0, 0)
         self.outline: int | None = None
-        """The length of the last answer, and its outline if the one before had nearly the same length."""
+        """The beginning and the end of the last answer, hashed, and its outline if it shares one with the answer
+        before."""
         self.result = self.answer = self.answers = 0
         """The fingerprint of the last answer, that without its ids (0 = not made), and the number of equal ones in a
         row."""
@@ -46,7 +47,8 @@ class ToolStats:
         self.brief = False
         """The last answer was short."""
         self.ended: list[int] = []
-        """The ticks at which the last calls of the row ended, in which one tool fails, or answers, in one way."""
+        """The ticks at which the calls of the row ended, in which the tool fails, or answers, in one way; but the
+        first one, and at most the last ones."""
         self.results: dict[int, None] = EMPTY
         """The results of queries so far."""
         self.queries: tuple[str, ...] = ()
@@ -61,7 +63,10 @@ class ToolStats:
             self.errors = facts.found.row
         record.row = self.errors
         self.shape, self.changes, self.outline, self.answers = shape, changes, None, 0
-        self._end(tick, continues=self.errors > 1)
+        if self.errors > 1:
+            self._end(tick)
+        else:
+            self.ended = []
 
     def add_result(self, record: Record, facts: OutcomeFacts, tick: int, fingerprinter: Fingerprinter) -> None:
         """Count an untried call that returned a result."""
@@ -71,7 +76,8 @@ class ToolStats:
         if kind is not _THINK and (kind is not _WRITE or tool.moves_cursor):
             self._add_answer(facts, record.resolved.arguments, fingerprinter)
             record.row = self.answers
-            self._end(tick, continues=self.answers > 1)
+            if self.answers > 1:
+                self._end(tick)
         parameter = tool.contract.query
         if parameter is None:
             return
@@ -91,22 +97,26 @@ class ToolStats:
         if same:
             answer = self.answer
         else:
-            near = not self.answers or abs(len(facts.data) - self.length) <= _NEAR
-            outline = answer_outline(facts.data, arguments) if near else None
+            data = facts.data
+            ends = hash(data[:_END]), hash(data[-_END:])
+            near = ends[0] == self.ends[0] or ends[1] == self.ends[1]
+            outline = answer_outline(data, arguments) if near else None
             if near and outline == self.outline and self.skipped >= self.skip:
-                answer = answer_fingerprint(facts.data, arguments, fingerprinter)
+                answer = answer_fingerprint(data, arguments, fingerprinter)
                 same, self.skipped = answer == self.answer, 0
                 self.skip = 0 if same or not self.answer else min(2 * self.skip + 1, _MOST_SKIPPED)
             else:
                 self.skipped += 1
-            self.length, self.outline = len(facts.data), outline
-        self.answers = self.answers + 1 if same else 1
+            self.ends, self.outline = ends, outline
+        if same:
+            self.answers += 1
+        else:
+            self.answers = 1
+            if self.ended:
+                self.ended = []
         self.result, self.answer = facts.digest, answer
 
-    def _end(self, tick: int, *, continues: bool) -> None:
-        if not continues:
-            self.ended = [tick]
-            return
+    def _end(self, tick: int) -> None:
         self.ended.append(tick)
         del self.ended[:-_MOST_ENDED]
 

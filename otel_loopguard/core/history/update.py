@@ -71,10 +71,8 @@ def open_record(
     record.written = written
     record.gap = gap = 0.0 if now is None else now - history.active_at
     record.idle = history.idle + gap if gap >= tool.min_interval else history.idle
-    record.result = record.sameness = record.trip = record.limit = None
-    record.error = record.pending = record.transient = record.news = record.waited = record.beyond = False
-    record.concurrent = record.changed_between = record.child_news = record.resumed = record.alone = False
-    record.haste = 1.0
+    record.trip = None
+    record.child_news = record.resumed = False
     stats = history.find(key)
     if stats is not None and written is not None and stats.last_end > written:
         stats = None
@@ -84,7 +82,7 @@ def open_record(
     else:
         record.since = history.since(stats)
         record.alone = history.last_started == key
-        record.limit = limit_of(history, record, stats)
+        record.limit = limit_of(history, record, stats, stats.flags)
         compare_times(history, record, stats)
     return record
 
@@ -161,7 +159,7 @@ def end(
     """Count the outcome of a call that has run. ``now`` is None if the time was not recorded."""
     record.result = digest = facts.digest
     record.error, record.transient, record.pending = facts.is_error, facts.transient, facts.pending
-    record.brief, record.row = facts.brief, 0
+    record.brief = facts.brief
     flags = _flags(record, facts)
     if now is not None:
         history.active_at = now
@@ -174,8 +172,6 @@ def end(
     else:
         _end_repeat(history, record, stats, facts, flags, fingerprinter)
         digest = stats.result
-    if record.pending:
-        history.last_pending = history.tick
     kind = record.kind
     if kind.is_evidence:
         history.errors_in_row = history.errors_in_row + 1 if record.error else 0
@@ -195,10 +191,15 @@ def end(
 
 def _flags(record: Record, facts: OutcomeFacts) -> int:
     """Return the flags of a run; see ``call_stats``."""
-    flags = PENDING * facts.pending + TRANSIENT * facts.transient + BRIEF * facts.brief
-    if facts.is_error:
+    flags = 0 if facts.is_error else SUCCESS
+    if facts.pending:
+        flags += PENDING
+    if facts.transient:
+        flags += TRANSIENT
+    if facts.brief:
+        flags += BRIEF
+    if not flags & SUCCESS:
         return flags
-    flags += SUCCESS
     kind, moves_cursor = record.kind, record.resolved.tool.moves_cursor
     if kind is _WRITE and not moves_cursor:
         flags += ACTED
@@ -215,7 +216,9 @@ def _end_first(history: History, record: Record, facts: OutcomeFacts, flags: int
     before_news, before_changes, before_writes, before_waits = record.since
     _count(history, record, changed=changed, wrote=wrote, waited=waited)
     if news and record.gap > SHORTEST_PAUSE and record.kind is not _POLL:
-        history.pauses = [*history.pauses[1 - LONGEST_PAUSES :], record.gap]
+        history.pauses.append(record.gap)
+        if len(history.pauses) > LONGEST_PAUSES:
+            del history.pauses[0]
     history.keep_once(record.key, pack_line(
         facts.digest, history.idle, record.index, history.tick,
         before_news + news, before_changes + changed, before_writes + 2 * wrote, before_waits + waited, flags,
@@ -255,7 +258,7 @@ def _end_repeat(  # noqa: PLR0917 - the parts of one step; it is called once a c
     wrote, waited = record.kind.writes, record.kind is _WAIT
     proof = record.sameness is not _SAME  # another result of the same call proves a change
     changed = record.news and (proof or (not record.error and wrote))
-    weigh(history, record, stats)
+    weigh(history, record, stats, flags)
     if record.sameness is not _SAME:
         stats.result = facts.digest
     news, changes, writes, waits = record.since

@@ -33,7 +33,7 @@ class Tool:
 
     __slots__ = (
         "ceilings", "checks", "contract", "dangerous", "declared", "digest", "hints", "kind", "min_interval",
-        "moves_cursor", "name", "route", "rules", "takes_next",
+        "moves_cursor", "name", "refuses_second_run", "route", "rules", "takes_next",
     )  # fmt: skip
 
     def __init__(
@@ -67,6 +67,8 @@ class Tool:
             self.ceilings[mode] = _lowest(policy.action, self.contract.action, self.rules[mode].action)
         self.min_interval = self.rules[Mode.POLL_NO_PROGRESS].min_interval or math.inf
         """The pause in seconds from which time counts; infinite if the policy turns it off."""
+        repeat = self.rules[Mode.GENERIC_REPEAT]
+        self.refuses_second_run = 2 in (repeat.block, repeat.abort)
         self.dangerous = words.dangerous if policy.dangerous is None else frozenset(policy.dangerous)
 
     def _rule(self, mode: str, policy: Policy) -> Rule:

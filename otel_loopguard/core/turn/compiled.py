@@ -45,7 +45,7 @@ class CompiledPolicy:
 
     def checks_of(self, tool: Tool) -> ToolChecks:
         """Return the checks of this tool's calls: worked out at its first call, and kept with the tool."""
-        concerned = [one for one in self._detectors if one.concerns is None or one.concerns(tool)]
+        concerned = [one for one in self._detectors if one.concerns is None or one.concerns(tool, self.policy)]
         tool.checks = checks = ToolChecks(
             before=tuple((one.before, tool.rules[one.mode]) for one in concerned if one.before),
             before_untried=tuple((one.before, tool.rules[one.mode]) for one in concerned if one.before and one.untried),
@@ -72,7 +72,6 @@ def _detectors_of(policy: Policy) -> tuple[Detector, ...]:
     detectors = COUNTED if policy.counting == "calls" else DETECTORS
     if not policy.order:
         return detectors
-    by_mode = {str(one.mode): one for one in detectors}
-    if policy.counting == "results":
-        by_mode[Mode.PING_PONG.value] = by_mode[Mode.CYCLE.value]  # one detector finds both
-    return tuple(dict.fromkeys(by_mode[mode] for mode in policy.order if mode in by_mode))
+    laps = Mode.CYCLE if policy.counting == "results" else Mode.PING_PONG  # one detector finds both
+    modes = [laps if mode == Mode.PING_PONG else mode for mode in policy.order]
+    return tuple(dict.fromkeys(one for mode in modes for one in detectors if one.mode == mode))

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from otel_loopguard.core.tools.contracts import ResolvedCall
     from otel_loopguard.core.turn.compiled import CompiledPolicy
     from otel_loopguard.core.values.fingerprint import Fingerprinter
+    from otel_loopguard.core.values.pending import PendingWords
     from otel_loopguard.core.values.results import OutcomeFacts
 
 _MOST_OPEN_TRIPS = 32
@@ -111,6 +112,12 @@ class TurnJudge:
         """Keep a trip until the turn brings news again: then the agent has recovered from it."""
         history = self.history
         history.open_trips = (*history.open_trips[-_MOST_OPEN_TRIPS:], trip)
+
+    def pending_words_for(self, record: Record) -> PendingWords | None:
+        """Return the words to search a result for; None for a first run: only repeats are judged by them."""
+        if record.stats is None and not record.resolved.tool.refuses_second_run:
+            return None
+        return self.compiled.contracts.pending
 
     def end(self, record: Record, facts: OutcomeFacts, now: float | None = None) -> Trip | None:
         """Count the outcome of a call. Return the trip of a nudge, if one is due for its result.

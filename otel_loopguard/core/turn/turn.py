@@ -333,7 +333,9 @@ class Turn:
                 return record, None, (), nothing_seen(record)
         record.registered = outcome.exists or record.registered
         compiled, history = judge.compiled, judge.history
-        facts = outcome_facts(outcome, record.resolved.arguments, compiled.fingerprinter, compiled.contracts.pending)
+        facts = outcome_facts(
+            outcome, record.resolved.arguments, compiled.fingerprinter, judge.pending_words_for(record)
+        )
         recovered: tuple[Trip, ...] = ()
         now = self._host.clock()
         with self._lock:

@@ -97,9 +97,12 @@ class OutcomeFacts(NamedTuple):
 
 
 def outcome_facts(
-    outcome: Outcome, arguments: Any, fingerprinter: Fingerprinter, pending_words: PendingWords
+    outcome: Outcome, arguments: Any, fingerprinter: Fingerprinter, pending_words: PendingWords | None
 ) -> OutcomeFacts:
-    """Fingerprint an outcome and search its text."""
+    """Fingerprint an outcome and search its text.
+
+    Without ``pending_words`` a result is not searched for reports of waiting and faults.
+    """
     result = outcome.result
     if outcome.error is not None:
         return _error_facts(error_text(outcome.error), arguments, fingerprinter)
@@ -113,7 +116,7 @@ def outcome_facts(
     digest = outcome.digest if outcome.digest is not None else fingerprinter.of(data)
     pending = transient = False
     length = len(data)
-    if len(text) <= _LONGEST_REPORT:
+    if pending_words is not None and len(text) <= _LONGEST_REPORT:
         lower = text.lower()
         pending, transient = pending_words.are_in(lower), is_transient(text, lower, timeout=_TIMED_OUT)
     empty = length <= _LONGEST_EMPTY and data in _EMPTY
