@@ -46,6 +46,11 @@ class ToolSpan(NamedTuple):
     span: str = ""
     parent: str = ""
 
+    @property
+    def was_cancelled(self) -> bool:
+        """True if a call of a guarded program never returned."""
+        return self.own and self.view.attributes.get(semconv.OUTCOME) == "cancelled"
+
     def read(self) -> RecordedCall:
         """Parse the values of the span."""
         return RecordedCall(self, None if self.own else dialects.read(self.view))
@@ -76,7 +81,7 @@ class RecordedCall(NamedTuple):
     @property
     def cancelled(self) -> bool:
         """True if the call never returned, so that it has no result."""
-        return self.foreign is None and self.span.view.attributes.get(semconv.OUTCOME) == "cancelled"
+        return self.span.was_cancelled
 
     @property
     def failed(self) -> bool:

@@ -7,6 +7,7 @@ the older half of a turn that grows without end.
 from __future__ import annotations
 
 from collections import OrderedDict
+from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from otel_loopguard.cli.replay.judge import TripOfRun, result_was_new
@@ -193,10 +194,18 @@ def _order(span: ToolSpan) -> tuple[int, int]:
 
 
 def _once(spans: list[ToolSpan], *, guarded: bool) -> Iterator[ToolSpan]:
-    """Yield one span for each call: not those of others if ours are in the trace, nor one inside a span of its tool."""
+    """Yield one span for each call.
+
+    Left out are those of others if ours are in the trace, those inside a span of their tool, and those of calls that
+    were interrupted and then resumed, under the same index.
+    """
     tools = {span.span: span.tool for span in spans if not span.own}
-    for span in spans:
-        if span.own or not (guarded or same_tool(span.tool, tools.get(span.parent))):
+    for span, following in zip_longest(spans, spans[1:]):
+        if span.own:
+            resumed = span.was_cancelled and following is not None and following.order[0] == span.order[0]
+            if not resumed:
+                yield span
+        elif not (guarded or same_tool(span.tool, tools.get(span.parent))):
             yield span
 
 

@@ -13,6 +13,7 @@ from google.protobuf.json_format import MessageToDict
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
 import otel_loopguard as loopguard
+from otel_loopguard import semconv
 from otel_loopguard.cli.main import main
 from otel_loopguard.cli.replay.judge import PolicyJudge
 from otel_loopguard.cli.replay.span_buffer import SpanBuffer
@@ -126,6 +127,23 @@ def test_a_stubborn_agent_is_replayed_to_its_end(pauses, monkeypatch):
     (found,) = trips.values()
     assert {action for *_, action in found} >= {"nudge", "block"}
     assert judged(one_by_one(spans), Policy()) == trips
+
+
+def test_a_call_that_was_resumed_is_one_call():
+    """A call that was interrupted has a second span with its index when it is resumed. It counts once."""
+    policy = Policy(max_calls=3)
+    spans, trips = exported(
+        policy, made.run("resumed", [made.call("read_file", {"q": n}, "xyzvw"[n]) for n in range(5)])
+    )
+    found = spans[0]["scopeSpans"][0]["spans"]
+    wanted = {semconv.OUTCOME: {"stringValue": "cancelled"}}
+    interrupted = [
+        {"key": pair["key"], "value": wanted.get(pair["key"], pair["value"])} for pair in found[1]["attributes"]
+    ]
+    started = str(int(found[1]["startTimeUnixNano"]) - 1)
+    found.append({**found[1], "attributes": interrupted, "startTimeUnixNano": started})
+    assert judged(one_by_one(spans), policy) == trips
+    assert any(trips.values())
 
 
 def test_a_long_turn_is_judged_in_parts(monkeypatch):
