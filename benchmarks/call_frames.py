@@ -60,7 +60,8 @@ def run_agent(frames: Frames) -> None:
     @tool
     def read_file(path: str) -> str:
         """Read a file."""
-        return f"The text of {path}."
+        letter = "zyxwvutsrqpo"[ord(path[4]) - ord("a")]
+        return f"{letter} is the text, {letter}"
 
     steps = iter(range(WARM_UP + 2))
 

@@ -200,6 +200,9 @@ def judged(calls, policy):
         def end(self, *given):
             return self.turn.end(*given)
 
+        def pending_words_for(self, record):
+            return self.turn.pending_words_for(record)
+
     judge.turn = Watched
     runs.replay(runs.read(made.run("watched", calls)), judge)
     return [index for index, was in enumerate(asked) if was]
