@@ -17,8 +17,10 @@ from otel_loopguard.spans.dialects import SpanView
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from otel_loopguard.core.model import Record
     from otel_loopguard.core.tools.contracts import ResolvedCall
     from otel_loopguard.core.turn.compiled import CompiledPolicy
+    from otel_loopguard.core.turn.judge import TurnJudge
     from otel_loopguard.spans.dialects import SpanCall
 
 _REFUSED = frozenset({"blocked", "aborted", "reused"})
@@ -123,10 +125,11 @@ class RecordedCall(NamedTuple):
         resolved = compiled.contracts.resolve(ToolCall(name))._replace(tool=tool, arguments=None, kind=kind)
         return resolved, _fingerprint(attributes[semconv.ARGUMENTS_HASH])
 
-    def facts(self, arguments: Any, compiled: CompiledPolicy) -> OutcomeFacts:
-        """Return the fingerprints of the outcome. ``arguments`` are those of the resolved call."""
+    def facts(self, record: Record, turn: TurnJudge) -> OutcomeFacts:
+        """Return the fingerprints of the outcome of a call that was begun in this turn."""
         if self.foreign is not None:
-            return outcome_facts(self.foreign.outcome, arguments, compiled.fingerprinter, compiled.contracts.pending)
+            arguments, words = record.resolved.arguments, turn.pending_words_for(record)
+            return outcome_facts(self.foreign.outcome, arguments, turn.fingerprinter, words)
         attributes = self.span.view.attributes
         error = attributes.get(semconv.ERROR_HASH)
         digest = _fingerprint(error or attributes.get(semconv.RESULT_HASH) or self.span.span)

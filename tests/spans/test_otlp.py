@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from otel_loopguard.core.model import Record
 from otel_loopguard.core.policy.policy import Policy
 from otel_loopguard.core.turn.compiled import CompiledPolicy
+from otel_loopguard.core.turn.judge import TurnJudge
 from otel_loopguard.spans import otlp
 
 GENAI = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "look"}
@@ -64,7 +66,7 @@ def test_our_spans_are_fingerprints() -> None:
     assert (call.has_arguments, call.has_result, call.refused, call.cancelled) == (True, True, False, False)
     compiled = CompiledPolicy(Policy())
     assert call.resolve(compiled)[1] == 0xFF
-    assert call.facts(None, compiled).digest == 0xA
+    assert call.facts(Record(), TurnJudge(compiled)).digest == 0xA
 
 
 def test_our_span_without_fingerprints_cannot_be_judged() -> None:

@@ -174,7 +174,7 @@ class _TurnReplay:
     def _end(self, ended: Running) -> None:
         _, position, call, record = ended
         self._turn.asks = self._asks and call.has_arguments
-        facts = call.facts(record.resolved.arguments, self._compiled)
+        facts = call.facts(record, self._turn)
         found = facts.found
         # The same result, and news: a run inside the call brought it.
         record.child_news = found is not None and found.news and found.sameness is Sameness.SAME
