@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @loopguard.tool
-async def later(path: str) -> str:
+async def read_later(path: str) -> str:
     """An async function."""
     return f"text of {path}"
 
@@ -29,7 +29,7 @@ async def failing(path: str) -> str:
 
 
 @loopguard.tool
-async def pieces(path: str) -> AsyncIterator[str]:
+async def read_pieces(path: str) -> AsyncIterator[str]:
     """An async generator."""
     yield path
 
@@ -50,7 +50,7 @@ class Human:
 
 async def call_later() -> None:
     """A call that succeeds."""
-    await later("a")
+    await read_later("a")
 
 
 async def call_failing() -> None:
@@ -61,7 +61,7 @@ async def call_failing() -> None:
 
 async def call_pieces() -> None:
     """A call whose result is streamed."""
-    assert [item async for item in pieces("a")] == ["a"]
+    assert [item async for item in read_pieces("a")] == ["a"]
 
 
 @pytest.mark.parametrize("call", [call_later, call_failing, call_pieces])
@@ -84,7 +84,7 @@ async def test_an_object_with_an_async_call_is_awaited_for_a_refusal() -> None:
     human = Human(Action.OBSERVE)
     with guarded(Policy(on_trip=human)) as recording, loopguard.turn():
         for _ in range(3):
-            assert await later("a") == "text of a"
+            assert await read_later("a") == "text of a"
         assert human.verdicts == [Action.NUDGE, Action.BLOCK]
         assert recording.outcomes == ["executed"] * 3
 
@@ -93,7 +93,7 @@ async def test_a_plain_function_is_asked_from_async_code_as_well() -> None:
     """A plain ``on_trip`` works in async code."""
     with guarded(Policy(on_trip=lambda trip: Action.OBSERVE)) as recording, loopguard.turn():
         for _ in range(3):
-            assert await later("a") == "text of a"
+            assert await read_later("a") == "text of a"
         assert recording.outcomes == ["executed"] * 3
 
 
@@ -104,12 +104,12 @@ async def test_a_call_that_is_cancelled_while_somebody_is_asked_loses_no_word() 
         await asyncio.sleep(3600)
 
     with guarded(Policy(on_trip=never)) as recording, loopguard.turn(conversation_id="c") as turn:
-        await later("a")
+        await read_later("a")
         loopguard.say("look at b", conversation_id="c")
         with pytest.raises(asyncio.TimeoutError):
-            await asyncio.wait_for(later("a"), 0.05)
+            await asyncio.wait_for(read_later("a"), 0.05)
         assert recording.outcomes == ["executed", "executed"]
-        assert "look at b" in await later("b")
+        assert "look at b" in await read_later("b")
     assert turn.undelivered == []
 
 
@@ -122,5 +122,5 @@ async def test_a_fault_of_it_lets_the_call_run_and_is_counted() -> None:
 
     with guarded(Policy(on_trip=broken)) as recording, loopguard.turn():
         for _ in range(4):
-            assert await later("a") == "text of a"
+            assert await read_later("a") == "text of a"
         assert recording.counted("loopguard.internal_errors", loopguard__site="on_trip") >= 2

@@ -23,7 +23,7 @@ def look(path: str) -> str:
 
 
 @loopguard.tool
-def table(path: str) -> str:
+def read_table(path: str) -> str:
     """A result that is no text."""
     return '{"rows": 2}'
 
@@ -85,12 +85,12 @@ def test_a_word_waits_for_a_result_that_is_text() -> None:
     """No message is added to JSON, and a pending nudge is not among the user's undelivered messages."""
     with guarded(), loopguard.turn("c") as turn:
         loopguard.say("please hurry", conversation_id="c")
-        assert table("a") == '{"rows": 2}'
-        assert table("a") == '{"rows": 2}'
+        assert read_table("a") == '{"rows": 2}'
+        assert read_table("a") == '{"rows": 2}'
         read = look("b")
         assert "please hurry" in read
-        assert "About the earlier call of table:" in read
-        table("a")
+        assert "About the earlier call of read_table:" in read
+        read_table("a")
     assert turn.undelivered == []
 
 
@@ -110,7 +110,7 @@ def test_words_that_a_result_cannot_take_come_back_each_by_itself() -> None:
     with guarded():
         with loopguard.turn("c") as turn:
             words = [loopguard.say(text, conversation_id="c") for text in ("first", "second")]
-            table("a")
+            read_table("a")
             with pytest.raises(LookupError):
                 loopguard.call("fail", {}, fail)
         assert turn.undelivered == ["first", "second"]

@@ -19,27 +19,27 @@ if TYPE_CHECKING:
 
 
 @loopguard.tool
-def plain(path: str, depth: int = 1) -> str:
+def read_text(path: str, depth: int = 1) -> str:
     """A plain function."""
     return f"text of {path}"
 
 
 @loopguard.tool
-async def later(path: str) -> str:
+async def read_later(path: str) -> str:
     """An async function."""
     await asyncio.sleep(0)
     return f"text of {path}"
 
 
 @loopguard.tool
-def pieces(path: str) -> Iterator[str]:
+def read_pieces(path: str) -> Iterator[str]:
     """A generator."""
     yield "one "
     yield path
 
 
 @loopguard.tool
-async def async_pieces(path: str) -> AsyncIterator[str]:
+async def read_pieces_later(path: str) -> AsyncIterator[str]:
     """An async generator."""
     yield "one "
     yield path
@@ -62,19 +62,19 @@ async def collected(items: AsyncIterator[str]) -> list[str]:
 def test_a_plain_function() -> None:
     """The third equal call returns the refusal; positional and keyword arguments are the same call."""
     with guarded() as recording, loopguard.turn():
-        assert plain("a") == "text of a"
-        assert plain(path="a").startswith("text of a\n\n")
-        refusal = json.loads(plain("a"))
+        assert read_text("a") == "text of a"
+        assert read_text(path="a").startswith("text of a\n\n")
+        refusal = json.loads(read_text("a"))
         assert refusal["error"] == "tool_loop_detected"
-        assert plain("a", depth=2) == "text of a"
+        assert read_text("a", depth=2) == "text of a"
         assert recording.outcomes == ["executed", "nudged", "blocked", "executed"]
 
 
 async def test_an_async_function() -> None:
     """The third equal call of a coroutine function returns the refusal, and the wrapper is a coroutine function."""
-    assert asyncio.iscoroutinefunction(later)
+    assert asyncio.iscoroutinefunction(read_later)
     with guarded() as recording, loopguard.turn():
-        read = [await later("a") for _ in range(3)]
+        read = [await read_later("a") for _ in range(3)]
         assert "tool_loop_detected" in read[2]
         assert recording.outcomes == ["executed", "nudged", "blocked"]
 
@@ -84,10 +84,10 @@ def test_a_generator() -> None:
     with guarded() as recording:
         with loopguard.turn():
             outside = current_scope()
-            for _ in pieces("a"):
+            for _ in read_pieces("a"):
                 assert current_scope() is outside
-            assert list(pieces("a")) == ["one ", "a"]
-            (refusal,) = pieces("a")
+            assert list(read_pieces("a")) == ["one ", "a"]
+            (refusal,) = read_pieces("a")
             assert "tool_loop_detected" in refusal
         assert recording.outcomes[0] == "executed"
         assert recording.outcomes[2] == "blocked"
@@ -98,7 +98,7 @@ def test_a_generator_that_is_left_early_ends_its_span() -> None:
     with guarded() as recording:
         with loopguard.turn():
             for _ in range(4):
-                for _ in pieces("a"):
+                for _ in read_pieces("a"):
                     break
         assert recording.outcomes == ["cancelled"] * 4
         assert_no_trip(recording)
@@ -107,9 +107,9 @@ def test_a_generator_that_is_left_early_ends_its_span() -> None:
 async def test_an_async_generator() -> None:
     """An async generator passes its items, and a refused call yields the refusal."""
     with guarded() as recording, loopguard.turn():
-        assert await collected(async_pieces("a")) == ["one ", "a"]
-        await collected(async_pieces("a"))
-        assert "tool_loop_detected" in (await collected(async_pieces("a")))[0]
+        assert await collected(read_pieces_later("a")) == ["one ", "a"]
+        await collected(read_pieces_later("a"))
+        assert "tool_loop_detected" in (await collected(read_pieces_later("a")))[0]
         assert recording.outcomes[2] == "blocked"
 
 
@@ -140,9 +140,9 @@ def test_a_function_keeps_its_face() -> None:
     """Name, docstring and signature are kept, because frameworks make schemas of them."""
     import inspect
 
-    assert plain.__name__ == "plain"
-    assert plain.__doc__ == "A plain function."
-    assert list(inspect.signature(plain).parameters) == ["path", "depth"]
+    assert read_text.__name__ == "read_text"
+    assert read_text.__doc__ == "A plain function."
+    assert list(inspect.signature(read_text).parameters) == ["path", "depth"]
 
 
 def test_what_a_tool_is_can_be_said() -> None:
@@ -197,9 +197,9 @@ def test_a_loop_by_hand() -> None:
     """``call`` takes the arguments as the model wrote them; the same JSON in other order is the same call."""
     with guarded() as recording, loopguard.turn():
         read = [
-            loopguard.call("plain", '{"path": "a", "depth": 2}', lambda path, depth: "text", call_id="1"),
-            loopguard.call("plain", '{"depth": 2, "path": "a"}', lambda path, depth: "text", call_id="2"),
-            loopguard.call("plain", {"path": "a", "depth": 2}, lambda path, depth: "text", call_id="3"),
+            loopguard.call("read_text", '{"path": "a", "depth": 2}', lambda path, depth: "text", call_id="1"),
+            loopguard.call("read_text", '{"depth": 2, "path": "a"}', lambda path, depth: "text", call_id="2"),
+            loopguard.call("read_text", {"path": "a", "depth": 2}, lambda path, depth: "text", call_id="3"),
         ]
         assert read[0] == "text"
         assert "tool_loop_detected" in read[2]
@@ -208,14 +208,14 @@ def test_a_loop_by_hand() -> None:
 
 async def test_an_async_tool_in_a_loop_by_hand() -> None:
     """For an async function the result is awaited."""
-    agent = ScriptedAgent({"later": later}, [("later", {"path": "a"})] * 3)
+    agent = ScriptedAgent({"read_later": read_later}, [("read_later", {"path": "a"})] * 3)
     with guarded():
         assert (await agent.arun()).refused == [2]
 
 
 def test_a_tool_that_does_not_exist() -> None:
     """The model reads the names of the known tools; repeated unknown names are refused."""
-    agent = ScriptedAgent({"look": plain}, [("made up", {"number": number}) for number in range(4)])
+    agent = ScriptedAgent({"look": read_text}, [("made up", {"number": number}) for number in range(4)])
     with guarded() as recording:
         transcript = agent.run()
         assert "look" in transcript.read[0]
@@ -225,7 +225,7 @@ def test_a_tool_that_does_not_exist() -> None:
 
 def test_an_abort_without_a_boundary_is_the_error_itself() -> None:
     """In a turn that the program opened, ``ToolLoopError`` is raised at the call."""
-    agent = ScriptedAgent({"plain": plain}, [("plain", {"path": "a"})] * 9)
+    agent = ScriptedAgent({"read_text": read_text}, [("read_text", {"path": "a"})] * 9)
     with guarded(Policy(abort_after=3)) as recording:
         transcript = agent.run()
         assert isinstance(transcript.error, ToolLoopError)
@@ -241,7 +241,7 @@ def test_a_verdict_can_be_changed_by_the_program() -> None:
         trips.append(trip)
         return Action.OBSERVE if trip.action is Action.BLOCK else None
 
-    agent = ScriptedAgent({"plain": plain}, [("plain", {"path": "a"})] * 4)
+    agent = ScriptedAgent({"read_text": read_text}, [("read_text", {"path": "a"})] * 4)
     with guarded(Policy(on_trip=on_trip)) as recording:
         assert agent.run().refused == []
         assert [trip.mode for trip in trips][:2] == [Mode.GENERIC_REPEAT] * 2
@@ -258,7 +258,7 @@ async def test_an_async_verdict_is_awaited() -> None:
         trips.append(trip)
         return Action.ABORT if trip.action is Action.BLOCK else None
 
-    agent = ScriptedAgent({"later": later}, [("later", {"path": "a"})] * 4)
+    agent = ScriptedAgent({"read_later": read_later}, [("read_later", {"path": "a"})] * 4)
     with guarded(Policy(on_trip=on_trip)) as recording:
         transcript = await agent.arun()
         assert isinstance(transcript.error, ToolLoopError)
@@ -269,12 +269,12 @@ async def test_an_async_verdict_is_awaited() -> None:
 def test_outside_of_a_turn_a_function_only_counts() -> None:
     """A decorated function outside of a turn is never refused."""
     with guarded() as recording:
-        assert {plain("a") for _ in range(9)} == {"text of a"}
+        assert {read_text("a") for _ in range(9)} == {"text of a"}
         assert_trips(recording, "generic_repeat", action="observe")
 
 
 def test_it_works_without_any_set_up() -> None:
     """``@tool`` in a turn is guarded without ``instrument()``."""
     with loopguard.turn():
-        read: list[Any] = [plain("without set-up") for _ in range(3)]
+        read: list[Any] = [read_text("without set-up") for _ in range(3)]
     assert "tool_loop_detected" in read[2]

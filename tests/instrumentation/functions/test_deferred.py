@@ -197,7 +197,7 @@ def test_a_generator_that_comes_out_of_a_lambda_is_driven() -> None:
     with guarded() as recording, loopguard.turn():
         assert ["".join(loopguard.call("search", {"q": "x"}, stream)) for _ in range(5)] == PAGES
         assert recording.outcomes == ["executed"] * 5
-        read = ["".join(loopguard.call("again", {"q": "x"}, lambda q: iter_of(q))) for _ in range(3)]  # noqa: PLW0108
+        read = ["".join(loopguard.call("read_again", {"q": "x"}, lambda q: iter_of(q))) for _ in range(3)]  # noqa: PLW0108
         assert "tool_loop_detected" in read[2]
 
 

@@ -131,15 +131,15 @@ def test_a_command_is_handed_on_as_it_is() -> None:
     ran = []
 
     @tool
-    def steer(path: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> Command:  # type: ignore[type-arg]
-        """Change the state."""
+    def look_into(path: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> Command:  # type: ignore[type-arg]
+        """Read something into the state."""
         ran.append(path)
-        return Command(update={"messages": [ToolMessage(f"went to {path}", tool_call_id=tool_call_id)]})
+        return Command(update={"messages": [ToolMessage(f"read {path}", tool_call_id=tool_call_id)]})
 
     with guarded() as recording:
-        output = prebuilt_agent(script("a", "a", "a", name="steer"), [steer]).invoke(QUESTION)
+        output = prebuilt_agent(script("a", "a", "a", name="look_into"), [look_into]).invoke(QUESTION)
         read = [text_of(message) for message in results(output)]
-        assert read[:2] == ["went to a", "went to a"]
+        assert read[:2] == ["read a", "read a"]
         assert "tool_loop_detected" in read[2]
         assert ran == ["a", "a"]
         assert recording.outcomes[2] == "blocked"

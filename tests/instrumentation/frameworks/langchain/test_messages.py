@@ -189,10 +189,16 @@ def test_calls_beside_an_interrupted_one_are_run_again_as_one_call(build: Any) -
 
 @BUILDS
 def test_payments_that_somebody_allows_each_time_are_a_loop(build: Any) -> None:
-    """Resumed calls are one each, and three equal ones are still three."""
+    """A resumed call counts once, and the fourth equal payment is refused, whoever allows it."""
     with guarded() as recording:
-        resumed(with_checkpoints(build, messages(*[[("pay", "a")]] * 4), [pay]), 2)
-        assert recording.outcomes == ["cancelled", "executed", "cancelled", "nudged", "blocked", "blocked"]
+        resumed(with_checkpoints(build, messages(*[[("pay", "a")]] * 5), [pay]), 3)
+        assert recording.outcomes == [
+            *["cancelled", "executed"],
+            *["cancelled", "nudged"],
+            *["cancelled", "executed"],
+            "blocked",
+            "blocked",
+        ]
 
 
 def test_ids_that_a_model_uses_again_hide_no_loop() -> None:

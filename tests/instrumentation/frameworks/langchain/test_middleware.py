@@ -114,6 +114,6 @@ def test_a_supplied_tool_that_nobody_saw_yet_can_be_insisted_on() -> None:
     """The third unknown name is refused. If the call is made again, it runs, because a middleware may supply it."""
     with guarded() as recording:
         read = run([("nobody", "a"), ("noone", "a"), ("weigh", "a"), ("weigh", "a"), ("weigh", "b")], Supplying())
-        assert "make exactly this call again" in read[2]
+        assert "make the same call again" in read[2]
         assert read[3:] == ["a weighs nothing", "b weighs nothing"]
         assert recording.outcomes == ["failed", "nudged", "blocked", "executed", "executed"]
