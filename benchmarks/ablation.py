@@ -9,7 +9,9 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
+import random
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from benchmarks.accuracy import recorded
@@ -19,28 +21,17 @@ from benchmarks.exam.names import NAMINGS
 from benchmarks.parts import PARTS
 from otel_loopguard import Policy
 from otel_loopguard.cli.replay.judge import PolicyJudge
-from tests.core.judges import corpus, measure
+from tests.core.judges import corpus, measure, runner, traces
+from tests.core.judges.real import EnforcedTurn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from benchmarks.exam.trace import Trace
+    from benchmarks.parts import Part
 
-
-class Measured(NamedTuple):
-    """The figures of one rule."""
-
-    exams: dict[str, play.Figures]
-    nudged: int
-    """Successful recorded runs that were nudged."""
-    refused: int
-    """Successful recorded runs that were refused a call."""
-    withheld: int
-    """Refusals on successful recorded runs that withheld something new."""
-    loops: int
-    """Labelled loops that were nudged or refused."""
-    legit: int
-    """Labelled legitimate repeats that were refused."""
+    Figures = dict[str, dict[str, int]]
+    """The figures of one rule by material, each with its name."""
 
 
 class Material(NamedTuple):
@@ -55,92 +46,142 @@ def material(namings: Iterable[str], seeds: Iterable[int]) -> Material:
     """Draw the examinations and read the recorded runs, as far as they are here."""
     exams = {"exam": families.draw(namings, seeds), "second": shared.draw(namings, seeds)}
     runs = [run for path in corpus.files() for run in corpus.runs(path)]
-    return Material({name: traces for name, traces in exams.items() if traces}, runs, corpus.labels() if runs else [])
+    return Material({name: drawn for name, drawn in exams.items() if drawn}, runs, corpus.labels() if runs else [])
 
 
-def measured(policy: Policy, on: Material) -> Measured:
+def measured(policy: Policy, on: Material) -> Figures:
     """Measure a policy on all of it."""
-    exams = {
-        name: play.figures(play.rows(traces, lambda: play.GuardJudge(policy))) for name, traces in on.exams.items()
+    figures = {
+        name: examined(play.figures(play.rows(drawn, lambda: play.GuardJudge(policy))))
+        for name, drawn in on.exams.items()
     }
-    judge = PolicyJudge(policy)
-    replayed = [recorded.replay(run, judge) for run in on.runs]
-    figures, verdicts = measure.figures(replayed), measure.verdicts(replayed, on.labels)
-    loops = verdicts.loops - len(verdicts.missed)
-    return Measured(exams, figures.nudged, figures.refused, len(figures.withheld), loops, len(verdicts.legit_refused))
+    figures["traces of the tests"] = tested(policy)
+    if on.runs:
+        judge = PolicyJudge(policy)
+        replayed = [recorded.replay(run, judge) for run in on.runs]
+        runs, verdicts = measure.figures(replayed), measure.verdicts(replayed, on.labels)
+        figures["recorded runs"] = {
+            "successful refused": runs.refused,
+            "news withheld": len(runs.withheld),
+            "successful nudged": runs.nudged,
+            "loops told": verdicts.loops - len(verdicts.missed),
+            "legitimate repeats refused": len(verdicts.legit_refused),
+        }
+    return figures
+
+
+def tested(policy: Policy) -> dict[str, int]:
+    """Count the kinds of traces in the tests that are stopped, and those refused a call, under two namings."""
+
+    def turn(drawn: traces.Trace, clock: Callable[[], float]) -> corpus.Judged:
+        return EnforcedTurn(drawn.contracts, clock, modes=policy.modes, abort_after=policy.abort_after)
+
+    counts = {"stopped": 0, "refused": 0}
+    for stuck, name in ((True, "stopped"), (False, "refused")):
+        for kind in traces.kinds(stuck=stuck):
+            for naming in ("named", "opaque"):
+                drawn = traces.trace(kind, naming, 0)
+                counts[name] += bool(runner.run(drawn, turn).refused)
+    return counts
+
+
+def examined(found: play.Figures) -> dict[str, int]:
+    """Name the figures of an examination."""
+    names = ("stopped", "missed", "in_time", "told", "refused", "ended", "nudged")
+    return {name.replace("_", " "): getattr(found, name) for name in names}
 
 
 _material: Material | None = None
 """The traces and runs that the processes inherit."""
 
 
-def _measure(number: int) -> Measured:
-    """Measure without the part of this number; with all parts if it is 0."""
+def _measure(part: Part | None) -> Figures:
+    """Measure without this part; with all parts if it is None."""
     assert _material is not None
-    if not number:
+    if part is None:
         return measured(Policy(), _material)
-    part = PARTS[number - 1]
     for edit in part.edits:
         edit.apply()
     return measured(part.policy, _material)
 
 
-def run(on: Material, processes: int | None = None) -> tuple[Measured, list[Measured]]:
-    """Measure the rule as it is, and without each of its parts."""
-    global _material  # noqa: PLW0603 - a forked process inherits it; to send it would take longer than to measure
-    _material = on
-    context = multiprocessing.get_context("fork")
-    with context.Pool(processes or os.cpu_count(), maxtasksperchild=1) as pool:
-        whole, *found = pool.map(_measure, range(len(PARTS) + 1), chunksize=1)
-    return whole, found
+def _measure_place(place: int) -> Figures:
+    return _measure(PARTS[place] if place >= 0 else None)
+
+
+def rows(on: Material, parts: Iterable[Part]) -> Iterator[list[str]]:
+    """Measure the rule as it is, and without each of these parts; yield the rows of the table."""
+    global _material
+    _material, parts = on, list(parts)
+    with multiprocessing.get_context("fork").Pool(os.cpu_count(), maxtasksperchild=1) as pool:
+        found = pool.imap(_measure_place, [-1, *map(PARTS.index, parts)])
+        whole = next(found)
+        yield ["nothing", "the figures", *(_listed(figures, "{}") for figures in whole.values())]
+        for part, without in zip(parts, found, strict=True):
+            yield _row(whole, part, without)
+
+
+def _row(whole: Figures, part: Part, without: Figures) -> list[str]:
+    cells = []
+    for material_name, before in whole.items():
+        differences = {name: without[material_name][name] - number for name, number in before.items()}
+        cells.append(_listed({name: number for name, number in differences.items() if number}, "{:+}"))
+    return [part.name, part.carries, *cells]
+
+
+def _listed(figures: dict[str, int], form: str) -> str:
+    return ", ".join(f"{name} {form.format(number)}" for name, number in figures.items())
 
 
 HEAD = """## The weight of each part
 
-Each number and special case of the rule is taken out once, and all else measured again: on both examinations, under
-natural and opaque names, and on the recorded runs. The cells are the differences to the whole rule, in runs; an empty
-cell is none. A part with an empty row is there for a promise that other tests hold.
+Each number and special case of the rule is taken out once, and all else measured again: on both examinations and the
+traces of the tests, under natural and opaque names, and on the recorded runs. The cells are the differences to the
+whole rule, in runs; an empty cell is none. A part with an empty row is there for a promise that other tests hold.
 """
+ON_THE_PAGE = ("natural", "opaque"), range(100, 101)
+COLUMNS = [
+    "left out",
+    "the rule with it",
+    "`benchmarks/exam`",
+    "second examination",
+    "traces of the tests",
+    "recorded runs",
+]
 
 
 def section() -> str:
     """Return the section of docs/accuracy.md."""
-    whole, found = run(material(("natural", "opaque"), range(100, 102)))
-    return "\n".join([HEAD, as_table(whole, found)])
+    return "\n".join([HEAD, table(COLUMNS, list(rows(material(*ON_THE_PAGE), PARTS)))])
 
 
-def as_table(whole: Measured, found: list[Measured]) -> str:
-    """Compare the figures without each part with those of the whole rule."""
-    head = ["left out", "the rule with it"]
-    for name in whole.exams:
-        head += [f"{name}: stopped", "missed", "in time", "told in time", "refused", "ended", "nudged"]
-    head += ["recorded: successful refused", "withheld", "successful nudged", "loops told", "legitimate refused"]
-    lines = [["(the whole rule)", "", *map(str, _numbers(whole))]]
-    for part, without in zip(PARTS, found, strict=True):
-        differences = [after - before for before, after in zip(_numbers(whole), _numbers(without), strict=True)]
-        lines.append([part.name, part.carries, *(f"{number:+}" if number else "" for number in differences)])
-    return table(head, lines)
-
-
-def _numbers(of: Measured) -> list[int]:
-    numbers = []
-    for exam in of.exams.values():
-        numbers += [exam.stopped, exam.missed, exam.in_time, exam.told, exam.refused, exam.ended, exam.nudged]
-    return [*numbers, of.refused, of.withheld, of.nudged, of.loops, of.legit]
+def differs(page: str, count: int) -> bool:
+    """Compare the rows of some parts, drawn anew each time, with those of the page; print those that differ."""
+    drawn = random.sample(PARTS, count)
+    missing = [row for row in rows(material(*ON_THE_PAGE), drawn) if f"| {' | '.join(row)} |" not in page]
+    for row in missing:
+        print("not on the page:", " | ".join(row), file=sys.stderr)
+    return bool(missing)
 
 
 def main() -> int:
-    """Print the table."""
+    """Print the table, or compare a part of it with the page."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.ablation", description="Weigh the parts of the rule.")
     parser.add_argument("seeds", nargs="?", type=int, default=3)
-    parser.add_argument("--only", help="only parts whose name has this word")
+    parser.add_argument("--only", default="", help="only parts whose name or sentence has this text")
+    parser.add_argument(
+        "--check", type=int, metavar="N", help="compare N parts with docs/accuracy.md; 1 if one differs"
+    )
     options = parser.parse_args()
-    if options.only:
-        PARTS[:] = [part for part in PARTS if options.only in part.name]
+    if options.check:
+        return differs((Path(__file__).parents[1] / "docs" / "accuracy.md").read_text("utf-8"), options.check)
     if not shared.present():
         print(f"no second examination in {shared.FOLDER}: measured on our own alone", file=sys.stderr)
+    parts = [part for part in PARTS if options.only in f"{part.name} {part.carries}"]
     on = material(NAMINGS, range(options.seeds))
-    print(as_table(*run(on)))
+    print(table(["left out", "the rule with it", *on.exams, "traces of the tests", "recorded runs"], []))
+    for row in rows(on, parts):
+        print(f"| {' | '.join(row)} |", flush=True)
     return 0
 
 

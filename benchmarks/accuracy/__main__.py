@@ -1,4 +1,4 @@
-"""Write docs/accuracy.md: python -m benchmarks.accuracy [--corpora FOLDER] [--check]."""
+"""Write docs/accuracy.md: python -m benchmarks.accuracy [--quick] [--check] [--corpora FOLDER]."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks.accuracy.page import PAGE, page
+from benchmarks.accuracy.page import PAGE, figures, kept_weights, page
 from benchmarks.exam import shared
 from tests.core.judges import corpus
 
@@ -16,6 +16,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--corpora", type=Path, default=corpus.CORPORA)
     parser.add_argument("--check", action="store_true", help="write nothing; exit status 1 if the page would change")
+    parser.add_argument("--quick", action="store_true", help="keep the weight of each part, which takes minutes")
     options = parser.parse_args()
     if not corpus.files(options.corpora):
         print(f"no corpora in {options.corpora}", file=sys.stderr)
@@ -23,7 +24,7 @@ def main() -> int:
     if not shared.present():
         print(f"no second examination in {shared.FOLDER}", file=sys.stderr)
         return 2
-    text = page(options.corpora)
+    text = f"{figures(options.corpora)}\n\n{kept_weights()}" if options.quick else page(options.corpora)
     if options.check:
         return int(text != PAGE.read_text("utf-8"))
     PAGE.write_text(text, "utf-8")

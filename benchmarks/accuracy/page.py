@@ -34,15 +34,25 @@ HEAD = """# Accuracy
 
 def page(folder: Path) -> str:
     """Return the whole page."""
+    return f"{figures(folder)}\n\n{ablation.section()}\n"
+
+
+def kept_weights() -> str:
+    """Return the last section as the page has it."""
+    text = PAGE.read_text("utf-8")
+    return text[text.index(ablation.HEAD.partition("\n")[0]) :]
+
+
+def figures(folder: Path) -> str:
+    """Return the page without its last section, which takes minutes."""
     runs = [run for path in corpus.files(folder) for run in corpus.runs(path)]
     labels = corpus.labels(folder)
-    examined_by_guard = examined.traces()
+    drawn = examined.traces()
     sections = (
         HEAD.format(labels=len(labels)).rstrip(),
         recorded.section(runs, labels),
         canonical.section(),
-        examined.section(examined_by_guard),
-        peer_rules.section(examined_by_guard, runs, labels),
-        ablation.section(),
+        examined.section(drawn),
+        peer_rules.section(drawn, runs, labels),
     )
-    return "\n\n".join(sections) + "\n"
+    return "\n\n".join(sections)

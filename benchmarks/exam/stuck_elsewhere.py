@@ -45,7 +45,7 @@ def cursor_that_does_not_move(run: Run) -> None:
     """The answer names the cursor that was asked with as the next one."""
     cursor = run.hex(16)
     page = {"items": [{"id": run.number(1, 9999), "title": run.prose(4)} for _ in range(4)], "next_cursor": cursor}
-    for _ in range(25):
+    for _ in range(30):
         run("crm.list_tickets", page, cursor=cursor)
 
 
@@ -53,7 +53,7 @@ def cursor_that_does_not_move(run: Run) -> None:
 def passages_for_other_words(run: Run) -> None:
     """A question in other words each time, for which the same long passages come back."""
     passages = [{"text": run.prose(60), "score": 0.71} for _ in range(3)]
-    for _ in range(25):
+    for _ in range(30):
         run("find.search_docs", passages, query=run.prose(7))
 
 
@@ -89,7 +89,7 @@ def order_placed_again(run: Run) -> None:
 @stuck(told=4, refused=10)
 def card_declined(run: Run) -> None:
     """A declined card is charged again; the number of the decline differs."""
-    for _ in range(18):
+    for _ in range(30):
         text = {
             "error": {"code": "card_declined", "decline_id": f"dec_{run.hex(14)}", "message": "The card was declined."}
         }
@@ -108,7 +108,7 @@ def three_agents_in_a_ring(run: Run) -> None:
 def thinking_the_same(run: Run) -> None:
     """The same thought is recorded again and again."""
     thought = run.prose(30)
-    for _ in range(25):
+    for _ in range(30):
         run("mind.think", "Your thought has been logged.", thought=thought)
 
 
@@ -123,7 +123,7 @@ def thinking_in_other_words(run: Run) -> None:
 def delegated_again(run: Run) -> None:
     """The same task goes to a sub-agent again, which answers the same each time."""
     task = run.prose(15)
-    for _ in range(15):
+    for _ in range(30):
         run("team.delegate", "I could not find the file that you named.", ran=run.rng.uniform(15, 60), task=task)
 
 
@@ -131,14 +131,14 @@ def delegated_again(run: Run) -> None:
 def delegated_again_other_answers(run: Run) -> None:
     """The same task goes to a sub-agent again; its failure is told in other words each time."""
     task = run.prose(15)
-    for _ in range(25):
+    for _ in range(30):
         run("team.delegate", f"I could not do it. {run.prose(15)}", ran=run.rng.uniform(15, 60), task=task)
 
 
 @stuck(told=6, refused=None, undecidable="tickets with other texts and new numbers; only their meaning is the same")
 def ticket_in_other_words(run: Run) -> None:
     """The same complaint becomes a ticket again and again, in other words."""
-    for _ in range(15):
+    for _ in range(30):
         run("crm.create_ticket", {"id": f"T-{run.number(10000, 99999)}"}, title=run.prose(5), body=run.prose(25))
 
 
@@ -146,7 +146,7 @@ def ticket_in_other_words(run: Run) -> None:
 def ticket_twice(run: Run) -> None:
     """The same ticket is created again, under a new number each time."""
     title, body = run.prose(5), run.prose(25)
-    for _ in range(14):
+    for _ in range(30):
         run("crm.create_ticket", {"id": run.number(10000, 99999), "created_at": run.clock()}, title=title, body=body)
 
 
@@ -164,7 +164,7 @@ def ticket_and_list(run: Run) -> None:
 def permission_asked_again(run: Run) -> None:
     """The user is asked the same and says no each time."""
     question = run.prose(8)
-    for _ in range(12):
+    for _ in range(30):
         run("user.ask_user", "No, please do not do that.", ran=run.rng.uniform(5, 30), question=question)
 
 
@@ -195,7 +195,7 @@ def slots_in_turn(run: Run) -> None:
 def memory_with_other_limits(run: Run) -> None:
     """One search of the memory; only the limit differs."""
     found = [{"text": run.prose(10), "score": 0.62} for _ in range(3)]
-    for number in range(25):
+    for number in range(30):
         run("mind.search_memory", found, query="address of the office", limit=5 + number)
 
 

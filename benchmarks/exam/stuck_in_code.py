@@ -26,7 +26,7 @@ def config_and_thought(run: Run) -> None:
 def request_ids_and_shuffled_keys(run: Run) -> None:
     """One request; only its id, its duration and the order of the keys differ."""
     record = {"name": run.name(), "owner": run.word(), "replicas": run.number(1, 9)}
-    for _ in range(25):
+    for _ in range(30):
         answer = {**record, "request_id": run.uuid(), "took_ms": run.number(3, 300), "served_at": run.clock()}
         keys = list(answer)
         run.rng.shuffle(keys)
@@ -199,7 +199,7 @@ def manifest_applied_again(run: Run) -> None:
 @stuck(told=4, refused=10)
 def commit_of_nothing(run: Run) -> None:
     """A commit fails, as there is nothing to commit; the message is another each time."""
-    for _ in range(20):
+    for _ in range(30):
         run.fails(
             "sh.bash",
             "On branch main\nnothing to commit, working tree clean",
@@ -211,7 +211,7 @@ def commit_of_nothing(run: Run) -> None:
 def install_with_other_flags(run: Run) -> None:
     """A package that does not exist is installed with ever other flags."""
     package = run.name()
-    for number in range(20):
+    for number in range(30):
         flags = " ".join(
             run.rng.sample(["--user", "--pre", "--no-cache-dir", "-U", "--force-reinstall", "-q", "-v"], 3)
         )
@@ -279,14 +279,14 @@ def slow_model_two_commands(run: Run) -> None:
 def blanks_varied(run: Run) -> None:
     """One search; only the blanks of the pattern and the stated reason differ."""
     pattern, found = run.prose(3), f"{run.file()}:{run.number(1, 99)}: {run.lines(1)}"
-    for number in range(25):
+    for number in range(30):
         run("fs.grep", found, pattern=pattern + " " * (number % 5), explanation=run.prose(9))
 
 
 @stuck(told=5, refused=9)
 def made_up_tools(run: Run) -> None:
     """Tools that do not exist are called, with a read that fails in between."""
-    for number in range(20):
+    for number in range(30):
         tool = f"{run.choice('run', 'edit', 'open', 'commit')}_{run.word()}_{run.word()}"
         run.made_up.add(tool)
         run.fails(tool, f"Unknown tool: {tool}", target=run.word())
@@ -298,7 +298,7 @@ def made_up_tools(run: Run) -> None:
 def arguments_never_parse(run: Run) -> None:
     """The arguments are the same broken call each time; the framework refuses to parse them."""
     args = {"command": run.lines(3)}
-    for _ in range(20):
+    for _ in range(30):
         run.fails(
             "sh.bash", "InputValidationError: bash failed: the required parameter `description` is missing", **args
         )
@@ -307,7 +307,7 @@ def arguments_never_parse(run: Run) -> None:
 @stuck(told=5, refused=12)
 def migration_locked(run: Run) -> None:
     """A migration fails with the same error; pid and time in it differ."""
-    for _ in range(20):
+    for _ in range(30):
         text = f"[{run.clock()}] ERROR: canceling statement due to lock timeout (pid {run.number(1000, 60000)})"
         run.fails("db.migrate", text, version="0042")
 

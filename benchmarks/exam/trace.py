@@ -72,8 +72,6 @@ class Run:
     def __init__(self, names: Names, rng: random.Random) -> None:
         self.names, self.rng = names, rng
         self.flagged = rng.random() < FLAGGED
-        self.thinks = 1.0
-        """A factor for the pauses of the model: a slow one has more."""
         self.calls: list[Call] = []
         self.made_up: set[str] = set()
         self._step, self._now, self._free = 0, 1000.0, 1000.0
@@ -90,7 +88,7 @@ class Run:
         **args: Any,
     ) -> None:
         """Record a call. ``pause``: the seconds that the model took before it; ``ran``: those that the call took."""
-        pause = self.rng.uniform(2, 7) * self.thinks if pause is None else pause
+        pause = self.rng.uniform(2, 7) if pause is None else pause * self.rng.uniform(1, 1.05)
         ran = self.rng.uniform(0.1, 1.2) if ran is None else ran
         if not together or not self.calls:
             self._step += 1

@@ -7,13 +7,13 @@ import pytest
 from benchmarks.exam import families, play
 from benchmarks.exam.names import NAMINGS
 from benchmarks.exam.trace import trace
-from tests.core.judges.seed import HINT, SEED
+from tests.core.judges.seed import SEED
 
 
 @pytest.fixture(scope="module")
 def rows() -> list[play.Row]:
-    """All families under all namings, from one seed that is drawn for this run."""
-    return play.rows(families.draw(NAMINGS, [SEED]))
+    """All families under all namings, from one seed: a floor that moved with the seed would be no floor."""
+    return play.rows(families.draw(NAMINGS, [0]))
 
 
 @pytest.mark.parametrize("family", families.ALL.values(), ids=lambda family: family.name)
@@ -35,7 +35,15 @@ def test_a_family_is_long_enough_for_its_verdict(family):
 
 
 @pytest.mark.parametrize("naming", NAMINGS)
-def test_most_stuck_agents_are_stopped(rows, naming):
-    """A floor, not a figure: the figures are in docs/accuracy.md."""
+def test_most_stuck_agents_are_stopped_and_few_working_ones_refused(rows, naming):
+    """Floors, not figures: the figures are in docs/accuracy.md."""
     figures = play.figures(row for row in rows if row.naming == naming)
-    assert figures.stopped >= 0.65 * figures.stuck, f"{figures}; {HINT}"
+    assert figures.stopped >= 0.75 * figures.stuck, figures
+    assert figures.told >= 0.65 * figures.stuck, figures
+    assert figures.refused <= 0.12 * figures.legit, figures
+
+
+def test_no_working_agent_is_ended(rows):
+    """A working agent is refused a call now and then, but its run goes on."""
+    ended = [row for row in rows if not row.family.stuck and any(trip.action == "abort" for trip in row.trips)]
+    assert not ended, [(row.family.name, row.naming) for row in ended]

@@ -30,23 +30,17 @@ _WAIT, _POLL = Kind.WAIT, Mode.POLL_NO_PROGRESS
 
 
 def compare_times(history: History, record: Record, stats: CallStats) -> None:
-    """Find if a call that ran before has waited since, and the weight of its run then."""
-    idle = record.idle - stats.idle
-    if record.at is None or not (idle or stats.lifted_at):
-        return
+    """Compare the pause of a call that ran before with the pace that is asked of it."""
     interval = _interval(record, stats)
-    lifted = 0 < stats.lifted_at <= record.at
-    if interval and (lifted or idle >= _pace(record, stats, interval)):
-        record.waited = True
-        calls = record.index - stats.last_index - stats.refused  # this one, and those of others since its last run
-        record.haste = _haste(history, record, interval, idle / max(1, calls))
-
-
-def _pace(record: Record, stats: CallStats, interval: float) -> float:
-    """Return the seconds between two runs from which time makes a difference."""
     share: float = record.resolved.tool.rules[_POLL].min_interval_share or 0
     stood: float = record.idle - stats.same_since
-    return max(interval * 2.0 ** min(stats.vain, _MOST_DOUBLINGS), stood * share)
+    record.pace = pace = max(interval * 2.0 ** min(stats.vain, _MOST_DOUBLINGS), stood * share) if interval else 0.0
+    idle = record.idle - stats.idle
+    lifted = record.at is not None and 0 < stats.lifted_at <= record.at
+    record.waited = pace > 0 and (idle >= pace or lifted)
+    if record.waited:
+        calls = record.index - stats.last_index - stats.refused  # this one, and those of others since its last run
+        record.haste = _haste(history, record, interval, idle / max(1, calls))
 
 
 def _interval(record: Record, stats: CallStats) -> float:
@@ -74,13 +68,10 @@ def slow_haste(record: Record) -> float:
 def seconds_left(history: History, record: Record) -> int:
     """Return the seconds after which a call that did not wait long enough runs again; 0 if time does not lift it."""
     stats = record.stats
-    if stats is None or record.at is None:
-        return 0
-    interval = _interval(record, stats)
-    if not interval:
+    if stats is None or record.pace <= 0 or record.at is None:
         return 0
     shortest: float = record.resolved.tool.min_interval  # a shorter pause does not move the clock
-    needed: float = max(shortest, _pace(record, stats, interval) - (history.idle - stats.idle)) - max(0.0, record.gap)
+    needed: float = max(shortest, record.pace - (history.idle - stats.idle)) - max(0.0, record.gap)
     if stats.lifted_at:
         needed = min(needed, stats.lifted_at - record.at)
     return max(1, math.ceil(needed))

@@ -47,49 +47,51 @@ class Limit(NamedTuple):
 
     block: int
     """The run that is refused; 0 = none."""
-    mode: Mode
-    """``poll_no_progress`` for calls that wait for something, ``generic_repeat`` for all others."""
     reason: Reason
     forgets: bool
     """Something may have changed since the last run: the evidence so far is void."""
     never: bool
     """The repeat is not refused: something may have changed, or so much came in between that it is as good as new."""
-    weight: float
-    """The weight of one *same*."""
+
+    @property
+    def weight(self) -> float:
+        """Return the weight of one *same* under this limit."""
+        if self.never or not self.block:
+            return 0.0
+        return 1 / (self.block - 1) if self.block > 1 else 1.0
+
+    @property
+    def nudge(self) -> int:
+        """Return the run at which the model is nudged: half of the limit, rounded up."""
+        return (self.block + 1) // 2
 
 
-def limit_of(record: Record, stats: CallStats, flags: int, since: tuple[int, int, int, int]) -> Limit:
-    """Return the limit of a call. The largest limit that applies holds.
+def limit_of(history: History, record: Record, stats: CallStats, flags: int) -> Limit:
+    """Return the limit of a call, by the work since its last run. The largest limit that applies holds.
 
-    ``flags`` are those of its last result, ``since`` is the work of other calls since then, as in ``Record``.
+    ``flags`` are those of its last result.
     """
-    news, changes, writes, waits = since
-    rules, kind = record.resolved.tool.rules, record.kind
+    rules = record.resolved.tool.rules
+    news, changes, writes, waits = history.since(stats)
     rule = rules[_REPEAT]
-    forgets = changes > 0
-    if news and not forgets:
-        forgets = flags & ACKNOWLEDGED > 0 or kind is _WAIT or (kind is _AGENT and flags & _YES == _YES)
-    mode, reason = _REPEAT, Reason.REPEAT
-    if kind.is_patient or flags & PENDING or waits:
-        block, reason = rules[_POLL].block or 0, Reason.PATIENT
-        if kind not in _ENDS_A_PART:
-            mode = _POLL
-    else:
-        block = first_limit(rule)
-        if block:
-            if news or writes:
-                block = max(block, rule.block_after_reads or 0)
-            if flags & TRANSIENT and (rule.block_if_transient or 0) > block:
-                block, reason = rule.block_if_transient or 0, Reason.TRANSIENT
-            if flags & ACTED:
-                block, reason = max(block, rule.block_if_acted or 0), Reason.ACTED
-            elif flags & ACKNOWLEDGED:
-                block, reason = max(block, rule.block_if_acknowledged or 0), Reason.ACKNOWLEDGED
-            elif stats.moves > 1:
-                block, reason = max(block, rule.block_if_acknowledged or 0), Reason.MOVES
+    judged_since_news = flags & ACKNOWLEDGED or record.kind is _WAIT or (record.kind is _AGENT and flags & _YES == _YES)
+    forgets = bool(changes or (news and judged_since_news))
     never = forgets or 0 < (rule.fresh_after_news or 0) <= news
-    weight = 0.0 if never or not block else 1 / (block - 1) if block > 1 else 1.0
-    return tuple.__new__(Limit, (block, mode, reason, forgets, never, weight))  # half the time of the constructor
+    if record.kind.is_patient or flags & PENDING or waits:
+        return Limit(rules[_POLL].block or 0, Reason.PATIENT, forgets, never)
+    block, reason = first_limit(rule), Reason.REPEAT
+    if block:
+        if news or writes:
+            block = max(block, rule.block_after_reads or 0)
+        if flags & TRANSIENT and (rule.block_if_transient or 0) > block:
+            block, reason = rule.block_if_transient or 0, Reason.TRANSIENT
+        if flags & ACTED:
+            block, reason = max(block, rule.block_if_acted or 0), Reason.ACTED
+        elif flags & ACKNOWLEDGED:
+            block, reason = max(block, rule.block_if_acknowledged or 0), Reason.ACKNOWLEDGED
+        elif stats.moves > 1:
+            block, reason = max(block, rule.block_if_acknowledged or 0), Reason.MOVES
+    return Limit(block, reason, forgets, never)
 
 
 def first_limit(rule: Rule) -> int:
@@ -98,11 +100,14 @@ def first_limit(rule: Rule) -> int:
     return min(block, abort) if block and abort else block or abort
 
 
+def is_poll(record: Record) -> bool:
+    """Return True if the call is judged by ``poll_no_progress``; terminal tools and hand-offs are just repeated."""
+    return record.limit is not None and record.limit.reason is Reason.PATIENT and record.kind not in _ENDS_A_PART
+
+
 def repeats(record: Record) -> bool:
     """Return True if the run counts as *same*. For a poll a result that comes back is the same, too."""
-    if record.sameness is _DIFFERENT and not record.news:
-        return record.limit is not None and record.limit.mode is _POLL
-    return record.sameness is _SAME
+    return record.sameness is _SAME or (record.sameness is _DIFFERENT and not record.news and is_poll(record))
 
 
 def weigh(history: History, record: Record, stats: CallStats, flags: int) -> None:
@@ -110,11 +115,7 @@ def weigh(history: History, record: Record, stats: CallStats, flags: int) -> Non
 
     ``flags`` are those of this run. A first result is not searched, so an equal one stands in for it.
     """
-    if record.sameness is not _SAME:
-        flags = stats.flags
-    if flags != stats.flags or history.tick != record.tick:  # else nothing has happened since the call began
-        record.limit = limit_of(record, stats, flags, history.since(stats))
-    limit = record.limit
+    record.limit = limit = limit_of(history, record, stats, flags if record.sameness is _SAME else stats.flags)
     if record.child_news:  # the same answer, but the nested run did new work for it
         stats.reset_evidence(history.idle)
         return

@@ -82,7 +82,7 @@ def open_record(
     else:
         record.since = history.since(stats)
         record.alone = history.last_started == key
-        record.limit = limit_of(record, stats, stats.flags, record.since)
+        record.limit = limit_of(history, record, stats, stats.flags)
         compare_times(history, record, stats)
     return record
 
