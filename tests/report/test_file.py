@@ -9,7 +9,7 @@ import pytest
 
 from otel_loopguard import report
 from otel_loopguard.cli.main import main
-from otel_loopguard.core.model import Action
+from otel_loopguard.core.model import Action, Mode
 from otel_loopguard.report import Call, Run
 from otel_loopguard.report.columns import MOST_CALLS, Columns
 from tests.cli.replay import made as recorded
@@ -33,6 +33,13 @@ def test_no_address_stands_in_the_file_but_in_its_licence(tmp_path):
     assert set(re.findall(r"https?://[^\s'\"`)]*", text)) <= {"https://github.com/leeoniya/uPlot"}
     assert "Copyright (c) 2022 Leon Sorokin" in text
     assert "@@" not in text
+
+
+def test_every_mode_has_a_description(tmp_path):
+    """The page describes each mode in a few words."""
+    report.write(tmp_path / "r.html", [made.ping_pong()])
+    text = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert [mode for mode in Mode if not re.search(rf'\b{mode}: ?"\w', text)] == []
 
 
 def test_replay_writes_it_without_arguments_and_results(tmp_path, capfdbinary):

@@ -7,6 +7,7 @@ const MEANING = {
   generic_repeat: "same call, same result",
   similar_query: "nearly the same query",
   error_repeat: "the same error, other arguments",
+  same_answer: "the same answer, other arguments",
   volatile_repeat: "same except ids and times",
   repeated_effect: "an effect that is repeated",
   no_novelty: "calls without anything new",
