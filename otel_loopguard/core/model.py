@@ -173,9 +173,10 @@ class Record:
     """The fingerprints of one call, never its values. Made at ``begin``, completed at ``end``."""
 
     __slots__ = (
-        "alone", "arguments", "at", "beyond", "brief", "changed_between", "child_news", "concurrent", "error", "gap",
-        "haste", "idle", "index", "key", "kind", "limit", "news", "pace", "pending", "registered", "resolved", "result",
-        "resumed", "row", "sameness", "since", "stats", "tick", "tool", "transient", "trip", "waited", "written",
+        "alone", "arguments", "at", "beyond", "brief", "changed_between", "child_news", "comes_back", "concurrent",
+        "error", "gap", "haste", "idle", "index", "key", "kind", "limit", "news", "pace", "pending", "registered",
+        "resolved", "result", "resumed", "row", "sameness", "since", "stats", "tick", "tool", "transient", "trip",
+        "waited", "written",
     )  # fmt: skip
 
     alone: bool
@@ -192,6 +193,8 @@ class Record:
     """Something may have changed between the last run of this call and this one."""
     child_news: bool
     """A nested run inside this call brought news."""
+    comes_back: bool
+    """The call had this result before."""
     concurrent: bool
     """It was started before the last equal call ended: it adds nothing to any count."""
     error: bool
@@ -267,7 +270,7 @@ class Record:
 
 
 _UNSET = {
-    "alone": False, "beyond": False, "brief": False, "changed_between": False, "concurrent": False,
+    "alone": False, "beyond": False, "brief": False, "changed_between": False, "comes_back": False, "concurrent": False,
     "error": False, "haste": 1.0, "limit": None, "news": False, "pace": 0.0, "pending": False, "result": None,
     "row": 0, "sameness": None, "transient": False, "waited": False,
 }  # fmt: skip

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from otel_loopguard.core.history.state import History
     from otel_loopguard.core.policy.policy import Rule
 
-_SAME, _ALIKE, _FIRST, _DIFFERENT = Sameness.SAME, Sameness.ALIKE, Sameness.FIRST, Sameness.DIFFERENT
+_SAME, _ALIKE, _FIRST = Sameness.SAME, Sameness.ALIKE, Sameness.FIRST
 _WAIT, _THINK, _AGENT = Kind.WAIT, Kind.THINK, Kind.AGENT
 _REPEAT, _POLL = Mode.GENERIC_REPEAT, Mode.POLL_NO_PROGRESS
 _ENDS_A_PART = frozenset({Kind.FINAL, Kind.HANDOFF})
@@ -106,8 +106,8 @@ def is_poll(record: Record) -> bool:
 
 
 def repeats(record: Record) -> bool:
-    """Return True if the run counts as *same*. For a poll a result that comes back is the same, too."""
-    return record.sameness is _SAME or (record.sameness is _DIFFERENT and not record.news and is_poll(record))
+    """Return True if the run counts as *same*. For a patient call a result that comes back is the same, too."""
+    return record.sameness is _SAME or (record.comes_back and record.limit.reason is Reason.PATIENT)
 
 
 def weigh(history: History, record: Record, stats: CallStats, flags: int) -> None:

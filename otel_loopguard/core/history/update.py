@@ -254,6 +254,7 @@ def _end_repeat(  # noqa: PLR0917 - the parts of one step; it is called once a c
     unseen = _is_unseen(history, record.key, facts.digest, stats.result)
     if masked is not None:  # a result that comes back under a new id is no news either
         unseen = _is_unseen(history, record.key, masked ^ _MASKED_SALT, 0) and unseen
+    record.comes_back = not unseen
     record.news = _is_news(history, record, facts, unseen=unseen)
     wrote, waited = record.kind.writes, record.kind is _WAIT
     proof = record.sameness is not _SAME  # another result of the same call proves a change
@@ -338,7 +339,7 @@ def _count(history: History, record: Record, *, changed: bool, wrote: bool, wait
         if record.sameness is not _ALIKE:
             history.no_news_in_row += part
             history.no_news_in_turn += part
-        elif not record.waited:
+        elif not record.waited or record.comes_back:  # a number that is never the same again is worth watching
             history.no_news_in_turn += part
 
 
