@@ -77,7 +77,8 @@ def limit_of(history: History, record: Record, stats: CallStats, flags: int) -> 
     judged_since_news = flags & ACKNOWLEDGED or record.kind is _WAIT or (record.kind is _AGENT and flags & _YES == _YES)
     forgets = bool(changes or (news and judged_since_news))
     never = forgets or 0 < (rule.fresh_after_news or 0) <= news
-    if record.kind.is_patient or flags & PENDING or waits:
+    awaited = flags & ACKNOWLEDGED and history.last_pending > stats.last_end
+    if record.kind.is_patient or flags & PENDING or waits or awaited:
         return Limit(rules[_POLL].block or 0, Reason.PATIENT, forgets, never)
     block, reason = first_limit(rule), Reason.REPEAT
     if block:

@@ -41,7 +41,7 @@ class History:
 
     __slots__ = (
         "active_at", "calls", "changes", "errors_in_row", "flags", "gates", "half_open", "idle", "insistable", "judged",
-        "keys", "last_key", "last_started", "most_calls", "news", "no_news_in_row", "no_news_in_turn",
+        "keys", "last_key", "last_pending", "last_started", "most_calls", "news", "no_news_in_row", "no_news_in_turn",
         "open_registry", "open_trips", "pairs", "pauses", "refusals", "refused_message", "repeated", "results",
         "run_once", "shapes", "started_by_tool", "streak", "tick", "tools", "unknown_answered", "unknown_calls",
         "waits", "window", "writes",
@@ -68,6 +68,8 @@ class History:
         """The time at which a call last started or ended."""
         self.pauses: list[float] = []
         """The last pauses before untried calls that brought news: the pace at which the model works."""
+        self.last_pending = 0
+        """The tick of the last repeated result that was pending."""
         self.last_started = 0
         """The key of the call that was started last."""
         self.run_once: dict[int, bytes] = {}
@@ -208,7 +210,7 @@ class History:
 
 
 _COUNTERS = (
-    "tick", "calls", "judged", "news", "changes", "writes", "waits", "idle", "pauses", "last_started",
+    "tick", "calls", "judged", "news", "changes", "writes", "waits", "idle", "pauses", "last_pending", "last_started",
     "no_news_in_row", "no_news_in_turn", "errors_in_row", "unknown_calls", "refusals", "refused_message", "last_key",
     "streak", "open_registry",
 )  # fmt: skip

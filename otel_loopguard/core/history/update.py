@@ -172,6 +172,8 @@ def end(
     else:
         _end_repeat(history, record, stats, facts, flags, fingerprinter)
         digest = stats.result
+        if flags & PENDING:
+            history.last_pending = history.tick
     kind = record.kind
     if kind.is_evidence:
         history.errors_in_row = history.errors_in_row + 1 if record.error else 0
