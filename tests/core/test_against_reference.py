@@ -26,22 +26,42 @@ CONTRACTS = {
     "payer": Contract(kind="write", once=True),
     "capped": Contract(kind="read", cap=3),
     "asker": Contract(kind="read", query="text"),
+    "finisher": Contract(kind="final"),
+    "frequent": Contract(kind="poll", interval=2.0),
+    "get_page": Contract(),
+    "update_page": Contract(),
+    "click": Contract(),
 }
 PLAIN = ("reader", "writer", "shell", "thing")
 ALL = tuple(CONTRACTS)
+PAUSES = {
+    "quick": (0.0, 0.0625, 0.5, 2.0, 4.0),
+    "steady": (1.0, 4.0, 10.0, 12.0, 40.0),
+    "slow": (16.0, 31.0, 60.0, 90.0),
+    "any": (0.0, 0.5, 9.5, 10.0, 20.0, 31.0, 600.0, 3600.0, 36000.0),
+}
+"""Pauses before a call, in seconds that floats add exactly."""
+RUNNING = (0.0, 0.0, 0.5, 30.0, 600.0)
+"""Seconds that a call runs."""
+
+
+LONG = "a page of text that is longer than an acknowledgement, so that it answers a question: {}"
 
 
 def answers() -> st.SearchStrategy[Outcome]:
-    """Draw outcomes: few texts, errors, moving numbers, fresh ids, shuffled keys.
+    """Draw outcomes: few short and long texts, errors, moving numbers, names, fresh ids, shuffled keys.
 
     No durations: the two differ in one point only, the masking of a duration that was in a result long ago.
     """
     return st.one_of(
-        st.sampled_from(["alpha", "beta", "", "gamma delta"]).map(Outcome),
-        st.sampled_from(["broken", "no such thing", "HTTP 503", "request timed out"]).map(
+        st.sampled_from(["alpha", "beta", "", LONG.format("one"), LONG.format("two")]).map(Outcome),
+        st.sampled_from(["broken", "no such thing", "HTTP 503", "request timed out", "503"]).map(
             lambda text: Outcome(error=text)
         ),
         st.integers(0, 9).map(lambda n: Outcome(f"{n} of 40 done")),
+        st.integers(0, 9).map(lambda n: Outcome(LONG.format(f"{n} of 40 done"))),
+        st.integers(0, 9).map(lambda n: Outcome(f"started with pid {n}")),
+        st.integers(0, 9).map(lambda n: Outcome(error=f"port in use by pid {n}")),
         st.integers(0, 99).map(lambda n: Outcome({"id": f"a{n:06d}f", "text": "same"})),
         st.integers(0, 99).map(lambda n: Outcome({"id": f"a{n:06d}f"})),
         st.sampled_from(['{"a": "x", "b": "y"}', '{"b": "y", "a": "x"}', '{"status": "pending"}']).map(Outcome),
@@ -57,11 +77,15 @@ def calls(tools: tuple[str, ...], arguments: int = 2) -> st.SearchStrategy[ToolC
     )
 
 
-def steps(tools: tuple[str, ...], *, at_most: int = 40, batch: int = 1) -> st.SearchStrategy[list]:
-    """Draw batches of calls with their outcomes, and the seconds before each batch."""
-    one = st.tuples(calls(tools), answers())
+def steps(tools: tuple[str, ...], *, at_most: int = 40, batch: int = 1, of: int = 2) -> st.SearchStrategy[list]:
+    """Draw batches of calls with their outcomes, the seconds before each batch, and those that its calls run."""
+    one = st.tuples(calls(tools, of), answers())
     together = st.lists(one, min_size=1, max_size=batch).map(distinct)
-    return st.lists(st.tuples(st.sampled_from([1.0, 1.0, 31.0, 1800.0]), together), max_size=at_most)
+
+    def at_pace(pauses: tuple[float, ...]) -> st.SearchStrategy[list]:
+        return st.lists(st.tuples(st.sampled_from(pauses), together, st.sampled_from(RUNNING)), max_size=at_most)
+
+    return st.sampled_from(sorted(PAUSES.values())).flatmap(at_pace)
 
 
 def distinct(batch: list) -> list:
@@ -72,7 +96,7 @@ def distinct(batch: list) -> list:
 def many(known: frozenset[str] | None) -> st.SearchStrategy[list]:
     """Draw single calls with many different arguments and few results, mostly errors and empty ones."""
     said = st.sampled_from(
-        ["it broke", "no such thing: {}", "denied 7", "denied 8", "none", "none", "alpha", "beta {}"]
+        ["it broke", "no such thing: {}", "denied 7", "denied 8", "none", "none", "alpha", "beta {}", LONG]
     )
     question = st.sampled_from(
         ["what is the refund policy {}", "what is the refund rule {}", "delete the refund policy {}"]
@@ -84,7 +108,7 @@ def many(known: frozenset[str] | None) -> st.SearchStrategy[list]:
         call = ToolCall(tool, {"name": name, "text": query.format(name[1])}, None, known)
         failed = text.startswith(("it broke", "no such", "denied"))
         shown = text.format(name)
-        return 1.0, [(call, Outcome(error=shown) if failed else Outcome(shown))]
+        return 1.0, [(call, Outcome(error=shown) if failed else Outcome(shown))], 0.0
 
     return st.lists(st.builds(step, tools, arguments, question, said), max_size=40)
 
@@ -92,14 +116,17 @@ def many(known: frozenset[str] | None) -> st.SearchStrategy[list]:
 def decisions(turn, clock, batches):
     """Return the decisions of a turn, call by call; refused calls do not run."""
     said = []
-    for passed, batch in batches:
+    for passed, batch, running in batches:
         clock.now += passed
         begun = []
         for call, outcome in batch:
             fresh = call._replace(call_id=f"c{len(said)}")
             said.append(("begin", fresh.tool, turn.begin(fresh)))
-            if not (said[-1][2] and said[-1][2][1] in REFUSALS):
+            if said[-1][2] and said[-1][2][1] in REFUSALS:
+                said.append(("wait", fresh.tool, turn.wait))
+            else:
                 begun.append((fresh, outcome))
+        clock.now += running
         said.extend(("end", call.tool, turn.end(call, outcome)) for call, outcome in begun)
     return said
 
@@ -112,9 +139,11 @@ def both(batches):
 
 
 def refusals(said):
-    """Return the refusals with their modes; other tests compare counts and nudges."""
+    """Return the refusals with their modes and waits; other tests compare counts and nudges."""
     return [
-        (place, tool, found[0], found[1]) for place, (door, tool, found) in enumerate(said) if door == "begin" and found
+        (place, tool, found if door == "wait" else found[:2])
+        for place, (door, tool, found) in enumerate(said)
+        if found and door in ("begin", "wait")
     ]
 
 
@@ -130,6 +159,22 @@ def test_plain_tools_are_refused_as_in_the_reference(batches):
 @given(steps(ALL))
 def test_tools_of_every_kind_are_refused_as_in_the_reference(batches):
     """For tools of every kind, with polls, caps and queries among them, both refuse the same calls."""
+    expected, found = both(batches)
+    assert refusals(found) == refusals(expected)
+
+
+@QUICK
+@given(steps(("get_page", "update_page", "click", "poller"), of=1))
+def test_names_are_read_as_in_the_reference(batches):
+    """Tools whose names tell their kinds, a cursor among them, are refused by both at the same calls."""
+    expected, found = both(batches)
+    assert refusals(found) == refusals(expected)
+
+
+@QUICK
+@given(st.sampled_from(ALL).flatmap(lambda tool: steps((tool,), of=1, at_most=60)))
+def test_one_call_is_refused_as_in_the_reference(batches):
+    """One call of any kind, made again and again, is refused by both at the same runs, for the same time."""
     expected, found = both(batches)
     assert refusals(found) == refusals(expected)
 

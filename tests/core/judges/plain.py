@@ -9,6 +9,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from tests.core.judges.lists import WORDS
+
 HOLE = "\x00"
 VIEW = 8192
 HALF = VIEW // 2
@@ -118,6 +120,17 @@ def result_text(result: Any) -> str:
     return inner if isinstance(inner, str) else canonical(inner)
 
 
+def shown_text(result: Any) -> str:
+    """The text of a result as the model reads it: keys in their own order."""
+    inner = unwrapped(result)
+    if isinstance(inner, str):
+        return inner
+    try:
+        return json.dumps(inner)
+    except (TypeError, ValueError, RecursionError):
+        return str(inner)
+
+
 @dataclass(frozen=True)
 class View:
     """A result with its volatile parts masked."""
@@ -181,11 +194,6 @@ def shape(text: str) -> str:
     return " ".join(NUMBERED_WORD.sub("", text.replace(HOLE, "")).split())
 
 
-def numbers(text: str) -> list[float]:
-    """The numbers of a text in their order."""
-    return [float(found) for found in NUMBER.findall(text)]
-
-
 def leaves(value: Any) -> list[str]:
     """All plain values of the arguments as text."""
     if isinstance(value, str):
@@ -199,7 +207,9 @@ def leaves(value: Any) -> list[str]:
 
 
 def error_shape(text: str, arguments: Any) -> str:
-    """An error in which digits, ids, quoted text and the call's own arguments are masked."""
+    """An error in which digits, ids, quoted text and the call's own arguments are masked; "" for a bare exit code."""
+    if EXIT_CODE.fullmatch(text.strip()):
+        return ""
     for leaf in sorted(set(leaves(arguments)), key=len, reverse=True):
         if leaf.strip():
             text = re.sub(rf"(?<!\w){re.escape(leaf.strip())}(?!\w)", HOLE, text)
@@ -208,17 +218,91 @@ def error_shape(text: str, arguments: Any) -> str:
 
 
 TRANSIENT = re.compile(
-    r"\b(?:http(?:/[\d.]+)?|status|code|error)(?:[ _-]?code)?[\s:=\"'(]{1,4}(?:429|5\d\d)\b"
-    r"|too many requests|\b5\d\d (?:internal )?server error|service unavailable|bad gateway|gateway time-?out"
-    r"|time[d -]{0,2}out|timeouterror"
-    r"|connection (?:was )?(?:refused|reset)|connection(?:refused|reset)|econnre(?:fused|set)|overloaded",
+    r"\b(?:http(?:/[\d.]+)?|status|code|error|response)(?:[ _-]?code)?[\s:=\"'(\[]{1,4}(?:429|5\d\d)\b"
+    r"|too many requests|\b(?:429|5\d\d):? (?:internal )?server error|service unavailable|bad gateway"
+    r"|gateway time-?out|time[d -]{0,2}out|timeouterror"
+    r"|connection (?:was |has been )?(?:refused|reset)|connection(?:refused|reset)|econnre(?:fused|set)|overloaded",
     re.IGNORECASE,
 )
+ONLY_TRANSIENT = re.compile(r"\s*(?:429|5\d\d)\s*")
+_PENDING_WORDS = "|".join(re.escape(phrase).replace(r"\ ", "[ _-]") for phrase in WORDS["pending"])
 PENDING = re.compile(
-    r"\b(?:pending|queued|running|in[ _-]progress|not[ _-]ready)\b|(?<![\d.])\d{1,2}(?:\.\d+)? ?%", re.IGNORECASE
+    rf"\b(?:{_PENDING_WORDS})\b|(?<![\d.])\d{{1,2}}(?:\.\d+)? ?%"
+    r"|\b(?:ready|done|completed?|finished)[\"']?\s?[:=]\s?[\"']?(?:false|no)\b",
+    re.IGNORECASE,
+)
+SHORT = 300
+BRIEF = 80
+ERROR_START = re.compile(
+    r"\s*(?:(?:error|fatal|exception|traceback|failed to|failure:)(?![a-z])|(?-i:[45]\d\d [A-Z]))", re.IGNORECASE
+)
+ERROR_FIELD = re.compile(r"\s*\{\s*\"error\"\s*:\s*(?!null|false)")
+HIDDEN_ERROR = re.compile(r"isError\"?\s*[=:]\s*[Tt]rue")
+EXIT_CODE = re.compile(
+    r"[\w .]{0,30}exit(?:ed)?(?: with)?(?: (?:non-?zero )?(?:code|status))?:?\s*-?\d+\.?", re.IGNORECASE
 )
 
 
 def says_pending(text: str) -> bool:
     """Return True if a short result means that something is still going on."""
-    return len(text) <= 2000 and bool(PENDING.search(text))
+    return len(text) <= SHORT and bool(PENDING.search(text))
+
+
+def says_transient(text: str, *, failed: bool) -> bool:
+    """Return True if an error, or a short result, means that the same may work later."""
+    return (failed or len(text) <= SHORT) and bool(TRANSIENT.search(text) or ONLY_TRANSIENT.fullmatch(text))
+
+
+def says_error(text: str) -> bool:
+    """Return True if a text that the framework calls neither result nor error is an error."""
+    return bool(ERROR_START.match(text) or ERROR_FIELD.match(text) or HIDDEN_ERROR.search(text[:VIEW]))
+
+
+NAMED = re.compile(
+    r"(?<![A-Za-z])(?:(?:[A-Za-z0-9_]*_)?(?:id|pid|uid|ref|run|process|session)|[A-Za-z0-9]*[a-z](?:Id|ID))"
+    r"(?![a-z]{2})[\"']?[:=# ]{0,2}[\"']?(?-i:[A-Za-z]{0,9})(\d+)",
+    re.IGNORECASE,
+)
+MOST_NAMES = 32
+
+
+def named_numbers(text: str) -> set[str]:
+    """The numbers that name something: they have a name such as ``id`` before them."""
+    return {match.group(1) for match in list(NAMED.finditer(text))[:MOST_NAMES]}
+
+
+def without_names(text: str, names: set[str]) -> str:
+    """A text without the numbers that name something."""
+    return NUMBER.sub(lambda match: HOLE if match.group() in names else match.group(), text)
+
+
+ALWAYS_SILENT = {"request_id", "idempotency_key", "nonce", "trace_id", "correlation_id"}
+REASONS = {"explanation", "reasoning", "rationale", "thought", "thoughts", "justification"}
+DESCRIPTIONS = {"description", "reason", "purpose", "intent"}
+
+
+def silent(name: str, kind: str) -> bool:
+    """Return True if an argument of this name says nothing about what a call does."""
+    plain_name = "_".join(words(name))
+    if plain_name in ALWAYS_SILENT:
+        return True
+    if plain_name in REASONS:
+        return kind not in ("think", "agent", "handoff", "final")
+    return plain_name in DESCRIPTIONS and kind in ("read", "poll", "shell")
+
+
+def telling(arguments: Any, kind: str) -> Any:
+    """The arguments that say something; all of them, if none does."""
+    if not isinstance(arguments, dict):
+        return arguments
+    kept = {key: value for key, value in arguments.items() if not silent(str(key), kind)}
+    return kept or arguments
+
+
+def answer_outline(text: str, arguments: Any) -> str:
+    """A result without its ids and without what it repeats of its call's own arguments."""
+    masked = view(text, masked=True, durations=False, volatile=frozenset()).text
+    for leaf in sorted(set(leaves(arguments)), key=len, reverse=True):
+        if leaf.strip():
+            masked = re.sub(rf"(?<!\w){re.escape(leaf.strip())}(?!\w)", HOLE, masked)
+    return masked

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 from otel_loopguard.core.guard import Guard
 from otel_loopguard.core.model import Action
 from otel_loopguard.core.policy.policy import Policy, ToolContract
+from tests.core.judges.worlds import Door
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from otel_loopguard.core.model import Decision, Outcome, ToolCall
     from tests.core.judges.reference import Contract
+    from tests.core.judges.worlds import World
 
 Told = tuple[str, str, int]
 
@@ -40,16 +42,38 @@ class EnforcedTurn:
 
     def __init__(self, contracts: Mapping[str, Contract], clock: Callable[[], float], **settings: Any) -> None:
         self.turn = Guard(policy(contracts, **settings), clock=clock).turn()
+        self.wait = 0.0
 
     def begin(self, call: ToolCall) -> Told | None:
-        """Return the refusal, if there is one."""
+        """Return the refusal, if there is one; ``wait`` is then the number of seconds after which the call runs."""
         decision = self.turn.begin(call)
+        self.wait = decision.trip.wait if decision.trip else 0.0
         return None if decision.runs else told(decision, decision.action)
 
     def end(self, call: ToolCall, outcome: Outcome) -> Told | None:
         """Return the nudge, if there is one."""
         decision = self.turn.end(call, outcome)
         return told(decision, decision.action) if decision.action == Action.NUDGE else None
+
+
+class Doors:
+    """A turn in a world: the kinds of all its tools are declared."""
+
+    def __init__(self, here: World, clock: Callable[[], float]) -> None:
+        declared = Policy(tools={tool: ToolContract(kind=kind) for tool, kind in here.kinds.items()})
+        self.turn = Guard(declared, clock=clock).turn()
+
+    def begin(self, call: ToolCall) -> Door:
+        """Decide about a call."""
+        decision = self.turn.begin(call)
+        if decision.runs or decision.trip is None:
+            return Door(decision.runs)
+        trip = decision.trip
+        return Door(False, str(trip.mode), trip.insistable, decision.action == Action.ABORT, trip.wait)
+
+    def end(self, call: ToolCall, outcome: Outcome) -> None:
+        """Take its outcome."""
+        self.turn.end(call, outcome)
 
 
 class ObservedTurn:
