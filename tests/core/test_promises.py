@@ -1,10 +1,6 @@
-"""The promise: every refusal is justified, and in a world of finitely many states every run ends."""
+"""The promise: every refusal is justified and ends, and in a world of finitely many states every run ends."""
 
 from __future__ import annotations
-
-import itertools
-import random
-from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,143 +10,34 @@ from otel_loopguard.core.guard import Guard
 from otel_loopguard.core.model import Action, Outcome, ToolCall
 from otel_loopguard.core.policy.policy import Policy, ToolContract
 from tests.core.judges.corpus import Clock
+from tests.core.judges.real import Doors
+from tests.core.judges.worlds import AGENTS, PACES, Life, live, world
 
-QUICK = settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
-KINDS = ("read", "write", "shell", "unknown", "agent", "think", "poll", "wait")
-MAY_WRITE = ("write", "shell", "unknown", "agent")
-CALLS_BETWEEN_NEWS = 200
-CALLS_BETWEEN_NEWS_WITH_POLLS = 320
-
-
-@dataclass
-class World:
-    """A world of few states: every call moves it to a state and has a result. A read does not move it."""
-
-    rng: random.Random
-    states: int
-    calls: list[ToolCall]
-    kinds: dict[str, str]
-    state: int = 0
-    moves: dict[tuple[int, int], int] = field(default_factory=dict)
-    shows: dict[tuple[int, int], Outcome] = field(default_factory=dict)
-
-    def act(self, index: int) -> Outcome:
-        """Run a call: return its outcome, and move the world."""
-        place = (self.state, index)
-        if place not in self.moves:
-            moving = self.kinds[self.calls[index].tool] in MAY_WRITE
-            self.moves[place] = self.rng.randrange(self.states) if moving else self.state
-            self.shows[place] = self.draw()
-        self.state = self.moves[place]
-        return self.shows[place]
-
-    def draw(self) -> Outcome:
-        """Draw one of a few results, or an error."""
-        if self.rng.random() < 0.25:
-            return Outcome(error=self.rng.choice(["it broke", "no such thing", "HTTP 503", "denied"]))
-        return Outcome(self.rng.choice(["alpha", "beta", "gamma", "delta epsilon", "still pending", "theta", ""]))
+QUICK = settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+SEEDS, PACED = st.integers(0, 10**9), st.sampled_from(sorted(PACES))
+LONGEST = {"quick": 800, "steady": 900, "slow": 1100}
+LOOKS = ("read", "poll", "unknown")
+A_TICK = 1e-6
+"""Floats do not add exactly."""
 
 
-def world(seed: int, kinds: tuple[str, ...]) -> World:
-    """Draw a world by this seed."""
-    rng = random.Random(seed)
-    of_tool = {f"tool_{n}": rng.choice(kinds) for n in range(rng.randint(1, 6))}
-    every = [ToolCall(rng.choice(list(of_tool)), {"at": "abcdefghijkl"[n]}) for n in range(rng.randint(1, 12))]
-    return World(rng, rng.randint(1, 20), every, of_tool)
-
-
-def stubborn(rng: random.Random, calls: int):
-    """Make the same few calls in the same order, and ignore refusals."""
-    order = [rng.randrange(calls) for _ in range(rng.randint(1, 12))]
-    for place in itertools.count():
-        yield order[place % len(order)]
-
-
-def careless(rng: random.Random, calls: int):
-    """Make any call at any time."""
-    while True:
-        yield rng.randrange(calls)
-
-
-def insisting(rng: random.Random, calls: int):
-    """Make any call, and a refused call once more."""
-    while True:
-        index = rng.randrange(calls)
-        refused = yield index
-        if refused:
-            yield index
-
-
-def obeying(rng: random.Random, calls: int):
-    """Make any call that was not refused since another one ran; give up if there is none left."""
-    left = list(range(calls))
-    while left:
-        index = rng.choice(left)
-        refused = yield index
-        left = [other for other in left if other != index] if refused else left
-
-
-AGENTS = (stubborn, careless, insisting, obeying)
-
-
-@dataclass
-class Lived:
-    """One call of a run, with its decision and outcome."""
-
-    index: int
-    kind: str
-    refused: bool
-    insistable: bool = False
-    aborted: bool = False
-    news: bool = False
-    change: bool = False
-
-
-def live(seed: int, agent, kinds: tuple[str, ...], at_most: int) -> list[Lived]:
-    """Run an agent in the world until it is aborted, gives up or has made ``at_most`` calls."""
-    here, clock = world(seed, kinds), Clock()
-    policy = Policy(tools={tool: ToolContract(kind=kind) for tool, kind in here.kinds.items()})
-    turn = Guard(policy, clock=clock).turn()
-    choose = agent(random.Random(seed + 1), len(here.calls))
-    seen: set[tuple[int, str]] = set()
-    lived: list[Lived] = []
-    refused: bool | None = None
-    while len(lived) < at_most:
-        try:
-            index = choose.send(refused)
-        except StopIteration:
-            break
-        clock.now += 1
-        lived.append(step(here, turn, index, seen))
-        refused = lived[-1].refused
-        if lived[-1].aborted:
-            break
-    return lived
-
-
-def step(here: World, turn, index: int, seen: set[tuple[int, str]]) -> Lived:
-    """Make one call. Return its record, with the news and changes that an independent witness sees."""
-    call = here.calls[index]
-    kind = here.kinds[call.tool]
-    decision = turn.begin(call)
-    if not decision.runs:
-        return Lived(index, kind, True, bool(decision.trip.insistable), decision.action == Action.ABORT)
-    before = any(known == index for known, _ in seen)
-    outcome = here.act(index)
-    turn.end(call, outcome)
-    shown = (index, repr(outcome))
-    new = shown not in seen
-    seen.add(shown)
-    good = outcome.error is None
-    changed = new and good and kind != "think" and (kind in MAY_WRITE or before)
-    return Lived(index, kind, False, news=new, change=changed)
+def life(seed: int, pace: str) -> Life:
+    return Life(world(seed), Doors, PACES[pace], seed)
 
 
 @QUICK
-@given(st.integers(0, 10**9), st.sampled_from(AGENTS))
-def test_every_refusal_is_justified(seed, agent):
+@given(SEEDS, PACED, st.sampled_from(AGENTS))
+def test_every_run_in_a_finite_world_ends(seed, pace, agent):
+    """Whatever the kinds of the tools and the pace of the agent, a run in a finite world is ended."""
+    lived = live(seed, agent, life(seed, pace), LONGEST[pace] + 1)
+    assert len(lived) <= LONGEST[pace]
+
+
+@QUICK
+@given(SEEDS, PACED, st.sampled_from(AGENTS))
+def test_every_refusal_is_justified(seed, pace, agent):
     """A refused call had run before, and no result since then was new in a way that a change explains."""
-    lived = live(seed, agent, KINDS, 600)
+    lived = live(seed, agent, life(seed, pace), 600)
     for place, refused in enumerate(lived):
         if not refused.refused or refused.insistable:
             continue
@@ -161,43 +48,117 @@ def test_every_refusal_is_justified(seed, agent):
 
 
 @QUICK
-@given(st.integers(0, 10**9), st.sampled_from(AGENTS))
-def test_an_insistable_refusal_lets_the_call_run_when_it_is_made_again(seed, agent):
+@given(SEEDS, PACED, st.sampled_from(AGENTS))
+def test_every_refusal_of_a_look_is_lifted_by_time(seed, pace, agent):
+    """A look that is refused runs after the seconds that its refusal tells, unless 200 calls brought no news."""
+    here = life(seed, pace)
+    lived = live(seed, agent, here, 600)
+    last = lived[-1]
+    if not last.refused or last.aborted or last.insistable:
+        return
+    if last.wait:
+        assert not here.step(last.index, pause=last.wait + A_TICK).refused
+    else:
+        assert last.kind not in LOOKS or last.mode == "global_circuit_breaker"
+
+
+@QUICK
+@given(SEEDS, PACED, st.integers(1, 60))
+def test_who_waits_as_told_is_let_through(seed, pace, at_most):
+    """At any place of a run, the call that was refused runs after the seconds that its refusal tells."""
+    here = life(seed, pace)
+    for place in range(at_most):
+        lived = here.step(place % len(here.here.calls))
+        if lived.aborted:
+            return
+        if lived.wait:
+            assert not here.step(lived.index, pause=lived.wait + A_TICK).refused
+
+
+@QUICK
+@given(SEEDS, PACED, st.sampled_from(AGENTS))
+def test_an_insistable_refusal_lets_the_call_run_when_it_is_made_again(seed, pace, agent):
     """An untried call is refused once: it runs if it is made again."""
-    lived = live(seed, agent, KINDS, 600)
     refused: set[int] = set()
-    for one in lived:
-        if one.refused and one.insistable:
+    for one in live(seed, agent, life(seed, pace), 600):
+        if one.insistable:
             assert one.index not in refused
             refused.add(one.index)
 
 
-@QUICK
-@given(st.integers(0, 10**9), st.sampled_from(AGENTS))
-def test_every_run_without_polls_ends(seed, agent):
-    """In a finite world the number of calls between two pieces of news is bounded by a constant."""
-    kinds = tuple(kind for kind in KINDS if kind not in ("poll", "wait"))
-    lived = live(seed, agent, kinds, 4000)
-    assert longest_without_news(lived) <= CALLS_BETWEEN_NEWS
-    assert len(lived) < 4000
+def looks(every: float, at_most: int = 60) -> tuple[list[int], list[int], int | None]:
+    """Make one call again and again at this pace: the runs, the refusals and the end, counted from 1."""
+    clock = Clock()
+    turn = Guard(Policy(tools={"t": ToolContract(kind="read")}), clock=clock).turn()
+    call, ran, refused = ToolCall("t", {"a": 1}), [], []
+    for number in range(1, at_most + 1):
+        decision = turn.begin(call)
+        if decision.runs:
+            ran.append(number)
+            turn.end(call, Outcome("the same answer " * 9))
+        else:
+            refused.append(number)
+            if decision.action == Action.ABORT:
+                return ran, refused, number
+        clock.now += every
+    return ran, refused, None
 
 
-@QUICK
-@given(st.integers(0, 10**9), st.sampled_from(AGENTS))
-def test_every_run_with_polls_ends(seed, agent):
-    """With polls and waits the bound is higher, and every run still ends."""
-    lived = live(seed, agent, KINDS, 8000)
-    assert longest_without_news(lived) <= CALLS_BETWEEN_NEWS_WITH_POLLS
-    assert len(lived) < 8000
+@pytest.mark.parametrize(
+    ("every", "first_refused", "ended", "runs"), [(1, 3, 14, 3), (10, 9, 23, 11), (12, 9, 23, 11), (30, 10, 24, 12)]
+)
+def test_a_look_at_one_thing_is_refused_the_later_the_slower_it_is(every, first_refused, ended, runs):
+    """A hasty look is refused at the third; one every 10 to 30 s from the ninth or tenth on, and it ends the run."""
+    ran, refused, end = looks(every)
+    assert refused[0] == first_refused
+    assert (end, len(ran)) == (ended, runs)
 
 
-def longest_without_news(lived: list[Lived]) -> int:
-    """Return the most calls in a row in which the witness found nothing new."""
-    longest = here = 0
-    for one in lived:
-        here = 0 if one.news else here + 1
-        longest = max(longest, here)
-    return longest
+@pytest.mark.parametrize(("every", "first_refused"), [(40, 17), (60, 32), (3600, 36)])
+def test_a_slow_look_is_refused_when_its_share_of_the_time_is_small(every, first_refused):
+    """A look every 40 s is refused at the 17th, one every minute at the 32nd, one every hour at the 36th."""
+    assert looks(every)[1][0] == first_refused
+
+
+def test_a_hasty_look_runs_after_10_20_and_40_seconds():
+    """Who waits as the refusal tells waits twice as long each time that the answer is the same."""
+    clock = Clock()
+    turn = Guard(Policy(tools={"t": ToolContract(kind="read")}), clock=clock).turn()
+    call, waits = ToolCall("t", {"a": 1}), []
+    while len(waits) < 3:
+        decision = turn.begin(call)
+        if decision.runs:
+            turn.end(call, Outcome("the same answer " * 9))
+            continue
+        waits.append(decision.trip.wait)
+        clock.now += decision.trip.wait
+    assert waits == [10, 20, 40]
+
+
+@pytest.mark.parametrize("kind", ["read", "write", "shell", "unknown", "poll"])
+@pytest.mark.parametrize("every", [2, 20, 60])
+def test_numbers_that_go_to_and_fro_end_a_run(kind, every):
+    """A result that moves between few states ends the run, however slow the agent is."""
+    clock = Clock()
+    turn = Guard(Policy(tools={"t": ToolContract(kind=kind)}), clock=clock).turn()
+    call, made = ToolCall("t", {"a": 1}), 0
+    while (decision := turn.begin(call)).action != Action.ABORT:
+        if decision.runs:
+            turn.end(call, Outcome(f"it is {(3, 7, 5)[made % 3]} degrees in the shade"))
+        made += 1
+        clock.now += every
+        assert made <= 600
+
+
+def test_a_number_that_is_new_each_time_may_be_watched_without_end():
+    """A price that is never the same again is worth a look every minute."""
+    clock = Clock()
+    turn = Guard(Policy(tools={"t": ToolContract(kind="read")}), clock=clock).turn()
+    call = ToolCall("t", {"symbol": "X"})
+    for made in range(1000):
+        assert turn.begin(call).runs
+        turn.end(call, Outcome(f"the price is {1000 + made * 7919 % 1009}.5 per share"))
+        clock.now += 60
 
 
 @pytest.mark.parametrize("kind", ["read", "write", "unknown", "poll"])
@@ -211,14 +172,15 @@ def test_parallel_calls_are_no_repeats(kind):
     assert turn.begin(ToolCall("t", {"a": 1}, call_id="after")).runs
 
 
-def test_a_poll_that_is_spaced_ends_by_patience():
-    """A poll every minute of a state that does not change is refused after two hours, and not before."""
-    clock = Clock()
-    turn = Guard(Policy(tools={"t": ToolContract(kind="poll")}), clock=clock).turn()
-    call, started = ToolCall("t", {"job": 1}), None
-    while turn.begin(call).runs:
-        started = clock.now if started is None else started
-        turn.end(call, Outcome("running"))
-        clock.now += 60
-        assert clock.now < 10 * 3600
-    assert clock.now - started >= 7200
+def test_untried_calls_of_a_failing_tool_run_every_second_time():
+    """After ten failures of one shape every second untried call is refused, and each runs if it is insisted on."""
+    turn = Guard(Policy(tools={"t": ToolContract(kind="read")})).turn()
+    runs = []
+    for number in range(16):
+        call = ToolCall("t", {"path": f"file {'abcdefghijklmnop'[number]}"})
+        decision = turn.begin(call)
+        runs.append(decision.runs)
+        if decision.runs:
+            turn.end(call, Outcome(error="it broke"))
+    assert runs == [True] * 9 + [False, True] * 3 + [False]
+    assert turn.begin(ToolCall("t", {"path": "file p"})).runs

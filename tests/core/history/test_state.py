@@ -12,7 +12,8 @@ from otel_loopguard.core.history.state import History
 from otel_loopguard.core.model import Action, Outcome, ToolCall, Trip
 from otel_loopguard.core.policy.load import load_preset
 from otel_loopguard.core.policy.policy import Policy, Rule, ToolContract
-from tests.core.test_promises import AGENTS, KINDS, QUICK, world
+from tests.core.judges.worlds import AGENTS, KINDS, TEXTS, world
+from tests.core.test_promises import QUICK
 
 POLICIES = {
     "default": Policy(abort_after=0),
@@ -26,12 +27,16 @@ POLICIES = {
 
 
 def play(seed, agent, policy, *, stored):
-    """Live 120 calls in a world. With ``stored``, each call meets a new turn that continues from bytes."""
+    """Live 120 calls in a world. With ``stored``, each call meets a new turn that continues from bytes.
+
+    No result has a number: numbers are not written, so a turn that goes on sees no progress in the next one.
+    """
     now = [0.0]
-    guard, lives = Guard(policy, clock=lambda: now[0]), world(seed, KINDS)
+    guard, lives = Guard(policy, clock=lambda: now[0]), world(seed, KINDS, TEXTS)
     turn = guard.turn("a")
     going, refused, seen = agent(lives.rng, len(lives.calls)), None, []
-    for now[0] in map(float, range(120)):
+    for _ in range(120):
+        now[0] += lives.rng.choice((0.5, 3.0, 12.0, 90.0))
         try:
             index = going.send(refused)
         except StopIteration:

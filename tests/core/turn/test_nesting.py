@@ -13,18 +13,10 @@ from otel_loopguard.core.guard import Guard
 from otel_loopguard.core.model import Action, Outcome, ToolCall
 from otel_loopguard.core.policy.policy import Policy, ToolContract
 from tests.core.judges.corpus import Clock
-from tests.core.test_promises import (
-    AGENTS,
-    CALLS_BETWEEN_NEWS,
-    KINDS,
-    MAY_WRITE,
-    QUICK,
-    Lived,
-    World,
-    longest_without_news,
-    world,
-)
+from tests.core.judges.worlds import AGENTS, KINDS, MAY_WRITE, Lived, World, longest_without_news, world
+from tests.core.test_promises import QUICK
 
+CALLS_BETWEEN_NEWS = 200
 REPORT = "the report of the sub-agent"
 
 
