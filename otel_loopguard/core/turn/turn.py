@@ -322,11 +322,13 @@ class Turn:
 
     def _count_outcome(self, call: ToolCall, outcome: Outcome) -> tuple[Any, Any, tuple[Trip, ...], Decision | None]:
         """Count the outcome. There is no decision yet if ``on_trip`` must be asked about the trip."""
-        judge = self._judge
+        judge, now = self._judge, self._host.clock()
         with self._lock:
             record = self._in_flight.take(call)
-            if outcome.cancelled and self._batch is not None:
-                self._batch.interrupt(call)
+            if outcome.cancelled:
+                judge.history.active_at = now  # the idle clock stands still while a call runs
+                if self._batch is not None:
+                    self._batch.interrupt(call)
         if record is None or outcome.cancelled:
             record = record or self._take_equal(call)
             if record is None or outcome.cancelled:
@@ -337,7 +339,6 @@ class Turn:
             outcome, record.resolved.arguments, compiled.fingerprinter, judge.pending_words_for(record)
         )
         recovered: tuple[Trip, ...] = ()
-        now = self._host.clock()
         with self._lock:
             trip = judge.end(record, facts, now)
             if record.news and history.open_trips:

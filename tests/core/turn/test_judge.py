@@ -50,6 +50,21 @@ def test_observed_calls_have_the_trips_of_live_ones_up_to_the_first_refusal():
     assert observed(Policy(), 3)[1] == live
 
 
+def test_the_time_of_a_cancelled_call_is_no_pause():
+    """A call that a time limit cuts off ran for that time: an equal look after it has not waited."""
+    seconds = [0.0]
+    turn = Guard(clock=lambda: seconds[0]).turn()
+    actions = []
+    for number in range(3):
+        actions.append(turn.begin(CALL).action)
+        turn.end(CALL, Outcome("same"))
+        slow = ToolCall("look_up", {"number": number})
+        turn.begin(slow)
+        seconds[0] += 60
+        turn.end(slow, Outcome(cancelled=True))
+    assert actions == [None, None, Action.BLOCK]
+
+
 @pytest.mark.parametrize("recorded", [True, False])
 def test_a_call_that_was_refused_when_it_was_made_did_not_run(recorded):
     """Such a call counts as a refusal, with or without a refusal by this policy, and never as a call."""
