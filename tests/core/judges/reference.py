@@ -176,6 +176,7 @@ class Run:
     overlapped: bool = False
     sameness: str = FIRST
     comes_back: bool = False
+    returned: bool = False
     news: bool = False
     change: bool = False
     facts: dict[str, Any] = field(default_factory=dict, repr=False)
@@ -496,7 +497,7 @@ class NaiveTurn:
         run.sameness = self._sameness(run, before)
         run.comes_back = any(self._equal(run, r) for r in before)
         if run.comes_back and run.sameness != SAME and self._patient(run):
-            run.sameness = SAME
+            run.sameness, run.returned = SAME, True
         if run.failed:
             failures = [r for r in self._ended() if r.failed and r.tool == run.tool and r is not run]
             run.news = all((r.shape or r.text) != (run.shape or run.text) for r in failures)
@@ -832,9 +833,12 @@ class NaiveTurn:
 
     @settled
     def _shown(self, run: Run) -> tuple[bool, str, int | None]:
-        """The result that a run showed: that of the run before it, if it was the *same*; else its own bytes."""
+        """The result that a run showed: that of the run before it, if it was the *same*; else its own bytes.
+
+        A patient call's result that comes back is another one than just before.
+        """
         before = self._same_call(run)
-        if run.sameness == SAME and before:
+        if run.sameness == SAME and before and not run.returned:
             return self._shown(before[-1])
         return run.failed, run.text, run.digest
 
