@@ -151,7 +151,7 @@ class _TurnReplay:
             for one in timeline.begin(call.at, call.step):
                 self._end(one)
             record = self._begin(call)
-            if call.refused or call.cancelled:
+            if call.refused:
                 if record.trip is not None:
                     self._add(position, record.trip, record)
             else:
@@ -173,6 +173,11 @@ class _TurnReplay:
 
     def _end(self, ended: Running) -> None:
         _, position, call, record = ended
+        if call.cancelled:
+            self._turn.cancelled(self._timeline.now)
+            if record.trip is not None:
+                self._add(position, record.trip, record)
+            return
         self._turn.asks = self._asks and call.has_arguments
         facts = call.facts(record, self._turn)
         found = facts.found

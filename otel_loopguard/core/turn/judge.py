@@ -119,6 +119,11 @@ class TurnJudge:
             return None
         return self.compiled.contracts.pending
 
+    def cancelled(self, now: float | None) -> None:
+        """Count the time that a cancelled call ran: the idle clock stands still then."""
+        if now is not None:
+            self.history.active_at = now
+
     def end(self, record: Record, facts: OutcomeFacts, now: float | None = None) -> Trip | None:
         """Count the outcome of a call. Return the trip of a nudge, if one is due for its result.
 

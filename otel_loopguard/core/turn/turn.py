@@ -326,7 +326,7 @@ class Turn:
         with self._lock:
             record = self._in_flight.take(call)
             if outcome.cancelled:
-                judge.history.active_at = now  # the idle clock stands still while a call runs
+                judge.cancelled(now)
                 if self._batch is not None:
                     self._batch.interrupt(call)
         if record is None or outcome.cancelled:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from asyncio import CancelledError
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -55,6 +56,8 @@ def exported(
 
     def tool(call: dict[str, Any]) -> Any:
         wait(call.get("runs", 0))
+        if call.get("cancelled"):
+            raise CancelledError
         return call["result"]
 
     with guarded(policy) as recording:
@@ -62,7 +65,8 @@ def exported(
             with suppress(ToolLoopError), loopguard.turn():
                 for call in turn["calls"]:
                     wait(call.get("waits", 0))
-                    loopguard.call(call["tool"], call["args"], lambda one=call, **_: tool(one))
+                    with suppress(CancelledError):
+                        loopguard.call(call["tool"], call["args"], lambda one=call, **_: tool(one))
         spans = recording.spans
         for span in spans:
             said = span.attributes or {}
@@ -115,6 +119,7 @@ def test_our_own_spans_tell_the_times(policy, monkeypatch):
         paces = rng.choice(((0.5, 1), (0.5, 4, 12), (12, 25, 40), (0.5, 70, 700)))
         for call in (call for turn in run["turns"] for call in turn["calls"]):
             call |= {"waits": rng.choice(paces), "runs": rng.choice((0.5, 0.5, 2, 60))}
+            call["cancelled"] = rng.random() < 0.05
         spans, trips = exported(policy, run, clock.wait)
         assert judged(one_by_one(spans), policy) == trips, f"seed {seed}; {HINT}"
 
@@ -126,6 +131,16 @@ def test_a_stubborn_agent_is_replayed_to_its_end(pauses, monkeypatch):
     spans, trips = exported(Policy(), made.run("stubborn", calls), Clock(monkeypatch).wait)
     (found,) = trips.values()
     assert {action for *_, action in found} >= {"nudge", "block"}
+    assert judged(one_by_one(spans), Policy()) == trips
+
+
+def test_a_cancelled_call_ran_for_its_time(monkeypatch):
+    """A call that a time limit cuts off is no pause, live and in the replay."""
+    slow = [made.call("look_up", {"q": n}, "", runs=60, cancelled=True) for n in range(4)]
+    calls = [call for one in slow for call in (made.call("read_file", {"path": "a"}, "same"), one)]
+    spans, trips = exported(Policy(), made.run("cut off", calls), Clock(monkeypatch).wait)
+    (found,) = trips.values()
+    assert "block" in {action for *_, action in found}
     assert judged(one_by_one(spans), Policy()) == trips
 
 
