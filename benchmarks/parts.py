@@ -104,22 +104,11 @@ TIME = [
     setting("`min_interval_share`", "3 % of the time for which it has been the same", _POLL, min_interval_share=0),
     setting("`block_if_slow`", "a slow agent is refused from the 8th run on", _POLL, block_if_slow=3),
     code(
-        "longer after failures",
-        "three times the interval after a failure",
-        clock._interval,
-        "_LONGER_AFTER_FAILURE *",
-        "1 *",
-    ),
-    code(
         "doubled in vain",
         "each run in vain doubles the pace",
-        clock.compare_times,
+        clock._pace,
         "2.0 ** min(stats.vain, _MOST_DOUBLINGS)",
         "1",
-    ),
-    code("acts do not wait", "time changes nothing after an act", clock._interval, " or stats.flags & ACTED", ""),
-    code(
-        "waits do not wait", "time changes nothing for tools that wait", clock._interval, "record.kind is _WAIT or ", ""
     ),
     code("tempo of the model", "twice the usual pause weighs nothing", clock._haste, "if len", "if False and len"),
     code("fewest pauses", "unknown below three pauses", clock._haste, "_FEWEST_PAUSES", "1"),
@@ -127,7 +116,7 @@ TIME = [
         "long pauses weigh less",
         "beyond three intervals by the square",
         clock._haste,
-        " * (_SLOW * interval / mean) ** 2",
+        " * (slow / mean) ** 2",
         "",
     ),
     code("square", "the square of it", clock._haste, " ** 2", ""),
@@ -135,11 +124,11 @@ TIME = [
         "three intervals",
         "up to three intervals are a slow model's",
         clock._haste,
-        "mean <= _SLOW * interval",
-        "mean <= interval",
+        "slow = slow_haste(record), _SLOW *",
+        "slow = slow_haste(record),",
     ),
     code(
-        "lifted by time", "a refusal is lifted after the seconds that it names", clock.compare_times, " or lifted", ""
+        "lifted by time", "a refusal is lifted after the seconds that it names", clock.compare_times, "lifted or ", ""
     ),
     code(
         "pause shared by calls",
@@ -149,16 +138,8 @@ TIME = [
         "",
     ),
     code("tools take no time", "the clock is still while tools run", update.end, "history.active_at = now", "pass"),
-    code(
-        "polls apart", "pauses before polls are not the model's", update._end_first, " and record.kind is not _POLL", ""
-    ),
-    code("shortest pause", "pauses over 0.1 s", update._end_first, "record.gap > SHORTEST_PAUSE", "record.gap > 0"),
     code("last pauses", "the last 15 pauses", update._end_first, "del history.pauses[0]", "pass"),
-    code(
-        "laps that waited", "laps weigh less if they waited", cycle.before, "laps * min(1.0, 2 * record.haste)", "laps"
-    ),
-    code("laps weigh double", "twice their haste", cycle.before, "min(1.0, 2 * record.haste)", "record.haste"),
-    code("alike that waited", "does not count", evidence.weigh, " and not record.waited", ""),
+    code("laps that waited", "laps weigh less if they waited", cycle.before, "laps * record.haste", "laps"),
 ]
 
 LIMITS = [
@@ -177,22 +158,14 @@ LIMITS = [
         "patient kinds",
         "20 for polls, waits, final tools and hand-offs",
         evidence.limit_of,
-        "record.kind.is_patient or ",
+        "kind.is_patient or ",
         "",
     ),
     code(
         "acknowledged since news",
         "an acknowledgement is judged since the last news",
         evidence.limit_of,
-        "flags & ACKNOWLEDGED or record.kind is _WAIT",
-        "record.kind is _WAIT",
-    ),
-    code("waits since news", "a wait is judged since the last news", evidence.limit_of, "record.kind is _WAIT or ", ""),
-    code(
-        "a human's yes",
-        "a short answer of an agent is judged since the last news",
-        evidence.limit_of,
-        " or (record.kind is _AGENT and flags & _YES == _YES)",
+        " or (news > 0 and flags & ACKNOWLEDGED > 0)",
         "",
     ),
     code(
@@ -201,13 +174,6 @@ LIMITS = [
         evidence.weigh,
         "stats.evidence, stats.equal, stats.same_since = 0, 1, history.idle",
         "pass",
-    ),
-    code(
-        "polls that come back",
-        "a poll's result that was seen before is the same",
-        evidence.repeats,
-        " or (record.sameness is _DIFFERENT and not record.news and is_poll(record))",
-        "",
     ),
     code(
         "half of the limit",
@@ -233,15 +199,7 @@ SUMS = [
         "min(1.0, 2 / (limit.block - 1))",
         "1.0",
     ),
-    code("patient and not the same", "0.1", evidence.strength, "0.1", "1.0"),
     code("to and fro", "0.4 if it moves", evidence.strength, "0.4", "1.0"),
-    code(
-        "thoughts",
-        "half for tools that think",
-        evidence.strength,
-        "part / 2 if record.kind is _THINK else part",
-        "part",
-    ),
     setting("`no_news_block`", "200 calls without news", _BREAKER, no_news_block=0, no_news_nudge=0),
 ]
 
@@ -280,7 +238,6 @@ MODES = [
     setting("8 errors in a row", "any errors", _BREAKER, nudge=0, block=0),
     setting("`volatile_repeat.block`", "the 20th that is alike", _VOLATILE, block=0),
     setting("`nudge_any_result`", "8 calls in a row, whatever they return", _VOLATILE, nudge_any_result=0),
-    code("alike of polls", "nudged at 10", volatile.after, "(2 if patient else 1)", "1"),
     code(
         "any result that is news",
         "nudged at 32",
@@ -295,7 +252,6 @@ MODES = [
         "(4 if record.news else 3 if patient else 1)",
         "(4 if record.news else 1)",
     ),
-    code("news of polls", "no nudge", volatile.after, "(record.news and patient) or ", ""),
     setting("`nudge_after_changes`", "6, 12, 24 runs whatever came in between", _REPEAT, nudge_after_changes=0),
     code("short after changes", "12 for short successes", repeat._nudge_after_changes, "(2 if brief else 1)", "1"),
     code(

@@ -49,6 +49,17 @@ def rollout_replicas(run: Run) -> None:
 
 
 @works()
+def warnings_watched_after_a_change(run: Run) -> None:
+    """Some files are read and changed at the pace of the model; then warnings are looked for, until one comes."""
+    for _ in range(8):
+        run("fs.read_file", run.prose(40), pause=run.rng.uniform(2, 5), path=f"src/{run.word()}_{run.hex(2)}.py")
+    run("sh.bash", f"deployed {run.word()} as revision {run.number(10, 99)}", pause=4, command="make deploy")
+    for _ in range(14):
+        run("ops.get_logs", [], pause=run.rng.uniform(14, 22), service="web", level="warning")
+    run("ops.get_logs", [f"{run.word()} is slow"], pause=18, service="web", level="warning")
+
+
+@works()
 def infrastructure_is_created(run: Run) -> None:
     """A database is created for six minutes; each look of 20 s names the seconds that have passed."""
     stack = run.name()

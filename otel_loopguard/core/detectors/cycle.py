@@ -25,7 +25,7 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
     if not period or not rule.block:
         return None
     laps, limit = _laps(history, period), _limit(history, record, period, rule)
-    if laps * min(1.0, 2 * record.haste) < limit - 1:
+    if laps * record.haste < limit - 1:
         return None
     return refusal(history, record, _mode(period), laps + 1, min(limit, laps + 1), period=period)
 

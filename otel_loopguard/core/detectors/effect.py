@@ -9,7 +9,8 @@ from otel_loopguard.core.model import Action, Mode, Record, Trip
 
 if TYPE_CHECKING:
     from otel_loopguard.core.history.state import History
-    from otel_loopguard.core.policy.policy import Rule
+    from otel_loopguard.core.policy.policy import Policy, Rule
+    from otel_loopguard.core.tools.contracts import Tool
 
 
 def before(history: History, record: Record, rule: Rule) -> Trip | None:
@@ -22,31 +23,31 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
         limit = rule.block or 0
         return trip(record, Mode.REPEATED_EFFECT, count, limit, Action.BLOCK) if 0 < limit <= count else None
     limit = rule.block_if_destructive or 0
-    if not 0 < limit <= count or not _hinted(record) or not unchanged(history, record):
+    if not 0 < limit <= count or not _may_be_destructive(record) or not unchanged(history, record):
         return None
     return refusal(history, record, Mode.REPEATED_EFFECT, count, limit)
 
 
 def after(_history: History, record: Record, rule: Rule) -> Trip | None:
-    """Nudge at the second success of a tool whose server calls it destructive."""
+    """Nudge at the second success of such a tool."""
     stats = record.stats
     if stats is None or record.error or not rule.nudge or stats.successes < rule.nudge or not record.kind.is_evidence:
         return None
-    if not (record.resolved.tool.contract.once or _hinted(record)):
+    if not (record.resolved.tool.contract.once or _may_be_destructive(record)):
         return None
     return trip(record, Mode.REPEATED_EFFECT, stats.successes, rule.nudge, Action.NUDGE)
 
 
-def _hinted(record: Record) -> bool:
-    """Return True if the server calls the tool destructive, and the contract does not decide it.
+def _may_be_destructive(record: Record) -> bool:
+    """Return True if the server's hint holds: a declared kind that does not write answers it."""
+    return not record.resolved.tool.declared or record.kind.writes
 
-    ``once=False`` answers it, and so does a kind that does not write; a kind that writes leaves it open.
-    """
-    tool = record.resolved.tool
+
+def _concerns(tool: Tool, _policy: Policy) -> bool:
+    """Return True if the tool is declared ``once``, or its server calls it destructive and it is not declared."""
     hints = tool.hints
-    if hints is None or hints.destructive is not True or hints.idempotent is not False:
-        return False
-    return tool.contract.once is None and (not tool.declared or record.kind.writes)
+    hinted = hints is not None and hints.destructive is True and hints.idempotent is False
+    return bool(tool.contract.once) or (hinted and tool.contract.once is None)
 
 
-DETECTOR = Detector(Mode.REPEATED_EFFECT, before, after)
+DETECTOR = Detector(Mode.REPEATED_EFFECT, before, after, concerns=_concerns)

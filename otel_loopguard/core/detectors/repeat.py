@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from otel_loopguard.core.detectors.base import Detector, nudge_limit, refusal, trip
 from otel_loopguard.core.history.call_stats import BRIEF, SUCCESS
 from otel_loopguard.core.history.clock import slow_haste
-from otel_loopguard.core.history.evidence import Reason, is_poll, repeats
+from otel_loopguard.core.history.evidence import Reason
 from otel_loopguard.core.model import Action, Mode, Record, Sameness, Trip
 
 if TYPE_CHECKING:
@@ -19,15 +19,16 @@ if TYPE_CHECKING:
     from otel_loopguard.core.policy.policy import Rule
 
 _ENOUGH = 1 - 1e-9
+_SAME, _POLL = Sameness.SAME, Mode.POLL_NO_PROGRESS
 _BRIEF_SUCCESS = BRIEF | SUCCESS
 _ACTS = frozenset({Reason.ACTED, Reason.ACKNOWLEDGED})
 
 
 def before(history: History, record: Record, rule: Rule) -> Trip | None:
     """Refuse the call whose next *same* would complete the evidence; abort the run at the ``abort`` limit."""
-    if record.stats is None or not record.kind.is_evidence or is_poll(record):
-        return None
     stats, limit = record.stats, record.limit
+    if stats is None or limit.mode is _POLL or not record.kind.is_evidence:
+        return None
     if not limit.weight or stats.evidence + record.haste * limit.weight < _ENOUGH:
         return None
     if rule.abort and stats.equal + stats.refused + 1 >= rule.abort:
@@ -44,7 +45,7 @@ def after(_history: History, record: Record, rule: Rule) -> Trip | None:
         return None
     if limit.never:
         return _nudge_after_changes(record, rule)
-    if record.sameness is not Sameness.SAME or is_poll(record):
+    if record.sameness is not _SAME or limit.mode is _POLL:
         return None
     due = nudge_limit(rule.nudge, limit.block)
     if not due or stats.equal < due:
@@ -63,14 +64,14 @@ def _nudge_after_changes(record: Record, rule: Rule) -> Trip | None:
     return trip(record, Mode.GENERIC_REPEAT, stats.steady, due, Action.NUDGE, reason=reason)
 
 
-_STEADY = frozenset({Sameness.SAME, Sameness.ALIKE})
+_STEADY = frozenset({_SAME, Sameness.ALIKE})
 
 
 def before_poll(history: History, record: Record, rule: Rule) -> Trip | None:
     """Refuse a poll like any other call, but at its own limit; and in any case once its ``patience`` is over."""
-    if record.stats is None or not record.kind.is_evidence or not is_poll(record):
-        return None
     stats, limit = record.stats, record.limit
+    if stats is None or limit.mode is not _POLL or not record.kind.is_evidence:
+        return None
     if rule.patience and not limit.never and record.idle - stats.same_since > rule.patience:
         return trip(record, Mode.POLL_NO_PROGRESS, stats.equal + 1, limit.block, Action.BLOCK, reason="patience")
     if not limit.weight or stats.evidence + record.haste * limit.weight < _ENOUGH:
@@ -81,10 +82,11 @@ def before_poll(history: History, record: Record, rule: Rule) -> Trip | None:
 
 def after_poll(_history: History, record: Record, rule: Rule) -> Trip | None:
     """Nudge at half of the limit, unless the poll takes its time."""
-    if record.concurrent or not record.kind.is_evidence or not is_poll(record) or not repeats(record):
+    stats, limit = record.stats, record.limit
+    if record.sameness is not _SAME or limit is None or limit.mode is not _POLL or not record.kind.is_evidence:
         return None
-    stats, due = record.stats, nudge_limit(rule.nudge, record.limit.block)
-    if record.limit.never or not due or stats.equal < due or record.haste < slow_haste(record):
+    due = nudge_limit(rule.nudge, limit.block)
+    if not due or stats.equal < due or limit.never or record.concurrent or record.haste < slow_haste(record):
         return None
     return trip(record, Mode.POLL_NO_PROGRESS, stats.equal, due, Action.NUDGE)
 

@@ -28,13 +28,11 @@ def after(history: History, record: Record, rule: Rule) -> Trip | None:
     stats, limit = record.stats, record.limit
     if stats is None or limit is None or not record.kind.is_evidence or record.concurrent:
         return None
-    patient = limit.reason is Reason.PATIENT
-    due = (rule.nudge or 0) * (2 if patient else 1)
-    if record.sameness is Sameness.ALIKE and due and stats.alike >= due:
-        return trip(record, Mode.VOLATILE_REPEAT, stats.alike, due, Action.NUDGE)
-    patient = patient or record.waited
+    if record.sameness is Sameness.ALIKE and rule.nudge and stats.alike >= rule.nudge:
+        return trip(record, Mode.VOLATILE_REPEAT, stats.alike, rule.nudge, Action.NUDGE)
+    patient = limit.reason is Reason.PATIENT or record.waited
     due = (rule.nudge_any_result or 0) * (4 if record.news else 3 if patient else 1)
-    if not due or (record.news and patient) or history.streak < due or history.last_key != record.key:
+    if not due or history.streak < due or history.last_key != record.key:
         return None
     return trip(record, Mode.VOLATILE_REPEAT, history.streak, due, Action.NUDGE, reason="any_result")
 

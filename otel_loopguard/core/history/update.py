@@ -14,8 +14,8 @@ from otel_loopguard.core.history.call_stats import (
     TRANSIENT,
     pack_line,
 )
-from otel_loopguard.core.history.clock import LONGEST_PAUSES, SHORTEST_PAUSE, compare_times
-from otel_loopguard.core.history.evidence import limit_of, repeats, strength, weigh
+from otel_loopguard.core.history.clock import MOST_PAUSES, compare_times
+from otel_loopguard.core.history.evidence import limit_of, strength, weigh
 from otel_loopguard.core.history.state import MOST_REMEMBERED, History
 from otel_loopguard.core.model import Action, Kind, Mode, Record, Sameness
 from otel_loopguard.core.values.compare import compare, detailed_fingerprints
@@ -82,7 +82,7 @@ def open_record(
     else:
         record.since = history.since(stats)
         record.alone = history.last_started == key
-        record.limit = limit_of(history, record, stats, stats.flags)
+        record.limit = limit_of(history, record, stats, stats.flags, record.since)
         compare_times(history, record, stats)
     return record
 
@@ -217,9 +217,9 @@ def _end_first(history: History, record: Record, facts: OutcomeFacts, flags: int
     changed = news and wrote and not record.error
     before_news, before_changes, before_writes, before_waits = record.since
     _count(history, record, changed=changed, wrote=wrote, waited=waited)
-    if news and record.gap > SHORTEST_PAUSE and record.kind is not _POLL:
+    if news and record.gap > 0:
         history.pauses.append(record.gap)
-        if len(history.pauses) > LONGEST_PAUSES:
+        if len(history.pauses) > MOST_PAUSES:
             del history.pauses[0]
     history.keep_once(record.key, pack_line(
         facts.digest, history.idle, record.index, history.tick,
@@ -256,7 +256,6 @@ def _end_repeat(  # noqa: PLR0917 - the parts of one step; it is called once a c
     unseen = _is_unseen(history, record.key, facts.digest, stats.result)
     if masked is not None:  # a result that comes back under a new id is no news either
         unseen = _is_unseen(history, record.key, masked ^ _MASKED_SALT, 0) and unseen
-    record.comes_back = not unseen
     record.news = _is_news(history, record, facts, unseen=unseen)
     wrote, waited = record.kind.writes, record.kind is _WAIT
     proof = record.sameness is not _SAME  # another result of the same call proves a change
@@ -337,12 +336,10 @@ def _count(history: History, record: Record, *, changed: bool, wrote: bool, wait
         history.news += 1
         history.no_news_in_row = history.refusals = 0
     elif not record.concurrent and record.kind.is_evidence:
-        part = strength(record, same=repeats(record))
+        part = strength(record, same=record.sameness is _SAME)
+        history.no_news_in_turn += part
         if record.sameness is not _ALIKE:
             history.no_news_in_row += part
-            history.no_news_in_turn += part
-        elif not record.waited or record.comes_back:  # a number that is never the same again is worth watching
-            history.no_news_in_turn += part
 
 
 def _count_for_tool(history: History, record: Record, facts: OutcomeFacts, fingerprinter: Fingerprinter) -> None:

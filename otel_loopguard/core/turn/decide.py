@@ -82,7 +82,7 @@ def _stronger(best: Trip | None, trip: Trip | None) -> Trip | None:
 def _is_due(history: History, record: Record, trip: Trip, *, once: bool | None = False) -> bool:
     """Return True at the limit of a nudge or an observation, and at twice and four times the limit; or once a turn."""
     # A gate has only plain text and numbers, because it must be equal after it was written to bytes and read again.
-    gate: tuple[Any, ...] = (str(trip.mode), trip.reason) if once else _gate(record, trip)
+    gate: tuple[Any, ...] = (str.__str__(trip.mode), trip.reason) if once else _gate(record, trip)
     if once and gate in history.gates:
         return False
     due = history.gates.get(gate, 0)
@@ -101,7 +101,7 @@ def _is_due(history: History, record: Record, trip: Trip, *, once: bool | None =
 
 def _gate(record: Record, trip: Trip) -> tuple[Any, ...]:
     """Return the gate of a trip, which it shares with others: of the turn, the tool or the call, by its mode."""
-    mode, verdict = str(trip.mode), int(trip.verdict)
+    mode, verdict = str.__str__(trip.mode), int(trip.verdict)
     if trip.mode in _ONCE_A_TURN:
         return (mode, verdict, trip.reason)
     if trip.mode in _LAPS:

@@ -81,6 +81,7 @@ _NUDGES_FOR_REASON = {
 }
 _ALONE = "This returned the same as before (call {count}); nothing else was called in between."
 _WAIT = "If you wait for it to change, do something else meanwhile: after {wait} seconds it runs again."
+_WAIT_TO_ACT = "If it is meant to be repeated, it runs again after {wait} seconds."
 _INSTEAD = "Use what you already have, or do something different."
 _DIFFERENT = "Do something different."
 _STOP = "Stop calling tools and give your answer with what you know, or say what is missing."
@@ -191,7 +192,8 @@ def _advice(trip: Trip, refusals: int, known_tools: Collection[str] | None) -> l
         return [*near, _INSIST if refusals < _THIRD else f"{_INSIST} Otherwise: {_STOP.lower()}"]
     if trip.mode == Mode.UNKNOWN_TOOL_REPEAT:
         return [_nearest(trip, known_tools), *([_STOP] if refusals >= _THIRD else [])]
-    advice = [_filled(_WAIT, trip)] if trip.wait else []
+    waiting = _WAIT_TO_ACT if trip.kind is Kind.WRITE or trip.reason == "acted" else _WAIT
+    advice = [_filled(waiting, trip)] if trip.wait else []
     if refusals >= _THIRD or trip.reason == "max_calls":
         return [*advice, _STOP]
     return advice if trip.reason == "acted" else [*advice, _instead(trip)]

@@ -80,7 +80,10 @@ def _guess(tool: str, arguments: Any) -> Guess:
     alone = by_words(tuple(own))
     if acting and guess.kind in ("poll", "wait") and alone.kind == "write":
         return alone
-    return guess if guess.kind != "unknown" or guess.word else by_words(tuple(prefix_words(tool)))
+    if guess.kind != "unknown" or guess.word:
+        return guess
+    served = by_words(tuple(prefix_words(tool)))
+    return guess if served.kind == "write" else served  # a server named "store" is no verb
 
 
 def action_words(arguments: Any) -> list[str]:
@@ -94,6 +97,9 @@ def action_words(arguments: Any) -> list[str]:
 def by_words(said: tuple[str, ...]) -> Guess:
     """Infer the kind from words in their order: waiting words first, unless a word that writes is before them."""
     meant = list(_meanings(said))
+    nouns = {kind for word in said for name, kind in NOUNS if word in WORDS[name]}
+    if said and said[0] in WORDS["write_or_noun"] and not {"read", "poll", "wait"} & {*nouns, *(m.kind for m in meant)}:
+        meant.insert(0, Guess("write", said[0]))
     for place, guess in enumerate(meant):
         if guess.kind in ("poll", "wait") and not any(earlier.kind == "write" for earlier in meant[:place]):
             return guess

@@ -9,10 +9,12 @@ The page leaves some points open. There the reading was chosen that keeps the pa
  2. ``stood`` is counted from the end of the first run of the row of *same*; different, progress and *alike* end it.
  3. ``vain`` grows at the end of a run that is *same*, if the call was refused since its last run, or if time alone let
     it through. *Alike* leaves it as it is.
- 4. The factor 3 after a failure is in the pace and in the haste, not in the length of the gap.
- 5. The pace is 0 for kind ``wait`` and for kind ``write`` that succeeded, unless its deciding word moves a cursor.
+ 4. Not as on the page, because nothing got worse without it: three times the pace after a failure, no pace for waits
+    and for acts, waits and people's answers judged since the last news, half the strength of thoughts, a tenth for
+    patient calls, double weight of laps, alike runs that waited, a result that comes back.
+ 5. Time lifts the refusal of any call by its evidence.
  6. ``mean``: the runs of the turn that began since the call's last run began. ``tempo``: the whole gaps before untried
-    runs with news whose kind is neither ``poll`` nor ``wait``.
+    runs with news.
  7. Time lifts repeats, laps, volatile results, calls without news in a row, and errors in a row. It does not lift made
     up tools, caps, effects, the 200 calls, and what can be insisted on. The seconds to wait include that pauses
     shorter than ``interval`` do not count; once they are over, the call waited, whatever was done in between.
@@ -21,14 +23,12 @@ The page leaves some points open. There the reading was chosen that keeps the pa
     other calls count. News and changes come when a run ends; a call that may write "ran" if it began or ended then.
     May write: write, shell, agent, step, unknown.
 10. The last result of the rows of limits is that of the last run. A tool that waits is patient itself.
-11. An acknowledgement has the limit 9 only for unknown tools and cursors; for kind ``agent`` it is only judged since
-    the last news: with news in between it is not refused, and its evidence is 0.
+11. An acknowledgement has the limit 9 only for unknown tools and cursors. It is judged since the last news: with news
+    in between it is not refused, and its evidence is 0.
 12. Twenty news forbid a refusal by ``generic_repeat``; they forget no evidence, and the sums still judge the call.
-13. A patient call with a result seen before is *same*, also where its numbers make it *alike*.
-14. *Alike* counts for ``volatile_repeat``, if it did not wait, and not for ``no_novelty``. Among the 200 calls without
-    news it counts, unless it waited for a result that is seen the first time: in a finite world results come back.
-15. A call that has not run yet is judged as if it came to be *same*. Half the strength of thinking is half of whatever
-    it would be.
+13. An acknowledgement is patient if a repeated result was pending since its last run.
+14. *Alike* counts for ``volatile_repeat`` and not for ``no_novelty``. It counts among the 200 calls without news.
+15. A call that has not run yet is judged as if it came to be *same*.
 16. A result is "seen before" if an earlier run of the same call had equal bytes or, once the dearer fingerprints of
     the call are kept, an equal masked form with a value left; durations are masked there unless a change came
     between those two runs.
@@ -176,7 +176,6 @@ class Run:
     overlapped: bool = False
     sameness: str = FIRST
     comes_back: bool = False
-    returned: bool = False
     news: bool = False
     change: bool = False
     facts: dict[str, Any] = field(default_factory=dict, repr=False)
@@ -342,7 +341,7 @@ class NaiveTurn:
         if last is None:
             return
         run.refused_before = len([r for r in self.refusals if r.run.key == run.key and r.at_event > last.started])
-        run.pace = self._pace(run, last)
+        run.pace = self._pace(run)
         idle = run.idle - last.idle
         told = [r.lifted_at for r in self.refusals if r.run.key == run.key and r.at_event > last.started]
         run.waited = run.pace > 0 and (idle >= run.pace or any(0 < time <= run.at for time in told))
@@ -352,15 +351,9 @@ class NaiveTurn:
         interval = getattr(run.contract, "interval", None)
         return APART if interval is None else float(interval)
 
-    def _apart(self, run: Run, last: Run) -> float:
-        """The pause that lets a call run again: three times as long after a failure that is not transient."""
-        return self._interval(run) * (3 if last.failed and not last.transient else 1)
-
-    def _pace(self, run: Run, last: Run) -> float:
-        if run.kind == "wait" or (run.kind == "write" and not last.failed and not run.cursor):
-            return 0.0
+    def _pace(self, run: Run) -> float:
         stood = run.idle - self._first_equal(run).idle
-        return max(self._apart(run, last) * 2 ** self._vain(run), stood * SHARE)
+        return max(self._interval(run) * 2 ** self._vain(run), stood * SHARE)
 
     @settled
     def _first_equal(self, run: Run) -> Run:
@@ -384,13 +377,13 @@ class NaiveTurn:
 
     def _haste(self, run: Run, last: Run, idle: float) -> float:
         mean = idle / (1 + len([r for r in self.runs if r.started > last.started]))
-        pauses = [r.gap for r in self._ended() if self._untried_news(r) and r.gap > 0.1][-15:]
+        pauses = [r.gap for r in self._ended() if self._untried_news(r) and r.gap > 0][-15:]
         if len(pauses) >= 3 and mean >= 2 * statistics.median(pauses):
             return 0.0
-        return 2 / (SLOW - 1) * min(1.0, 3 * self._apart(run, last) / mean if mean else 1.0) ** 2
+        return 2 / (SLOW - 1) * min(1.0, 3 * self._interval(run) / mean if mean else 1.0) ** 2
 
     def _untried_news(self, run: Run) -> bool:
-        return run.sameness == FIRST and run.news and run.kind not in ("poll", "wait")
+        return run.sameness == FIRST and run.news
 
     def _wait(self, run: Run) -> int:
         """The seconds after which a refused call runs. Pauses shorter than ``interval`` do not count."""
@@ -496,8 +489,6 @@ class NaiveTurn:
         run.overlapped = any((r.ended or 0) > run.started for r in before)
         run.sameness = self._sameness(run, before)
         run.comes_back = any(self._equal(run, r) for r in before)
-        if run.comes_back and run.sameness != SAME and self._patient(run):
-            run.sameness, run.returned = SAME, True
         if run.failed:
             failures = [r for r in self._ended() if r.failed and r.tool == run.tool and r is not run]
             run.news = all((r.shape or r.text) != (run.shape or run.text) for r in failures)
@@ -609,7 +600,7 @@ class NaiveTurn:
 
     def _since_news(self, run: Run, last: Run) -> bool:
         """Return True if the call is judged since the last news of the turn."""
-        return run.kind == "wait" or self._acknowledged(run, last) or (last.brief and run.kind == "agent")
+        return self._acknowledged(run, last)
 
     def _acts(self, run: Run) -> bool:
         """Return True if a success of the call is an act: a write that is not the move of a cursor."""
@@ -668,11 +659,9 @@ class NaiveTurn:
             if same and self._rows(run, last):
                 limit = max(READING if self._news_between(run) else BLOCK, *self._rows(run, last))
                 strength *= min(1.0, 2 / (limit - 1))
-            elif not same and self._patient(run):
-                strength = 0.1
             elif not same and not run.failed and self._alone(run):
                 strength = 0.4
-        return strength / 2 if run.kind == "think" else strength
+        return strength
 
     def _alone(self, run: Run) -> bool:
         """Return True if the call's last run was the call just before."""
@@ -790,7 +779,7 @@ class NaiveTurn:
         if found is None:
             return None
         period, laps, limit = found
-        done = laps * min(1.0, 2 * run.haste) if run.waited else float(laps)
+        done = laps * run.haste if run.waited else float(laps)
         return (period, laps) if done >= limit - 1 - EPSILON else None
 
     def _laps(self, run: Run) -> tuple[int, int, int] | None:
@@ -833,12 +822,9 @@ class NaiveTurn:
 
     @settled
     def _shown(self, run: Run) -> tuple[bool, str, int | None]:
-        """The result that a run showed: that of the run before it, if it was the *same*; else its own bytes.
-
-        A patient call's result that comes back is another one than just before.
-        """
+        """The result that a run showed: that of the run before it, if it was the *same*; else its own bytes."""
         before = self._same_call(run)
-        if run.sameness == SAME and before and not run.returned:
+        if run.sameness == SAME and before:
             return self._shown(before[-1])
         return run.failed, run.text, run.digest
 
@@ -902,7 +888,7 @@ class NaiveTurn:
         for earlier in reversed(known):
             if earlier.sameness not in (SAME, ALIKE) or self._changed(earlier):
                 break
-            count += earlier.sameness == ALIKE and not earlier.waited
+            count += earlier.sameness == ALIKE
         return count
 
     def _again_and_again(self, run: Run) -> int:
@@ -924,7 +910,7 @@ class NaiveTurn:
     def _sum(self) -> float:
         """Add up the calls without news of the whole turn."""
         found = [r for r in self._ended() if r.counts and not r.news]
-        return sum(self._strength(r) for r in found if r.sameness != ALIKE or not r.waited or r.comes_back)
+        return sum(self._strength(r) for r in found)
 
     def _errors_in_a_row(self) -> int:
         in_order = [r for r in self._ended() if r.counts]
@@ -975,11 +961,10 @@ class NaiveTurn:
         if run.sameness in (SAME, ALIKE) and self._changed(run):
             yield "generic_repeat", "changed", self._steady(run), 12 if run.brief else 6
         if run.sameness == ALIKE:
-            yield "volatile_repeat", "", self._alike_in_a_row(run) + 1, 10 if patient else 5
+            yield "volatile_repeat", "", self._alike_in_a_row(run) + 1, 5
         calm = patient or run.waited
-        again = NEVER if run.news and calm else 32 if run.news else 24 if calm else 8
-        if again < NEVER:
-            yield "volatile_repeat", "again", self._again_and_again(run), int(again)
+        again = 32 if run.news else 24 if calm else 8
+        yield "volatile_repeat", "again", self._again_and_again(run), again
 
     def _untried_nudges(self, run: Run) -> Iterable[tuple[str, str, int, int]]:
         if run.sameness == FIRST and not run.failed:
