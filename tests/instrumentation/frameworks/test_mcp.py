@@ -306,21 +306,21 @@ async def test_a_call_whose_server_asks_back_is_one_call() -> None:
 
     form = ElicitRequestFormParams(message="Sure?", requested_schema={"type": "object", "properties": {}})
 
-    async def deploy(path: str, ctx: Any) -> Any:
+    async def read_secret(path: str, ctx: Any) -> Any:
         if ctx.input_responses is None:
             return InputRequiredResult(input_requests={"sure": ElicitRequest(params=form)})
-        return f"deployed {path}"
+        return f"text of {path}"
 
-    deploy.__annotations__ = {"path": str, "ctx": Context, "return": str | InputRequiredResult}
+    read_secret.__annotations__ = {"path": str, "ctx": Context, "return": str | InputRequiredResult}
 
     async def answer(context: Any, params: Any) -> Any:
         return ElicitResult(action="accept", content={})
 
     with guarded() as recording:
-        async with Client(server_of({"deploy": deploy}), elicitation_callback=answer) as client:
+        async with Client(server_of({"read_secret": read_secret}), elicitation_callback=answer) as client:
             with loopguard.turn():
-                read = [text_of(await client.call_tool("deploy", {"path": "a"})) for _ in range(3)]
-        assert read[0] == "deployed a"
+                read = [text_of(await client.call_tool("read_secret", {"path": "a"})) for _ in range(3)]
+        assert read[0] == "text of a"
         assert recording.outcomes == ["executed", "nudged", "blocked"]
 
 

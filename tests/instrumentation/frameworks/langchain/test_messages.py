@@ -40,7 +40,7 @@ def look(path: str) -> str:
 
 
 @tool
-async def alook(path: str) -> str:
+async def look_later(path: str) -> str:
     """Look at something."""
     return f"there is {path}"
 
@@ -88,7 +88,7 @@ def test_equal_calls_of_one_message_are_no_repeats(build: Any) -> None:
 async def test_equal_async_calls_of_one_message_are_no_repeats(build: Any) -> None:
     """Equal async calls of one message are no repeats, even if the tools never wait."""
     with guarded() as recording:
-        await build(messages([("alook", "a")] * 8), [alook]).ainvoke(QUESTION)
+        await build(messages([("look_later", "a")] * 8), [look_later]).ainvoke(QUESTION)
         assert recording.outcomes == ["executed"] * 8
         assert_no_trip(recording)
 
