@@ -18,7 +18,7 @@ from benchmarks.accuracy import recorded
 from benchmarks.accuracy.markdown import table
 from benchmarks.exam import families, play, shared
 from benchmarks.exam.names import NAMINGS
-from benchmarks.parts import PARTS
+from benchmarks.parts import PARTS, Edit
 from otel_loopguard import Policy
 from otel_loopguard.cli.replay.judge import PolicyJudge
 from tests.core.judges import corpus, measure, runner, traces
@@ -113,6 +113,7 @@ def rows(on: Material, parts: Iterable[Part]) -> Iterator[list[str]]:
     """Measure the rule as it is, and without each of these parts; yield the rows of the table."""
     global _material
     _material, parts = on, list(parts)
+    assert all(edit.changed for part in parts for edit in part.edits if isinstance(edit, Edit))  # else after minutes
     with multiprocessing.get_context("fork").Pool(os.cpu_count(), maxtasksperchild=1) as pool:
         found = pool.imap(_measure_place, [-1, *map(PARTS.index, parts)])
         whole = next(found)

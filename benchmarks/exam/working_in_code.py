@@ -345,3 +345,28 @@ def notebook_explored(run: Run) -> None:
     for _ in range(10):
         run("office.set_cell", "Cell 4 saved.", cell=4, source=run.lines(4))
         run("sh.run_cell", "<Figure size 640x480 with 1 Axes>", cell=4)
+
+
+@works()
+def release_awaited(run: Run) -> None:
+    """After edits and a push the version that the service reports is watched each 12 to 25 s for ten minutes."""
+    for _ in range(4):
+        path = run.file()
+        run("fs.read_file", run.lines(10), pause=run.rng.uniform(2, 5), path=path)
+        edited(run, path)
+    run("sh.bash", f"To github.example:acme/shop.git\n   {run.hex(7)}..{run.hex(7)}  main -> main", command="git push")
+    for _ in range(32):
+        run("ops.get_service", {"name": "shop", "version": "1.4.2"}, pause=run.rng.uniform(12, 25), service="shop")
+    run("ops.get_service", {"name": "shop", "version": "1.4.3"}, pause=15, service="shop")
+
+
+@works()
+def name_server_watched(run: Run) -> None:
+    """A record is changed at the registrar, and the name looked up each 15 to 25 s until the new address is there."""
+    for record in ("A", "AAAA", "MX"):
+        run("net.fetch", run.prose(15), pause=run.rng.uniform(2, 4), url=f"https://dns.example/zones/shop/{record}")
+    run("db.query", [[1]], pause=3, sql="SELECT count(*) FROM zones WHERE name = 'shop'")
+    run("office.set_cell", "Updated 1 cell", pause=4, cell="B7", value="203.0.113.9")
+    for _ in range(28):
+        run("sh.bash", "198.51.100.4", pause=run.rng.uniform(15, 25), command="dig +short shop.example")
+    run("sh.bash", "203.0.113.9", pause=20, command="dig +short shop.example")
