@@ -60,7 +60,7 @@ example: $(STAMP) ## run a LangGraph program that is guarded from process start,
 bench: $(STAMP) ## measure the budgets side by side
 	$(BIN)/python -m benchmarks
 
-accuracy: $(STAMP) ## measure docs/accuracy.md on the recorded runs
+accuracy: $(STAMP) ## measure docs/accuracy.md: decisions on recorded runs and on drawn agents
 	$(BIN)/python -m benchmarks.accuracy
 
 clean: ## remove the environments and the files of tests

@@ -31,8 +31,8 @@ They were drawn apart from the rule. When they were first played, 6 % of the wor
 the stuck were stopped and 5 % missed. Part of what they showed was then corrected, so they are not unseen any more.
 """
 OTHER = """
-The second examination is not part of this project. It was drawn by others. Its kinds were known when the rule was
-written, these seeds were not.
+The second examination is not part of this project. It was drawn by the designers of the rule. Its kinds were known when
+the rule was written, these seeds were not.
 """
 WRONG = """
 Kinds of `benchmarks/exam` with another outcome than a careful human wants:

@@ -17,7 +17,7 @@ HEAD = """# Accuracy
 ## What this page cannot show
 
 - **No error rates of practice.** The traces of the examinations and the canonical traces are picked to be hard, and
-  drawn by the people who wrote the rule. Their shares compare versions and rules with each other. They do not tell how
+  drawn by people who know the rule. Their shares compare versions and rules with each other. They do not tell how
   often a working agent is refused a call in production: measure that with `otel-loopguard replay` on recorded runs, or
   with `action = "observe"`.
 - **No reactions.** Recorded and drawn agents do not read nudges and refusals. A real model may obey, or find another
