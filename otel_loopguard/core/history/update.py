@@ -14,7 +14,7 @@ from otel_loopguard.core.history.call_stats import (
     TRANSIENT,
     pack_line,
 )
-from otel_loopguard.core.history.clock import MOST_PAUSES, compare_times
+from otel_loopguard.core.history.clock import MOST_PAUSES, SHORTEST_PAUSE, compare_times
 from otel_loopguard.core.history.evidence import limit_of, strength, weigh
 from otel_loopguard.core.history.state import MOST_REMEMBERED, History
 from otel_loopguard.core.model import Action, Kind, Mode, Record, Sameness
@@ -217,7 +217,7 @@ def _end_first(history: History, record: Record, facts: OutcomeFacts, flags: int
     changed = news and wrote and not record.error
     before_news, before_changes, before_writes, before_waits = record.since
     _count(history, record, changed=changed, wrote=wrote, waited=waited)
-    if news and record.gap > 0:
+    if news and record.gap > SHORTEST_PAUSE:
         history.pauses.append(record.gap)
         if len(history.pauses) > MOST_PAUSES:
             del history.pauses[0]

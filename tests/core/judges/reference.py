@@ -13,8 +13,8 @@ The page leaves some points open. There the reading was chosen that keeps the pa
     and for acts, waits and people's answers judged since the last news, half the strength of thoughts, a tenth for
     patient calls, double weight of laps, alike runs that waited, a result that comes back.
  5. Time lifts the refusal of any call by its evidence.
- 6. ``mean``: the runs of the turn that began since the call's last run began. ``tempo``: the whole gaps before untried
-    runs with news.
+ 6. ``mean``: the runs of the turn that began since the call's last run began. ``tempo``: the whole gaps, of more than
+    0.1 s, before untried runs with news.
  7. Time lifts repeats, laps, volatile results, calls without news in a row, and errors in a row. It does not lift made
     up tools, caps, effects, the 200 calls, and what can be insisted on. The seconds to wait include that pauses
     shorter than ``interval`` do not count; once they are over, the call waited, whatever was done in between.
@@ -377,7 +377,7 @@ class NaiveTurn:
 
     def _haste(self, run: Run, last: Run, idle: float) -> float:
         mean = idle / (1 + len([r for r in self.runs if r.started > last.started]))
-        pauses = [r.gap for r in self._ended() if self._untried_news(r) and r.gap > 0][-15:]
+        pauses = [r.gap for r in self._ended() if self._untried_news(r) and r.gap > 0.1][-15:]
         if len(pauses) >= 3 and mean >= 2 * statistics.median(pauses):
             return 0.0
         return 2 / (SLOW - 1) * min(1.0, 3 * self._interval(run) / mean if mean else 1.0) ** 2
