@@ -138,7 +138,8 @@ HEAD = """## The weight of each part
 
 Each number and special case of the rule is taken out once, and all else measured again: on both examinations and the
 traces of the tests, under natural and opaque names, and on the recorded runs. The cells are the differences to the
-whole rule, in runs; an empty cell is none. A part with an empty row is there for a promise that other tests hold.
+whole rule, in runs; an empty cell is none. A part with an empty row rests on a promise, a cost or a report of users
+that these traces do not show.
 """
 ON_THE_PAGE = ("natural", "opaque"), range(100, 101)
 COLUMNS = [
