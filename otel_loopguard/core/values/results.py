@@ -30,11 +30,12 @@ _ERROR_FLAG = re.compile(r"(?<=i)s_?Error\\*[\"']?\s*[:=]\s*true", re.IGNORECASE
 """``isError`` or ``is_error``, in JSON or Python, within a text or not."""
 _ERROR_BEGINNING = re.compile(
     r"\s*(?:\[?[\"']?(?:text[\"']?\s*[:=]\s*[\"'])?"
-    r"(?:(?:error|fatal|exception|traceback|failed to)\b|failure:|[45]\d\d:? (?-i:[A-Z]))"
+    r"(?:(?:error|fatal|exception|traceback|failed to|(?:unknown|invalid|no such) (?:tool|function))\b|failure:"
+    r"|tool \S{1,128} (?:was )?(?:not found|does not exist)|[45]\d\d:? (?-i:[A-Z]))"
     r"|\{\s*[\"']error[\"']\s*:(?!\s*(?:null|false|none|\"\"|'')))",
     re.IGNORECASE,
 )
-_ERROR_WORDS_BEGIN = frozenset({"err", "fat", "exc", "tra", "fai", "tex"})
+_ERROR_WORDS_BEGIN = frozenset({"err", "fat", "exc", "tra", "fai", "tex", "unk", "inv", "no ", "too"})
 _ERROR_BEGINS_WITH = frozenset("45[\"' \t\n\r\v\f")
 """The beginnings of all texts that ``_ERROR_BEGINNING`` matches: of words, and other characters."""
 _EXCEPTION = re.compile(r"\s*(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): ")

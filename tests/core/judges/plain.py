@@ -234,7 +234,9 @@ PENDING = re.compile(
 SHORT = 300
 BRIEF = 80
 ERROR_START = re.compile(
-    r"\s*(?:(?:error|fatal|exception|traceback|failed to|failure:)(?![a-z])|(?-i:[45]\d\d [A-Z]))", re.IGNORECASE
+    r"\s*(?:(?:error|fatal|exception|traceback|failed to|failure:)(?![a-z])|(?-i:[45]\d\d [A-Z])"
+    r"|(?:unknown|invalid|no such) (?:tool|function)\b|tool \S+ (?:was )?(?:not found|does not exist))",
+    re.IGNORECASE,
 )
 ERROR_FIELD = re.compile(r"\s*\{\s*\"error\"\s*:\s*(?!null|false)")
 HIDDEN_ERROR = re.compile(r"isError\"?\s*[=:]\s*[Tt]rue")
