@@ -81,6 +81,8 @@ def open_record(
         record.since = (history.news, history.changes, history.writes, history.waits)
     else:
         record.since = history.since(stats)
+        record.waited = record.beyond = record.concurrent = False
+        record.haste = 1.0
         record.alone = history.last_started == key
         record.limit = limit_of(history, record, stats, stats.flags, record.since)
         compare_times(history, record, stats)
