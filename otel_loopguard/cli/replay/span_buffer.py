@@ -163,11 +163,17 @@ class _TurnReplay:
 
     def _begin(self, call: RecordedCall) -> Record:
         resolved, arguments = call.resolve(self._compiled)
-        begin = self._turn.refused if call.refused else self._turn.begin
         # A call without arguments is part of the history, because it may have changed something.
         self._turn.asks = self._asks and call.has_arguments
         time = self._timeline
-        record = begin(resolved, arguments, registered=call.registered, now=time.now, written=time.written)
+        record = self._turn.begin(
+            resolved,
+            arguments,
+            registered=call.registered,
+            now=time.now,
+            written=time.written,
+            refused=call.refused,
+        )
         self._turn.asks = self._asks
         return record
 

@@ -32,7 +32,7 @@ class TurnJudge:
 
     With ``observes`` the calls have run already: each is counted as a run, and also as a refusal if it trips.
     For a live call: ``judge``, then ``settle``, then, if it ran, ``end``. For a call that has run: ``begin`` and
-    ``end``, which overlap as the calls did; or ``refused``, if the recording says that it was refused.
+    ``end``, which overlap as the calls did; no ``end`` if the recording says that it was refused.
     """
 
     __slots__ = (
@@ -149,25 +149,17 @@ class TurnJudge:
         registered: bool | None,
         now: float | None,
         written: int | None = None,
+        refused: bool = False,
     ) -> Record:
-        """Judge a call that has run, and count it. Its trip says what would have happened instead, if anything."""
-        record = update.open_record(self.history, resolved, arguments, registered=registered, now=now, written=written)
-        self.judge(record)
-        self.settle(record)
-        return record
+        """Judge a recorded call, and count it. Its trip says what would have happened instead, if anything.
 
-    def refused(
-        self,
-        resolved: ResolvedCall,
-        arguments: int,
-        *,
-        registered: bool | None,
-        now: float | None,
-        written: int | None = None,
-    ) -> Record:
-        """Judge a call that was refused when it was made. It did not run, and will not be ended."""
+        ``refused``: it was refused when it was made. It did not run, and will not be ended.
+        """
         record = update.open_record(self.history, resolved, arguments, registered=registered, now=now, written=written)
         self.judge(record)
+        if not refused:
+            self.settle(record)
+            return record
         if record.trip is not None:
             record.trip = self._possible(record, record.trip)
         update.refuse(self.history, record, record.trip)

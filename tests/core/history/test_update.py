@@ -108,7 +108,7 @@ def test_recorded_calls_have_the_indexes_of_live_ones():
     resolved = compiled.contracts.resolve(ToolCall("read_file", {"path": "a"}))
     found = []
     for number in range(5):
-        record = (judge.refused if number == 3 else judge.begin)(resolved, 7, registered=None, now=0)
+        record = judge.begin(resolved, 7, registered=None, now=0, refused=number == 3)
         if number != 3:
             judge.end(record, outcome_facts(Outcome("same"), {}, compiled.fingerprinter, compiled.contracts.pending))
         found.append(record.index)

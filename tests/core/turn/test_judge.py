@@ -71,7 +71,8 @@ def test_a_call_that_was_refused_when_it_was_made_did_not_run(recorded):
     judge, _ = observed(Policy(), 2 if recorded else 1)
     compiled = judge.compiled
     resolved = compiled.contracts.resolve(CALL)
-    record = judge.refused(resolved, compiled.fingerprinter.arguments(resolved.arguments), registered=None, now=9.0)
+    arguments = compiled.fingerprinter.arguments(resolved.arguments)
+    record = judge.begin(resolved, arguments, registered=None, now=9.0, refused=True)
     assert (record.trip is not None) is recorded
     assert judge.history.refusals == 1
     assert judge.history.calls == (2 if recorded else 1)
