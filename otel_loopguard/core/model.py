@@ -57,6 +57,8 @@ class Kind(str, enum.Enum):
     _value_: str
     writes: bool
     """A run may change the world."""
+    polls: bool
+    """A run waits, or checks on something that is in progress."""
     is_patient: bool
     """Its repetition is allowed longest: it waits, checks on something in progress, or ends the agent's part."""
     is_evidence: bool
@@ -67,18 +69,18 @@ class Kind(str, enum.Enum):
     """Numbers that move in one direction in its results are progress."""
 
     # fmt: off
-    #                     writes  is_patient  is_evidence  makes_laps  may_progress
-    READ = "read",        False,  False,      True,        True,       True
-    WRITE = "write",      True,   False,      True,        True,       False
-    SHELL = "shell",      True,   False,      True,        True,       False
-    POLL = "poll",        False,  True,       True,        True,       True
-    WAIT = "wait",        False,  True,       True,        False,      False
-    AGENT = "agent",      True,   False,      True,        True,       False
-    THINK = "think",      False,  False,      True,        True,       False
-    STEP = "step",        True,   False,      False,       False,      False
-    FINAL = "final",      False,  True,       True,        True,       False
-    HANDOFF = "handoff",  False,  True,       True,        True,       False
-    UNKNOWN = "unknown",  True,   False,      True,        True,       True
+    #                     writes  polls  is_patient  is_evidence  makes_laps  may_progress
+    READ = "read",        False,  False, False,      True,        True,       True
+    WRITE = "write",      True,   False, False,      True,        True,       False
+    SHELL = "shell",      True,   False, False,      True,        True,       False
+    POLL = "poll",        False,  True,  True,       True,        True,       True
+    WAIT = "wait",        False,  True,  True,       True,        False,      False
+    AGENT = "agent",      True,   False, False,      True,        True,       False
+    THINK = "think",      False,  False, False,      True,        True,       False
+    STEP = "step",        True,   False, False,      False,       False,      False
+    FINAL = "final",      False,  False, True,       True,        True,       False
+    HANDOFF = "handoff",  False,  False, True,       True,        True,       False
+    UNKNOWN = "unknown",  True,   False, False,      True,        True,       True
     # fmt: on
 
     __hash__ = str.__hash__
@@ -87,7 +89,7 @@ class Kind(str, enum.Enum):
         """Set the columns of the table as attributes."""
         kind = str.__new__(cls, value)
         kind._value_ = value
-        kind.writes, kind.is_patient, kind.is_evidence, kind.makes_laps, kind.may_progress = columns
+        kind.writes, kind.polls, kind.is_patient, kind.is_evidence, kind.makes_laps, kind.may_progress = columns
         return kind
 
     def __str__(self) -> str:

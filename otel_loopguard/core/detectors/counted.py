@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from otel_loopguard.core.detectors import retry
 from otel_loopguard.core.detectors.base import Detector, trip
-from otel_loopguard.core.history.window import POLLS
 from otel_loopguard.core.model import Action, Kind, Mode, Record, Trip
 from otel_loopguard.core.values.queries import query_of, similar
 
@@ -53,7 +52,7 @@ def unknown_after(history: History, record: Record, rule: Rule) -> Trip | None:
 
 def polls_before(history: History, record: Record, rule: Rule) -> Trip | None:
     """Refuse the poll that is one too many in the window."""
-    if record.kind not in POLLS or not rule.block:
+    if not record.kind.polls or not rule.block:
         return None
     count = _window(history, record).unmoved(record.key) + 1
     return trip(record, Mode.POLL_NO_PROGRESS, count, rule.block, Action.BLOCK) if count >= rule.block else None
@@ -61,7 +60,7 @@ def polls_before(history: History, record: Record, rule: Rule) -> Trip | None:
 
 def polls_after(history: History, record: Record, rule: Rule) -> Trip | None:
     """Nudge at the configured number of polls with one result."""
-    if record.kind not in POLLS or not rule.nudge:
+    if not record.kind.polls or not rule.nudge:
         return None
     count = _window(history, record).unmoved(record.key)
     return trip(record, Mode.POLL_NO_PROGRESS, count, rule.nudge, Action.NUDGE) if count >= rule.nudge else None
@@ -125,7 +124,7 @@ def _is_exempt(history: History, record: Record) -> bool:
     """Return True for tools declared a step, and for polls if the policy has a mode for them."""
     if record.kind is Kind.STEP:
         return True
-    return record.kind in POLLS and _window(history, record).has_poll_mode
+    return record.kind.polls and _window(history, record).has_poll_mode
 
 
 # --- similar_query: nearly the same question to one tool, whatever it returns ------------------------------------

@@ -11,7 +11,7 @@ import enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from otel_loopguard.core.history.call_stats import ACKNOWLEDGED, ACTED, PENDING, TRANSIENT
-from otel_loopguard.core.model import Kind, Mode, Record, Sameness
+from otel_loopguard.core.model import Mode, Record, Sameness
 
 if TYPE_CHECKING:
     from otel_loopguard.core.history.call_stats import CallStats
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _SAME, _ALIKE, _FIRST = Sameness.SAME, Sameness.ALIKE, Sameness.FIRST
 _REPEAT, _POLL = Mode.GENERIC_REPEAT, Mode.POLL_NO_PROGRESS
-_ENDS_A_PART = frozenset({Kind.FINAL, Kind.HANDOFF})
 
 
 class Reason(enum.IntEnum):
@@ -69,7 +68,7 @@ def limit_of(history: History, record: Record, stats: CallStats, flags: int, sin
     awaits = flags & ACKNOWLEDGED and history.last_pending > stats.last_end  # an unknown tool may wait
     if kind.is_patient or flags & PENDING or waits or awaits:
         block, reason = rules[_POLL].block or 0, Reason.PATIENT
-        if kind not in _ENDS_A_PART:
+        if kind.polls or not kind.is_patient:  # not a tool that ends the agent's part
             mode = _POLL
     else:
         block = first_limit(rule)

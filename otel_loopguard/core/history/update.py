@@ -32,7 +32,7 @@ MOST_PAIRS = 4_096
 
 # Looking up a member of an enumeration costs as much as calling a function on Python 3.11.
 _FIRST, _SAME, _ALIKE, _DIFFERENT = Sameness.FIRST, Sameness.SAME, Sameness.ALIKE, Sameness.DIFFERENT
-_THINK, _WRITE, _WAIT, _UNKNOWN, _POLL = Kind.THINK, Kind.WRITE, Kind.WAIT, Kind.UNKNOWN, Kind.POLL
+_THINK, _WRITE, _WAIT, _UNKNOWN = Kind.THINK, Kind.WRITE, Kind.WAIT, Kind.UNKNOWN
 _HALF_OPEN = frozenset({Mode.ERROR_REPEAT, Mode.SAME_ANSWER})
 
 _64_BITS = 0xFFFFFFFFFFFFFFFF

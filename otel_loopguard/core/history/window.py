@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from otel_loopguard.core.model import Kind, Sameness
+from otel_loopguard.core.model import Sameness
 from otel_loopguard.core.values.queries import query_of
 
 if TYPE_CHECKING:
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 MOST_CALLS = 1_024
 MOST_QUERIES = 256
 _NOT_MOVED = frozenset({Sameness.FIRST, Sameness.SAME})
-
-POLLS = frozenset({Kind.POLL, Kind.WAIT})
-"""The kinds that wait for something else to move."""
 
 
 class CountedCall(NamedTuple):
@@ -72,7 +69,7 @@ class CallWindow:
 
     def end(self, record: Record) -> None:
         """Note if a poll of the window has returned another result than its last run."""
-        if not self.has_poll_mode or record.kind not in POLLS or record.sameness in _NOT_MOVED:
+        if not self.has_poll_mode or not record.kind.polls or record.sameness in _NOT_MOVED:
             return
         for position, call in enumerate(reversed(self._calls), 1):
             if call.place == record.index:

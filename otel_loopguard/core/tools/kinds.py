@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core.model import Kind
 from otel_loopguard.core.tools.commands import command_kind, sql_kind
-from otel_loopguard.core.tools.lexicon import POLLS_OR_WAITS
 from otel_loopguard.core.values import introspect
 
 if TYPE_CHECKING:
@@ -93,7 +92,7 @@ def _kind_of_action(named: Kind, arguments: Mapping[str, Any], words: Lexicon) -
             continue
         if parameter != "command" or _ONE_WORD.fullmatch(action):
             kind = words.kind_of_name(action)
-            if named is _WRITE and kind in POLLS_OR_WAITS:
+            if named is _WRITE and kind.polls:
                 continue  # a message whose action is "poll" opens a poll
             if kind not in (Kind.UNKNOWN, Kind.FINAL, Kind.HANDOFF):
                 return kind

@@ -108,15 +108,14 @@ class Lexicon:
         for kind in kinds:
             if kind is Kind.WRITE:
                 break
-            if kind in POLLS_OR_WAITS:
+            if kind.polls:
                 return kind
         if kinds and not _CONJUNCTIONS.isdisjoint(words) and Kind.WRITE in kinds:
             return Kind.WRITE  # find_and_replace, get_or_create
         return kinds[0] if kinds else next((noun for word in words if (noun := self._nouns.get(word))), None)
 
 
-POLLS_OR_WAITS = frozenset({Kind.POLL, Kind.WAIT})
-_READS_OR_POLLS = frozenset({Kind.READ, *POLLS_OR_WAITS})
+_READS_OR_POLLS = frozenset({Kind.READ, Kind.POLL, Kind.WAIT})
 _EXPRESSES = frozenset({Kind.THINK, Kind.AGENT, Kind.HANDOFF, Kind.FINAL})
 """Kinds of tools that take their content as a reason or a thought."""
 _ONLY_ACTS = frozenset({Kind.READ, Kind.POLL, Kind.SHELL})
