@@ -63,7 +63,7 @@ class Limits(NamedTuple):
     answers: int
     """Equal answers of this tool in a row, of which the last is long."""
     brief: int
-    """The same, of which the last is short."""
+    """Equal answers of this tool in a row, if the last one is short."""
     row: int
     """Calls in a row, of any tools, that failed or only thought."""
     no_news: int

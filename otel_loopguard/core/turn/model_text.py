@@ -73,7 +73,7 @@ _NUDGES_FOR_REASON = {
     "see what it did before it is done again.",
     "changed": "This has now returned the same {count} times, whatever was done in between.",
     "changed_alike": "This has now returned the same but for numbers {count} times, whatever was done in between.",
-    "any_result": "This is call {count} in a row with the same arguments.",
+    "any_result": "This is at least call {count} with the same arguments.",
     "no_news": "{count} calls of this turn brought nothing new.",
     "window": "{count} tool calls were made in a short time.",
     "max_calls": "A turn may make {limit} tool calls; this is call {count}.",

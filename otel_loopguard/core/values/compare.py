@@ -34,7 +34,7 @@ class Trend(NamedTuple):
     ways: tuple[int, ...]
     """The last direction of each number: 1 up, -1 down, 0 none yet, ``_NOISE`` to and fro."""
     turns: tuple[int, ...]
-    """How often each number changed its direction."""
+    """The number of times that each number changed its direction."""
     compared: int
 
 

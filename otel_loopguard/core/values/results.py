@@ -56,7 +56,7 @@ _TIMED_OUT = re.compile(
     r"|\btime-?out (?:after|exceeded|expired|while|waiting)\b",
     re.IGNORECASE,
 )
-"""The same in a result, where "timeout: 20" may be a setting."""
+"""A time-out in a result, where "timeout: 20" may be a setting."""
 _IS_UNREACHED = re.compile(r"connection (?:was |has been )?(?:refused|reset)|\beconn(?:refused|reset)\b", re.IGNORECASE)
 _IS_BUSY = re.compile(
     r"\boverloaded|\brate[ -]?limit|\btoo many requests|\bservice (?:is )?(?:temporarily )?unavailable", re.IGNORECASE
