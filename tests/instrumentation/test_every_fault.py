@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-import sys
 import types
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,79 +18,12 @@ from otel_loopguard.testing import Ask, Toolbox, guarded
 from otel_loopguard.testing.scripted.langchain import DRIVERS
 from otel_loopguard.turns.scope import bind, current_scope
 
+from .fault_injection import EXCUSED, NOT_COUNTED, PACKAGE, broken, called, ours
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
-    from types import FunctionType
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-
-PACKAGE = "otel_loopguard"
-APART = tuple(f"{PACKAGE}.{room}" for room in ("testing", "cli", "report"))
-
-DRIVERS_OF_OURS = (
-    "instrumentation.agent_run:AgentRun.running",
-    "instrumentation.agent_run:AgentRun.inspect",
-    "instrumentation.agent_run:run_async",
-    "instrumentation.agent_run:run_async_generator",
-    "instrumentation.agent_run:run_generator",
-    "instrumentation.agent_run:run_plain",
-    "instrumentation.adapter:ShieldedAdapter.outcome",
-    "instrumentation.tool_call:GuardedCall._finish",
-    "instrumentation.tool_call:GuardedCall.aresult",
-    "instrumentation.tool_call:GuardedCall.result",
-    "instrumentation.tool_call:drive_async",
-    "instrumentation.frameworks.threads:_run_in",
-    "instrumentation.frameworks.threads:_submit",
-    "instrumentation.functions.decorator:_call_with",
-    "instrumentation.functions.decorator:_run_async",
-    "instrumentation.functions.decorator:_open",
-    "instrumentation.functions.decorator:call",
-    "instrumentation.functions.generators:_GuardedStream.aended",
-    "instrumentation.functions.generators:_GuardedStream.ended",
-    "instrumentation.functions.generators:_GuardedStream.yielded",
-    "instrumentation.functions.generators:_GuardedStream.resumed",
-    "instrumentation.functions.generators:drive_generator",
-    "instrumentation.frameworks.langchain.messages:_run_node_async",
-    "instrumentation.frameworks.langchain.messages:_run_node",
-    "instrumentation.frameworks.langchain.messages:_of_message",
-    "instrumentation.frameworks.langchain.runs:_leave",
-    "instrumentation.wrappers:_call",
-    "instrumentation.wrappers:_run",
-    "instrumentation.wrappers:_run_generator",
-    "instrumentation.wrappers:_tool",
-    "instrumentation.wrappers:_tool_async",
-    "instrumentation.functions.deferred:_DeferredCall.begin",
-    "instrumentation.functions.deferred:_run_coroutine",
-    "instrumentation.functions.deferred:_run_generator",
-    "instrumentation.functions.deferred:_run_generator_coroutine",
-    "instrumentation.functions.deferred:_future_done",
-    "instrumentation.functions.deferred:drive_function",
-    "instrumentation.functions.deferred:is_async",
-    "instrumentation.turn_api:say",
-)
-"""They call the program's code and hold the shields, so a fault in them cannot be caught."""
-EXCUSED = {
-    **dict.fromkeys(DRIVERS_OF_OURS, "a driver"),
-    ":__getattr__": "the test's own way into the package",
-    "shield:Shield.__call__": "the shield itself",
-    "turns.scope:bind": "sets one context variable; the test's own clean-up",
-    "turns.scope:unbind": "as above",
-    "turns.gc_safety:_Collector._on_phase": "called by the garbage collector, which reports what it raises",
-    "turns.gc_safety:_Collector.runs_here": "compares two numbers",
-}
-NOT_COUNTED = {
-    "core.values.canonical:_may_need_normalising": "the walker takes over, and the value still has a fingerprint",
-    "core.values.fast_json:dumps": "as above",
-    "core.values.fast_json:_is_shallow": "as above",
-    "core.tools.kinds:kind_of_call": "as above: the kind by the tool's name is used",
-    "telemetry.providers:Providers.outlets": "finds the counter",
-    "telemetry.meters:Meters.error": "is the counter",
-}
-
-
-def boom(*_: Any, **__: Any) -> NoReturn:
-    """Raise with a value in the message. Only builtins are used, because only the code object is copied."""
-    raise ArithmeticError("SECRET")
 
 
 async def later(x: int) -> str:
@@ -199,50 +130,6 @@ def by_hand() -> list[Any]:
         return read
 
     return asyncio.run(both())
-
-
-def ours() -> dict[str, FunctionType]:
-    """Every function of the package, by module and name."""
-    found = {}
-    for module in [m for name, m in sys.modules.items() if name.startswith(PACKAGE) and not name.startswith(APART)]:
-        short = module.__name__[len(PACKAGE) + 1 :]
-        for name, value in list(vars(module).items()):
-            if getattr(value, "__module__", None) != module.__name__:
-                continue
-            if inspect.isfunction(value):
-                found[f"{short}:{name}"] = value
-            elif inspect.isclass(value) and not issubclass(value, BaseException):
-                for member, function in vars(value).items():
-                    if (
-                        inspect.isfunction(function)
-                        and not function.__code__.co_freevars
-                        and (member == "__call__" or not member.startswith("__"))
-                    ):
-                        found[f"{short}:{name}.{member}"] = function
-    return found
-
-
-def called(scenario: Callable[[], Any]) -> set[str]:
-    """Return the functions of the package that a scenario calls."""
-    codes: set[Any] = set()
-    with guarded():
-        sys.setprofile(lambda frame, event, _: codes.add(frame.f_code) if event == "call" else None)
-        try:
-            scenario()
-        finally:
-            sys.setprofile(None)
-    return {name for name, function in ours().items() if function.__code__ in codes}
-
-
-@contextmanager
-def broken(function: FunctionType) -> Iterator[None]:
-    """Make the function raise, also for code that holds a reference to it."""
-    code = function.__code__
-    function.__code__ = boom.__code__
-    try:
-        yield
-    finally:
-        function.__code__ = code
 
 
 def trial(label: str, scenario: Callable[[], Any], want: Any) -> str | None:
