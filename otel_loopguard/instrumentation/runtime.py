@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from otel_loopguard.core.guard import Guard
 from otel_loopguard.core.model import hash_text
-from otel_loopguard.core.policy.load import PREFIX, load_environment
+from otel_loopguard.core.policy.load import PREFIX, load_environment, short_key
+from otel_loopguard.core.policy.problems import listed
 from otel_loopguard.core.policy.reload import PolicyFileWatch
 from otel_loopguard.shield import Shield
 from otel_loopguard.spans.open_spans import OpenSpans
@@ -53,6 +54,10 @@ class Runtime:
         self.settings = settings if settings is not None else Settings.from_environment(os.environ)
         self._policy_name = _policy_name(given=policy is not None or guard is not None)
         self.guard = guard if guard is not None else self._make_guard(policy)
+        if policy is not None or guard is not None:
+            warning = short_key(self.guard.policy.hash_key)
+            if warning:
+                logger.warning("Policy(hash_key=...): %s", warning)
         self.declare(active_runtime.declared)
         self.shield = Shield(self._count_error)
         self.guard.faults.report_to = self.guard.faults.report_to or self.shield.report
@@ -158,13 +163,15 @@ class Runtime:
 
 
 def policy_from_environment() -> Policy:
-    """Load the policy from the environment. If it has mistakes, log them and return the default policy."""
+    """Load the policy from the environment, and log its mistakes."""
     loaded = load_environment(os.environ)
     for note in loaded.notes:
         logger.warning("%s", note)
     if loaded.problems:
-        mistakes = "\n".join(f"  - {problem}" for problem in loaded.problems)
-        logger.error("The policy has mistakes.\n%s\nGoing on with the default policy.", mistakes)
+        logger.error(
+            "The policy has mistakes. Until they are corrected the guard observes, and refuses nothing.\n%s",
+            listed(loaded.problems),
+        )
     return loaded.policy
 
 

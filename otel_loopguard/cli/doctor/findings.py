@@ -9,6 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard.core.model import Action
+from otel_loopguard.core.policy.load import PREFIX, VARIABLES, WITH_MISTAKES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -56,11 +57,17 @@ KINDS = {
     ),
     "policy-mistake": FindingKind(
         BREAKS,
-        "The policy has a mistake, and the default policy is in force. {problem}",
+        "The policy has a mistake, so the guard observes and refuses nothing. {problem}",
         "Correct it; `otel-loopguard policy check FILE` names all mistakes of a file.",
     ),
     "unread-variable": FindingKind(
         WARNS, "A setting that does not exist. {problem}", "Correct its name, or remove it."
+    ),
+    "hash-key": FindingKind(
+        WARNS,
+        "The key of the fingerprints is missing, or can be guessed. {problem}",
+        "Store a random key where only the program can read it (`openssl rand -hex 32`), and name that file in "
+        "OTEL_PYTHON_LOOPGUARD_HASH_KEY_FILE.",
     ),
     "internal-error": FindingKind(
         BREAKS,
@@ -198,7 +205,8 @@ def of_policy(loaded: LoadedPolicy) -> Iterator[Finding]:
     for problem in loaded.problems:
         yield finding("policy-mistake", problem=problem)
     for note in loaded.notes:
-        yield finding("unread-variable", problem=note)
+        known = note.name.removeprefix(PREFIX) in VARIABLES
+        yield finding("hash-key" if known else "unread-variable", problem=note)
 
 
 def of_program(reports: Sequence[Report], origin: str, *, selftest: bool) -> Iterator[Finding]:
@@ -229,7 +237,7 @@ def _of_guard(report: Report, origin: str) -> Iterator[Finding]:
         origin = _GIVEN_IN_CODE
     if action is Action.OFF:
         yield finding("action-off", origin=origin)
-    elif action < Action.REUSE:
+    elif action < Action.REUSE and origin != WITH_MISTAKES:  # those are findings of their own
         yield finding("only-observing", action=action, origin=origin)
     for site, count in report["errors"].items():
         yield finding("internal-error", site=site, count=count)

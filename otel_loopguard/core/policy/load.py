@@ -14,13 +14,14 @@ from __future__ import annotations
 import sys
 from functools import cache
 from importlib.resources import files
-from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from otel_loopguard.core.model import Action
 from otel_loopguard.core.policy import schema
 from otel_loopguard.core.policy.check import Checker, must_be, nested
+from otel_loopguard.core.policy.files import UnreadableError, read_bytes
 from otel_loopguard.core.policy.policy import Policy
-from otel_loopguard.core.policy.problems import HIDDEN, Problem, suggestion_or_all
+from otel_loopguard.core.policy.problems import HIDDEN, Problem, nearest, suggestion_or_all
 from otel_loopguard.core.policy.toml_lines import line_of, lines_of
 from otel_loopguard.errors import PolicyError
 
@@ -39,13 +40,18 @@ VARIABLES = (
     "ACTION", "PRESET", "CONFIG", "EVENTS", "CONVERSATION_ID", "ENFORCE_WITHOUT_TURN", "HASH_KEY",
     "HASH_KEY_FILE",
 )  # fmt: skip
+_OF_THE_POLICY = ("ACTION", "PRESET", "CONFIG")
+WITH_MISTAKES = "the policy has mistakes"
+"""The origin of the action of a policy with mistakes."""
+SHORTEST_KEY = 16
+"""A shorter hash key may be found by trying."""
 
 
 class LoadedPolicy(NamedTuple):
     """A policy, the origin of each of its settings, and every mistake in them.
 
-    If there are mistakes, ``policy`` is the default one with the valid action and hash key of the environment, if any.
-    So a mistake elsewhere never makes a guard refuse calls that was set to observe.
+    A policy with a mistake only observes, with the default limits, whatever its valid settings are. The mistake may be
+    in the line that was to exempt a tool, so any other action might refuse calls that must not be refused.
     """
 
     policy: Policy
@@ -54,7 +60,7 @@ class LoadedPolicy(NamedTuple):
     file: str | None = None
     """The path of the policy file, if there is one."""
     notes: tuple[Problem, ...] = ()
-    """Mistakes outside of the policy, such as an unknown variable."""
+    """Mistakes that do not change a decision: an unknown variable, a hash key that cannot be read or is short."""
 
     def checked(self, source: str = "policy") -> Policy:
         """Return the policy; raise an error that names all mistakes if there are any."""
@@ -70,6 +76,7 @@ class _Layers:
         self.values: dict[Path, Any] = {}
         self.origins: dict[Path, str] = {}
         self.problems: list[Problem] = []
+        self.notes: list[Problem] = []
 
     def preset(self, name: str) -> None:
         """Add the settings of a preset, under all others."""
@@ -83,17 +90,18 @@ class _Layers:
 
     def text(self, text: str, source: str) -> None:
         """Add the settings of a TOML text."""
+        try:
+            table = tomllib.loads(text)
+        except Exception as error:  # noqa: BLE001 - of a nested table RecursionError, of a long number ValueError
+            reason = error if isinstance(error, tomllib.TOMLDecodeError) else type(error).__name__
+            self.problems.append(Problem("(the file)", source, HIDDEN, f"this is not TOML: {reason}."))
+            return
         lines = lines_of(text)
 
         def place(path: Path) -> str:
             line = line_of(path, lines)
             return f"{source}, line {line}" if line else source
 
-        try:
-            table = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            self.problems.append(Problem("(the file)", source, HIDDEN, f"this is not TOML: {error}."))
-            return
         checker = Checker(place, preset_names())
         checker.policy(table)
         self.problems += checker.problems
@@ -103,9 +111,9 @@ class _Layers:
     def file(self, path: str, named: str) -> None:
         """Add the settings of a file; ``named`` is the name for it in a message."""
         try:
-            text = FilePath(path).read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+            text = read_bytes(path).decode("utf-8")
+        except (UnreadableError, UnicodeDecodeError) as error:
+            reason = error if isinstance(error, UnreadableError) else "it is not UTF-8 text"
             self.problems.append(Problem(named, path, HIDDEN, f"the policy file cannot be read: {reason}."))
             return
         self.text(text, path)
@@ -117,6 +125,15 @@ class _Layers:
         self.origins.pop(("preset",), None)
         if name is not None:
             self.preset(name)
+
+    def loaded(self, file: str | None = None) -> LoadedPolicy:
+        """Make the policy. With a mistake, only its hash key holds, and it observes; off stays off."""
+        if self.problems:
+            is_off = self.values.get(("action",)) is Action.OFF
+            self.values = {path: value for path, value in self.values.items() if path == ("hash_key",)}
+            self.origins = {path: self.origins[path] for path in self.values}
+            self.values["action",], self.origins["action",] = Action.OFF if is_off else Action.OBSERVE, WITH_MISTAKES
+        return LoadedPolicy(Policy(**nested(self.values)), self.origins, tuple(self.problems), file, tuple(self.notes))
 
 
 def load_environment(environ: Mapping[str, str]) -> LoadedPolicy:
@@ -131,28 +148,29 @@ def load_environment(environ: Mapping[str, str]) -> LoadedPolicy:
         layers.problems.append(Problem(PREFIX + "PRESET", "environment", preset, remedy))
         preset = None
     layers.base_preset(preset)
-    _from_variables(layers, given)
-    if not layers.problems:
-        return LoadedPolicy(Policy(**nested(layers.values)), layers.origins, (), file, _unknown_variables(environ))
-    kept: dict[Path, Any] = {}
-    for name in ("action", "hash_key"):
-        if layers.origins.get((name,), "").startswith(PREFIX) and (name,) in layers.values:
-            kept[name,] = layers.values[name,]
-    origins = {path: layers.origins[path] for path in kept}
-    return LoadedPolicy(Policy(**nested(kept)), origins, tuple(layers.problems), file, _unknown_variables(environ))
+    _add_action(layers, given)
+    _add_hash_key(layers, given)
+    _report_unknown(layers, environ)
+    return layers.loaded(file)
 
 
-def _unknown_variables(environ: Mapping[str, str]) -> tuple[Problem, ...]:
-    """List the variables with the package's prefix that do not exist."""
-    names = (variable.removeprefix(PREFIX) for variable in sorted(environ) if variable.startswith(PREFIX))
-    return tuple(
-        Problem(PREFIX + name, "environment", HIDDEN, f"no such variable; {suggestion_or_all(name, VARIABLES)}")
-        for name in names
-        if name not in VARIABLES
-    )
+def _report_unknown(layers: _Layers, environ: Mapping[str, str]) -> None:
+    """Report the variables with the package's prefix that do not exist.
+
+    One that was most likely meant to choose the policy is a mistake in the policy: its value is an action, or its name
+    is nearest to one of the variables that do.
+    """
+    for variable in sorted(environ):
+        name = variable.removeprefix(PREFIX)
+        if name in VARIABLES or name == variable:
+            continue
+        problem = Problem(variable, "environment", HIDDEN, f"no such variable; {suggestion_or_all(name, VARIABLES)}")
+        is_action = environ[variable].strip().lower() in schema.ACTIONS
+        chooses = is_action or nearest(name, VARIABLES) in _OF_THE_POLICY
+        (layers.problems if chooses else layers.notes).append(problem)
 
 
-def _from_variables(layers: _Layers, given: Mapping[str, str]) -> None:
+def _add_action(layers: _Layers, given: Mapping[str, str]) -> None:
     action = given.get("ACTION", "").strip().lower()
     if action in schema.ACTIONS:
         layers.values["action",] = schema.ACTION.parse(action)
@@ -160,27 +178,34 @@ def _from_variables(layers: _Layers, given: Mapping[str, str]) -> None:
     elif action:
         remedy = must_be(schema.ACTION, action)
         layers.problems.append(Problem(PREFIX + "ACTION", "environment", action, remedy))
-    key: bytes | None = None
-    if "HASH_KEY" in given:
-        key, layers.origins["hash_key",] = given["HASH_KEY"].encode(), PREFIX + "HASH_KEY"
-    elif "HASH_KEY_FILE" in given:
-        layers.origins["hash_key",] = PREFIX + "HASH_KEY_FILE"
-        key = _key_of_file(layers, given["HASH_KEY_FILE"])
+
+
+def _add_hash_key(layers: _Layers, given: Mapping[str, str]) -> None:
+    """Add the hash key. A key that cannot be read changes no decision, so the guard goes on with a random one."""
+    name, key = PREFIX + "HASH_KEY", given.get("HASH_KEY", "").encode("utf-8", "surrogateescape")
+    remedy = ""
+    if not key and "HASH_KEY_FILE" in given:
+        name = PREFIX + "HASH_KEY_FILE"
+        try:
+            key = read_bytes(given["HASH_KEY_FILE"]).strip()
+            remedy = "" if key else "the file of the hash key is empty; going on with a random key."
+        except UnreadableError as error:
+            remedy = f"the file of the hash key cannot be read: {error}; going on with a random key."
     if key:
-        layers.values["hash_key",] = key
+        layers.values["hash_key",], layers.origins["hash_key",] = key, name
+        remedy = short_key(key)
+    if remedy:
+        layers.notes.append(Problem(name, "environment", HIDDEN, remedy))
 
 
-def _key_of_file(layers: _Layers, path: str) -> bytes | None:
-    name = PREFIX + "HASH_KEY_FILE"
-    try:
-        key = FilePath(path).read_bytes().strip()
-    except OSError as error:
-        remedy = f"the file of the hash key cannot be read: {error.strerror}."
-        layers.problems.append(Problem(name, "environment", HIDDEN, remedy))
-        return None
-    if not key:
-        layers.problems.append(Problem(name, "environment", HIDDEN, "the file of the hash key is empty."))
-    return key
+def short_key(key: bytes | None) -> str:
+    """Return a warning about a key that may be found by trying; empty if it is long enough, or random."""
+    if key is None or len(key) >= SHORTEST_KEY:
+        return ""
+    return (
+        f"the hash key has {len(key)} bytes: who knows one call can find it by trying, and then the arguments of other "
+        f"calls. Take at least {SHORTEST_KEY} random bytes, such as those of `openssl rand -hex 32`."
+    )
 
 
 def load_policy(path: str, preset: str | None = None) -> Policy:
@@ -193,9 +218,7 @@ def load_file(path: str, preset: str | None = None) -> LoadedPolicy:
     layers = _Layers()
     layers.file(path, "policy file")
     layers.base_preset(preset)
-    if layers.problems:
-        return LoadedPolicy(Policy(), {}, tuple(layers.problems), path)
-    return LoadedPolicy(Policy(**nested(layers.values)), layers.origins, (), path)
+    return layers.loaded(path)
 
 
 def load_text(text: str, source: str = "policy") -> LoadedPolicy:
@@ -203,9 +226,7 @@ def load_text(text: str, source: str = "policy") -> LoadedPolicy:
     layers = _Layers()
     layers.text(text, source)
     layers.base_preset(None)
-    if layers.problems:
-        return LoadedPolicy(Policy(), {}, tuple(layers.problems))
-    return LoadedPolicy(Policy(**nested(layers.values)), layers.origins, ())
+    return layers.loaded()
 
 
 @cache
@@ -221,4 +242,4 @@ def load_preset(name: str) -> LoadedPolicy:
         raise PolicyError([f"no such preset: {name}; {suggestion_or_all(name, preset_names())}"], source="preset")
     layers = _Layers()
     layers.preset(name)
-    return LoadedPolicy(Policy(**nested(layers.values)), layers.origins, ())
+    return layers.loaded()

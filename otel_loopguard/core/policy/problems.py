@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rapidfuzz import process
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
 _NEAR_ENOUGH = 60
 _LONGEST_VALUE = 60
+_MOST_LISTED = 20
 
 
 class Problem(NamedTuple):
@@ -29,6 +30,13 @@ class Problem(NamedTuple):
         value = "" if self.value is HIDDEN else f" = {_quote(self.value)}"
         place = f"{self.place}: " if self.place else ""
         return f"{place}{self.name}{value}: {self.remedy}"
+
+
+def listed(problems: Sequence[Problem]) -> str:
+    """List mistakes for a log line. A file that is no policy at all may have thousands."""
+    shown = [f"  - {problem}" for problem in problems[:_MOST_LISTED]]
+    left = len(problems) - len(shown)
+    return "\n".join([*shown, f"  - and {left:,} more"] if left else shown)
 
 
 class _Hidden:
@@ -51,5 +59,11 @@ def suggestion_or_all(name: str, names: Collection[str]) -> str:
 
 def suggestion(name: str, names: Collection[str]) -> str:
     """Suggest the nearest valid name, as a question; empty if none is near."""
+    found = nearest(name, names)
+    return "" if found is None else f"did you mean {found}?"
+
+
+def nearest(name: str, names: Collection[str]) -> str | None:
+    """Return the nearest of these names; None if none is near."""
     found = process.extractOne(name, list(names), score_cutoff=_NEAR_ENOUGH)
-    return "" if found is None else f"did you mean {found[0]}?"
+    return None if found is None else found[0]

@@ -47,30 +47,81 @@ def test_the_preset_of_the_environment_replaces_that_of_the_file(file):
         ({"ACTION": "blok"}, "did you mean block?"),
         ({"PRESET": "chat"}, "no such preset"),
         ({"CONFIG": "/there/is/none.toml"}, "cannot be read: No such file"),
-        ({"HASH_KEY_FILE": "/there/is/none"}, "hash key cannot be read"),
+        ({"CONFIG": "/dev/zero"}, "not a regular file"),
+        ({"CONFIG": "/"}, "not a regular file"),
+        ({"ACTON": "observe"}, "did you mean ACTION?"),
+        ({"CONFG": "loop.toml"}, "did you mean CONFIG?"),
+        ({"MODE": "observe"}, "no such variable"),
     ],
 )
-def test_a_wrong_variable_is_a_mistake_and_the_default_policy(environ, message):
-    """Nothing is raised: the mistake is a problem, and the policy is the default one."""
-    loaded = load_environment({PREFIX + name: value for name, value in environ.items()})
-    assert loaded.policy == Policy()
+@pytest.mark.parametrize("action", ["", "block", "observe"])
+def test_a_wrong_variable_makes_the_guard_observe(environ, message, action):
+    """Nothing is raised: the mistake is a problem, and the policy observes with the default limits."""
+    loaded = load_environment({PREFIX + name: value for name, value in {"ACTION": action, **environ}.items()})
+    assert loaded.policy == Policy(action="observe")
     assert message in str(loaded.problems[0])
 
 
-def test_a_mistake_elsewhere_never_lifts_what_the_environment_forbids(tmp_path):
-    """ACTION=observe still applies if the file is broken: the default policy would refuse calls."""
-    (tmp_path / "broken.toml").write_text("action = 3")
-    loaded = load_environment({PREFIX + "CONFIG": str(tmp_path / "broken.toml"), PREFIX + "ACTION": "observe"})
+@pytest.mark.parametrize(
+    "text",
+    [
+        "action = 3",
+        'action = "observ"',
+        'acton = "observe"',
+        'action = "observe"\nabort_afer = 3',
+        '[tools."deploy*"]\nactoin = "observe"',
+        '[modes.cycle]\naction = "observ"',
+        'preset = "turn_nugde"',
+        'action = "observe',
+        'preset = ["a"]',
+        "deep = " + "[" * 5_000 + "]" * 5_000,
+        "deep = " + "{a = " * 5_000 + "1" + "}" * 5_000,
+        "long = " + "9" * 10_000,
+        "\ud800",
+    ],
+)
+@pytest.mark.parametrize("action", ["", "block", "observe"])
+def test_a_file_with_a_mistake_makes_the_guard_observe(tmp_path, text, action):
+    """Any mistake may be the one that was to make a call exempt: nothing is refused, whatever the environment says."""
+    path = tmp_path / "loop.toml"
+    path.write_text(text, "utf-8", errors="surrogatepass")
+    loaded = load_environment({PREFIX + "CONFIG": str(path), PREFIX + "ACTION": action})
     assert loaded.problems
-    assert loaded.policy == Policy(action=Action.OBSERVE)
+    assert (loaded.policy, loaded.origins) == (Policy(action="observe"), {("action",): "the policy has mistakes"})
+
+
+def test_a_guard_that_is_off_stays_off_with_a_mistake(tmp_path):
+    """A mistake switches nothing on."""
+    (tmp_path / "loop.toml").write_text("abort_afer = 3")
+    loaded = load_environment({PREFIX + "CONFIG": str(tmp_path / "loop.toml"), PREFIX + "ACTION": "off"})
+    assert (bool(loaded.problems), loaded.policy) == (True, Policy(action="off"))
+
+
+def test_a_hash_key_that_cannot_be_read_changes_no_decision(file):
+    """The policy holds, with a random key; the fault is a note."""
+    loaded = load_environment({PREFIX + "CONFIG": str(file), PREFIX + "HASH_KEY_FILE": "/there/is/none"})
+    assert (loaded.policy.action, loaded.policy.hash_key, loaded.problems) == (Action.NUDGE, None, ())
+    (note,) = loaded.notes
+    assert "hash key cannot be read" in str(note)
+    assert "none" not in str(note)
+
+
+@pytest.mark.parametrize("size", [1, 15, 16])
+def test_a_short_hash_key_is_used_and_noted(tmp_path, size):
+    """A key of fewer than 16 bytes can be found by trying. The note has its length alone."""
+    (tmp_path / "key").write_bytes(b"k" * size + b"\n")
+    for environ in ({"HASH_KEY": "k" * size}, {"HASH_KEY_FILE": str(tmp_path / "key")}):
+        loaded = load_environment({PREFIX + name: value for name, value in environ.items()})
+        assert loaded.policy.hash_key == b"k" * size
+        assert [f"{size} bytes" in str(note) for note in loaded.notes] == [True] * (size < 16)
 
 
 def test_a_variable_that_nobody_reads_is_noted():
-    """A misspelt variable is a note with the right name, and the other settings apply."""
-    loaded = load_environment({PREFIX + "ACTON": "observe", PREFIX + "PRESET": "turn_nudge", "OTHER": "x"})
+    """An unknown variable that cannot have been meant for the policy is a note, and the other settings apply."""
+    loaded = load_environment({PREFIX + "EVENT": "log", PREFIX + "PRESET": "turn_nudge", "OTHER": "x"})
     assert loaded.policy.max_calls == 30
     (note,) = loaded.notes
-    assert "did you mean ACTION?" in str(note)
+    assert "did you mean EVENTS?" in str(note)
 
 
 def test_the_variables_that_are_listed_are_the_ones_that_are_read():
@@ -88,10 +139,11 @@ def test_the_hash_key_comes_from_a_variable_or_a_file(tmp_path):
         assert "SECRET" not in repr(loaded)
 
 
-def test_an_empty_key_file_is_a_mistake(tmp_path):
-    """An empty file would make every fingerprint guessable."""
+def test_an_empty_key_file_is_noted(tmp_path):
+    """An empty key would make every fingerprint guessable: a random one is taken."""
     (tmp_path / "key").write_bytes(b"\n")
-    assert load_environment({PREFIX + "HASH_KEY_FILE": str(tmp_path / "key")}).problems
+    loaded = load_environment({PREFIX + "HASH_KEY_FILE": str(tmp_path / "key")})
+    assert (loaded.policy.hash_key, "is empty" in str(loaded.notes[0])) == (None, True)
 
 
 def test_every_sort_of_setting_arrives():
@@ -109,10 +161,20 @@ def test_every_sort_of_setting_arrives():
 
 
 def test_at_process_start_a_wrong_policy_is_a_log_line(monkeypatch, tmp_path, caplog):
-    """The error contains the mistake and the remedy, and the program continues with the default policy."""
+    """The error contains the mistakes and the remedies, and the guard only observes."""
     (tmp_path / "loop.toml").write_text("abort_afer = 3\nmax_cals = 1\n")
     monkeypatch.setenv(PREFIX + "CONFIG", str(tmp_path / "loop.toml"))
     with caplog.at_level(logging.ERROR, "otel_loopguard"):
-        assert policy_from_environment() == Policy()
+        assert policy_from_environment() == Policy(action="observe")
     (record,) = caplog.records
-    assert all(word in record.getMessage() for word in ("abort_after?", "max_calls?", "line 2", "default policy"))
+    assert all(word in record.getMessage() for word in ("abort_after?", "max_calls?", "line 2", "refuses nothing"))
+
+
+def test_a_file_of_thousands_of_mistakes_is_a_short_log_line(monkeypatch, tmp_path, caplog):
+    """The first mistakes are listed, the others counted."""
+    (tmp_path / "loop.toml").write_text("".join(f"wrong_{number} = 1\n" for number in range(5_000)))
+    monkeypatch.setenv(PREFIX + "CONFIG", str(tmp_path / "loop.toml"))
+    policy_from_environment()
+    (record,) = caplog.records
+    assert len(record.getMessage().splitlines()) < 30
+    assert "and 4,980 more" in record.getMessage()
