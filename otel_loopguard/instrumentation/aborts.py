@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import builtins
+import sys
+from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core.turn import model_text
 from otel_loopguard.errors import ToolLoopError
@@ -10,6 +12,9 @@ from otel_loopguard.errors import ToolLoopError
 if TYPE_CHECKING:
     from otel_loopguard.core.model import Trip
     from otel_loopguard.turns.scope import Scope
+
+_MOST_MEMBERS = 10_000
+"""An exception group may be of any size; a carrier is near its top."""
 
 
 class LoopAbort(BaseException):
@@ -49,21 +54,33 @@ def abort_error(
 
 def carried(error: BaseException) -> ToolLoopError | None:
     """Return the ``ToolLoopError`` in a carrier, or in an exception group that holds a carrier."""
-    if isinstance(error, LoopAbort):
-        return error.error
-    # Exception groups, also the backport's on Python 3.10, have these.
-    parts = getattr(error, "exceptions", ())
-    if isinstance(parts, tuple):
-        for part in parts:
-            found = carried(part) if isinstance(part, BaseException) else None
-            if found is not None:
-                return found
+    waiting: list[Any] = [error]
+    seen = 0
+    while waiting and seen < _MOST_MEMBERS:
+        one, seen = waiting.pop(), seen + 1
+        if issubclass(type(one), LoopAbort):  # not isinstance(): it asks the object
+            loop_error: ToolLoopError = one.error
+            return loop_error
+        waiting.extend(reversed(_members(one)))
     return None
 
 
 def grouped(error: BaseException | None) -> ToolLoopError | None:
     """Return the ``ToolLoopError`` that is the only member of an exception group, as task groups wrap it."""
-    parts = getattr(error, "exceptions", ())
-    if isinstance(parts, tuple) and len(parts) == 1:
-        return parts[0] if isinstance(parts[0], ToolLoopError) else grouped(parts[0])
+    members, depth = _members(error), 0
+    while len(members) == 1 and depth < _MOST_MEMBERS:
+        if issubclass(type(members[0]), ToolLoopError):
+            return members[0]  # type: ignore[return-value]  # its type was checked
+        members, depth = _members(members[0]), depth + 1
     return None
+
+
+def _members(error: BaseException | None) -> tuple[BaseException, ...]:
+    """Return the members of an exception group, () of any other exception. No code of the exception's class is run."""
+    group = getattr(builtins, "BaseExceptionGroup", None) or getattr(
+        sys.modules.get("exceptiongroup"), "BaseExceptionGroup", None
+    )  # the backport for Python 3.10 exists only where something has imported it
+    if group is None or not issubclass(type(error), group):
+        return ()
+    members: tuple[BaseException, ...] = group.exceptions.__get__(error)
+    return members

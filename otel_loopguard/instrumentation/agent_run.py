@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from otel_loopguard.instrumentation.runtime import Runtime
     from otel_loopguard.instrumentation.targets import RunTarget
+    from otel_loopguard.shield import Shield
     from otel_loopguard.turns.runs import OpenRun, RunInfo
     from otel_loopguard.turns.scope import RunState
 
@@ -66,7 +67,7 @@ class AgentRun:
         """Bind the run's scope in a block that runs the agent's code. ``closing``: the result is not used any more."""
         scope = self._open_run.scope if self._open_run is not None else current_scope()
         run_state = None if self._open_run is None or closing else self._open_run.scope.run_state
-        return _Running(scope, run_state, outermost=self._outermost)
+        return _Running(scope, run_state, self._runtime.shield, outermost=self._outermost)
 
     def continue_in_background(self, result: Any, end: Callable[[], None]) -> None:
         """End the run when its background work is over."""
@@ -96,10 +97,11 @@ class _Running:
     An abort that code in between has caught ends the run, too: its error is in the run's state.
     """
 
-    __slots__ = ("_outermost", "_run_state", "_scope", "_token")
+    __slots__ = ("_outermost", "_run_state", "_scope", "_shield", "_token")
 
-    def __init__(self, scope: Scope | None, run_state: RunState | None, *, outermost: bool) -> None:
+    def __init__(self, scope: Scope | None, run_state: RunState | None, shield: Shield, *, outermost: bool) -> None:
         self._scope = scope
+        self._shield = shield
         self._run_state = run_state
         self._token: Any = None
         self._outermost = outermost
@@ -111,7 +113,10 @@ class _Running:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         unbind(self._token, self._scope, thrown_away=isinstance(error, GeneratorExit))
-        loop_error = None if error is None else carried(error)
+        loop_error = None
+        if error is not None:
+            with self._shield("run.error"):
+                loop_error = carried(error)
         if loop_error is not None and not self._outermost:
             return
         if loop_error is None and self._run_state is not None and (error is None or isinstance(error, Exception)):
