@@ -174,7 +174,7 @@ class History:
         state["open_trips"] = [list(trip._replace(tool="")) for trip in self.open_trips]
         state["window"] = None if self.window is None else self.window.to_list()
         try:
-            return orjson.dumps(state)
+            return bytes(memoryview(orjson.dumps(state)))  # copied: the original keeps a buffer of up to 16 KB
         except TypeError:  # a custom detector's trip: a number beyond 64 bits, or half a surrogate in its mode
             return json.dumps(state).encode()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import orjson
 import pytest
 from hypothesis import given, settings
@@ -123,3 +125,17 @@ def test_a_trip_of_a_custom_detector_never_keeps_the_state_from_being_written():
     other = Guard().turn()
     other.restore(turn.state())
     assert other.calls == 1
+
+
+def test_the_bytes_take_no_more_memory_than_their_length():
+    """The store keeps thousands of states, so none may hold on to the larger buffer that it was written into."""
+    turn = Guard().turn()
+    call = ToolCall("read_file", {"path": "a"})
+    turn.begin(call)
+    turn.end(call, Outcome("text"))
+    states = [turn.state()]
+    tracemalloc.start()
+    states += [turn.state() for _ in range(100)]
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 1.5 * sum(map(len, states))
