@@ -6,7 +6,6 @@ Only hashes and names are written, never a value.
 from __future__ import annotations
 
 import enum
-import re
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +16,7 @@ from opentelemetry.trace import INVALID_SPAN, Status, StatusCode
 
 from otel_loopguard import semconv
 from otel_loopguard.core.model import Action, Decision, ToolCall, hash_text
+from otel_loopguard.core.values.names import is_plain_name
 from otel_loopguard.telemetry.events import tripped_attributes
 
 if TYPE_CHECKING:
@@ -36,8 +36,6 @@ _RUN_IT = Decision()
 _ABORTED = Decision(Action.ABORT)
 _FAILED = Status(StatusCode.ERROR)
 
-_is_plain_name = re.compile(r"[A-Za-z0-9_.:/-]{1,64}").fullmatch
-
 
 def shown_name(call: ToolCall) -> str:
     """Return the tool's name for spans and logs. A name that is not registered is model output, and is not shown.
@@ -46,7 +44,7 @@ def shown_name(call: ToolCall) -> str:
     payload are longer, or have blanks in them.
     """
     if call.known_tools is None:
-        return call.tool if _is_plain_name(call.tool) else semconv.UNKNOWN_TOOL
+        return call.tool if is_plain_name(call.tool) else semconv.UNKNOWN_TOOL
     return call.tool if call.tool in call.known_tools else semconv.UNKNOWN_TOOL
 
 

@@ -10,6 +10,7 @@ from opentelemetry._logs import LogRecord, SeverityNumber
 
 from otel_loopguard import semconv
 from otel_loopguard.core.model import Action
+from otel_loopguard.core.values.names import clean_name
 
 if TYPE_CHECKING:
     from opentelemetry._logs import Logger
@@ -84,11 +85,11 @@ class Events:
         logger.warning(
             "%s %s (arguments %s), attempt %d, limit %d: %s%s",
             "Aborted the run at" if trip.action is Action.ABORT else "Refused",
-            tool,
+            clean_name(tool),
             fingerprint,
             trip.count if record is None else max(trip.count, record.attempt),
             trip.limit,
-            trip.mode,
+            clean_name(str(trip.mode)),
             advice,
         )
 
@@ -100,6 +101,6 @@ class Events:
                 "%s is called again and again (%s), and is only observed: the calls belong to no known agent run. To "
                 "have them guarded, put one message's work into `with otel_loopguard.turn(conversation_id=...):`, or "
                 "set OTEL_PYTHON_LOOPGUARD_ENFORCE_WITHOUT_TURN=true.",
-                tool,
-                trip.mode,
+                clean_name(tool),
+                clean_name(str(trip.mode)),
             )

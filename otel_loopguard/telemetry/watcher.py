@@ -16,6 +16,7 @@ from opentelemetry.trace import INVALID_SPAN, NonRecordingSpan
 
 from otel_loopguard import semconv
 from otel_loopguard.core.model import Action
+from otel_loopguard.core.values.names import clean_name
 from otel_loopguard.spans.dialects import open_tool_name, read, same_tool
 from otel_loopguard.spans.open_spans import attributes_of, id_of, view_of
 from otel_loopguard.telemetry.call_span import shown_name
@@ -182,7 +183,7 @@ class SpanWatcher:
     def _log_once(self, message: str, span: ReadableSpan) -> None:
         if message not in self._logged:
             self._logged.add(message)
-            logger.warning(message, _scope_of(span) or "an instrumentation")
+            logger.warning(message, clean_name(_scope_of(span) or "an instrumentation"))
 
     # --- turns ---------------------------------------------------------------------------------------------------
 

@@ -1,20 +1,24 @@
-"""Every sentence for the model. They contain names and numbers, never an argument or a result."""
+"""Every sentence for the model. They contain numbers and cleaned names, never an argument or a result."""
 
 from __future__ import annotations
 
 import json
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import orjson
 from rapidfuzz import process
 
 from otel_loopguard.core.model import Action, Kind, Mode
+from otel_loopguard.core.turn.user_messages import UserMessage, note_texts
+from otel_loopguard.core.values.names import clean_name
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping
 
     from otel_loopguard.core.model import Trip
     from otel_loopguard.core.policy.policy import Policy
+    from otel_loopguard.core.turn.user_messages import Notes
 
 _REFUSALS = {
     Mode.UNKNOWN_TOOL_REPEAT: "There is no tool named {tool}; this is call {count} to a tool that does not exist.",
@@ -89,6 +93,7 @@ _INSIST = "If you are sure that it is needed, make the same call again and it wi
 _FAILED = (Mode.ERROR_REPEAT, Mode.GLOBAL_CIRCUIT_BREAKER)
 _THIRD = 3
 _MOST_NEAREST = 3
+_MOST_COMPARED = 1_000
 _NEAR_ENOUGH = 50
 
 
@@ -97,11 +102,12 @@ def refusal(
     policy: Policy,
     refusals: int,
     known_tools: Collection[str] | None = None,
-    user_texts: Sequence[str] = (),
+    notes: Notes = (),
 ) -> str:
     """Write the text that the model reads in place of a result.
 
-    ``refusals`` are those since the last news, this one included. ``user_texts`` are messages of the user.
+    ``refusals`` are those since the last news, this one included. Only ``notes`` of the user come as the user's words:
+    a nudge about an earlier call must not have that authority, so it has a field of its own.
     """
     own = _own(policy, f"{trip.mode}.abort", trip) if trip.action is Action.ABORT else None
     message = own or _own(policy, trip.mode, trip)
@@ -109,17 +115,20 @@ def refusal(
         template = _template(trip, policy, _REFUSALS_FOR_REASON, _REFUSALS_COUNTED, _REFUSALS)
         message = " ".join([_filled(template, trip), *_advice(trip, refusals, known_tools)])
     if policy.refusal == "text":
-        return "\n".join([*user_texts, message])
-    fields: dict[str, object] = {"error": "tool_loop_detected", "mode": str(trip.mode)}
+        return "\n".join([*note_texts(notes), message])
+    fields: dict[str, object] = {"error": "tool_loop_detected", "mode": clean_name(str(trip.mode))}
     if policy.refusal != "mode":
-        fields |= {"tool": trip.tool, "count": trip.count, "limit": trip.limit, "message": message}
+        fields |= {"tool": clean_name(trip.tool), "count": trip.count, "limit": trip.limit, "message": message}
         if trip.wait:
             fields["wait"] = trip.wait
-    if user_texts:
-        fields["user"] = "\n".join(user_texts)
+    by_user = [note for note in notes if isinstance(note, UserMessage)]
+    if by_user:
+        fields["user"] = "\n".join(note_texts(by_user))
+    if len(by_user) < len(notes):
+        fields["note"] = "\n".join(note for note in notes if isinstance(note, str))
     try:
         return orjson.dumps(fields).decode()
-    except TypeError:  # half a surrogate in a name or a sentence, a number beyond 64 bits
+    except TypeError:  # half a surrogate in a sentence, a number beyond 64 bits
         return json.dumps(fields)
 
 
@@ -139,17 +148,17 @@ def nudge(trip: Trip, policy: Policy, known_tools: Collection[str] | None = None
 
 def about_earlier_call(tool: str, sentence: str) -> str:
     """Say which call a nudge is about that could not be delivered with that call's result."""
-    return f"About the earlier call of {tool}: {sentence}"
+    return f"About the earlier call of {clean_name(tool)}: {sentence}"
 
 
 def reused(trip: Trip) -> str:
     """Write the note for a result that is given again instead of a call."""
-    return f"[loopguard] Not called again: this is the earlier result of {trip.tool}."
+    return f"[loopguard] Not called again: this is the earlier result of {clean_name(trip.tool)}."
 
 
 def no_such_tool(known: Collection[str] | None) -> str:
     """Write the result of a call to a tool that does not exist, with the names of those that do."""
-    names = ", ".join(sorted(known or ())[:50])
+    names = ", ".join(sorted(map(clean_name, islice(known or (), _MOST_COMPARED)))[:50])
     return json.dumps({"error": "unknown_tool", "message": f"There is no such tool. There are: {names}."})
 
 
@@ -160,8 +169,8 @@ def abort(trip: Trip, policy: Policy, shown_name: str) -> str:
         return own
     vainly = "" if policy.counting == "calls" else " without getting anywhere"
     return (
-        f"The agent called {shown_name} again and again{vainly} "
-        f"({trip.mode}: {trip.count} of {trip.limit}). The run was ended."
+        f"The agent called {clean_name(shown_name)} again and again{vainly} "
+        f"({clean_name(str(trip.mode))}: {trip.count} of {trip.limit}). The run was ended."
     )
 
 
@@ -207,16 +216,17 @@ def _instead(trip: Trip) -> str:
 def _nearest(trip: Trip, known_tools: Collection[str] | None) -> str:
     if not known_tools:
         return _INSTEAD
-    names = list(known_tools)[:1_000]
-    near = [name for name, _, _ in process.extract(trip.tool, names, limit=_MOST_NEAREST, score_cutoff=_NEAR_ENOUGH)]
+    names = list(map(clean_name, islice(known_tools, _MOST_COMPARED)))
+    called = clean_name(trip.tool)
+    near = [name for name, _, _ in process.extract(called, names, limit=_MOST_NEAREST, score_cutoff=_NEAR_ENOUGH)]
     listed = ", ".join(near or sorted(names)[:10])
     return f"The nearest that exist: {listed}." if near else f"Those that exist: {listed}."
 
 
 def _filled(template: str, trip: Trip) -> str:
     values = {
-        "tool": trip.tool, "count": trip.count, "limit": trip.limit, "period": trip.period, "wait": trip.wait,
-        "before": trip.count - 1,
+        "tool": clean_name(trip.tool), "count": trip.count, "limit": trip.limit, "period": trip.period,
+        "wait": trip.wait, "before": trip.count - 1,
         "laps": trip.count - 1 if trip.verdict > Action.NUDGE else trip.count,
     }  # fmt: skip
     return template.format_map(values)

@@ -272,7 +272,7 @@ class Turn:
             result = None if self._results is None else self._results.get(record.key)
             text = "\n".join([*note_texts(notes), model_text.reused(trip)])
             return Decision(trip.action, trip, text, result, record, notes=notes)
-        text = model_text.refusal(trip, policy, self._judge.history.refusals, call.known_tools, note_texts(notes))
+        text = model_text.refusal(trip, policy, self._judge.history.refusals, call.known_tools, notes)
         return Decision(trip.action, trip, text, record=record, mark=policy.mark, notes=notes)
 
     def _stop(self, record: Record, messages: UserMessages) -> Decision:

@@ -203,4 +203,4 @@ def test_a_sentence_that_waited_is_read_with_a_refusal():
     turn = Guard().turn()
     make(turn, path="a")
     turn.redeliver(make(turn, path="a"))
-    assert "About the earlier call" in json.loads(make(turn, path="a").message)["user"]
+    assert "About the earlier call" in json.loads(make(turn, path="a").message)["note"]
