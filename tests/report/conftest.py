@@ -81,6 +81,12 @@ class Page:
             }})()""")
         )
 
+    def steps(self) -> int:
+        """The number of blocks of code that the page's scripts have entered since the last call of this."""
+        scripts = self.driver.execute_cdp_cmd("Profiler.takePreciseCoverage", {})["result"]
+        functions = [one for script in scripts if script["url"] == self.path.as_uri() for one in script["functions"]]
+        return sum(block["count"] for one in functions for block in one["ranges"])
+
     def complaints(self) -> list[str]:
         """The messages on the browser's console."""
         return [str(entry["message"]) for entry in self.driver.get_log("browser")]
@@ -116,6 +122,9 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     browser = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+    # Page.steps counts blocks only in functions that were compiled after this.
+    browser.execute_cdp_cmd("Profiler.enable", {})
+    browser.execute_cdp_cmd("Profiler.startPreciseCoverage", {"callCount": True, "detailed": True})
     yield browser
     browser.quit()
 
