@@ -16,14 +16,16 @@ from opentelemetry.sdk.metrics import Histogram, MeterProvider
 from opentelemetry.sdk.metrics.export import AggregationTemporality, PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 from opentelemetry.trace import set_span_in_context
 
 from otel_loopguard import semconv
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.sdk.trace.export import SpanExportResult
     from opentelemetry.trace import Span
 
     from .collector import Collector
@@ -35,6 +37,23 @@ DELTA: dict[type, AggregationTemporality] = {
     CounterInstrument: AggregationTemporality.DELTA,
     Histogram: AggregationTemporality.DELTA,
 }
+
+
+class CountingExporter(SpanExporter):
+    """Counts the batches that another exporter is given."""
+
+    def __init__(self, exporter: SpanExporter) -> None:
+        self._exporter = exporter
+        self.batches = 0
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Count the batch, and export it."""
+        self.batches += 1
+        return self._exporter.export(spans)
+
+    def shutdown(self) -> None:
+        """Shut the other exporter down."""
+        self._exporter.shutdown()
 
 
 class Application:
@@ -55,8 +74,9 @@ class Application:
         resource = Resource.create(identity | {"deployment.note": SECRET})
         span_exporter, metric_exporter = _exporters(collector, protocol, DELTA if deltas else {}, patience)
         self._tracers = TracerProvider(resource=resource)
+        self._spans = CountingExporter(span_exporter)
         self._tracers.add_span_processor(
-            BatchSpanProcessor(span_exporter, max_queue_size=span_queue, schedule_delay_millis=200)
+            BatchSpanProcessor(self._spans, max_queue_size=span_queue, schedule_delay_millis=200)
         )
         self._meters = MeterProvider(
             [PeriodicExportingMetricReader(metric_exporter, export_interval_millis=1000)] if metrics else [], resource
@@ -104,6 +124,11 @@ class Application:
         self.trip_counter.add(1, labels, context)
         self.tool_trips.add(1, {semconv.TOOL_NAME: tool, semconv.MODE: mode}, context)
         self.trips[mode] += 1
+
+    @property
+    def exports(self) -> int:
+        """The number of batches of spans that were sent, or are being sent."""
+        return self._spans.batches
 
     def flush(self) -> None:
         """Send everything that waits."""
