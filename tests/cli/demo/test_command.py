@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
-import time
 
 import pytest
 
@@ -17,6 +16,7 @@ from otel_loopguard.instrumentation.instrumentor import uninstrument
 from otel_loopguard.testing import guarded
 from otel_loopguard.testing.scripted import BY_HAND, installed, load
 from tests.cli.processes import COMMAND, command, environment, in_terminal
+from tests.stack.harness.process import wait_until
 from tests.telemetry.otlp import receiver
 
 INSTALLED = list(installed())
@@ -131,21 +131,31 @@ def test_a_collector_gets_the_trips():
         assert b"config.yaml" not in collector.all_bytes()
 
 
+@pytest.fixture
+def interruptible():
+    """Children that end on Ctrl-C: one that was started in the background inherits that it is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_load_until_it_is_interrupted(number):
     """--forever ends on Ctrl-C, and on SIGTERM, with what it did and status 0."""
-    with subprocess.Popen(
-        [*COMMAND, "demo", "--forever"],
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        # A runner that was itself started in the background hands on that Ctrl-C is ignored.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509 - no thread runs here
-    ) as process:
+    with (
+        receiver() as collector,
+        subprocess.Popen(
+            [*COMMAND, "demo", "--forever", "--otlp", collector.endpoint],
+            env=environment({"OTEL_BSP_SCHEDULE_DELAY": "100"}),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process,
+    ):
         assert process.stdout is not None
         assert process.stdout.readline().startswith("Load until Ctrl-C")
-        time.sleep(1.5)
+        wait_until("a call of a finished run", lambda: collector.spans)
         process.send_signal(number)
         out, err = process.communicate(timeout=20)
     assert (process.returncode, err) == (0, "")

@@ -286,15 +286,21 @@ async def test_a_call_from_within_a_tool_is_a_layer_of_it() -> None:
 
 async def test_a_cancelled_call_leaves_nothing() -> None:
     """A cancelled call ends its span, and the turn continues."""
+    running = asyncio.Event()
 
     async def wait_long(path: str) -> str:
+        running.set()
         await asyncio.sleep(30)
         return path
 
     with guarded() as recording:
         async with over_memory(server_of({"wait_long": wait_long})) as session:
-            with loopguard.turn(), pytest.raises(asyncio.TimeoutError):
-                await asyncio.wait_for(session.call_tool("wait_long", {"path": "a"}), 0.2)
+            with loopguard.turn():
+                call = asyncio.ensure_future(session.call_tool("wait_long", {"path": "a"}))
+                await running.wait()
+                call.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await call
         assert recording.outcomes == ["cancelled"]
 
 

@@ -374,16 +374,20 @@ def test_a_function_graph_is_a_run() -> None:
 
 async def test_a_timeout_ends_the_call_and_the_next_run_is_whole() -> None:
     """After ``wait_for`` gave a run up, the agent works as before."""
+    running = asyncio.Event()
 
     @tool
     async def slow(path: str) -> str:
         """Wait without end, except for b."""
+        running.set()
         await asyncio.sleep(0 if path == "b" else 60)
         return path
 
     with guarded() as recording:
+        run = asyncio.ensure_future(prebuilt_agent(script("a", name="slow"), [slow]).ainvoke(QUESTION))
+        await running.wait()
         with pytest.raises(asyncio.TimeoutError):
-            await asyncio.wait_for(prebuilt_agent(script("a", name="slow"), [slow]).ainvoke(QUESTION), 0.2)
+            await asyncio.wait_for(run, 0.01)
         output = await prebuilt_agent(script("b", name="slow"), [slow]).ainvoke(QUESTION)
         assert [text_of(message) for message in results(output)] == ["b"]
         assert recording.outcomes == ["cancelled", "executed"]
