@@ -196,6 +196,29 @@ def test_one_file_imports_wrapt():
     assert importers("wrapt") == {"instrumentation/patching.py"}
 
 
+CLOCKS = re.compile(r"(perf_counter|monotonic|process_time|thread_time|time)(_ns)?|default_timer|timeit|now|utcnow")
+OF_A_CLOCK = {"time", "timeit", "datetime"}
+READ_A_CLOCK = {"tests/stack/harness/process.py": "the deadline of a wait for another program"}
+"""Tests that read a clock, with the reason."""
+
+
+def clocks(path: Path) -> set[str]:
+    """The functions of clocks that a file names, as ``time.monotonic`` or imported from there."""
+    found = set()
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Attribute) and OF_A_CLOCK & set(ast.unparse(node.value).split(".")):
+            found.add(node.attr)
+        if isinstance(node, ast.ImportFrom) and node.module in OF_A_CLOCK:
+            found |= {one.name for one in node.names}
+    return {name for name in found if CLOCKS.fullmatch(name)}
+
+
+def test_no_test_reads_a_clock():
+    """A test that measures no time cannot fail on a busy machine: costs are counted in steps, calls or bytes."""
+    reading = {path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "tests").rglob("*.py")) if clocks(path)}
+    assert reading == READ_A_CLOCK.keys()
+
+
 SHORT = {
     "version.py": "the build reads it without importing the package",
     "core/history/bounded.py": "the bounded sets that state and statistics share",
