@@ -23,6 +23,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 from otel_loopguard.core.policy.policy import Policy
+from otel_loopguard.core.tools.declared import DeclaredTools
 from otel_loopguard.core.turn.compiled import CompiledPolicy
 from otel_loopguard.core.turn.hooks import HookFaults
 from otel_loopguard.core.turn.store import LiveTurns, MemoryStore
@@ -53,7 +54,9 @@ class Guard:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.clock = clock
-        self.compiled = CompiledPolicy(policy or Policy())
+        self.declared = DeclaredTools()
+        """The contracts that code declares; a running program may add some."""
+        self.compiled = CompiledPolicy(policy or Policy(), declared=self.declared)
         self.faults = HookFaults()
         """Reports exceptions of the policy's functions (``on_trip``, detectors); by default to the log, once each."""
         self.watch: PolicyFileWatch | None = None
@@ -79,7 +82,12 @@ class Guard:
     def use(self, policy: Policy) -> None:
         """Begin new turns with this policy; live turns keep theirs. Fingerprints stay comparable."""
         same_key = policy.hash_key == self.policy.hash_key
-        self.compiled = CompiledPolicy(policy, self.compiled.fingerprinter if same_key else None)
+        self.compiled = CompiledPolicy(policy, self.compiled.fingerprinter if same_key else None, self.declared)
+
+    def share(self, declared: DeclaredTools) -> None:
+        """Take these declared tools, which another part of the program adds to, in place of the guard's own."""
+        self.declared = declared
+        self.use(self.policy)
 
     def turn(self, turn_id: str | None = None, *, source: str = "explicit", enforced: bool = True) -> Turn:
         """Return the turn of that id, or a new one. ``enforced=False``: only observe."""

@@ -7,7 +7,6 @@ import os
 import threading
 import weakref
 from collections import deque
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from otel_loopguard.core.guard import Guard
@@ -15,6 +14,7 @@ from otel_loopguard.core.model import hash_text
 from otel_loopguard.core.policy.load import PREFIX, load_environment, short_key
 from otel_loopguard.core.policy.problems import listed
 from otel_loopguard.core.policy.reload import PolicyFileWatch
+from otel_loopguard.core.tools.declared import DeclaredTools
 from otel_loopguard.shield import Shield
 from otel_loopguard.spans.open_spans import OpenSpans
 from otel_loopguard.telemetry.meters import combinations
@@ -26,8 +26,6 @@ from otel_loopguard.turns.conversations import Conversations
 from otel_loopguard.turns.runs import Runs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from opentelemetry._logs import LoggerProvider
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
@@ -58,7 +56,7 @@ class Runtime:
             warning = short_key(self.guard.policy.hash_key)
             if warning:
                 logger.warning("Policy(hash_key=...): %s", warning)
-        self.declare(active_runtime.declared)
+        self.guard.share(active_runtime.declared)
         self.shield = Shield(self._count_error)
         self.guard.faults.report_to = self.guard.faults.report_to or self.shield.report
         self.open_spans = OpenSpans()
@@ -68,7 +66,7 @@ class Runtime:
             self.shield,
             active_runtime.attachments,
             fingerprint=self.hash,
-            combinations=combinations(self.guard.policy),
+            combinations=combinations(self.guard.policy, self.guard.declared),
             tracer_provider=tracer_provider,
             meter_provider=meter_provider,
             logger_provider=logger_provider,
@@ -101,26 +99,12 @@ class Runtime:
         guard = Guard(policy if policy is not None else policy_from_environment())
         file = os.environ.get(PREFIX + "CONFIG")
         if policy is None and file:
-            guard.watch = PolicyFileWatch(file, lambda: load_environment(os.environ), self._use)
+            guard.watch = PolicyFileWatch(file, lambda: load_environment(os.environ), guard.use)
         return guard
 
     def hash(self, text: str) -> str:
         """Return a keyed fingerprint of a name or an id that is not to be shown."""
         return hash_text(self.guard.compiled.fingerprinter.of(text.encode("utf-8", "surrogatepass")))
-
-    def declare(self, contracts: Mapping[str, ToolContract]) -> None:
-        """Add the contracts that the program declares in code. Settings of the policy take precedence."""
-        if contracts:
-            policy = self.guard.policy
-            added = {
-                name: policy.tools[name].over(contract) if name in policy.tools else contract
-                for name, contract in contracts.items()
-            }
-            self.guard.use(replace(policy, tools={**policy.tools, **added}))
-
-    def _use(self, policy: Policy) -> None:
-        self.guard.use(policy)
-        self.declare(active_runtime.declared)
 
     def end_deferred(self) -> None:
         """End the calls and runs that were thrown away under the garbage collector."""
@@ -201,7 +185,7 @@ class ActiveRuntime:
         self.attachments = Attachments()
         self.patched_scopes: set[str] = set()
         """Instrumentation scopes whose tool spans are of calls that our patches guard."""
-        self.declared: dict[str, ToolContract] = {}
+        self.declared = DeclaredTools()
         """The contracts that the program declared in code, also before there was a runtime."""
 
     def get(self) -> Runtime:
@@ -217,12 +201,11 @@ class ActiveRuntime:
             return self._own
 
     def declare(self, name: str, contract: ToolContract) -> None:
-        """Add the contract of a tool, for the turns that begin from now on."""
-        with self._lock:
-            self.declared[name] = contract
+        """Add the contract of a tool. Settings of the policy take precedence."""
+        self.declared.add(name, contract)
         for runtime in (self.instrumented, self._own):
             if runtime is not None:
-                runtime.declare({name: contract})
+                runtime.guard.compiled.contracts.forget(name)
 
     def put(self, runtime: Runtime | None) -> None:
         """Make this the runtime of the process. None switches the guard off."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, Histogram, Meter
 
     from otel_loopguard.core.model import Trip
-    from otel_loopguard.core.policy.policy import Policy
+    from otel_loopguard.core.policy.policy import Policy, ToolContract
 
 CHECK_SECONDS = (1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 1e-2, 1e-1)
 CHECKS_PER_SAMPLE = 16
@@ -143,15 +143,16 @@ def _histogram(meter: Meter, name: str, unit: str, description: str, bounds: Seq
 _VERDICTS = (Action.NUDGE, Action.REUSE, Action.BLOCK, Action.ABORT)
 
 
-def combinations(policy: Policy) -> list[tuple[str, str, str]]:
-    """Return every (mode, verdict, action) that can be counted under this policy."""
+def combinations(policy: Policy, declared: Iterable[ToolContract] = ()) -> list[tuple[str, str, str]]:
+    """Return every (mode, verdict, action) that can be counted under this policy, with these declared tools."""
     if policy.action is Action.OFF:
         return []
+    contracts = [one for one in (*policy.tools.values(), *declared) if one.action is not None or one.modes]
     found = {
         (mode, verdict, action)
         for mode in {*map(str, Mode), *_custom_modes(policy)}
         for verdict in _VERDICTS
-        for action in _actions(policy, mode, verdict)
+        for action in _actions(policy, contracts, mode, verdict)
     }
     labels = sorted((mode, str(verdict), str(action)) for mode, verdict, action in found)
     return [*labels, *((USER_STOP, str(action), str(action)) for action in (Action.BLOCK, Action.ABORT))]
@@ -169,12 +170,12 @@ def _custom_modes(policy: Policy) -> Iterator[str]:
             yield name
 
 
-def _actions(policy: Policy, mode: str, verdict: Action) -> Iterator[Action]:
+def _actions(policy: Policy, contracts: Sequence[ToolContract], mode: str, verdict: Action) -> Iterator[Action]:
     """List the actions that can follow from this verdict."""
     yield Action.OBSERVE  # in a weak turn
     if policy.on_trip is not None:
         yield from _VERDICTS
-    for ceiling in _ceilings(policy, mode):
+    for ceiling in _ceilings(policy, contracts, mode):
         yield min(verdict, ceiling)
         if verdict > Action.NUDGE and ceiling is Action.REUSE:
             yield Action.NUDGE  # there was no earlier result to reuse
@@ -184,14 +185,14 @@ def _actions(policy: Policy, mode: str, verdict: Action) -> Iterator[Action]:
             yield Action.ABORT  # the limit of refusals is reached
 
 
-def _ceilings(policy: Policy, mode: str) -> Iterator[Action]:
-    """List the policy's ceiling for this mode, and the ceilings of single tools."""
+def _ceilings(policy: Policy, contracts: Sequence[ToolContract], mode: str) -> Iterator[Action]:
+    """List the policy's ceiling for this mode, and the ceilings of single tools that have their own."""
     limits = [policy.action]
     of_mode = policy.rule(mode).action
     if of_mode is not None:
         limits.append(of_mode)
     yield min(limits)
-    for contract in policy.tools.values():
+    for contract in contracts:
         rule = contract.modes.get(mode)
         of_tool = (contract.action, rule.action if rule is not None else None)
         yield min([*limits, *(action for action in of_tool if action is not None)])

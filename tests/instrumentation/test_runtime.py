@@ -55,3 +55,12 @@ def test_one_line_at_start_says_what_will_happen(caplog: pytest.LogCaptureFixtur
     with caplog.at_level(logging.INFO, "otel_loopguard"), guarded(loopguard.Policy(action=loopguard.Action.NUDGE)):
         pass
     assert "otel_loopguard is on: action nudge, policy given in code" in caplog.text
+
+
+def test_a_tool_that_is_declared_at_run_time_does_not_build_the_policy_again() -> None:
+    """A request handler may declare a tool for each request; its contract holds from its next call on."""
+    with guarded() as seen:
+        policy = seen.runtime.guard.compiled
+        loopguard.tool(name="look_up_of_a_request", kind="poll")(str)
+        assert seen.runtime.guard.compiled is policy
+        assert policy.contracts.tool("look_up_of_a_request", None).contract.kind == "poll"

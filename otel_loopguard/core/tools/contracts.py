@@ -1,4 +1,4 @@
-"""Find a tool's contract and kind: declared in the policy, else hinted by its server, else found by its name.
+"""Find a tool's contract and kind: declared in policy or code, else hinted by its server, else found by its name.
 
 The tool of a name is made once and kept. The kind of a call depends on its arguments and is found each time.
 """
@@ -11,7 +11,8 @@ from fnmatch import translate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard.core.model import Action, Kind, Mode
-from otel_loopguard.core.policy.policy import DEFAULT_RULES, Rule, ToolContract
+from otel_loopguard.core.policy.policy import DEFAULT_RULES, Rule
+from otel_loopguard.core.tools.declared import DeclaredTools
 from otel_loopguard.core.tools.kinds import kind_of_call
 from otel_loopguard.core.tools.lexicon import Lexicon, word_lists
 from otel_loopguard.core.values import introspect
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from otel_loopguard.core.model import Hints, ToolCall
-    from otel_loopguard.core.policy.policy import Policy
+    from otel_loopguard.core.policy.policy import Policy, ToolContract
 
 _WRITE = Kind.WRITE
 _MOST_NAMES = 4_096
@@ -97,8 +98,11 @@ class ResolvedCall(NamedTuple):
 class Contracts:
     """The tools of one policy: finds the tool, the arguments and the kind of each call."""
 
-    def __init__(self, policy: Policy, fingerprinter: Fingerprinter | None = None) -> None:
+    def __init__(
+        self, policy: Policy, fingerprinter: Fingerprinter | None = None, declared: DeclaredTools | None = None
+    ) -> None:
         self._policy = policy
+        self._declared = declared or DeclaredTools()
         self._fingerprinter = fingerprinter or Fingerprinter(policy.hash_key)
         self._words = Lexicon(policy.words)
         self.pending = self._words.pending
@@ -107,7 +111,8 @@ class Contracts:
             ((re.compile(translate(glob)), contract) for glob, contract in policy.tools.items()),
             key=lambda pair: _specificity(pair[0].pattern),
         )
-        self._tools: dict[Any, Tool] = {}
+        self._tools: dict[str, Tool] = {}
+        self._hinted: dict[tuple[str, Hints], Tool] = {}
         self._counts_calls = policy.counting == "calls"
 
     def resolve(self, call: ToolCall) -> ResolvedCall:
@@ -151,21 +156,35 @@ class Contracts:
         """Return the tool of a name. Tools are kept, up to a limit, because models make up names."""
         if type(name) is not str:
             name = introspect.name_text(name)
-        key = name if hints is None else (name, hints)
-        tool = self._tools.get(key)
-        if tool is None:
-            if len(self._tools) >= _MOST_NAMES:
-                self._tools.clear()
-            digest = self._fingerprinter.of(utf8(name))
-            contract = self._contract(name)
-            tool = self._tools[key] = Tool(name, contract, self._words, self._policy, digest=digest, hints=hints)
+        tool = self._tools.get(name) if hints is None else self._hinted.get((name, hints))
+        return self._make(name, hints) if tool is None else tool
+
+    def _make(self, name: str, hints: Hints | None) -> Tool:
+        declared = self._declared.get(name)
+        contract = self._contract(name, declared)
+        digest = self._fingerprinter.of(utf8(name))
+        tool = Tool(name, contract, self._words, self._policy, digest=digest, hints=hints)
+        kept: dict[Any, Tool] = self._tools if hints is None else self._hinted
+        if len(kept) >= _MOST_NAMES:
+            kept.clear()
+        kept[name if hints is None else (name, hints)] = tool
+        if self._declared.get(name) is not declared:  # another thread has just declared it
+            self.forget(name)
         return tool
 
-    def _contract(self, name: str) -> ToolContract:
-        contract = ToolContract()
-        for pattern, declared in self._patterns:
+    def forget(self, name: str) -> None:
+        """Make this tool again at its next call: its declared contract has changed."""
+        self._tools.pop(name, None)
+        for key in list(self._hinted):
+            if key[0] == name:
+                self._hinted.pop(key, None)
+
+    def _contract(self, name: str, declared: ToolContract) -> ToolContract:
+        """Join the contracts of a name, setting by setting: the policy's over that in code, specific over general."""
+        contract = declared
+        for pattern, of_policy in self._patterns:
             if pattern.match(name):
-                contract = declared.over(contract)
+                contract = of_policy.over(contract)
         return contract
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from otel_loopguard.core.detectors.base import Check, Detector
     from otel_loopguard.core.policy.policy import Policy, Rule
     from otel_loopguard.core.tools.contracts import Tool
+    from otel_loopguard.core.tools.declared import DeclaredTools
 
 
 @dataclass(frozen=True, slots=True)  # its fields are read faster than those of a tuple
@@ -36,11 +37,13 @@ class CompiledPolicy:
 
     __slots__ = ("_detectors", "contracts", "fingerprinter", "judges", "policy")
 
-    def __init__(self, policy: Policy, fingerprinter: Fingerprinter | None = None) -> None:
+    def __init__(
+        self, policy: Policy, fingerprinter: Fingerprinter | None = None, declared: DeclaredTools | None = None
+    ) -> None:
         self.policy = policy
         self.judges = policy.action is not Action.OFF
         self.fingerprinter = fingerprinter or Fingerprinter(policy.hash_key)
-        self.contracts = Contracts(policy, self.fingerprinter)
+        self.contracts = Contracts(policy, self.fingerprinter, declared)
         self._detectors = _detectors_of(policy)
 
     def checks_of(self, tool: Tool) -> ToolChecks:
