@@ -55,7 +55,7 @@ def result_bytes(value: Any) -> bytes:
             return bytes(value)
         return fast_json.dumps(value)
     except Exception:  # noqa: BLE001 - not plain JSON, for whatever reason
-        return walk(value, fold_blanks=False, opaque_is_unique=True)
+        return walk(value, fold_blanks=False, is_result=True)
 
 
 def _may_need_normalising(text: str) -> bool:

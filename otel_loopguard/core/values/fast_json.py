@@ -6,6 +6,7 @@ holds the same list twice at each of sixty levels would keep it busy for years.
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any
 
 import orjson
@@ -26,7 +27,10 @@ def dumps(value: Any) -> bytes:
     """Encode a value with sorted keys; raise if it is not plain JSON, or too deep or too large."""
     if not _is_shallow(value) and _is_too_deep_or_large(value):
         raise NotPlainError
-    return orjson.dumps(value, option=_OPTIONS)
+    data = orjson.dumps(value, option=_OPTIONS)
+    if b"null" in data and _holds_non_finite(value):  # orjson writes these floats as null, too
+        raise NotPlainError
+    return data
 
 
 def _is_shallow(value: Any) -> bool:
@@ -39,6 +43,21 @@ def _is_shallow(value: Any) -> bool:
             if not _CONTAINERS.isdisjoint(map(type, within)):
                 return False
     return True
+
+
+def _holds_non_finite(value: Any) -> bool:
+    """Return True if a float within a value, which is not too deep, is infinite or no number."""
+    kind = type(value)
+    if kind not in _CONTAINERS:
+        return kind is float and not isfinite(value)
+    for item in value.values() if kind is dict else value:
+        kind = type(item)
+        if kind is float:
+            if item - item != 0.0:  # as ``isfinite`` has it, without a call
+                return True
+        elif kind in _CONTAINERS and _holds_non_finite(item):
+            return True
+    return False
 
 
 def _is_too_deep_or_large(value: Any) -> bool:

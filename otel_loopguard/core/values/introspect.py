@@ -5,12 +5,16 @@
 
 from __future__ import annotations
 
-from types import GetSetDescriptorType, MemberDescriptorType
+import sys
+from types import GetSetDescriptorType, MemberDescriptorType, ModuleType
 from typing import Any, Final
 
 _mro_of: Final = type.__dict__["__mro__"].__get__
 _dict_of: Final = type.__dict__["__dict__"].__get__
 _size_of: Final = type.__dict__["__basicsize__"].__get__
+_dict_place_of: Final = type.__dict__["__dictoffset__"].__get__
+_weak_place_of: Final = type.__dict__["__weakrefoffset__"].__get__
+_names_of: Final = vars(ModuleType)["__dict__"].__get__
 _name_of: Final = type.__dict__["__qualname__"].__get__
 _module_of: Final = type.__dict__["__module__"].__get__
 _DESCRIPTORS: Final = (GetSetDescriptorType, MemberDescriptorType)
@@ -39,6 +43,25 @@ def type_name(kind: type) -> str:
     return f"{module if type(module) is str else ''}.{_name_of(kind)}"
 
 
+def is_found_by_name(kind: type) -> bool:
+    """Return True if the name of a class leads to it, as pickle requires. Classes made in a function share a name."""
+    module = _module_of(kind)
+    place = sys.modules.get(module) if type(module) is str else None
+    if not is_a(place, ModuleType):
+        return False
+    found: Any = _names_of(place)
+    for name in _name_of(kind).split("."):
+        found = (_dict_of(found) if is_a(found, type) else found).get(name)
+        if not is_a(found, type):
+            return False
+    return found is kind
+
+
+def is_iterator(item: Any) -> bool:
+    """Return True for an object that moves when it is used: an iterator, a generator, an open file."""
+    return defines(type(item), "__next__") or defines(type(item), "__anext__")
+
+
 def name_text(name: Any) -> str:
     """Return a name as a plain string: a subclass of ``str`` as its text, anything else as the name of its type."""
     if type(name) is str:
@@ -63,35 +86,61 @@ _BUILTIN: Final[dict[type, Any]] = {
 BUILTINS: Final = frozenset(_BUILTIN)
 
 
-def fields(item: Any) -> dict[Any, Any]:
-    """Read the fields of a dataclass, pydantic model or any other plain object."""
+def fields(item: Any, *, hidden: bool = False) -> dict[Any, Any]:
+    """Read the fields of a dataclass, pydantic model, exception or any other plain object.
+
+    ``hidden``: also those that pydantic keeps apart, such as the names of the fields that were given.
+    """
     found: dict[Any, Any] = {}
+    is_error = is_a(item, BaseException)
     for one in classes(type(item)):
         members = _dict_of(one)
         descriptor = members.get("__dict__")
         if type(descriptor) in _DESCRIPTORS and one is not type:
             found.update(dict.items(descriptor.__get__(item)))
         slots = members.get("__slots__", ())
-        for slot in (slots,) if type(slots) is str else slots if type(slots) in (tuple, list) else tuple(members):
+        listed = type(slots) in (tuple, list) and not is_error  # the fields of an exception made in C are not listed
+        for slot in (slots,) if type(slots) is str else slots if listed else tuple(members):
             member = members.get(slot)
             if type(member) is MemberDescriptorType:
                 try:
                     found[slot] = member.__get__(item)
                 except AttributeError:  # a slot that was never set
                     continue
-    if is_a(item, BaseException):
+    if is_error:
         found["args"] = BaseException.args.__get__(item)  # type: ignore[attr-defined]  # a C descriptor
-    return {key: value for key, value in found.items() if not (is_a(key, str) and str.startswith(key, "__"))}
+    return {
+        key: value
+        for key, value in found.items()
+        if hidden or key in _EXTRA or not (is_a(key, str) and str.startswith(key, "__"))
+    }
 
 
-def is_opaque(item: Any) -> bool:
-    """Return True if an object may hold state that cannot be read: a proxy, or an object larger than its fields."""
-    kind, slots, dict_size = type(item), 0, 0
+_EXTRA: Final = frozenset({"__pydantic_extra__", "__pydantic_private__"})
+
+
+def is_opaque(kind: type, base: type = object) -> bool:
+    """Return True if an object may hold state that cannot be read: a proxy, or one larger than its fields.
+
+    ``base`` is the type whose content is read in another way.
+    """
     for one in classes(kind)[:-1]:
         members = _dict_of(one)
         if "__class__" in members or ("__dict__" in members and type(members["__dict__"]) not in _DESCRIPTORS):
             return True
-        dict_size = dict_size or (2 * _POINTER if "__dict__" in members or "__weakref__" in members else 0)
+    return _hidden_size(kind) > _hidden_size(base) and BaseException not in classes(kind)
+
+
+def _hidden_size(kind: type) -> int:
+    """Return the size of the objects of a class without their fields."""
+    size: int = _size_of(kind)
+    dict_place = _dict_place_of(kind)
+    if dict_place > 0 or dict_place == -_POINTER:  # from Python 3.11 on, most are in front of the object
+        size -= _POINTER
+    if _weak_place_of(kind) > 0:
+        size -= _POINTER
+    for one in classes(kind):
+        members = _dict_of(one)
         if "__slots__" in members:
-            slots += sum(type(member) is MemberDescriptorType for member in members.values())
-    return bool(_size_of(kind) > object.__basicsize__ + dict_size + slots * _POINTER) and not is_a(item, BaseException)
+            size -= _POINTER * sum(type(member) is MemberDescriptorType for member in members.values())
+    return size

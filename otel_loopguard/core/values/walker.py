@@ -1,14 +1,19 @@
 """Encode any value as canonical bytes, with an explicit stack: depth and cycles cannot hurt it.
 
 No method of a foreign object is ever called, and the time is bounded: after 5,000 nodes the rest of a value, such as a
-module with everything in it, is not walked any more. A value that resists all the same is encoded as its type.
+module with everything in it, is not walked any more. A value that resists all the same has other bytes each time.
 
-An opaque object, such as an iterator or a data frame of another language, cannot be read. As an argument it is encoded
-as its type. As a result it never has the same bytes twice, because it may hold something new.
+Arguments are encoded so that only equal ones have equal bytes, or a call that was never made would be refused. JSON
+values and the subclasses of their types are equal by content, as in Python. Any other object is its class and its
+content, and, if it may hold more than can be read, its identity. What Python adds to JSON is written in ``<>``.
+
+A result is its content. An opaque one, such as an iterator or a data frame of another language, never has the same
+bytes twice, because it may hold something new.
 """
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import itertools
 import math
@@ -16,17 +21,22 @@ import operator
 import threading
 import types
 from collections import deque
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
-from pathlib import PurePath
-from typing import Any, Final
+from functools import partial
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 import orjson
 
 from otel_loopguard.core.values import fast_json, introspect
+from otel_loopguard.core.values.identity import identities
 from otel_loopguard.core.values.normalise import normalise_text, utf8
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LARGEST_WHOLE_FLOAT = 1e16
 """Larger floats are written with an exponent and stay floats."""
@@ -36,12 +46,14 @@ _LONGEST_INTEGER = 4_300  # digits that Python converts to text without an error
 
 _SEQUENCES = frozenset({list, tuple, deque})
 _SETS = frozenset({set, frozenset})
-_PRINTABLE = frozenset({datetime, date, time, timedelta, Decimal, UUID, complex, range, *PurePath.__subclasses__()})
+_PATHS = (*PurePath.__subclasses__(), *Path.__subclasses__())
+_PRINTABLE = frozenset({datetime, date, time, timedelta, Decimal, UUID, complex, range, *_PATHS})
+_SINGLETONS = frozenset({type(Ellipsis), type(NotImplemented)})
 _WITHOUT_CONTENT = frozenset(
     {
         types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.MethodWrapperType, types.ModuleType,
-        types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType, type(Ellipsis),
-        type(NotImplemented), type(threading.Lock()), type(threading.RLock()),
+        types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType, *_SINGLETONS,
+        type(threading.Lock()), type(threading.RLock()),
     }
 )  # fmt: skip
 """Types with a large state, none of which is a result."""
@@ -78,12 +90,12 @@ class _Member:
         self.value = value
 
 
-def walk(value: Any, *, fold_blanks: bool, opaque_is_unique: bool = False) -> bytes:
-    """Encode a value without orjson. ``opaque_is_unique``: an opaque object has other bytes each time."""
+def walk(value: Any, *, fold_blanks: bool, is_result: bool = False) -> bytes:
+    """Encode arguments, or a result, without orjson."""
     try:
-        return _walk(value, fold_blanks=fold_blanks, opaque_is_unique=opaque_is_unique)
+        return _Walk(fold_blanks=fold_blanks, is_result=is_result).encode(value)
     except Exception:  # noqa: BLE001 - the last resort: every value has bytes, whatever it is made of
-        return unique_bytes() if opaque_is_unique else _type_bytes(value)
+        return unique_bytes()
 
 
 def unique_bytes() -> bytes:
@@ -95,65 +107,183 @@ _numbers = itertools.count(1 << 64)
 _LETTERS = bytes.maketrans(b"0123456789abcdef", b"ghijklmnopqrstuv")
 
 
-def _walk(value: Any, *, fold_blanks: bool, opaque_is_unique: bool) -> bytes:
-    out: list[bytes] = []
-    stack: list[Any] = [value]
-    inside: dict[int, int] = {}
-    nodes = 0
-    while stack:
-        item, name = stack.pop(), ""
+class _Walk:
+    """The encoding of one value."""
+
+    def __init__(self, *, fold_blanks: bool, is_result: bool) -> None:
+        self._fold_blanks = fold_blanks
+        self._is_result = is_result
+        self._owners: list[Any] = []
+        """The objects, and not the containers, that the current part is in."""
+
+    def encode(self, value: Any) -> bytes:
+        out: list[bytes] = []
+        stack: list[Any] = [value]
+        inside: dict[int, int] = {}
+        nodes = 0
+        while stack:
+            item, name = stack.pop(), ""
+            kind = type(item)
+            if kind is _Raw:
+                out.append(item.data)
+                continue
+            if kind is _Leave:
+                inside.pop(id(item.container), None)
+                if self._owners and self._owners[-1] is item.container:
+                    self._owners.pop()
+                continue
+            if kind is _Member:
+                name, item = item.name, item.value
+            nodes += 1
+            if nodes > _MOST_NODES:
+                out.append(self._unwalked(item))
+                continue
+            if self._fold_blanks and introspect.is_a(item, str):
+                item = normalise_text(str.__str__(item), name)
+            if id(item) in inside:
+                out.append(b'"\\u0000cycle:%d"' % (len(inside) - inside[id(item)]))
+                continue
+            children = self._children(item)
+            if children is None:
+                out.append(self._scalar(item))
+            else:
+                inside[id(item)] = len(inside)
+                stack.append(_Leave(item))
+                stack.extend(reversed(children))
+        return b"".join(out)
+
+    def _unwalked(self, item: Any) -> bytes:
+        """Encode a part beyond 5,000 nodes: a scalar or JSON by its content, anything else without it."""
+        if not _SCALARS.isdisjoint(introspect.classes(type(item))):
+            return self._scalar(item)
+        try:
+            return fast_json.dumps(item)
+        except (TypeError, ValueError, RecursionError):
+            return self._unread(item)
+
+    def _unread(self, item: Any) -> bytes:
+        """Encode an object without its content: as an argument it is equal to itself, and to nothing else.
+
+        An iterator moves when it is used, so the same one is another argument the next time, and has other bytes. But
+        many an object has one, such as an open log file, somewhere: there it is a part, and the object counts, as it
+        does for any other part that cannot be referenced weakly.
+        """
+        if not self._is_result:
+            for one in (item, *reversed(self._owners)):
+                number = None if introspect.is_iterator(one) else identities.number(one)
+                if number is not None:
+                    return b"<#%d>" % number
+        return unique_bytes()
+
+    # Containers
+
+    def _children(self, item: Any) -> list[Any] | None:
+        """List the parts of a container or object in order; None for a scalar."""
         kind = type(item)
-        if kind is _Raw:
-            out.append(item.data)
-            continue
-        if kind is _Leave:
-            inside.pop(id(item.container), None)
-            continue
-        if kind is _Member:
-            name, item = item.name, item.value
-        nodes += 1
-        if nodes > _MOST_NODES:
-            out.append(_unwalked(item, opaque_is_unique=opaque_is_unique))
-            continue
-        if fold_blanks and introspect.is_a(item, str):
-            item = normalise_text(str.__str__(item), name)
-        children = _children(item, opaque_is_unique=opaque_is_unique)
-        if children is None:
-            out.append(_scalar(item, opaque_is_unique=opaque_is_unique))
-        elif id(item) in inside:
-            out.append(b'"\\u0000cycle:%d"' % (len(inside) - inside[id(item)]))
+        for base in introspect.classes(kind):
+            if base is dict:
+                return self._members(item)
+            if base in _SEQUENCES:
+                return _with_commas(list(base.__iter__(item)), b"[", b"]")  # type: ignore[attr-defined]  # a C type's own method
+            if base in _SETS:
+                parts = sorted(self._hashable(element) for element in base.__iter__(item))  # type: ignore[attr-defined]  # a C type's own method
+                return _with_commas([_Raw(part) for part in parts], b'{"\\u0000set":[', b"]}")
+            if base in _SCALARS:
+                return None
+        if self._is_result:
+            fields = introspect.fields(item)
+            return self._members(fields) if fields and not introspect.is_opaque(kind) else None
+        return None if kind in _WITHOUT_CONTENT and kind not in _READERS else self._parts(item, kind)
+
+    def _parts(self, item: Any, kind: type) -> list[Any] | None:
+        """List the parts of an object among the arguments: its class, its content, and its identity if that counts."""
+        parts: list[Any] = [_Raw(b"<" + _class(kind))]
+        read = _READERS.get(kind)
+        if read is not None:
+            parts.append(read(item))
         else:
-            inside[id(item)] = len(inside)
-            stack.append(_Leave(item))
-            stack.extend(reversed(children))
-    return b"".join(out)
+            fields, block = introspect.fields(item, hidden=True), _block(item)
+            if block is not None:
+                parts.append(_Raw(block))
+            elif not fields or introspect.is_opaque(kind):
+                parts.append(_Raw(self._unread(item)))
+            parts.extend(self._members(fields))
+        parts.append(_Raw(b">"))
+        self._owners.append(item)
+        return parts
 
+    def _members(self, mapping: dict[Any, Any]) -> list[Any]:
+        pairs = sorted(
+            ((*self._key(key), key, value) for key, value in dict.items(mapping)), key=operator.itemgetter(0)
+        )
+        parts: list[Any] = [_Raw(b"{")]
+        for number, (_, name, key, value) in enumerate(pairs):
+            if number:
+                parts.append(_COMMA)
+            parts.append(_Raw(name + b":"))
+            parts.append(_Member(str.__str__(key), value) if introspect.is_a(key, str) else value)
+        parts.append(_Raw(b"}"))
+        return parts
 
-def _unwalked(item: Any, *, opaque_is_unique: bool) -> bytes:
-    """Encode the rest of a value of over 5,000 nodes: with orjson if it is JSON, else unlike any other object."""
-    try:
-        return fast_json.dumps(item.value if type(item) is _Member else item)
-    except (TypeError, ValueError, RecursionError):
-        return unique_bytes() if opaque_is_unique else b'"\\u0000object:%x"' % id(item)
+    def _key(self, key: Any) -> tuple[bytes, bytes]:
+        """Return the bytes that a key is sorted by (its own, as orjson does it), and those that are written for it."""
+        if introspect.is_a(key, str):
+            return utf8(str.__str__(key)), _text(key)
+        data = self._hashable(key)
+        return data, data if data.startswith(b'"') else b'"' + data + b'"'
 
+    def _hashable(self, item: Any, depth: int = 0) -> bytes:
+        """Encode an element of a set or a key of a dictionary. Both are hashable, so they cannot contain themselves."""
+        if depth < _DEEPEST_KEY:
+            if introspect.is_a(item, tuple):
+                return b"(" + b",".join([self._hashable(part, depth + 1) for part in tuple.__iter__(item)]) + b")"
+            if introspect.is_a(item, frozenset):
+                parts = sorted(self._hashable(part, depth + 1) for part in frozenset.__iter__(item))
+                return b"{" + b",".join(parts) + b"}"
+        return self._scalar(item)
 
-# Containers
+    # Scalars
 
+    def _scalar(self, item: Any) -> bytes:
+        if item is None:
+            return b"null"
+        if item is True:
+            return b"true"
+        if item is False:
+            return b"false"
+        kind = type(item)
+        for base in introspect.classes(kind):
+            if base is Enum:
+                return self._enum(item, kind)
+            encoder = _ENCODERS.get(base)
+            if encoder is not None:
+                data: bytes = _text(f"{item}") if kind in _PRINTABLE else encoder(item)
+                if self._is_result or base in _OF_JSON:
+                    return data
+                more = b""
+                if kind not in _PRINTABLE and (introspect.is_opaque(kind, base) or introspect.fields(item)):
+                    more = self._unread(item)  # a subclass may hold more than its base, such as nanoseconds
+                return b"<" + _class(kind) + data + more + b">"
+        return self._other(item, kind)
 
-def _children(item: Any, *, opaque_is_unique: bool) -> list[Any] | None:
-    """List the parts of a container in order; None for a scalar."""
-    for base in introspect.classes(type(item)):
-        if base is dict:
-            return _members(item)
-        if base in _SEQUENCES:
-            return _with_commas(list(base.__iter__(item)), b"[", b"]")  # type: ignore[attr-defined]  # a C type's own method
-        if base in _SETS:
-            parts = sorted(_hashable(element) for element in base.__iter__(item))  # type: ignore[attr-defined]  # a C type's own method
-            return _with_commas([_Raw(part) for part in parts], b'{"\\u0000set":[', b"]}")
-        if base in _SCALARS:
-            return None
-    fields = introspect.fields(item)
-    return _members(fields) if fields and not (opaque_is_unique and introspect.is_opaque(item)) else None
+    def _enum(self, item: Any, kind: type) -> bytes:
+        name, value = object.__getattribute__(item, "_name_"), object.__getattribute__(item, "_value_")
+        if self._is_result:
+            return self._hashable(value)
+        return b"<" + _class(kind) + (self._hashable(value) if name is None else _text(name)) + b">"
+
+    def _other(self, item: Any, kind: type) -> bytes:
+        if introspect.is_a(item, type):
+            return _text(f"\0{introspect.type_name(item)}") if self._is_result else b"<" + _class(item) + b">"
+        block = _block(item)
+        if block is not None:
+            return block
+        if kind in _SINGLETONS:
+            return _type_bytes(item)
+        if self._is_result:
+            has_content = kind not in _WITHOUT_CONTENT and introspect.is_opaque(kind)
+            return unique_bytes() if has_content else _type_bytes(item)
+        return self._unread(item)
 
 
 def _with_commas(items: list[Any], opening: bytes, closing: bytes) -> list[Any]:
@@ -169,70 +299,24 @@ def _with_commas(items: list[Any], opening: bytes, closing: bytes) -> list[Any]:
 _COMMA = _Raw(b",")
 
 
-def _members(mapping: dict[Any, Any]) -> list[Any]:
-    pairs = sorted(((*_key(key), key, value) for key, value in dict.items(mapping)), key=operator.itemgetter(0))
-    parts: list[Any] = [_Raw(b"{")]
-    for number, (_, name, key, value) in enumerate(pairs):
-        if number:
-            parts.append(_COMMA)
-        parts.append(_Raw(name + b":"))
-        parts.append(_Member(str.__str__(key), value) if introspect.is_a(key, str) else value)
-    parts.append(_Raw(b"}"))
-    return parts
+def _class(kind: type) -> bytes:
+    """Encode a class as its name, and as its identity, too, if the name does not lead to it."""
+    name = _text(introspect.type_name(kind))
+    return name if introspect.is_found_by_name(kind) else name + b"#%d" % (identities.number(kind) or 0)
 
 
-def _key(key: Any) -> tuple[bytes, bytes]:
-    """Return the bytes that a key is sorted by (its own, as orjson does it) and the bytes that are written for it."""
-    if introspect.is_a(key, str):
-        return utf8(str.__str__(key)), _text(key)
-    data = _hashable(key)
-    return data, data if data.startswith(b'"') else b'"' + data + b'"'
-
-
-def _hashable(item: Any, depth: int = 0) -> bytes:
-    """Encode an element of a set or a key of a dictionary. Both are hashable, so they cannot contain themselves."""
-    if depth < _DEEPEST_KEY:
-        if introspect.is_a(item, tuple):
-            return b"(" + b",".join([_hashable(part, depth + 1) for part in tuple.__iter__(item)]) + b")"
-        if introspect.is_a(item, frozenset):
-            return b"{" + b",".join(sorted(_hashable(part, depth + 1) for part in frozenset.__iter__(item))) + b"}"
-    return _scalar(item)
-
-
-# Scalars
-
-
-def _scalar(item: Any, *, opaque_is_unique: bool = False) -> bytes:
-    if item is None:
-        return b"null"
-    if item is True:
-        return b"true"
-    if item is False:
-        return b"false"
-    kind = type(item)
-    if kind in _PRINTABLE:
-        return _text(f"{item}")
-    for base in introspect.classes(kind):
-        encoder = _ENCODERS.get(base)
-        if encoder is not None:
-            data: bytes = encoder(item)
-            return data
-    return _other(item, opaque_is_unique=opaque_is_unique)
-
-
-def _other(item: Any, *, opaque_is_unique: bool) -> bytes:
-    if introspect.is_a(item, type):
-        return _text(f"\0{introspect.type_name(item)}")
+def _block(item: Any) -> bytes | None:
+    """Encode bytes, arrays, and anything else that is one block of memory; None for any other value."""
     try:
-        content = memoryview(item)  # bytes, arrays, and anything else that is one block of memory
+        content = memoryview(item)
     except (TypeError, ValueError, BufferError):
-        if opaque_is_unique and type(item) not in _WITHOUT_CONTENT and introspect.is_opaque(item):
-            return unique_bytes()
-        return _type_bytes(item)
-    return b'"\\u0000bytes:%d:%s"' % (
-        content.nbytes,
-        hashlib.blake2b(content.tobytes(), digest_size=16).hexdigest().encode(),
-    )
+        return None
+    if "O" in content.format:  # addresses of objects
+        return None
+    digest = hashlib.blake2b(content.tobytes(), digest_size=16).hexdigest().encode()
+    if content.format == "B" and content.ndim == 1:
+        return b'"\\u0000bytes:%d:%s"' % (content.nbytes, digest)
+    return b'"\\u0000bytes:%s:%s:%s"' % (str(content.shape).encode(), content.format.encode(), digest)
 
 
 def _type_bytes(item: Any) -> bytes:
@@ -253,14 +337,14 @@ def _text(value: str) -> bytes:
 def _integer(number: int) -> bytes:
     number = int.__index__(number)
     if number.bit_length() > _LONGEST_INTEGER * 3:
-        return b"%x" % number
+        return b"%#x" % number
     return b"%d" % number
 
 
 def _float(number: float) -> bytes:
     number = float.__float__(number)
-    if not math.isfinite(number):
-        return b"null"  # as JSON encoders have it
+    if not math.isfinite(number):  # as Python's encoder has it; orjson would write null
+        return b"NaN" if number != number else b"Infinity" if number > 0 else b"-Infinity"  # noqa: PLR0124 - the test for NaN
     whole = abs(number) < LARGEST_WHOLE_FLOAT and number.is_integer()
     return _integer(int(number)) if whole else orjson.dumps(number)
 
@@ -269,7 +353,7 @@ _ENCODERS: Final[dict[type, Any]] = {
     str: _text,
     int: _integer,
     float: _float,
-    Enum: lambda item: _scalar(object.__getattribute__(item, "_value_")),
+    range: lambda item: _text(range.__str__(item)),
     # For subclasses of these types, which may have a __str__ of their own.
     datetime: lambda item: _text(datetime.isoformat(item, " ")),
     date: lambda item: _text(date.isoformat(item)),
@@ -280,5 +364,17 @@ _ENCODERS: Final[dict[type, Any]] = {
     UUID: lambda item: _text(UUID.__str__(item)),
     PurePath: lambda item: _text(PurePath.__str__(item)),
 }
-_SCALARS: Final = frozenset({*_ENCODERS, bytes, bytearray, memoryview, type, type(None), range})
+_OF_JSON: Final = frozenset({str, int, float})
+_SCALARS: Final = frozenset({*_ENCODERS, Enum, bytes, bytearray, memoryview, type, type(None)})
 """Types without members, subclasses included."""
+_READERS: Final[dict[type, Callable[[Any], Any]]] = {
+    partial: lambda item: [item.func, item.args, item.keywords, vars(item)],
+    slice: lambda item: [item.start, item.stop, item.step],
+    timezone: timezone.__getinitargs__,  # type: ignore[attr-defined]  # as pickle reads it
+    types.MethodType: lambda item: [item.__func__, item.__self__],
+    types.MethodDescriptorType: lambda item: [item.__objclass__, item.__name__],
+    types.WrapperDescriptorType: lambda item: [item.__objclass__, item.__name__],
+    types.MappingProxyType: gc.get_referents,  # the mapping itself: to iterate may run its own methods
+    **dict.fromkeys(map(type, ({}.keys(), {}.values(), {}.items())), list),
+}
+"""How to read what C types hold besides their fields. Subclasses may hold more."""

@@ -34,10 +34,10 @@ def test_deep_texts_are_compared(text, write):
 
 @pytest.mark.parametrize("arguments", [NESTED, {"a": NESTED}])
 def test_deep_objects_are_compared(arguments):
-    """Deep objects in arguments are equal to themselves; in results they never raise."""
+    """Objects that are too deep to be read never raise. As arguments they are never equal: each call is a first one."""
     with Guard(Policy(action=Action.OBSERVE)).turn() as turn:
         call, found = ToolCall("tool_7", arguments), []
         for result in ("one", "one", "two", NESTED, [NESTED, 1]):
             turn.begin(call)
             found.append(turn.end(call, Outcome(result)).record.sameness)
-    assert found[:3] == [Sameness.FIRST, Sameness.SAME, Sameness.DIFFERENT]
+    assert set(found) == {Sameness.FIRST}

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import Enum
 from types import SimpleNamespace
-from unittest.mock import MagicMock
+from unittest.mock import MagicMock, Mock
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from otel_loopguard.core.guard import Guard
 from otel_loopguard.core.model import Outcome, ToolCall
-from otel_loopguard.core.values.canonical import canonical
+from otel_loopguard.core.values.canonical import canonical, result_bytes
 from otel_loopguard.core.values.fingerprint import Fingerprinter
 from otel_loopguard.core.values.walker import walk
 from tests.core.values.strategies import PLAIN
@@ -96,7 +96,7 @@ def hostile_objects():
     filled = {set: [{1}], frozenset: [{1}], list: [[1, "a"]], tuple: [[1, "a"]], dict: [{"a": 1}], str: ["a b"]}
     filled |= {int: [7], float: [7.5], bytes: [b"a"], datetime: [2020, 1, 2], Decimal: ["1.5"], deque: [[1]]}
     made = [raising(base)(*given) for base, given in filled.items()]
-    return [LyingClass(), LyingFields(), Closed(), Raising(), Lying(a=1), MagicMock(), *made]
+    return [LyingClass(), LyingFields(), Closed(), Raising(), Lying(a=1), Mock(), *made]
 
 
 PLACES = {
@@ -176,9 +176,13 @@ HOSTILE = {
 }
 
 
+NEVER_EQUAL = {"deep list", "deep dict", "generator"}
+"""Too deep to be read, or another value the next time."""
+
+
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_values_have_a_fingerprint(name):
-    """No value raises or takes long, as arguments and as a result, and the fingerprint is stable."""
+    """No value raises or takes long, as arguments and as a result. The fingerprint is stable if the value was read."""
     value, prints = HOSTILE[name], []
 
     def make():
@@ -186,7 +190,7 @@ def test_hostile_values_have_a_fingerprint(name):
 
     assert steps(make) < 3 * MOST_STEPS
     assert all(isinstance(found, int) and 0 <= found < 2**64 for found in prints)
-    assert prints[0] == PRINTS.arguments(value)
+    assert (prints[0] == PRINTS.arguments(value)) is (name not in NEVER_EQUAL)
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -271,10 +275,9 @@ def test_no_lazy_proxy_is_woken():
     ],
 )  # fmt: skip
 def test_an_opaque_result_is_never_the_same(make):
-    """A result that cannot be read may contain something new. As an argument it is its type."""
+    """A result that cannot be read may contain something new."""
     value = make()
     assert PRINTS.result(value) != PRINTS.result(value)
-    assert PRINTS.arguments(value) == PRINTS.arguments(value)
 
 
 class Slotted:
@@ -372,15 +375,9 @@ def test_orjson_and_the_walker_agree(value, fold):
     assert canonical(value, fold_blanks=fold) == walk(value, fold_blanks=fold)
 
 
-def test_an_object_is_its_fields():
-    """A dataclass has the bytes of the dictionary of its fields."""
-
-    @dataclasses.dataclass
-    class Query:
-        text: str
-        limit: int
-
-    assert canonical({"q": Query("x", 3)}) == canonical({"q": {"limit": 3, "text": "x"}})
+def test_a_result_is_its_fields():
+    """As a result, a dataclass has the bytes of the dictionary of its fields."""
+    assert result_bytes(Point(1, "x")) == result_bytes({"y": "x", "x": 1})
 
 
 def test_no_foreign_code_is_run():
@@ -396,4 +393,5 @@ def test_no_foreign_code_is_run():
         __str__ = __eq__ = __len__ = __iter__ = __bool__ = __repr__
         __hash__ = None
 
-    assert canonical({"h": Hostile()}) == b'{"h":{"x":1}}'
+    assert b'{"x":1}' in canonical({"h": Hostile()})
+    assert result_bytes({"h": Hostile()}) == b'{"h":{"x":1}}'
