@@ -153,8 +153,7 @@ def policy_from_environment() -> Policy:
         logger.warning("%s", note)
     if loaded.problems:
         logger.error(
-            "The policy has mistakes. Until they are corrected the guard observes, and refuses nothing.\n%s",
-            listed(loaded.problems),
+            "The policy has mistakes. Until they are corrected, %s.\n%s", loaded.in_force, listed(loaded.problems)
         )
     return loaded.policy
 

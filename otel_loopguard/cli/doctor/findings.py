@@ -57,7 +57,7 @@ KINDS = {
     ),
     "policy-mistake": FindingKind(
         BREAKS,
-        "The policy has a mistake, so the guard observes and refuses nothing. {problem}",
+        "The policy has a mistake. Until it is corrected, {in_force}. {problem}",
         "Correct it; `otel-loopguard policy check FILE` names all mistakes of a file.",
     ),
     "unread-variable": FindingKind(
@@ -203,7 +203,7 @@ _GIVEN_IN_CODE = "given in code"
 def of_policy(loaded: LoadedPolicy) -> Iterator[Finding]:
     """Find mistakes in the policy of the environment."""
     for problem in loaded.problems:
-        yield finding("policy-mistake", problem=problem)
+        yield finding("policy-mistake", problem=problem, in_force=loaded.in_force)
     for note in loaded.notes:
         known = note.name.removeprefix(PREFIX) in VARIABLES
         yield finding("hash-key" if known else "unread-variable", problem=note)

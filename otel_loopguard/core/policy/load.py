@@ -40,6 +40,7 @@ VARIABLES = (
     "ACTION", "PRESET", "CONFIG", "EVENTS", "CONVERSATION_ID", "ENFORCE_WITHOUT_TURN", "HASH_KEY",
     "HASH_KEY_FILE",
 )  # fmt: skip
+_BY_ENVIRONMENT = frozenset(PREFIX + name for name in VARIABLES)
 _OF_THE_POLICY = ("ACTION", "PRESET", "CONFIG")
 WITH_MISTAKES = "the policy has mistakes"
 """The origin of the action of a policy with mistakes."""
@@ -50,8 +51,8 @@ SHORTEST_KEY = 16
 class LoadedPolicy(NamedTuple):
     """A policy, the origin of each of its settings, and every mistake in them.
 
-    A policy with a mistake only observes, with the default limits, whatever its valid settings are. The mistake may be
-    in the line that was to exempt a tool, so any other action might refuse calls that must not be refused.
+    A policy with a mistake has the action of the environment, which is over every file, and the default limits. If the
+    environment has none, or a wrong one, the policy only observes: the mistake may be in the line with the action.
     """
 
     policy: Policy
@@ -61,6 +62,13 @@ class LoadedPolicy(NamedTuple):
     """The path of the policy file, if there is one."""
     notes: tuple[Problem, ...] = ()
     """Mistakes that do not change a decision: an unknown variable, a hash key that cannot be read or is short."""
+
+    @property
+    def in_force(self) -> str:
+        """Say what holds as long as the policy has mistakes."""
+        if self.origins["action",] == WITH_MISTAKES:
+            return "the guard observes and refuses nothing"
+        return f"the action of the environment holds ({self.policy.action}), with the default limits"
 
     def checked(self, source: str = "policy") -> Policy:
         """Return the policy; raise an error that names all mistakes if there are any."""
@@ -127,12 +135,12 @@ class _Layers:
             self.preset(name)
 
     def loaded(self, file: str | None = None) -> LoadedPolicy:
-        """Make the policy. With a mistake, only its hash key holds, and it observes; off stays off."""
+        """Make the policy. With a mistake, the settings of the environment hold, and without its action it observes."""
         if self.problems:
-            is_off = self.values.get(("action",)) is Action.OFF
-            self.values = {path: value for path, value in self.values.items() if path == ("hash_key",)}
-            self.origins = {path: self.origins[path] for path in self.values}
-            self.values["action",], self.origins["action",] = Action.OFF if is_off else Action.OBSERVE, WITH_MISTAKES
+            self.origins = {path: origin for path, origin in self.origins.items() if origin in _BY_ENVIRONMENT}
+            self.values = {path: self.values[path] for path in self.origins}
+            self.values.setdefault(("action",), Action.OBSERVE)
+            self.origins.setdefault(("action",), WITH_MISTAKES)
         return LoadedPolicy(Policy(**nested(self.values)), self.origins, tuple(self.problems), file, tuple(self.notes))
 
 

@@ -54,11 +54,12 @@ def test_the_preset_of_the_environment_replaces_that_of_the_file(file):
         ({"MODE": "observe"}, "no such variable"),
     ],
 )
-@pytest.mark.parametrize("action", ["", "block", "observe"])
+@pytest.mark.parametrize("action", ["", "block", "observe", "off"])
 def test_a_wrong_variable_makes_the_guard_observe(environ, message, action):
-    """Nothing is raised: the mistake is a problem, and the policy observes with the default limits."""
-    loaded = load_environment({PREFIX + name: value for name, value in {"ACTION": action, **environ}.items()})
-    assert loaded.policy == Policy(action="observe")
+    """Nothing is raised: the mistake is a problem, and the policy observes, or has the action of the environment."""
+    given = {"ACTION": action, **environ}
+    loaded = load_environment({PREFIX + name: value for name, value in given.items()})
+    assert loaded.policy == Policy(action=action if action and given["ACTION"] == action else "observe")
     assert message in str(loaded.problems[0])
 
 
@@ -80,21 +81,24 @@ def test_a_wrong_variable_makes_the_guard_observe(environ, message, action):
         "\ud800",
     ],
 )
-@pytest.mark.parametrize("action", ["", "block", "observe"])
-def test_a_file_with_a_mistake_makes_the_guard_observe(tmp_path, text, action):
-    """Any mistake may be the one that was to make a call exempt: nothing is refused, whatever the environment says."""
+def test_a_file_with_a_mistake_makes_the_guard_observe(tmp_path, text):
+    """Any mistake may be in the line with the action, or in that of a tool: nothing is refused."""
     path = tmp_path / "loop.toml"
     path.write_text(text, "utf-8", errors="surrogatepass")
-    loaded = load_environment({PREFIX + "CONFIG": str(path), PREFIX + "ACTION": action})
+    loaded = load_environment({PREFIX + "CONFIG": str(path)})
     assert loaded.problems
     assert (loaded.policy, loaded.origins) == (Policy(action="observe"), {("action",): "the policy has mistakes"})
+    assert loaded.in_force == "the guard observes and refuses nothing"
 
 
-def test_a_guard_that_is_off_stays_off_with_a_mistake(tmp_path):
-    """A mistake switches nothing on."""
-    (tmp_path / "loop.toml").write_text("abort_afer = 3")
-    loaded = load_environment({PREFIX + "CONFIG": str(tmp_path / "loop.toml"), PREFIX + "ACTION": "off"})
-    assert (bool(loaded.problems), loaded.policy) == (True, Policy(action="off"))
+@pytest.mark.parametrize("action", ["off", "observe", "nudge", "block", "abort"])
+def test_the_action_of_the_environment_holds_whatever_is_wrong_in_the_file(tmp_path, action):
+    """It is over every file, so it is known for sure. The limits of the file are not: the default ones hold."""
+    (tmp_path / "loop.toml").write_text('action = "observe"\nabort_after = 3\nabort_afer = 3')
+    loaded = load_environment({PREFIX + "CONFIG": str(tmp_path / "loop.toml"), PREFIX + "ACTION": action})
+    assert loaded.problems
+    assert loaded.policy == Policy(action=action)
+    assert loaded.in_force == f"the action of the environment holds ({action}), with the default limits"
 
 
 def test_a_hash_key_that_cannot_be_read_changes_no_decision(file):
@@ -167,7 +171,7 @@ def test_at_process_start_a_wrong_policy_is_a_log_line(monkeypatch, tmp_path, ca
     with caplog.at_level(logging.ERROR, "otel_loopguard"):
         assert policy_from_environment() == Policy(action="observe")
     (record,) = caplog.records
-    assert all(word in record.getMessage() for word in ("abort_after?", "max_calls?", "line 2", "refuses nothing"))
+    assert all(word in record.getMessage() for word in ("abort_after?", "max_calls?", "line 2", "refuses nothing."))
 
 
 def test_a_file_of_thousands_of_mistakes_is_a_short_log_line(monkeypatch, tmp_path, caplog):
