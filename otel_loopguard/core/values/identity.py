@@ -25,7 +25,7 @@ class Identities:
     def __init__(self) -> None:
         self._known: dict[int, tuple[weakref.ref[Any], int]] = {}
         # Another process may share the store of turns, and its objects are others.
-        self._numbers = itertools.count(int.from_bytes(os.urandom(8), "big"))
+        self._numbers = itertools.count(int.from_bytes(os.urandom(7), "big"))
 
     def __len__(self) -> int:
         return len(self._known)

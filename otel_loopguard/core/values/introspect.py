@@ -37,6 +37,11 @@ def defines(kind: type, name: str) -> bool:
     return any(name in _dict_of(one) for one in _mro_of(kind))
 
 
+def definitions(kind: type, name: str) -> list[Any]:
+    """Return what the class and its bases define under a name, without binding it."""
+    return [members[name] for members in map(_dict_of, _mro_of(kind)) if name in members]
+
+
 def type_name(kind: type) -> str:
     """Return the module and qualified name of a class."""
     module = _module_of(kind)

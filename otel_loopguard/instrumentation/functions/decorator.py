@@ -13,6 +13,7 @@ from otel_loopguard.core.model import Outcome, ToolCall
 from otel_loopguard.core.policy.policy import ToolContract
 from otel_loopguard.core.turn import model_text
 from otel_loopguard.instrumentation.content import appended
+from otel_loopguard.instrumentation.functions.arguments import Arguments
 from otel_loopguard.instrumentation.functions.deferred import drive_function, is_async
 from otel_loopguard.instrumentation.functions.generators import async_driver, drive_generator
 from otel_loopguard.instrumentation.runtime import active_runtime
@@ -85,15 +86,12 @@ def name_of(function: Any) -> str:
 
 
 def _wrap(function: Any, name: str) -> Any:
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):  # many builtins have none
-        signature = None
+    reader = Arguments(function)
 
     def open_guarded(args: Any, kwargs: Any) -> GuardedCall | None:
-        arguments: Any = {"args": args, **kwargs}
+        arguments = {"*": args, **kwargs}
         try:
-            arguments = _arguments(signature, args, kwargs)
+            arguments = reader.read(wrapper, args, kwargs)
         except Exception as error:  # noqa: BLE001 - see Shield.take
             _shield().take("function.arguments", error)
         return _open(name, arguments, known=(name,))
@@ -186,19 +184,3 @@ _UNCOUNTED = Shield()
 
 async def _run_async(guarded: GuardedCall | None, run: Callable[[], Any]) -> Any:
     return await run() if guarded is None else await drive_async(guarded, run)
-
-
-def _arguments(signature: inspect.Signature | None, args: Any, kwargs: Any) -> Any:
-    """Return the arguments by name, without ``self``: a method called on two objects is the same tool."""
-    as_given = {"args": list(args), **kwargs}
-    if signature is None:
-        return as_given
-    try:
-        bound = signature.bind(*args, **kwargs)
-    except TypeError:
-        return as_given  # the function itself will raise
-    given = dict(bound.arguments)
-    first = next(iter(signature.parameters), None)
-    if first in ("self", "cls"):
-        given.pop(first, None)
-    return given

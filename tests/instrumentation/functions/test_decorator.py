@@ -130,9 +130,10 @@ def test_long_streams_that_differ_at_their_end_differ() -> None:
 
 
 def test_a_method() -> None:
-    """``self`` is no argument: equal calls of a method on two objects are equal."""
+    """The third equal call of a method of one object returns the refusal."""
+    desk = Desk()
     with guarded(), loopguard.turn():
-        read = [Desk().look("a") for _ in range(3)]
+        read = [desk.look("a") for _ in range(3)]
         assert "tool_loop_detected" in read[2]
 
 
