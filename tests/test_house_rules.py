@@ -73,6 +73,7 @@ NOT_SHIELDED = {
     "core/values/canonical.py:result_bytes": "a value that is no JSON is walked instead",
     "core/tools/contracts.py:resolve": "arguments that cannot be read leave the kind that the tool's name has",
     "core/policy/load.py:text": "whatever the parser raises is a mistake in the text",
+    "telemetry/providers.py:outlets": "without a provider there is nothing to count a fault with",
     "cli/doctor/selftest.py:_try": "the error of a framework is the finding",
     "instrumentation/functions/generators.py:drive_generator": "the error is thrown into the user's generator",
     "instrumentation/functions/generators.py:driver": "the error is thrown into the user's generator",

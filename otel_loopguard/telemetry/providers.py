@@ -17,11 +17,12 @@ import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opentelemetry import metrics, trace
-from opentelemetry._logs import get_logger_provider
+from opentelemetry._logs import NoOpLoggerProvider, get_logger_provider
 
 from otel_loopguard import semconv
 from otel_loopguard.telemetry.events import Events
 from otel_loopguard.telemetry.meters import Meters
+from otel_loopguard.telemetry.settings import Settings
 from otel_loopguard.version import __version__
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
     from otel_loopguard.shield import Shield
     from otel_loopguard.spans.open_spans import OpenSpans
-    from otel_loopguard.telemetry.settings import Settings
     from otel_loopguard.telemetry.watcher import SpanWatcher
 
 logger = logging.getLogger("otel_loopguard")
@@ -127,6 +127,14 @@ class Outlets(NamedTuple):
     events: Events
 
 
+def _nowhere() -> Outlets:
+    """Return outlets that export nothing: those before the first provider is known."""
+    tracers, meters = trace.NoOpTracerProvider(), metrics.NoOpMeterProvider()
+    events = Events(NoOpLoggerProvider().get_logger(semconv.SCOPE), Settings())
+    no_meters = Meters(meters.get_meter(semconv.SCOPE), lambda: 0)
+    return Outlets(tracers, meters, tracers.get_tracer(semconv.SCOPE), no_meters, events)
+
+
 class Providers:
     """Find the current providers, and add our processor to each tracer provider.
 
@@ -151,38 +159,51 @@ class Providers:
         self._attachments = attachments
         self._combinations = tuple(combinations)
         self._given = (tracer_provider, meter_provider, logger_provider)
-        self._outlets: Outlets | None = None
+        self._outlets = _nowhere()
+        self._warned = False
         self.first_call_seen = False
         self.greet: Callable[[], object] | None = None
         """Log the policy at the first call. None if it was logged at start."""
 
     def outlets(self) -> Outlets:
         """Return the tracer, the instruments and the events of the current providers."""
-        tracer_provider = self._given[0] or trace.get_tracer_provider()
-        meter_provider = self._given[1] or metrics.get_meter_provider()
         outlets = self._outlets
-        if (
-            outlets is None
-            or outlets.tracer_provider is not tracer_provider
-            or outlets.meter_provider is not meter_provider
-        ):
-            outlets = self._renew(tracer_provider, meter_provider, outlets)
+        try:
+            tracer_provider = self._given[0] or trace.get_tracer_provider()
+            meter_provider = self._given[1] or metrics.get_meter_provider()
+        except Exception as error:  # noqa: BLE001 - the environment names a provider that cannot be loaded
+            if not self._warned:
+                self._warned = True
+                logger.warning(
+                    "There are no usable OpenTelemetry providers (%s): calls are guarded, and nothing is exported.",
+                    type(error).__name__,
+                )
+            return outlets
+        if outlets.tracer_provider is not tracer_provider or outlets.meter_provider is not meter_provider:
+            outlets = self._renew(tracer_provider, meter_provider)
         return outlets
 
-    def _renew(self, tracer_provider: TracerProvider, meter_provider: MeterProvider, old: Outlets | None) -> Outlets:
-        self.attach(tracer_provider)
-        meters = self._attachments.meters(meter_provider)
-        otel_logger = (self._given[2] or get_logger_provider()).get_logger(
-            semconv.SCOPE, __version__, semconv.SCHEMA_URL
-        )
-        tracer = tracer_provider.get_tracer(semconv.SCOPE, __version__, semconv.SCHEMA_URL)
-        events = Events(otel_logger, self.settings)
-        outlets = self._outlets = Outlets(tracer_provider, meter_provider, tracer, meters, events)
-        if old is None or old.meters is not meters:
-            # After the outlets are set: the shield counts a fault there.
+    def _renew(self, tracer_provider: TracerProvider, meter_provider: MeterProvider) -> Outlets:
+        """Make the parts anew. A part whose provider raises stays as it was: no call depends on telemetry.
+
+        The providers are set first, because the shield counts a fault in these outlets.
+        """
+        old = self._outlets
+        scope = (semconv.SCOPE, __version__, semconv.SCHEMA_URL)
+        self._outlets = old._replace(tracer_provider=tracer_provider, meter_provider=meter_provider)
+        with self.shield("provider.attach"):
+            self.attach(tracer_provider)
+        with self.shield("provider.meter"):
+            self._outlets = self._outlets._replace(meters=self._attachments.meters(meter_provider))
+        with self.shield("provider.tracer"):
+            self._outlets = self._outlets._replace(tracer=tracer_provider.get_tracer(*scope))
+        with self.shield("provider.logger"):
+            otel_logger = (self._given[2] or get_logger_provider()).get_logger(*scope)
+            self._outlets = self._outlets._replace(events=Events(otel_logger, self.settings))
+        if self._outlets.meters is not old.meters:
             with self.shield("meters.announce"):
-                meters.announce(self._combinations)
-        return outlets
+                self._outlets.meters.announce(self._combinations)
+        return self._outlets
 
     def attach(self, provider: Any) -> bool:
         """Add our processor to this provider, once. Return False if it takes none."""
@@ -190,8 +211,7 @@ class Providers:
 
     def after_fork(self) -> None:
         """Announce the time series again in a child, whose counts begin at zero."""
-        if self._outlets is not None:
-            self._outlets.meters.announce(self._combinations)
+        self._outlets.meters.announce(self._combinations)
 
     def see_first_call(self) -> None:
         """Log the greeting if that was not possible at start, and a warning if nothing is exported."""

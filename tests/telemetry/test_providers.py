@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from opentelemetry import metrics, trace
+from opentelemetry._logs import NoOpLoggerProvider
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -166,3 +167,65 @@ def test_a_provider_that_is_replaced_is_followed(monkeypatch: pytest.MonkeyPatch
         [1, 1],
         [1, 1],
     ]
+
+
+class Broken:
+    """A provider whose method raises; all others are those of the API."""
+
+    def __init__(self, inner: Any, broken: str) -> None:
+        self._inner, self._broken = inner, broken
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the method of the provider behind it, unless that is the broken one."""
+        if name == self._broken:
+            raise OSError("no connection")
+        return getattr(self._inner, name)
+
+
+class NotHashable(Broken):
+    """A provider that no dictionary and no weak set takes."""
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]  # as a class with __eq__ alone has it
+
+
+@pytest.mark.parametrize("kind", [Broken, NotHashable])
+@pytest.mark.parametrize(
+    ("role", "provider", "broken"),
+    [
+        ("tracer_provider", TracerProvider(), "get_tracer"),
+        ("tracer_provider", TracerProvider(), "add_span_processor"),
+        ("meter_provider", metrics.NoOpMeterProvider(), "get_meter"),
+        ("logger_provider", NoOpLoggerProvider(), "get_logger"),
+        ("tracer_provider", TracerProvider(), ""),
+        ("meter_provider", metrics.NoOpMeterProvider(), ""),
+    ],
+)
+def test_a_provider_that_raises_takes_no_protection_away(
+    program: Recording, kind: type[Broken], role: str, provider: Any, broken: str
+) -> None:
+    """The loop is stopped; parts of the other providers go on working."""
+    loopguard.instrument(**{role: kind(provider, broken)})
+    assert stuck() == [2]
+    if role != "tracer_provider":
+        assert program.spans
+    if role != "meter_provider":
+        assert program.counted(semconv.METRIC_TRIPS) > 0
+
+
+def test_a_global_provider_that_cannot_be_loaded_takes_no_protection_away(
+    program: Recording, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The API raises where the environment names a provider that is not installed. One line of the log says so."""
+
+    def no_provider() -> Any:
+        raise StopIteration("no such entry point")
+
+    agent = ScriptedAgent({"read": lambda path: f"text of {path}"}, [("read", {"path": "a"})] * 3)
+    monkeypatch.setattr(trace, "get_tracer_provider", no_provider)
+    loopguard.instrument()
+    assert agent.run().refused == [2]
+    assert ["StopIteration" in line for line in caplog.messages].count(True) == 1
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: program.tracer_provider)
+    stuck()
+    assert program.spans
