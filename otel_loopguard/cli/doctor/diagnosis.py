@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from otel_loopguard.cli.doctor.endpoint import of_exporters
-from otel_loopguard.cli.doctor.examine import examine
+from otel_loopguard.cli.doctor.examine import examine, reason_of_failed_start
 from otel_loopguard.cli.doctor.findings import (
     BREAKS,
     TELLS,
@@ -17,6 +17,7 @@ from otel_loopguard.cli.doctor.findings import (
     finding,
     of_policy,
     of_program,
+    of_start,
     versions,
 )
 from otel_loopguard.cli.policy import settings_of
@@ -87,10 +88,11 @@ def diagnose(command: list[str] | None, selftest: list[str]) -> Diagnosis:
     loaded = load_environment(os.environ)
     examined = examine(selftest, quiet=True, environment=_QUIET) if command is None else examine(command)
     settings = _settings(loaded)
-    findings = [
-        *of_policy(loaded),
-        *of_program(examined.reports, settings["action"]["from"], selftest=command is None),
-    ]
+    findings = [*of_policy(loaded)]
+    if examined.reports:
+        findings += of_program(examined.reports, settings["action"]["from"], selftest=command is None)
+    else:
+        findings.append(of_start(reason_of_failed_start()))
     exporters = [one for report in examined.reports for one in report["telemetry"]["exporters"]]
     findings += of_exporters(exporters)
     if examined.status and command is not None:

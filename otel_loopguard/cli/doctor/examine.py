@@ -17,6 +17,13 @@ from otel_loopguard.errors import LoopGuardError
 
 _INSTRUMENT = "opentelemetry-instrument"
 _START = "from opentelemetry.instrumentation.auto_instrumentation import run; run()"
+_INITIALIZE = """
+import logging
+logging.disable()
+from opentelemetry.instrumentation.auto_instrumentation import initialize
+initialize(swallow_exceptions=False)
+"""
+_LONGEST_REASON = 300
 _ENTRY_POINTS = "[opentelemetry_post_instrument]\nloopguard_doctor = otel_loopguard.cli.doctor.probe:start\n"
 _METADATA = "Metadata-Version: 2.1\nName: loopguard-doctor-probe\nVersion: 0\n"
 
@@ -66,3 +73,14 @@ def _run(command: list[str], environ: dict[str, str], *, quiet: bool) -> int:
         finally:
             signal.signal(signal.SIGINT, before)
             signal.signal(signal.SIGTERM, other)
+
+
+def reason_of_failed_start() -> str | None:
+    """Return the error with which OpenTelemetry's own start fails here; None if it does not, or cannot be told."""
+    started = subprocess.run(  # noqa: S603 - our own code
+        [sys.executable, "-c", _INITIALIZE], capture_output=True, check=False, stdin=subprocess.DEVNULL
+    )
+    lines = started.stderr.decode("utf-8", "replace").splitlines()
+    if not started.returncode or not lines or "swallow_exceptions" in lines[-1]:  # versions without this argument
+        return None
+    return lines[-1][:_LONGEST_REASON]

@@ -39,6 +39,12 @@ KINDS = {
         "Install otel-loopguard into the environment of the Python that runs the program, and do not start it with "
         "`python -I` or `-E`.",
     ),
+    "start-failed": FindingKind(
+        BREAKS,
+        "OpenTelemetry could not start, and so loaded no instrumentation: the guard is on only if the program itself "
+        "calls otel_loopguard.instrument(). {reason}",
+        "Correct the setting that is wrong, such as a misspelt exporter.",
+    ),
     "switched-off": FindingKind(
         BREAKS,
         "The guard is not on.",
@@ -209,11 +215,13 @@ def of_policy(loaded: LoadedPolicy) -> Iterator[Finding]:
         yield finding("hash-key" if known else "unread-variable", problem=note)
 
 
+def of_start(reason: str | None) -> Finding:
+    """Say why no process has a report: OpenTelemetry did not start, for this reason, or the guard is not there."""
+    return finding("not-loaded") if reason is None else finding("start-failed", reason=reason)
+
+
 def of_program(reports: Sequence[Report], origin: str, *, selftest: bool) -> Iterator[Finding]:
     """Find faults in the reports of a program's processes. Most are looked for in the process with the most calls."""
-    if not reports:
-        yield finding("not-loaded")
-        return
     main = max(reports, key=lambda report: sum(call["count"] for call in report["calls"]))
     yield from _of_guard(main, origin)
     yield from _of_frameworks(main)

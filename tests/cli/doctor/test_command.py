@@ -219,6 +219,13 @@ def test_a_program_without_the_guard(tmp_path):
     assert (done.returncode, codes(found), done.stdout) == (1, {"not-loaded"}, "on its own\n")
 
 
+def test_opentelemetry_that_does_not_start(tmp_path):
+    """With a misspelt exporter no instrumentation is loaded: the finding names the setting."""
+    found, done = examined(tmp_path, *script(tmp_path, STRONG), more={"OTEL_TRACES_EXPORTER": "otpl"})
+    assert (done.returncode, codes(found)) == (1, {"start-failed"})
+    assert "'otpl' not found" in found["findings"][0]["text"]
+
+
 def test_a_program_that_calls_nothing(tmp_path):
     """A program that calls no tool proves nothing, and a finding reports it."""
     found, done = examined(tmp_path, sys.executable, "-c", "pass")
