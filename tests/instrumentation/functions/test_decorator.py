@@ -70,6 +70,8 @@ def test_a_plain_function() -> None:
         assert recording.outcomes == ["executed", "nudged", "blocked", "executed"]
 
 
+# Python 3.14 deprecates asyncio.iscoroutinefunction, by which frameworks still decide whether to await.
+@pytest.mark.filterwarnings("ignore:'asyncio.iscoroutinefunction':DeprecationWarning")
 async def test_an_async_function() -> None:
     """The third equal call of a coroutine function returns the refusal, and the wrapper is a coroutine function."""
     assert asyncio.iscoroutinefunction(read_later)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -81,7 +82,7 @@ def endless(node: Callable[[int], Any], laps: list[int]) -> Any:
         return {"messages": [read(await node(len(laps)))]}
 
     graph = StateGraph(State)
-    graph.add_node("work", asynchronous if asyncio.iscoroutinefunction(node) else RunnableLambda(sync))
+    graph.add_node("work", asynchronous if inspect.iscoroutinefunction(node) else RunnableLambda(sync))
     graph.add_edge(START, "work")
     graph.add_conditional_edges("work", lambda state: "work" if len(laps) < MOST_LAPS else END)
     return graph.compile()
