@@ -1,10 +1,14 @@
-"""The wheel as a user installs it: with plain pip and nothing of this checkout."""
+"""The distribution: built twice to the same bytes, and installed as a user does, with nothing of this checkout."""
 
 from __future__ import annotations
 
+import base64
+import json
 import os
+import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -25,7 +29,7 @@ with loopguard.turn():
 
 
 def run(*command: object, **more):
-    """A command that must succeed; what it printed."""
+    """Run a command that must succeed, and return its output."""
     done = subprocess.run(
         [str(part) for part in command], capture_output=True, text=True, timeout=300, check=False, **more
     )
@@ -33,16 +37,59 @@ def run(*command: object, **more):
     return done.stdout
 
 
+def built(copy: Path, umask: int, **environment: str) -> Path:
+    """Copy the files of the repository, build the distribution from them, and return its folder."""
+    names = run("git", "-C", ROOT, "ls-files", "-coz", "--exclude-standard").split("\0")
+    for name in filter(None, names):
+        (copy / name).parent.mkdir(parents=True, exist_ok=True, mode=0o777 & ~umask)
+        shutil.copyfile(ROOT / name, copy / name)
+        (copy / name).chmod(0o777 & ~umask if os.access(ROOT / name, os.X_OK) else 0o666 & ~umask)
+    run("uv", "build", "--python", sys.executable, copy, env={**os.environ, **environment}, umask=umask)
+    return copy / "dist"
+
+
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory):
+def distribution(tmp_path_factory):
+    """The folder with the wheel and the source distribution."""
+    return built(tmp_path_factory.mktemp("built") / "here", umask=0o022)
+
+
+@pytest.fixture(scope="module")
+def wheel(distribution):
+    """The built wheel."""
+    return next(distribution.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
     """The programs' folder of a fresh environment with the wheel and the distro, as the README has it."""
     folder = tmp_path_factory.mktemp("installed")
     run(sys.executable, "-m", "venv", folder / "venv")
     programs = folder / "venv" / "bin"
-    pip = (programs / "python", "-m", "pip", "--disable-pip-version-check", "-q")
-    run(*pip, "wheel", "--no-deps", "-w", folder, ROOT)
-    run(*pip, "install", next(folder.glob("*.whl")), "opentelemetry-distro")
+    run(programs / "python", "-m", "pip", "--disable-pip-version-check", "-q", "install", wheel, "opentelemetry-distro")
     return programs
+
+
+def test_a_second_build_has_the_same_bytes(distribution, tmp_path):
+    """Folder, time of the files, umask, time zone and hash seed leave no trace in the wheel or the source."""
+    again = built(tmp_path / "a longer name", umask=0o077, TZ="Asia/Tokyo", LC_ALL="C", PYTHONHASHSEED="1")
+    files = {path.name: path.read_bytes() for path in distribution.iterdir() if path.suffix in (".whl", ".gz")}
+    assert {path.suffix for path in map(Path, files)} == {".whl", ".gz"}
+    assert files == {name: (again / name).read_bytes() for name in files}
+
+
+def test_the_wheel_names_what_it_holds_of_others(wheel):
+    """Its bill of materials names the locked packages of report-assets, with version and checksum, and no others."""
+    with zipfile.ZipFile(wheel) as archive:
+        (bill,) = (name for name in archive.namelist() if ".dist-info/sboms/" in name)
+        components = json.loads(archive.read(bill))["components"]
+    lock = json.loads((ROOT / "report-assets/package-lock.json").read_text("utf-8"))["packages"]
+    locked = {path.removeprefix("node_modules/"): facts for path, facts in lock.items() if path}
+    assert {one["name"]: one["version"] for one in components} == {"uplot": locked["uplot"]["version"]}
+    for one in components:
+        (checksum,) = (bytes.fromhex(hash_["content"]) for hash_ in one["hashes"])
+        assert locked[one["name"]]["integrity"] == f"sha512-{base64.b64encode(checksum).decode()}"
+    assert locked.keys() == {"uplot"}
 
 
 def test_a_span_arrives_and_the_loop_is_stopped(installed, tmp_path):
