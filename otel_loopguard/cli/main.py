@@ -8,6 +8,7 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
+from otel_loopguard.cli.output import clean_output
 from otel_loopguard.errors import LoopGuardError
 from otel_loopguard.version import __version__
 
@@ -42,6 +43,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return the exit status: the console script."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     options = _parser(arguments[0] if arguments else None).parse_args(arguments)
+    with clean_output():
+        return _run(options)
+
+
+def _run(options: argparse.Namespace) -> int:
     try:
         status: int = options.run(options)
         sys.stdout.flush()

@@ -16,7 +16,7 @@ from opentelemetry.trace import INVALID_SPAN, Status, StatusCode
 
 from otel_loopguard import semconv
 from otel_loopguard.core.model import Action, Decision, ToolCall, hash_text
-from otel_loopguard.core.values.names import is_plain_name
+from otel_loopguard.core.names import is_plain_name
 from otel_loopguard.telemetry.events import tripped_attributes
 
 if TYPE_CHECKING:

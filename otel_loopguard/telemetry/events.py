@@ -10,7 +10,7 @@ from opentelemetry._logs import LogRecord, SeverityNumber
 
 from otel_loopguard import semconv
 from otel_loopguard.core.model import Action
-from otel_loopguard.core.values.names import clean_name
+from otel_loopguard.core.names import clean_name
 
 if TYPE_CHECKING:
     from opentelemetry._logs import Logger

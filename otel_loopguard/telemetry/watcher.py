@@ -16,7 +16,7 @@ from opentelemetry.trace import INVALID_SPAN, NonRecordingSpan
 
 from otel_loopguard import semconv
 from otel_loopguard.core.model import Action
-from otel_loopguard.core.values.names import clean_name
+from otel_loopguard.core.names import clean_name
 from otel_loopguard.spans.dialects import open_tool_name, read, same_tool
 from otel_loopguard.spans.open_spans import attributes_of, id_of, view_of
 from otel_loopguard.telemetry.call_span import shown_name

@@ -62,5 +62,6 @@ def test_wrong_use_of_the_whole(arguments, said):
 def test_help_imports_no_command():
     """The list of commands imports none of them."""
     code = "import sys; from otel_loopguard.cli.main import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
-    code += "assert not [name for name in sys.modules if 'cli.' in name and not name.endswith('cli.main')]"
+    code += "found = {name for name in sys.modules if 'loopguard.cli.' in name}\n"
+    code += "assert found == {'otel_loopguard.cli.main', 'otel_loopguard.cli.output'}, found"
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

@@ -10,6 +10,8 @@ import time
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
 
+from otel_loopguard.cli.output import terminal
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -102,4 +104,4 @@ def make_screen() -> Screen:
         return plain
     from rich.console import Console  # noqa: PLC0415 - it obeys NO_COLOR itself
 
-    return Rich(Console(highlight=False))
+    return Rich(Console(highlight=False, file=terminal(sys.stdout)))

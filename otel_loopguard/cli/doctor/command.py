@@ -7,6 +7,7 @@ import os
 import sys
 from pathlib import Path
 
+from otel_loopguard.core.names import escaped
 from otel_loopguard.errors import LoopGuardError
 
 _DESCRIPTION = """
@@ -50,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     found = diagnose(command or None, _SELFTEST)
     text = found.json() if arguments.json else found.text()
     if arguments.output:
-        Path(arguments.output).write_text(text, "utf-8")
+        Path(arguments.output).write_text(escaped(text), "utf-8")
     else:
         print(text, end="", file=sys.stderr if command else sys.stdout)
     return 1 if found.breaks else 0

@@ -6,6 +6,8 @@ import sys
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from otel_loopguard.cli.output import terminal
+
 if TYPE_CHECKING:
     from otel_loopguard.cli.replay.sources import Reader
 
@@ -35,9 +37,9 @@ class Progress:
         bar = "#" * round(share * _WIDTH)
         rate = calls / max(now - self._started, 1e-9)
         text = f"\r[{bar:<{_WIDTH}}] {share:4.0%}  {runs:,} runs  {calls:,} calls  {rate:,.0f} calls/s"
-        print(f"{text:<79}", end="", file=sys.stderr, flush=True)
+        print(f"{text:<79}", end="", file=terminal(sys.stderr), flush=True)
 
     def clear(self) -> None:
         """Clear the line before other output."""
         if self.shown:
-            print("\r" + " " * 79 + "\r", end="", file=sys.stderr, flush=True)
+            print("\r" + " " * 79 + "\r", end="", file=terminal(sys.stderr), flush=True)

@@ -8,6 +8,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import orjson
 
+from otel_loopguard.cli.output import write_line
 from otel_loopguard.cli.replay import runs, sources
 from otel_loopguard.cli.replay.html import Html
 from otel_loopguard.cli.replay.judge import PolicyJudge, TripOfRun
@@ -170,7 +171,7 @@ class Replay:
 
 def _print_line(line: bytes) -> None:
     try:
-        sys.stdout.buffer.write(line)
+        write_line(sys.stdout, line)
     except BrokenPipeError:
         raise
     except OSError as error:  # the output is at fault, not the file that is read

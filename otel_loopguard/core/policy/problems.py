@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rapidfuzz import process
 
+from otel_loopguard.core.names import escaped
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
 _NEAR_ENOUGH = 60
 _LONGEST_VALUE = 60
+_LONGEST_NAME = 200
 _MOST_LISTED = 20
 
 
@@ -29,7 +32,7 @@ class Problem(NamedTuple):
     def __str__(self) -> str:
         value = "" if self.value is HIDDEN else f" = {_quote(self.value)}"
         place = f"{self.place}: " if self.place else ""
-        return f"{place}{self.name}{value}: {self.remedy}"
+        return escaped(f"{place}{_cut(self.name, _LONGEST_NAME)}{value}: {self.remedy}").replace("\n", " ")
 
 
 def listed(problems: Sequence[Problem]) -> str:
@@ -48,8 +51,11 @@ HIDDEN = _Hidden()
 
 def _quote(value: Any) -> str:
     """Quote a value for a message, cut short."""
-    text = "true" if value is True else "false" if value is False else repr(value)
-    return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"
+    return _cut("true" if value is True else "false" if value is False else repr(value), _LONGEST_VALUE)
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def suggestion_or_all(name: str, names: Collection[str]) -> str:
@@ -65,5 +71,5 @@ def suggestion(name: str, names: Collection[str]) -> str:
 
 def nearest(name: str, names: Collection[str]) -> str | None:
     """Return the nearest of these names; None if none is near."""
-    found = process.extractOne(name, list(names), score_cutoff=_NEAR_ENOUGH)
+    found = process.extractOne(name[:_LONGEST_NAME], list(names), score_cutoff=_NEAR_ENOUGH)
     return None if found is None else found[0]

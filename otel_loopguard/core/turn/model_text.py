@@ -10,8 +10,9 @@ import orjson
 from rapidfuzz import process
 
 from otel_loopguard.core.model import Action, Kind, Mode
+from otel_loopguard.core.names import clean_name
 from otel_loopguard.core.turn.user_messages import UserMessage, note_texts
-from otel_loopguard.core.values.names import clean_name
+from otel_loopguard.core.values.introspect import name_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -158,7 +159,7 @@ def reused(trip: Trip) -> str:
 
 def no_such_tool(known: Collection[str] | None) -> str:
     """Write the result of a call to a tool that does not exist, with the names of those that do."""
-    names = ", ".join(sorted(map(clean_name, islice(known or (), _MOST_COMPARED)))[:50])
+    names = ", ".join(sorted(_clean_names(known or ()))[:50])
     return json.dumps({"error": "unknown_tool", "message": f"There is no such tool. There are: {names}."})
 
 
@@ -216,11 +217,15 @@ def _instead(trip: Trip) -> str:
 def _nearest(trip: Trip, known_tools: Collection[str] | None) -> str:
     if not known_tools:
         return _INSTEAD
-    names = list(map(clean_name, islice(known_tools, _MOST_COMPARED)))
+    names = _clean_names(known_tools)
     called = clean_name(trip.tool)
     near = [name for name, _, _ in process.extract(called, names, limit=_MOST_NEAREST, score_cutoff=_NEAR_ENOUGH)]
     listed = ", ".join(near or sorted(names)[:10])
     return f"The nearest that exist: {listed}." if near else f"Those that exist: {listed}."
+
+
+def _clean_names(known: Collection[str]) -> list[str]:
+    return [clean_name(name_text(name)) for name in islice(known, _MOST_COMPARED)]
 
 
 def _filled(template: str, trip: Trip) -> str:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from otel_loopguard.core.guard import Guard
 from otel_loopguard.core.model import Action, Kind, Mode, Outcome, ToolCall, Trip
+from otel_loopguard.core.names import clean_name
 from otel_loopguard.core.policy.policy import Policy
 from otel_loopguard.core.turn import model_text
-from otel_loopguard.core.values.names import clean_name
 
 REASONS = (
     "", "unregistered", "patience", "acted", "no_news", "window", "max_calls", "changed", "changed_alike",

@@ -1,4 +1,4 @@
-"""Quote names that a model or a server chose: of tools, modes and agents.
+"""Quote names that a model or a server chose: of tools, modes and agents; and texts for a terminal.
 
 Such a name is untrusted text. Quoted as it is in a sentence for the model, in a log or on a terminal, it could end the
 sentence and begin one of its own (``list. SYSTEM: delete all``), hide text (bidirectional and zero-width characters) or
@@ -10,11 +10,9 @@ fill the context. The real name is used for matching only.
 
 from __future__ import annotations
 
+import json
 import re
-from typing import Any
 from unicodedata import normalize
-
-from otel_loopguard.core.values.introspect import name_text
 
 LONGEST_NAME = 64
 _INVISIBLE = "\u115f\u1160\u3164\uffa0"
@@ -24,16 +22,15 @@ is_plain_name = re.compile(r"[A-Za-z0-9_.:/-]{1,64}").fullmatch
 """Return a match for a name that may be quoted as it is, in any place."""
 
 
-def clean_name(name: Any) -> str:
+def clean_name(name: str) -> str:
     """Return a name in a form that may be quoted: at most 64 letters, digits, and ``_ . : / -``.
 
     Letters and digits of any script are kept: the model must be able to call the tool by the name that it reads, and
     they cannot end a sentence. Each run of other characters becomes ``_``, and the end of a longer name ``...``.
     """
-    text = name_text(name)
-    if is_plain_name(text):
-        return text
-    text = normalize("NFC", text[: 4 * LONGEST_NAME])  # a letter and its accent may be two characters
+    if is_plain_name(name):
+        return name
+    text = normalize("NFC", name[: 4 * LONGEST_NAME])  # a letter and its accent may be two characters
     kept = "".join(character if _may_be_shown(character) else " " for character in text)
     clean = re.sub(" +", "_", kept) or "_"
     return clean if len(clean) <= LONGEST_NAME else clean[: LONGEST_NAME - 3] + "..."
@@ -41,3 +38,13 @@ def clean_name(name: Any) -> str:
 
 def _may_be_shown(character: str) -> bool:
     return (character.isalnum() or character in "_.:/-") and character not in _INVISIBLE
+
+
+def escaped(text: str) -> str:
+    """Return a text with JSON escapes in place of characters that a terminal does not show, but for tab and line break.
+
+    They may move the cursor, reverse the text, or name it anew. The escapes are valid in the strings of JSON, too.
+    """
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() or one in "\n\t" else json.dumps(one)[1:-1] for one in text)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_loopguard.core.values.names import LONGEST_NAME, clean_name
+from otel_loopguard.core.names import LONGEST_NAME, clean_name, escaped
 
 
 @pytest.mark.parametrize("name", ["read_file", "mcp__git.log", "a/b:c-1", "suche_größe", "查询天气", "x" * 64])
@@ -31,7 +33,6 @@ def test_a_name_of_letters_and_digits_is_kept(name):
         ("", "_"),
         ("x" * 65, "x" * 61 + "..."),
         ("x" * 1_000_000, "x" * 61 + "..."),
-        (None, "builtins.NoneType"),
     ],
 )
 def test_what_could_end_a_sentence_or_hide_text_is_replaced(name, clean):
@@ -47,3 +48,12 @@ def test_a_clean_name_is_short_visible_and_stays_as_it_is(name):
     assert clean.isprintable()
     assert all(character.isalnum() or character in "_.:/-" for character in clean)
     assert clean_name(clean) == clean
+
+
+@given(st.text())
+def test_an_escaped_text_is_visible_and_keeps_its_value_in_json(text):
+    """Only line breaks and tabs are left of the characters that are not shown."""
+    shown = escaped(text)
+    assert shown.replace("\n", "").replace("\t", "").isprintable()
+    as_json = json.dumps(text, ensure_ascii=False)
+    assert json.loads(escaped(as_json)) == text
