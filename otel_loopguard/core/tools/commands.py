@@ -11,14 +11,17 @@ from otel_loopguard.core.model import Kind
 from otel_loopguard.core.tools.lexicon import word_lists
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-_LONGEST_COMMAND = 4_096
+LONGEST_COMMAND = 4_096
+"""A longer command, or list of words, is not read: it may do anything."""
+_MOST_PARTS = 100
 _LONGEST_FIRST_WORD = 24
 _SEPARATORS = re.compile(r"&&|\|\||[;|\n]")
 _HARMLESS_REDIRECTIONS = re.compile(r"(?:[0-9]|&)?>{1,2}\s*(?:/dev/null|NUL)(?![\w./])|[0-9]?>&[0-9](?!\w)")
 _RUNS_OR_WRITES = re.compile(r"[<>`]|\$\(|(?<!&)&(?!&)")
-_QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\$`]|\\.)*\"")
+_QUOTE = re.compile("['\"]")
+_DOUBLE_QUOTED = re.compile(r"(?:[^\"\\$`]|\\.)*")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _WRITES_IN_SCRIPT = {
     "awk": re.compile(r">|\||\bsystem\b"),
@@ -33,7 +36,7 @@ _SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
 _SHELL_COMMAND = ("-c", "-lc")
 _TAKES_NO_VALUE = re.compile(r"--no-|--\w[\w-]*=|-[vqpP]$|--(?:verbose|quiet|paginate)$")
 _SLEEPS = frozenset({"sleep", "timeout", "wait"})
-_FIRST_WORD = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/|\()*([A-Za-z]+)", re.DOTALL)
+_FIRST_WORD = re.compile(r"(?:\s|--[^\n]*\n|/\*(?:(?!\*/).)*\*/|\()*([A-Za-z]+)", re.DOTALL)
 _SQL_OBJECTS = (
     "(?:table|index|view|schema|database|user|role|function|procedure|sequence|trigger|type|extension|policy)"
 )
@@ -60,27 +63,50 @@ def _sql_words() -> frozenset[str]:
 def command_kind(command: Any) -> Kind | None:
     """Return READ for a command of reading programs only, WAIT for a sleep, POLL for a sleep and a read; else None."""
     if isinstance(command, (list, tuple)):
-        return _kind_of_parts([list(command)]) if command and all(isinstance(word, str) for word in command) else None
-    if not isinstance(command, str) or len(command) > _LONGEST_COMMAND:
+        return _kind_of_parts([list(command)]) if _are_words(command) else None
+    if not isinstance(command, str) or len(command) > LONGEST_COMMAND:
         return None
     if not command.strip():
         return Kind.POLL  # no command: it reads new output of the last one
     command = _HARMLESS_REDIRECTIONS.sub(" ", command)
-    without_quotes = _QUOTED.sub("''", command)
+    without_quotes = _blank_quotes(command)
     if _RUNS_OR_WRITES.search(without_quotes) or "\\'" in command or '\\"' in without_quotes:
         return None
-    return _kind_of_parts([words for part in _split(command) if (words := _words(part))])
+    separators = [match.span() for match in _SEPARATORS.finditer(without_quotes)]
+    if len(separators) >= _MOST_PARTS:
+        return None
+    starts, ends = (0, *(end for _, end in separators)), (*(start for start, _ in separators), len(command))
+    parts = [command[start:end] for start, end in zip(starts, ends, strict=True)]
+    return _kind_of_parts([words for part in parts if (words := _words(part))])
 
 
-def _split(command: str) -> list[str]:
-    """Split at the separators outside of quotes."""
-    quoted = [match.span() for match in _QUOTED.finditer(command)]
-    parts, start = [], 0
-    for match in _SEPARATORS.finditer(command):
-        if not any(begin < match.start() < end for begin, end in quoted):
-            parts.append(command[start : match.start()])
-            start = match.end()
-    return [*parts, command[start:]]
+def _are_words(command: Sequence[Any]) -> bool:
+    """Return True for a list of texts that is no longer than a command may be."""
+    if not 0 < len(command) <= LONGEST_COMMAND or not all(isinstance(word, str) for word in command):
+        return False
+    return sum(map(len, command)) <= LONGEST_COMMAND
+
+
+def _blank_quotes(command: str) -> str:
+    """Replace each quoted part with as many quotes, in linear time.
+
+    A double quote that is not closed before ``end`` has only escaped quotes up to there, and these are not closed either.
+    """
+    parts, done, at, end = [], 0, 0, 0
+    while (found := _QUOTE.search(command, at)) is not None:
+        start, at = found.start(), found.end()
+        if command[start] == "'":
+            closing = command.find("'", at)
+        elif start < end:
+            continue
+        else:
+            end = _DOUBLE_QUOTED.match(command, at).end()  # type: ignore[union-attr]  # it matches nothing, too
+            closing = end if command[end : end + 1] == '"' else -1
+        if closing > 0:
+            at = closing + 1
+            parts += (command[done:start], "'" * (at - start))
+            done = at
+    return "".join((*parts, command[done:]))
 
 
 def _words(part: str) -> list[str]:
@@ -172,12 +198,12 @@ def sql_kind(statement: str, named: Kind) -> Kind | None:
         if word not in _sql_words():  # most queries are questions
             return None
     else:  # there is a blank, a comment or a parenthesis before it, or a line break after it
-        first = _FIRST_WORD.match(statement[:_LONGEST_COMMAND])
+        first = _FIRST_WORD.match(statement[:LONGEST_COMMAND])
         word = first.group(1).lower() if first else ""
     lists = word_lists()["sql"]
     if word in lists["read"]:
-        return Kind.WRITE if _also_writes(word, statement[:_LONGEST_COMMAND], named) else Kind.READ
-    if word in lists["write"] and _looks_like_sql(word, statement[:_LONGEST_COMMAND]):
+        return Kind.WRITE if _also_writes(word, statement[:LONGEST_COMMAND], named) else Kind.READ
+    if word in lists["write"] and _looks_like_sql(word, statement[:LONGEST_COMMAND]):
         return Kind.WRITE
     return None
 
@@ -201,11 +227,11 @@ _SECOND_WORDS = {
     "create": rf"(?:{_SQL_OBJECTS}|unique|temp|temporary|or\s+replace|materialized)\b",
     "drop": rf"(?:{_SQL_OBJECTS}|column|materialized)\b",
     "alter": rf"(?:{_SQL_OBJECTS}|system)\b",
-    "truncate": r"table|\S+\s*;?\s*$",
+    "truncate": r"table|\S+\s*(?:;\s*)?$",
     "merge": r"into\b",
     "replace": r"into\b",
-    "grant": r"[\w, ]+\s(?:on|to)\b",
-    "revoke": r"[\w, ]+\s(?:on|from)\b",
+    "grant": r"[\w, ]{1,200}\s(?:on|to)\b",
+    "revoke": r"[\w, ]{1,200}\s(?:on|from)\b",
     "copy": r"\S+\s+(?:from|to)\b",
     "call": r"\S+\s*\(",
     "begin": r"(?:transaction|work|;|$)",

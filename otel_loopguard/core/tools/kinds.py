@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core.model import Kind
-from otel_loopguard.core.tools.commands import command_kind, sql_kind
+from otel_loopguard.core.tools.commands import LONGEST_COMMAND, command_kind, sql_kind
 from otel_loopguard.core.values import introspect
 
 if TYPE_CHECKING:
@@ -64,11 +64,13 @@ def kind_of_call(named: Kind, arguments: Any, words: Lexicon) -> Kind:
 
 def _kind_of_commands(parameters: list[str], arguments: Mapping[str, Any]) -> Kind | None:
     """Return the kind that all commands have in common; ``commands`` is a list of texts."""
-    kinds: set[Kind | None] = set()
+    commands: list[Any] = []
     for parameter in parameters:
         value = _builtin_text(arguments[parameter])
-        several = value if parameter == "commands" and type(value) is list else [value]
-        kinds.update(command_kind(one) for one in several)
+        commands += value if parameter == "commands" and type(value) is list else [value]
+    if sum(len(one) for one in commands if type(one) is str) > LONGEST_COMMAND:
+        return None
+    kinds = {command_kind(one) for one in commands}
     if Kind.POLL in kinds and arguments.get("restart") is True:
         return None
     return kinds.pop() if len(kinds) == 1 else None
@@ -80,6 +82,8 @@ def _builtin_text(value: Any) -> Any:
         return value
     value = introspect.as_builtin(value)
     if type(value) in (list, tuple):
+        if len(value) > LONGEST_COMMAND:
+            return None
         return [introspect.as_builtin(word) if introspect.is_a(word, str) else None for word in value]
     return value if type(value) is str else None
 
