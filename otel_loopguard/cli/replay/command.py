@@ -41,6 +41,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fail-on", choices=["nudge", "reuse", "block", "abort"], help="exit status 1 if a run meets this or worse"
     )
+    parser.add_argument(
+        "--longest-line",
+        metavar="MB",
+        type=_megabytes,
+        default=sources.LONGEST_LINE,
+        help="skip longer lines; parsed, a line may take twenty times its length of memory (default: 16)",
+    )
     parser.set_defaults(run=run)
 
 
@@ -50,8 +57,8 @@ def run(options: argparse.Namespace) -> int:
     policies = [_policy(options.preset, options.policy)]
     if options.compare:
         policies.append(_other(options.compare))
-    replay = Replay(policies, json=options.json, html=options.html)
-    replay.files([sources.Reader(name) for name in options.files])
+    replay = Replay(policies, json=options.json, html=options.html, longest_line=options.longest_line)
+    replay.files([sources.Reader(name, options.longest_line) for name in options.files])
     if not options.json:
         replay.print_tables(sys.stdout)
     replay.print_notes(sys.stderr if options.json else sys.stdout)
@@ -59,6 +66,14 @@ def run(options: argparse.Namespace) -> int:
         return _NOT_ALL_READ
     failed = options.fail_on is not None and replay.strongest >= Action[options.fail_on.upper()]
     return _FAILED_ON if failed else 0
+
+
+def _megabytes(text: str) -> int:
+    """Parse a number of megabytes."""
+    size = int(float(text) * (1 << 20))
+    if size <= 0:
+        raise ValueError
+    return size
 
 
 def _policy(preset: str | None, file: str | None) -> tuple[str, Policy]:

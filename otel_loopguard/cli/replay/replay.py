@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from otel_loopguard.cli.replay.sources import Line, Reader
     from otel_loopguard.core.policy.policy import Policy
 
+_MB = 1 << 20
 _MOST_REPORTED = 20
 _MISSHAPEN = (TypeError, ValueError, KeyError, AttributeError, IndexError, OverflowError)
 """The errors of a line that is JSON, but no run and no spans."""
@@ -37,7 +38,15 @@ _NOTHING_READ = (
 class Replay:
     """A replay of any number of inputs, under one policy or two."""
 
-    def __init__(self, policies: Sequence[tuple[str, Policy]], *, json: bool, html: str | None = None) -> None:
+    def __init__(
+        self,
+        policies: Sequence[tuple[str, Policy]],
+        *,
+        json: bool,
+        html: str | None = None,
+        longest_line: int = sources.LONGEST_LINE,
+    ) -> None:
+        self._longest_line = longest_line
         self._policies = [policy for _, policy in policies]
         self._judges = [PolicyJudge(policy) for policy in self._policies]
         self._summaries = [Summary(name) for name, _ in policies]
@@ -83,7 +92,8 @@ class Replay:
 
     def _line(self, line: Line, name: str) -> None:
         if not line.whole:
-            self._report(f"{name}:{line.number}", "the line is too long")
+            longer = f"the line is longer than {self._longest_line / _MB:g} MB; --longest-line allows a longer one"
+            self._report(f"{name}:{line.number}", longer)
             return
         try:
             found = orjson.loads(line.data)
@@ -91,7 +101,7 @@ class Replay:
             self._report(f"{name}:{line.number}", f"no JSON: {str(error).partition(': line')[0]}")
             return
         try:
-            self._replay(found)
+            self._replay(found, len(line.data))
         except BrokenPipeError:
             raise
         except _MISSHAPEN as error:
@@ -102,13 +112,14 @@ class Replay:
             )
             self._report(f"{name}:{line.number}", message)
 
-    def _replay(self, found: Any) -> None:
+    def _replay(self, found: Any, size: int) -> None:
         if "turns" in found:
             self._run(runs.read(found))
             self._read += 1
         elif "resourceSpans" in found:
-            for span in list(otlp.tool_spans(found)):
-                self._add_turns(self._buffer.add(span))
+            spans = list(otlp.tool_spans(found))
+            for span in spans:
+                self._add_turns(self._buffer.add(span, size // len(spans)))
                 self._read += 1
         else:
             raise runs.NotARunError("neither a run (turns) nor OTLP (resourceSpans)")
@@ -150,6 +161,7 @@ class Replay:
 
     def _report(self, place: str, fault: str) -> None:
         self.broken += 1
+        self._progress.step(self.calls, self.runs)
         if self.broken <= _MOST_REPORTED:
             self._progress.clear()
             print(f"{place}: {fault}; skipped", file=sys.stderr)

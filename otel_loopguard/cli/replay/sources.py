@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _BUFFER = 1 << 20
-LONGEST_LINE = 256 << 20
-"""A longer line is reported as broken and skipped, so that no input can fill the memory."""
+LONGEST_LINE = 16 << 20
+"""Bytes. A longer line is reported as broken and skipped: parsed, a line of brackets takes twenty times its length."""
+_MOST_BLANK = 1_000_000
+"""Blank lines in a row. A packed file of a megabyte may hold a thousand million."""
 STDIN = "-"
 
 
@@ -30,11 +32,15 @@ class Line(NamedTuple):
     number: int
     data: bytes
     whole: bool
-    """False if it was longer than ``LONGEST_LINE``."""
+    """False if it was too long."""
 
 
 class InputError(LoopGuardError):
     """A file cannot be read. Raised before any work is done."""
+
+
+class EndlessError(OSError):
+    """An input does not end within reason."""
 
 
 class OutputError(LoopGuardError):
@@ -67,7 +73,8 @@ def _problem(name: str) -> str | None:
 class Reader:
     """Reads one input. ``position`` and ``size`` count packed bytes, for the progress line."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, longest_line: int = LONGEST_LINE) -> None:
+        self._longest_line = longest_line
         self.name = "standard input" if name == STDIN else name
         self._path = name
         self._raw: IO[bytes] | None = None
@@ -84,17 +91,22 @@ class Reader:
     def lines(self) -> Iterator[Line]:
         """Yield the lines that are not blank."""
         with self._opened() as unpacked:
-            number = 0
-            while data := unpacked.readline(LONGEST_LINE):
+            number = blank = 0
+            while data := unpacked.readline(self._longest_line):
                 number += 1
                 if number == 1:
                     data = data.removeprefix(codecs.BOM_UTF8)
-                whole = len(data) < LONGEST_LINE or data.endswith(b"\n")
+                whole = len(data) < self._longest_line or data.endswith(b"\n")
                 if not whole:
                     while (rest := unpacked.readline(_BUFFER)) and not rest.endswith(b"\n"):
                         pass
                 if not data.isspace():
+                    blank = 0
                     yield Line(number, data, whole)
+                elif (blank := blank + 1) > _MOST_BLANK:
+                    raise EndlessError(
+                        f"over {_MOST_BLANK:,} blank lines in a row; remove them (grep .) to read the rest"
+                    )
 
     @contextmanager
     def _opened(self) -> Iterator[Any]:

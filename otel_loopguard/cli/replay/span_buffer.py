@@ -29,6 +29,8 @@ MOST_OF_A_TURN = 5_000
 LONGEST_QUIET = 50_000
 """A turn is complete after this many spans of other turns."""
 MOST_REMEMBERED = 100_000
+MOST_BYTES = 64 << 20
+"""Of the lines that the held spans came from."""
 
 
 class JudgedTurn(NamedTuple):
@@ -49,10 +51,11 @@ class JudgedTurn(NamedTuple):
 class _OpenTurn:
     """The held spans of one turn, and the state of its judges."""
 
-    __slots__ = ("calls", "judges", "spans", "timelines", "touched", "until")
+    __slots__ = ("calls", "judges", "size", "spans", "timelines", "touched", "until")
 
     def __init__(self) -> None:
         self.spans: list[ToolSpan] = []
+        self.size = 0
         self.touched = 0
         self.judges: list[TurnJudge] | None = None
         self.calls = 0
@@ -67,14 +70,14 @@ class SpanBuffer:
         self._judges = judges
         self._most_held, self._quiet = most_held, quiet
         self._turns: OrderedDict[str, _OpenTurn] = OrderedDict()
-        self._held = self._seen = 0
+        self._held = self._seen = self._size = 0
         self._guarded: OrderedDict[str, None] = OrderedDict()
         self._over: OrderedDict[str, None] = OrderedDict()
         self.late = 0
         """Spans that came after their turn, or their part of it, was judged."""
 
-    def add(self, span: ToolSpan) -> Iterator[JudgedTurn]:
-        """Add a span; yield the turns that are complete now."""
+    def add(self, span: ToolSpan, size: int = 0) -> Iterator[JudgedTurn]:
+        """Add a span, which took ``size`` bytes of its line; yield the turns that are complete now."""
         self._seen += 1
         held = self._turns.get(span.turn)
         if held is None:
@@ -89,11 +92,14 @@ class SpanBuffer:
         held.touched = self._seen
         self._turns.move_to_end(span.turn)
         self._held += 1
-        if len(held.spans) >= MOST_OF_A_TURN:
-            yield self._judge(span.turn, held, keep=MOST_OF_A_TURN // 2)
+        self._size += size
+        held.size += size
+        if len(held.spans) >= MOST_OF_A_TURN or held.size > MOST_BYTES // 2:
+            yield self._judge(span.turn, held, keep=len(held.spans) // 2)
         while self._turns:
             name, oldest = next(iter(self._turns.items()))
-            if self._held <= self._most_held and self._seen - oldest.touched < self._quiet:
+            is_full = self._held > self._most_held or self._size > MOST_BYTES
+            if not is_full and self._seen - oldest.touched < self._quiet:
                 return
             yield self._close(name)
 
@@ -111,7 +117,10 @@ class SpanBuffer:
     def _judge(self, name: str, held: _OpenTurn, keep: int) -> JudgedTurn:
         held.spans.sort(key=_order)
         ready = held.spans[: len(held.spans) - keep] if keep else held.spans
+        size = held.size * len(ready) // max(len(held.spans), 1)
         held.spans = held.spans[len(ready) :]
+        held.size -= size
+        self._size -= size
         self._held -= len(ready)
         if ready:
             held.until = ready[-1].order

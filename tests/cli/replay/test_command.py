@@ -95,14 +95,42 @@ def test_broken_lines_never_show_what_they_hold(tmp_path, capfdbinary):
     assert "SECRET" not in out + err
 
 
-def test_a_line_without_end_is_skipped(tmp_path, capfdbinary, monkeypatch):
-    """No line may fill the memory: one that is too long is skipped, the next one is read."""
-    monkeypatch.setattr(sources, "LONGEST_LINE", 500)
+def test_a_line_without_end_is_skipped(tmp_path, capfdbinary):
+    """No line may fill the memory: one that is too long is skipped, the next one is read, and the remedy is named."""
     path = tmp_path / "long.jsonl"
     path.write_bytes(b'{"x": "' + b"y" * 5_000 + b'"}\n' + lines(PLAIN))
-    status, out, err = replayed(capfdbinary, str(path), "--json")
+    status, out, err = replayed(capfdbinary, str(path), "--json", "--longest-line", "0.0005")
     assert (status, len(out.splitlines())) == (3, 1)
-    assert "1: the line is too long" in err
+    assert "1: the line is longer than 0.00049" in err
+    assert "--longest-line" in err
+    status, out, err = replayed(capfdbinary, str(path), "--json")
+    assert "1: neither a run" in err
+
+
+def test_lines_that_are_blank_without_end_are_not_read(tmp_path, capfdbinary, monkeypatch):
+    """A packed file of blank lines is left after a number of them, with a message; the next file is read."""
+    monkeypatch.setattr(sources, "_MOST_BLANK", 1_000)
+    (tmp_path / "blank.gz").write_bytes(gzip.compress(b"\n" * 3_000 + lines(PLAIN)))
+    (tmp_path / "few.gz").write_bytes(gzip.compress((b"\n" * 900 + lines(PLAIN)) * 3))
+    status, out, err = replayed(capfdbinary, str(tmp_path / "blank.gz"), str(tmp_path / "few.gz"), "--json")
+    assert (status, len(out.splitlines())) == (3, 3)
+    assert "over 1,000 blank lines in a row" in err
+
+
+def test_a_packed_line_cannot_fill_the_memory(tmp_path):
+    """A packed line of 60 MB, which takes 1.9 GB when it is parsed, costs a few tens of megabytes."""
+    path = tmp_path / "bomb.gz"
+    path.write_bytes(gzip.compress(b'{"turns": [' + b"[]," * 20_000_000 + b"[]]}\n" + lines(PLAIN), 1))
+    program = (
+        "import resource, sys; from otel_loopguard.cli.main import main; status = main(sys.argv[1:]); "
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss); sys.exit(status)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "replay", str(path), "--json"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 3
+    assert "longer than 16 MB" in done.stderr
+    assert int(done.stdout.splitlines()[-1]) < 300_000
 
 
 @pytest.mark.parametrize("how", ["gzip", "zstd"])
