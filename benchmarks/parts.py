@@ -384,9 +384,21 @@ NAMES = [
         "silent_parameters",
         lambda *_: frozenset(),
     ),
-    code("commands", "that only read are reads", kinds.kind_of_call, "if not _COMMANDS", "if False and not _COMMANDS"),
+    code(
+        "commands",
+        "that only read are reads",
+        kinds.kind_of_call,
+        "if not arguments.keys().isdisjoint(_COMMANDS)",
+        "if False",
+    ),
     code("SQL", "that begins with select reads", kinds.kind_of_call, "in _SQL_PARAMETERS", "in ()"),
-    code("actions", "action, operation, method", kinds.kind_of_call, "if not _ACTIONS", "if False and not _ACTIONS"),
+    code(
+        "actions",
+        "action, operation, method",
+        kinds.kind_of_call,
+        "if not arguments.keys().isdisjoint(_ACTIONS)",
+        "if False",
+    ),
     value("blanks in arguments", "are folded", normalise, "_BLANKS", re.compile(r"(?!)")),
 ]
 

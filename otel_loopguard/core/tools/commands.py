@@ -90,9 +90,10 @@ def _are_words(command: Sequence[Any]) -> bool:
 def _blank_quotes(command: str) -> str:
     """Replace each quoted part with as many quotes, in linear time.
 
-    A double quote that is not closed before ``end`` has only escaped quotes up to there, and these are not closed either.
+    A double quote that is not closed before ``end`` has only escaped quotes up to there. Those are not closed either.
     """
-    parts, done, at, end = [], 0, 0, 0
+    parts: list[str] = []
+    done = at = end = 0
     while (found := _QUOTE.search(command, at)) is not None:
         start, at = found.start(), found.end()
         if command[start] == "'":

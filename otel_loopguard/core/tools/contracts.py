@@ -5,6 +5,7 @@ The tool of a name is made once and kept. The kind of a call depends on its argu
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from fnmatch import translate
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 
 _WRITE = Kind.WRITE
 _MOST_NAMES = 4_096
+_MOST_ARGUMENTS = 10_000
+LONGEST_TOOL_NAME = 256
+_LONGEST_TOLD_APART = 1_000_000
+_unreadable_names = itertools.count()
 
 
 class Tool:
@@ -143,7 +148,12 @@ class Contracts:
         """
         if self._counts_calls:
             return arguments, False
-        if type(arguments) is dict and not tool.declared and not self._words.may_be_silent.isdisjoint(arguments):
+        if (
+            type(arguments) is dict
+            and not tool.declared
+            and not arguments.keys().isdisjoint(self._words.may_be_silent)
+            and len(arguments) <= _MOST_ARGUMENTS
+        ):
             silent = self._words.silent_parameters(tool.name, kind)
             arguments = {name: value for name, value in arguments.items() if name not in silent} or arguments
         return arguments, kind is not _WRITE
@@ -156,8 +166,19 @@ class Contracts:
         """Return the tool of a name. Tools are kept, up to a limit, because models make up names."""
         if type(name) is not str:
             name = introspect.name_text(name)
+        if len(name) > LONGEST_TOOL_NAME:
+            name = self._shortened(name)
         tool = self._tools.get(name) if hints is None else self._hinted.get((name, hints))
         return self._make(name, hints) if tool is None else tool
+
+    def _shortened(self, name: str) -> str:
+        """Cut a name that is too long, and tell it from others by its hash; one that is longer still, by a number.
+
+        A number, because letters might be taken for a verb.
+        """
+        long = len(name) > _LONGEST_TOLD_APART
+        number = next(_unreadable_names) if long else self._fingerprinter.of(utf8(name))
+        return f"{name[: LONGEST_TOOL_NAME - 24]}...{number}"
 
     def _make(self, name: str, hints: Hints | None) -> Tool:
         declared = self._declared.get(name)

@@ -35,12 +35,15 @@ _DECISIVE_PARAMETERS = frozenset((*_ACTION_PARAMETERS, *_COMMAND_PARAMETERS, *_S
 
 
 def kind_of_call(named: Kind, arguments: Any, words: Lexicon) -> Kind:
-    """Return the kind of a call. ``named`` is the kind by the tool's name; ``words`` knows the kinds of actions."""
+    """Return the kind of a call. ``named`` is the kind by the tool's name; ``words`` knows the kinds of actions.
+
+    A view of the keys searches the smaller one of two sets, a frozenset always the other one.
+    """
     if type(arguments) is str:
         return command_kind(arguments) or named if named is Kind.SHELL else named
-    if type(arguments) is not dict or _DECISIVE_PARAMETERS.isdisjoint(arguments):
+    if type(arguments) is not dict or arguments.keys().isdisjoint(_DECISIVE_PARAMETERS):
         return named
-    if not _ACTIONS.isdisjoint(arguments):
+    if not arguments.keys().isdisjoint(_ACTIONS):
         kind = _kind_of_action(named, arguments, words)
         if kind is not None:
             return kind
@@ -48,7 +51,7 @@ def kind_of_call(named: Kind, arguments: Any, words: Lexicon) -> Kind:
         return Kind.THINK
     if named not in _MAY_RUN_COMMANDS:
         return named
-    if not _COMMANDS.isdisjoint(arguments):
+    if not arguments.keys().isdisjoint(_COMMANDS):
         possible = _COMMAND_PARAMETERS if named is _SHELL else _COMMAND_PARAMETERS_OF_OTHERS
         given = [parameter for parameter in possible if parameter in arguments]
         if given:

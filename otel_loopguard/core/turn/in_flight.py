@@ -105,9 +105,9 @@ class ReusableResults:
 
 
 def _size_of(value: Any) -> int:
-    """Estimate the bytes of a value. Its canonical form names blocks of memory with their size."""
+    """Estimate the bytes of a value. Its canonical form gives the size of a block of memory or a long text."""
     data = result_bytes(value)
     return len(data) + sum(map(int, _BLOCKS(data)))
 
 
-_BLOCKS = re.compile(rb"\\u0000bytes:(\d+):").findall
+_BLOCKS = re.compile(rb"\\u0000(?:bytes|text):(\d+)").findall

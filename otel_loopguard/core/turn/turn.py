@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core.history import update
 from otel_loopguard.core.model import Action, Decision, Record, ToolCall, Trip, nothing_seen
+from otel_loopguard.core.tools.contracts import LONGEST_TOOL_NAME
 from otel_loopguard.core.turn import hooks, model_text
 from otel_loopguard.core.turn.batch import Batch
 from otel_loopguard.core.turn.in_flight import CallsInFlight, ReusableResults
@@ -389,4 +390,6 @@ def _registered(called: Any, name: str, known: Collection[str]) -> bool | None:
     """Return True if the tool of this name exists. A tool behind a gateway is registered there, out of sight: None."""
     if type(called) is not str:
         called = name_text(called)
+    if len(called) > LONGEST_TOOL_NAME:  # it was cut, and is no gateway
+        return called in known
     return name in known if name == called else None

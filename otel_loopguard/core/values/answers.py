@@ -12,6 +12,7 @@ escaped character, such as a quote in JSON, are not found in a result.
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core.values.fingerprint import leaves
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 
 _PART = 512
 _LETTERS = 64
+_LONGEST_END = 32_768
+"""Between the ends of a longer answer the arguments are not searched."""
+_MOST_ARGUMENTS = 64
+_LONGEST_NUMBER = 20
 _HEXADECIMAL = b"0123456789abcdefABCDEF"
 _SHORTEST = 3
 """A shorter argument is removed only where it is a whole word."""
@@ -33,8 +38,8 @@ def answer_outline(data: bytes, arguments: Any) -> int:
     whole = len(data) <= 2 * _PART
     letters = data if whole else data[:_PART] + data[-_PART:]
     if type(arguments) is dict:
-        for value in arguments.values():
-            if type(value) is str and len(value) >= _SHORTEST:
+        for value in islice(arguments.values(), _MOST_ARGUMENTS):
+            if type(value) is str and _SHORTEST <= len(value) <= 2 * _PART:
                 letters = letters.replace(value.encode() if value.isascii() else utf8(value), b"")
     letters = letters.translate(None, _HEXADECIMAL)
     return hash((len(letters) if whole else 0, letters[:_LETTERS], letters[-_LETTERS:]))
@@ -44,10 +49,14 @@ def answer_fingerprint(
     data: bytes, arguments: Any, fingerprinter: Fingerprinter, *, volatile_keys: tuple[str, ...] = ()
 ) -> int:
     """Fingerprint a result without its ids, and without the parts that repeat the call's own arguments."""
+    middle = b""
+    if len(data) > 2 * _LONGEST_END:
+        middle = fingerprinter.of(data[_LONGEST_END:-_LONGEST_END]).to_bytes(8, "big")
+        data = data[:_LONGEST_END] + data[-_LONGEST_END:]
     text = data.decode("utf-8", "replace")
     words = []
     for value in leaves(arguments):
-        if len(value) < _SHORTEST or value.isdecimal():
+        if len(value) < _SHORTEST or (len(value) <= _LONGEST_NUMBER and value.isdecimal()):
             words.append(re.escape(value))
         else:
             text = text.replace(value, "")
@@ -55,4 +64,4 @@ def answer_fingerprint(
         text = re.sub(rf"(?<!\w)(?:{'|'.join(words)})(?!\w)", "0", text)
     views = masked_views(text.encode("utf-8", "replace"), volatile_keys=volatile_keys, mask=True)
     view = views.without_durations
-    return fingerprinter.of((view.masked or text).encode("utf-8", "replace") + views.middle)
+    return fingerprinter.of((view.masked or text).encode("utf-8", "replace") + views.middle + middle)

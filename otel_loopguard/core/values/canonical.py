@@ -11,13 +11,17 @@ import re
 from typing import Any
 
 from otel_loopguard.core.values import fast_json, introspect
-from otel_loopguard.core.values.normalise import normalise_text, parse_literal, utf8
-from otel_loopguard.core.values.walker import LARGEST_WHOLE_FLOAT, walk
+from otel_loopguard.core.values.normalise import LONGEST_NORMALISED, Normaliser, utf8
+from otel_loopguard.core.values.walker import LARGEST_WHOLE_FLOAT, unique_bytes, walk
 
 # The exact test: 1.0 becomes 1, blanks fold, and a string may hold JSON.
 _NEEDS_NORMALISING = re.compile(r'\.0(?=[,}\]]|\Z)|  |\\[tnr]|" | "|"[\[{(]')
-_LONGEST_SEARCHED = 1_000_000
 _BLOCKS = frozenset({bytes, bytearray, memoryview})
+LARGEST_RESULT = 8 << 20
+"""Letters or bytes. A hash of more takes too long, so a larger result is like no other."""
+_LARGEST_BLOCK = 4 << 20
+"""Of a block of bytes, which may have to be decoded, too."""
+_LONGEST_END = 4_096
 
 
 def canonical(value: Any, *, fold_blanks: bool = True) -> bytes:
@@ -29,14 +33,14 @@ def canonical(value: Any, *, fold_blanks: bool = True) -> bytes:
     if type(value) is not dict:
         value = introspect.as_builtin(value)
         if type(value) is str:
-            value = parse_literal(value)
+            value = Normaliser().literal(value)
     if value is None:
         return b"{}"
     try:
         plain = fast_json.dumps(value)
-        if len(plain) > _LONGEST_SEARCHED or not _may_need_normalising(plain.decode()):
+        if len(plain) > LONGEST_NORMALISED or not _may_need_normalising(plain.decode()):
             return plain
-        return fast_json.dumps(_normalise(value, "", fold_blanks=fold_blanks))
+        return fast_json.dumps(_normalised(value, "", Normaliser() if fold_blanks else None))
     except Exception:  # noqa: BLE001 - not plain JSON, for whatever reason
         return walk(value, fold_blanks=fold_blanks)
 
@@ -49,13 +53,28 @@ def result_bytes(value: Any) -> bytes:
     if type(value) not in introspect.BUILTINS:
         value = introspect.as_builtin(value)
     if type(value) is str:
-        return utf8(value)
+        return utf8(value if len(value) <= LARGEST_RESULT else ends_of(value))
     try:
         if type(value) in _BLOCKS:
-            return bytes(value)
+            return _block(value)
         return fast_json.dumps(value)
     except Exception:  # noqa: BLE001 - not plain JSON, for whatever reason
         return walk(value, fold_blanks=False, is_result=True)
+
+
+def ends_of(text: str) -> str:
+    """Cut the middle out of a text that is too long. The rest is still like no other, because the middle may be new."""
+    return f"{text[:_LONGEST_END]}{unique_bytes().decode()}{text[-_LONGEST_END:]}"
+
+
+def _block(value: bytes | bytearray | memoryview) -> bytes:
+    if type(value) is memoryview and not value.contiguous and value.nbytes > _LONGEST_END:
+        return unique_bytes()  # its bytes are collected one by one
+    size = value.nbytes if type(value) is memoryview else len(value)
+    if size <= _LARGEST_BLOCK:
+        return bytes(value)
+    content = memoryview(value).cast("B")
+    return bytes(content[:_LONGEST_END]) + unique_bytes() + bytes(content[-_LONGEST_END:])
 
 
 def _may_need_normalising(text: str) -> bool:
@@ -74,15 +93,19 @@ def _may_need_normalising(text: str) -> bool:
     ) and _NEEDS_NORMALISING.search(text) is not None
 
 
-def _normalise(value: Any, name: str, *, fold_blanks: bool) -> Any:
-    """Turn whole floats into integers and, with ``fold_blanks``, normalise strings. ``name``: the value's key."""
-    if isinstance(value, str):
-        found = normalise_text(value, name) if fold_blanks else value
-        return found if isinstance(found, str) else _normalise(found, name, fold_blanks=fold_blanks)
-    if isinstance(value, float):
+def _normalised(value: Any, name: str, normaliser: Normaliser | None) -> Any:
+    """Turn whole floats into integers and normalise strings, if there is a normaliser. ``name``: the value's key."""
+    kind = type(value)
+    if kind is str:
+        found = value if normaliser is None else normaliser.text(value, name)
+        return found if isinstance(found, str) else _normalised(found, name, normaliser)
+    if kind is float:
         return int(value) if abs(value) < LARGEST_WHOLE_FLOAT and value.is_integer() else value
-    if isinstance(value, dict):
-        return {key: _normalise(item, key, fold_blanks=fold_blanks) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_normalise(item, "", fold_blanks=fold_blanks) for item in value]
+    if kind is dict:
+        return {key: _normalised(item, key, normaliser) for key, item in value.items()}
+    if kind is list or kind is tuple:
+        return [item if type(item) in _AS_IT_IS else _normalised(item, "", normaliser) for item in value]
     return value
+
+
+_AS_IT_IS = frozenset({int, bool, type(None)})

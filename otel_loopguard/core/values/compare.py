@@ -63,10 +63,11 @@ def detailed_fingerprints(
 ) -> DetailedFingerprints:
     """Fingerprint the views of a result; ``volatile_keys`` and ``mask`` as in ``masked_views``."""
     views = masked_views(data, volatile_keys=volatile_keys, mask=mask)
-    without = _fingerprints(views.without_durations, views.middle, fingerprinter)
+    middle = fingerprinter.of(views.middle).to_bytes(8, "big") if views.middle else b""
+    without = _fingerprints(views.without_durations, middle, fingerprinter)
     if views.with_durations is views.without_durations:
         return DetailedFingerprints(without, without, is_error=is_error)
-    with_durations = _fingerprints(views.with_durations, views.middle, fingerprinter)
+    with_durations = _fingerprints(views.with_durations, middle, fingerprinter)
     return DetailedFingerprints(without, with_durations, is_error=is_error)
 
 

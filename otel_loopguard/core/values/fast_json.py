@@ -1,7 +1,8 @@
 """Encode plain JSON values with orjson, after a check that orjson can bear them.
 
 orjson refuses lists and dictionaries that are too deep, but follows tuples until the process crashes. A value that
-holds the same list twice at each of sixty levels would keep it busy for years.
+holds the same list twice at each of sixty levels would keep it busy for years. A text of quotes takes ten times as long
+as one of letters. Keys are not measured: a long one takes as long as it takes.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ _OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_SUBCLASS | orjson.OPT_P
 _OPTIONS |= orjson.OPT_PASSTHROUGH_DATACLASS
 _CONTAINERS = frozenset({dict, list, tuple})
 _DEEPEST = 200
-_MOST_CONTAINERS = 300_000
-_MOST_VALUES = 50_000_000
+_SIZED = _CONTAINERS | {str}
+_LARGEST = 400_000
+"""Values and letters."""
+_MOST_SHALLOW = 500
 
 
 class NotPlainError(TypeError):
@@ -25,7 +28,7 @@ class NotPlainError(TypeError):
 
 def dumps(value: Any) -> bytes:
     """Encode a value with sorted keys; raise if it is not plain JSON, or too deep or too large."""
-    if not _is_shallow(value) and _is_too_deep_or_large(value):
+    if not _is_shallow(value) and is_too_deep_or_large(value):
         raise NotPlainError
     data = orjson.dumps(value, option=_OPTIONS)
     if b"null" in data and _holds_non_finite(value):  # orjson writes these floats as null, too
@@ -34,15 +37,26 @@ def dumps(value: Any) -> bytes:
 
 
 def _is_shallow(value: Any) -> bool:
-    """Return True for a dictionary of plain values and of containers of those, as nearly all arguments are."""
+    """Return True for a dictionary of a few plain values and of containers of those, as nearly all arguments are."""
     if type(value) is not dict:
-        return type(value) not in _CONTAINERS
+        return type(value) not in _SIZED
+    if len(value) > _MOST_SHALLOW:
+        return False
+    letters = 0
     for item in value.values():
-        if type(item) in _CONTAINERS:
-            within = item.values() if type(item) is dict else item
-            if not _CONTAINERS.isdisjoint(map(type, within)):
+        kind = type(item)
+        if kind is str:
+            letters += len(item)
+        elif kind in _CONTAINERS:
+            if len(item) > _MOST_SHALLOW:
                 return False
-    return True
+            for part in item.values() if kind is dict else item:
+                kind = type(part)
+                if kind is str:
+                    letters += len(part)
+                elif kind in _CONTAINERS:
+                    return False
+    return letters < _LARGEST
 
 
 def _holds_non_finite(value: Any) -> bool:
@@ -60,17 +74,22 @@ def _holds_non_finite(value: Any) -> bool:
     return False
 
 
-def _is_too_deep_or_large(value: Any) -> bool:
-    level = [value]
-    containers = values = 0
+def is_too_deep_or_large(value: Any, largest: int = _LARGEST) -> bool:
+    """Return True if a plain value has more values and letters than ``largest``, or too many levels."""
+    if type(value) is str:
+        return len(value) > largest
+    level, size = [value], 0
     for _ in range(_DEEPEST):
         if not level:
             return False
-        containers += len(level)
-        values += sum(map(len, level))
-        if containers > _MOST_CONTAINERS or values > _MOST_VALUES:
+        size += sum(map(len, level))
+        if size > largest:
             return True
         level = [
-            item for one in level for item in (one.values() if type(one) is dict else one) if type(item) in _CONTAINERS
+            item
+            for one in level
+            if type(one) is not str
+            for item in (one.values() if type(one) is dict else one)
+            if type(item) in _SIZED
         ]
     return True

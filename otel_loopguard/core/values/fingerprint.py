@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 import re
+from collections import deque
 from hashlib import blake2b
+from itertools import islice
 from typing import Any
 
-from otel_loopguard.core.values import introspect
+from otel_loopguard.core.values import fast_json, introspect
 from otel_loopguard.core.values.canonical import canonical, result_bytes
 from otel_loopguard.core.values.masking import IDS
 
@@ -27,7 +29,10 @@ _EXIT_WORDS = frozenset(
     }
 )  # fmt: skip
 _LONGEST_ERROR = 4_096
+_LARGEST_PRINTED = 50_000
+"""Bytes of the arguments of an exception, which Python would print one by one."""
 _MOST_MASKED_ARGUMENTS = 32
+_MOST_SEARCHED = 1_024
 _SHORTEST_SUBSTRING = 3
 """A shorter argument is removed from an error only where it is a whole word."""
 
@@ -73,6 +78,10 @@ def error_text(error: BaseException | str) -> str:
         return error
     if not introspect.is_a(error, BaseException):
         return str.__str__(error) if introspect.is_a(error, str) else introspect.type_name(type(error))
+    if introspect.definer(type(error), "__str__") in _PRINTERS:
+        arguments = BaseException.args.__get__(error)  # type: ignore[attr-defined]  # a C descriptor
+        if _prints_much(arguments):
+            return f"{type(error).__name__}: {result_bytes(arguments).decode('utf-8', 'replace')}"
     try:
         text = str(error)
     except Exception:  # noqa: BLE001 - foreign code makes the text of a foreign exception; its type is enough
@@ -80,14 +89,38 @@ def error_text(error: BaseException | str) -> str:
     return f"{type(error).__name__}: {text}"
 
 
+def _prints_much(arguments: tuple[Any, ...]) -> bool:
+    """Return True if the arguments of an exception are too many to print, or may be: containers that are no JSON."""
+    kinds = {*map(type, arguments)}
+    if len(arguments) == 1 and str in kinds:
+        return False  # the text is the argument
+    if len(arguments) < _MOST_MASKED_ARGUMENTS and str not in kinds and _PRINTED_PARTS.isdisjoint(kinds):
+        return False
+    try:
+        return len(fast_json.dumps(arguments)) > _LARGEST_PRINTED
+    except (TypeError, ValueError, RecursionError):
+        return (
+            not _PRINTED_PARTS.isdisjoint(kinds)
+            or sum(len(one) for one in arguments if type(one) is str) > _LARGEST_PRINTED
+        )
+
+
+_PRINTED_PARTS = frozenset({dict, list, tuple, set, frozenset, deque})
+_PRINTERS = frozenset({BaseException, KeyError})
+"""The exceptions whose text is made of all their arguments."""
+
+
 def error_shape(text: str, arguments: Any) -> str:
     """Remove everything from the text that varies from call to call."""
     text = text[:_LONGEST_ERROR]
+    words = []
     for value in leaves(arguments):
         if len(value) >= _SHORTEST_SUBSTRING:
             text = text.replace(value, "")
         elif value in text:
-            text = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", "", text)
+            words.append(re.escape(value))
+    if words:
+        text = re.sub(rf"(?<!\w)(?:{'|'.join(words)})(?!\w)", "", text)
     if '"' in text or "'" in text or "`" in text:
         text = _QUOTED.sub("", text)
     without_digits = _without_digits(text)
@@ -109,13 +142,14 @@ def _without_digits(text: str) -> str:
 def leaves(arguments: Any) -> list[str]:
     """Collect the strings within arguments that an answer may repeat, the longest first."""
     found: set[str] = set()
-    pending = [arguments]
-    while pending and len(found) < _MOST_MASKED_ARGUMENTS:
+    pending, searched = [arguments], 0
+    while pending and len(found) < _MOST_MASKED_ARGUMENTS and searched < _MOST_SEARCHED:
+        searched += 1
         item = introspect.as_builtin(pending.pop())
-        if type(item) is str and item.strip() and len(item) <= _LONGEST_ERROR:
+        if type(item) is str and len(item) <= _LONGEST_ERROR and item.strip():
             found.add(item)
         elif type(item) is dict:
-            pending.extend(list(item.values())[:_MOST_MASKED_ARGUMENTS])
+            pending.extend(islice(item.values(), _MOST_MASKED_ARGUMENTS))
         elif type(item) in (list, tuple):
             pending.extend(item[:_MOST_MASKED_ARGUMENTS])
     return sorted(found, key=len, reverse=True)

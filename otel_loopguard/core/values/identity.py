@@ -16,7 +16,7 @@ _MOST_OBJECTS = 10_000
 
 
 class Identities:
-    """The numbers of living objects. Beyond 10,000 objects the oldest gets another number, as if it were new.
+    """The numbers of living objects. Beyond 10,000 objects the oldest get another number, as if they were new.
 
     Objects are found by their ``id``, because they may define their own equality. There is no lock: an object may die
     at any line, also in code that holds one.
@@ -41,7 +41,8 @@ class Identities:
             except TypeError:
                 return None
             if len(self._known) >= _MOST_OBJECTS:
-                self._known.pop(list(self._known)[0], None)  # noqa: RUF015 - list() is atomic; other threads may write
+                for oldest in list(self._known)[: 1 + _MOST_OBJECTS // 10]:  # list() is atomic; other threads may write
+                    self._known.pop(oldest, None)
             known = self._known.setdefault(key, (reference, next(self._numbers)))
         return known[1] if known[0]() is item else None
 

@@ -32,9 +32,14 @@ def is_a(item: Any, base: type) -> bool:
     return base in _mro_of(type(item))
 
 
+def definer(kind: type, name: str) -> type | None:
+    """Return the class that defines the name: the class itself or the first of its bases."""
+    return next((one for one in _mro_of(kind) if name in _dict_of(one)), None)
+
+
 def defines(kind: type, name: str) -> bool:
     """Return True if the class or one of its bases defines the name."""
-    return any(name in _dict_of(one) for one in _mro_of(kind))
+    return definer(kind, name) is not None
 
 
 def definitions(kind: type, name: str) -> list[Any]:
@@ -75,11 +80,15 @@ def name_text(name: Any) -> str:
 
 
 def as_builtin(value: Any) -> Any:
-    """Convert an instance of a subclass of a builtin type to that type; return any other value as it is."""
+    """Convert an instance of a subclass of a builtin type to that type. Any other, or a large, value is returned."""
     for one in classes(type(value)):
         if one in _BUILTIN:
-            return value if one is type(value) else _BUILTIN[one](value)
+            is_copied = one is not type(value) and one.__len__(value) <= _LARGEST_COPIED  # type: ignore[attr-defined]  # all of them have a length
+            return _BUILTIN[one](value) if is_copied else value
     return value
+
+
+_LARGEST_COPIED = 400_000
 
 
 _BUILTIN: Final[dict[type, Any]] = {
@@ -91,8 +100,12 @@ _BUILTIN: Final[dict[type, Any]] = {
 BUILTINS: Final = frozenset(_BUILTIN)
 
 
-def fields(item: Any, *, hidden: bool = False) -> dict[Any, Any]:
-    """Read the fields of a dataclass, pydantic model, exception or any other plain object.
+class TooLargeError(TypeError):
+    """A value has more parts, or more bytes, than can be read within bounds."""
+
+
+def fields(item: Any, *, hidden: bool = False, most: int = _LARGEST_COPIED) -> dict[Any, Any]:
+    """Read the fields of a dataclass, pydantic model, exception or any other plain object, unless they are too many.
 
     ``hidden``: also those that pydantic keeps apart, such as the names of the fields that were given.
     """
@@ -102,7 +115,10 @@ def fields(item: Any, *, hidden: bool = False) -> dict[Any, Any]:
         members = _dict_of(one)
         descriptor = members.get("__dict__")
         if type(descriptor) in _DESCRIPTORS and one is not type:
-            found.update(dict.items(descriptor.__get__(item)))
+            attributes = descriptor.__get__(item)
+            if dict.__len__(attributes) > most:
+                raise TooLargeError
+            found.update(dict.items(attributes))
         slots = members.get("__slots__", ())
         listed = type(slots) in (tuple, list) and not is_error  # the fields of an exception made in C are not listed
         for slot in (slots,) if type(slots) is str else slots if listed else tuple(members):

@@ -23,11 +23,11 @@ _DEEPEST_DECODED = 32
 _COLOUR = re.compile(r"(?:\x1b|\\u001b)\[([0-9;]*)m")
 _DIGITS_AS_LETTERS = str.maketrans("0123456789;", "abcdefghij_")
 _TIMING_WORDS = ("latency", "duration", "elapsed", "took")
-_TIMING = re.compile(r'[^"\s:=]*"?\s{0,2}[:=]\s{0,2}("[^"]*"|-?[0-9][0-9.eE+-]*)')
+_TIMING = re.compile(r'[^"\s:=]{0,64}"?\s{0,2}[:=]\s{0,2}("[^"]*"|-?[0-9][0-9.eE+-]*)')
 _ID_WORDS = ("nonce", "etag", "request", "req_id", "trace", "span", "correlation")
 _ID = re.compile(
     r"(?:nonce|etag|request[_ -]?id|req_id|(?:trace|correlation)[_-]?id|span_?id)"
-    r'[^"\s:=]*"?\s{0,2}[:=]\s{0,2}("[^"]*"|[^\s",;{}\[\]]+)',
+    r'[^"\s:=]{0,64}"?\s{0,2}[:=]\s{0,2}("[^"]*"|[^\s",;{}\[\]]+)',
     re.IGNORECASE,
 )
 """Keys whose values are ids of the answer, never content, whatever they look like; above, how such keys begin."""
@@ -169,9 +169,13 @@ def _mask_values(text: str, words: tuple[str, ...], key_and_value: re.Pattern[st
             if found is not None:
                 spans.add(found.span(1))
             at = lower.find(word, at + 1)
-    for start, end in sorted(spans, reverse=True):
-        text = text[:start] + f'"{_MASK}"' + text[end:]
-    return text
+    parts: list[str] = []
+    last = 0
+    for start, end in sorted(spans):
+        if start >= last:  # a value may hold another key
+            parts += (text[last:start], f'"{_MASK}"')
+            last = end
+    return "".join((*parts, text[last:]))
 
 
 def _colour(match: re.Match[str]) -> str:

@@ -8,11 +8,12 @@ the words, and every call passes here.
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from otel_loopguard.core.values.canonical import result_bytes
+from otel_loopguard.core.values.canonical import LARGEST_RESULT, ends_of, result_bytes
 from otel_loopguard.core.values.fingerprint import error_text
 from otel_loopguard.core.values.normalise import utf8
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 _LONGEST_REPORT = 300
 """Longer results are content, which may hold any word: no report of a state."""
 _LONGEST_SEARCHED = 4_096
+_LONGEST_END = 4 * _LONGEST_SEARCHED
+"""Bytes, of which a letter has up to four."""
 _LONGEST_FIRST_KEY = 32
 _LONGEST_UNWRAPPED = 65_536
 _ERROR_FLAG = re.compile(r"(?<=i)s_?Error\\*[\"']?\s*[:=]\s*true", re.IGNORECASE)
@@ -64,6 +67,7 @@ _IS_BUSY = re.compile(
 _ONLY_STATUS = re.compile(r"\W*(?:429|5\d\d)\W*")
 _STATUS_NUMBER = re.compile(r"429|5\d\d")
 _STATUS_CONTEXT = 40
+_MOST_NUMBERS = 64
 
 _EMPTY = (b"", b"[]", b"{}", b"null", b'""')
 _LONGEST_EMPTY = 4
@@ -108,10 +112,12 @@ def outcome_facts(
     if outcome.error is not None:
         return _error_facts(error_text(outcome.error), arguments, fingerprinter)
     if type(result) is str:
-        text, data = result, utf8(result)
+        text = result if len(result) <= LARGEST_RESULT else ends_of(result)
+        data = utf8(text)
     else:
         data = result_bytes(result)
-        text = data.decode("utf-8", "replace")
+        ends = data if len(data) <= 2 * _LONGEST_END else data[:_LONGEST_END] + data[-_LONGEST_END:]
+        text = ends.decode("utf-8", "replace")
     if outcome.is_error or (outcome.is_error is None and is_error_text(text)):
         return _error_facts(_mcp_error_text(data), arguments, fingerprinter)
     digest = outcome.digest if outcome.digest is not None else fingerprinter.of(data)
@@ -168,10 +174,14 @@ def is_error_text(text: str) -> bool:
     head = text[:_LONGEST_EXCEPTION]
     if ("rror: " in head or "xception: " in head) and _EXCEPTION.match(head):
         return True
-    if not (("E" in text and "sError" in text) or ("_" in text and "s_error" in text)):
-        return False
-    parts = (text,) if len(text) <= _LONGEST_SEARCHED else (text[:_LONGEST_SEARCHED], text[-_LONGEST_SEARCHED:])
-    return any(_ERROR_FLAG.search(part) for part in parts)
+    if len(text) > _LONGEST_SEARCHED:
+        return _has_error_flag(text[:_LONGEST_SEARCHED]) or _has_error_flag(text[-_LONGEST_SEARCHED:])
+    return _has_error_flag(text)
+
+
+def _has_error_flag(text: str) -> bool:
+    may_have = ("E" in text and "sError" in text) or ("_" in text and "s_error" in text)
+    return may_have and _ERROR_FLAG.search(text) is not None
 
 
 def is_transient(text: str, lower: str, *, timeout: re.Pattern[str] = _IS_TIMEOUT) -> bool:
@@ -189,10 +199,8 @@ def is_transient(text: str, lower: str, *, timeout: re.Pattern[str] = _IS_TIMEOU
 
 def _has_transient_status(text: str) -> bool:
     """Return True if a status 429 or 5xx is next to a word for it; other numbers of three digits are common."""
-    found = _STATUS_NUMBER.search(text)
-    while found is not None:
+    for found in islice(_STATUS_NUMBER.finditer(text), _MOST_NUMBERS):
         start, end = found.span()
         if _IS_STATUS.search(text, max(0, start - _STATUS_CONTEXT), end + _STATUS_CONTEXT):
             return True
-        found = _STATUS_NUMBER.search(text, end)
     return False

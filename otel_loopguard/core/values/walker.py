@@ -1,7 +1,7 @@
 """Encode any value as canonical bytes, with an explicit stack: depth and cycles cannot hurt it.
 
-No method of a foreign object is ever called, and the time is bounded: after 5,000 nodes the rest of a value, such as a
-module with everything in it, is not walked any more. A value that resists all the same has other bytes each time.
+No method of a foreign object is ever called, and the time is bounded: a value of over 10,000 nodes that is no JSON, or
+over 8 MB, has other bytes each time, and so has a value that resists. Equal bytes for a part of it could hide a change.
 
 Arguments are encoded so that only equal ones have equal bytes, or a call that was never made would be refused. JSON
 values and the subclasses of their types are equal by content, as in Python. Any other object is its class and its
@@ -33,19 +33,28 @@ import orjson
 
 from otel_loopguard.core.values import fast_json, introspect
 from otel_loopguard.core.values.identity import identities
-from otel_loopguard.core.values.normalise import normalise_text, utf8
+from otel_loopguard.core.values.normalise import Normaliser, utf8
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 LARGEST_WHOLE_FLOAT = 1e16
 """Larger floats are written with an exponent and stay floats."""
-_MOST_NODES = 5_000
+_MOST_NODES = 10_000
+_NODES_OF_A_CONTAINER, _NODES_OF_AN_OBJECT = 3, 6
+"""As many as take the same time."""
+_LARGEST = 8 << 20
+_LARGEST_SCATTERED = 1 << 16
+"""The bytes of a block that is not contiguous, which are collected one by one."""
+_LONGEST_WRITTEN = 400_000
+"""The letters of a text that is written, and not hashed."""
+_MOST_OWNERS = 8
 _DEEPEST_KEY = 20
 _LONGEST_INTEGER = 4_300  # digits that Python converts to text without an error
 
 _SEQUENCES = frozenset({list, tuple, deque})
 _SETS = frozenset({set, frozenset})
+_CONTAINERS = _SEQUENCES | _SETS | {dict}
 _PATHS = (*PurePath.__subclasses__(), *Path.__subclasses__())
 _PRINTABLE = frozenset({datetime, date, time, timedelta, Decimal, UUID, complex, range, *_PATHS})
 _SINGLETONS = frozenset({type(Ellipsis), type(NotImplemented)})
@@ -99,8 +108,11 @@ def walk(value: Any, *, fold_blanks: bool, is_result: bool = False) -> bytes:
 
 
 def unique_bytes() -> bytes:
-    """Return bytes that are like no others. They are letters, because digits would be masked as an id."""
-    return b'"\\u0000unread:%s"' % (b"%x" % next(_numbers)).translate(_LETTERS)
+    """Return bytes that are like no others.
+
+    They are a word of letters, because a word with digits would be masked as an id, or compared as a number.
+    """
+    return b'"\\u0000unread %s"' % (b"%x" % next(_numbers)).translate(_LETTERS)
 
 
 _numbers = itertools.count(1 << 64)
@@ -115,12 +127,14 @@ class _Walk:
         self._is_result = is_result
         self._owners: list[Any] = []
         """The objects, and not the containers, that the current part is in."""
+        self._normaliser = Normaliser()
+        self._nodes = _MOST_NODES
+        self._bytes = _LARGEST
 
     def encode(self, value: Any) -> bytes:
         out: list[bytes] = []
         stack: list[Any] = [value]
         inside: dict[int, int] = {}
-        nodes = 0
         while stack:
             item, name = stack.pop(), ""
             kind = type(item)
@@ -134,12 +148,13 @@ class _Walk:
                 continue
             if kind is _Member:
                 name, item = item.name, item.value
-            nodes += 1
-            if nodes > _MOST_NODES:
-                out.append(self._unwalked(item))
+                kind = type(item)
+            if self._fold_blanks and introspect.is_a(item, str) and str.__len__(item) <= _LONGEST_WRITTEN:
+                item = self._normaliser.text(str.__str__(item), name)
+                kind = type(item)
+            if kind in _OF_JSON:
+                out.append(self._scalar(item))
                 continue
-            if self._fold_blanks and introspect.is_a(item, str):
-                item = normalise_text(str.__str__(item), name)
             if id(item) in inside:
                 out.append(b'"\\u0000cycle:%d"' % (len(inside) - inside[id(item)]))
                 continue
@@ -152,14 +167,15 @@ class _Walk:
                 stack.extend(reversed(children))
         return b"".join(out)
 
-    def _unwalked(self, item: Any) -> bytes:
-        """Encode a part beyond 5,000 nodes: a scalar or JSON by its content, anything else without it."""
-        if not _SCALARS.isdisjoint(introspect.classes(type(item))):
-            return self._scalar(item)
-        try:
-            return fast_json.dumps(item)
-        except (TypeError, ValueError, RecursionError):
-            return self._unread(item)
+    def _take(self, nodes: int) -> None:
+        self._nodes -= nodes
+        if self._nodes < 0:
+            raise introspect.TooLargeError
+
+    def _take_bytes(self, size: int) -> None:
+        self._bytes -= size
+        if self._bytes < 0:
+            raise introspect.TooLargeError
 
     def _unread(self, item: Any) -> bytes:
         """Encode an object without its content: as an argument it is equal to itself, and to nothing else.
@@ -169,7 +185,7 @@ class _Walk:
         does for any other part that cannot be referenced weakly.
         """
         if not self._is_result:
-            for one in (item, *reversed(self._owners)):
+            for one in (item, *self._owners[: -_MOST_OWNERS - 1 : -1]):
                 number = None if introspect.is_iterator(one) else identities.number(one)
                 if number is not None:
                     return b"<#%d>" % number
@@ -181,6 +197,13 @@ class _Walk:
         """List the parts of a container or object in order; None for a scalar."""
         kind = type(item)
         for base in introspect.classes(kind):
+            if base in _CONTAINERS:
+                size = base.__len__(item)  # type: ignore[attr-defined]  # a C type's own method
+                if size > self._nodes:
+                    data = fast_json.dumps(item)  # raises if it is no JSON
+                    self._take_bytes(len(data))
+                    return [_Raw(data)]
+                self._take(size + _NODES_OF_A_CONTAINER)
             if base is dict:
                 return self._members(item)
             if base in _SEQUENCES:
@@ -190,8 +213,10 @@ class _Walk:
                 return _with_commas([_Raw(part) for part in parts], b'{"\\u0000set":[', b"]}")
             if base in _SCALARS:
                 return None
+        self._take(_NODES_OF_AN_OBJECT)
         if self._is_result:
-            fields = introspect.fields(item)
+            fields = introspect.fields(item, most=self._nodes)
+            self._take(len(fields))
             return self._members(fields) if fields and not introspect.is_opaque(kind) else None
         return None if kind in _WITHOUT_CONTENT and kind not in _READERS else self._parts(item, kind)
 
@@ -202,7 +227,8 @@ class _Walk:
         if read is not None:
             parts.append(read(item))
         else:
-            fields, block = introspect.fields(item, hidden=True), _block(item)
+            fields, block = introspect.fields(item, hidden=True, most=self._nodes), self._block(item)
+            self._take(len(fields))
             if block is not None:
                 parts.append(_Raw(block))
             elif not fields or introspect.is_opaque(kind):
@@ -228,6 +254,7 @@ class _Walk:
     def _key(self, key: Any) -> tuple[bytes, bytes]:
         """Return the bytes that a key is sorted by (its own, as orjson does it), and those that are written for it."""
         if introspect.is_a(key, str):
+            self._take_bytes(str.__len__(key))
             return utf8(str.__str__(key)), _text(key)
         data = self._hashable(key)
         return data, data if data.startswith(b'"') else b'"' + data + b'"'
@@ -236,8 +263,10 @@ class _Walk:
         """Encode an element of a set or a key of a dictionary. Both are hashable, so they cannot contain themselves."""
         if depth < _DEEPEST_KEY:
             if introspect.is_a(item, tuple):
+                self._take(tuple.__len__(item))
                 return b"(" + b",".join([self._hashable(part, depth + 1) for part in tuple.__iter__(item)]) + b")"
             if introspect.is_a(item, frozenset):
+                self._take(frozenset.__len__(item))
                 parts = sorted(self._hashable(part, depth + 1) for part in frozenset.__iter__(item))
                 return b"{" + b",".join(parts) + b"}"
         return self._scalar(item)
@@ -257,7 +286,11 @@ class _Walk:
                 return self._enum(item, kind)
             encoder = _ENCODERS.get(base)
             if encoder is not None:
+                size_of = _SIZES.get(base)
+                if size_of is not None:
+                    self._take_bytes(size_of(item))
                 data: bytes = _text(f"{item}") if kind in _PRINTABLE else encoder(item)
+                self._take_bytes(len(data))
                 if self._is_result or base in _OF_JSON:
                     return data
                 more = b""
@@ -275,7 +308,7 @@ class _Walk:
     def _other(self, item: Any, kind: type) -> bytes:
         if introspect.is_a(item, type):
             return _text(f"\0{introspect.type_name(item)}") if self._is_result else b"<" + _class(item) + b">"
-        block = _block(item)
+        block = self._block(item)
         if block is not None:
             return block
         if kind in _SINGLETONS:
@@ -284,6 +317,21 @@ class _Walk:
             has_content = kind not in _WITHOUT_CONTENT and introspect.is_opaque(kind)
             return unique_bytes() if has_content else _type_bytes(item)
         return self._unread(item)
+
+    def _block(self, item: Any) -> bytes | None:
+        """Encode bytes, arrays, and anything else that is one block of memory; None for any other value."""
+        try:
+            content = memoryview(item)
+        except (TypeError, ValueError, BufferError):
+            return None
+        if "O" in content.format:  # addresses of objects
+            return None
+        self._take_bytes(content.nbytes)
+        if not content.contiguous and content.nbytes > _LARGEST_SCATTERED:
+            raise introspect.TooLargeError
+        digest = _digest(content.tobytes())
+        form = "" if content.format == "B" and content.ndim == 1 else f":{content.shape}:{content.format}"
+        return b'"\\u0000bytes:%d%s %s"' % (content.nbytes, form.encode(), digest)
 
 
 def _with_commas(items: list[Any], opening: bytes, closing: bytes) -> list[Any]:
@@ -305,18 +353,9 @@ def _class(kind: type) -> bytes:
     return name if introspect.is_found_by_name(kind) else name + b"#%d" % (identities.number(kind) or 0)
 
 
-def _block(item: Any) -> bytes | None:
-    """Encode bytes, arrays, and anything else that is one block of memory; None for any other value."""
-    try:
-        content = memoryview(item)
-    except (TypeError, ValueError, BufferError):
-        return None
-    if "O" in content.format:  # addresses of objects
-        return None
-    digest = hashlib.blake2b(content.tobytes(), digest_size=16).hexdigest().encode()
-    if content.format == "B" and content.ndim == 1:
-        return b'"\\u0000bytes:%d:%s"' % (content.nbytes, digest)
-    return b'"\\u0000bytes:%s:%s:%s"' % (str(content.shape).encode(), content.format.encode(), digest)
+def _digest(data: bytes) -> bytes:
+    """Hash bytes, with letters for digits; see ``unique_bytes``."""
+    return hashlib.blake2b(data, digest_size=16).hexdigest().encode().translate(_LETTERS)
 
 
 def _type_bytes(item: Any) -> bytes:
@@ -325,9 +364,11 @@ def _type_bytes(item: Any) -> bytes:
 
 
 def _text(value: str) -> bytes:
-    """Encode a text in quotes, lone surrogates included."""
+    """Encode a text in quotes, lone surrogates included; a long one as its hash."""
     if type(value) is not str:
         value = str.__str__(value)
+    if len(value) > _LONGEST_WRITTEN:
+        return b'"\\u0000text:%d %s"' % (len(value), _digest(utf8(value)))
     try:
         return orjson.dumps(value)
     except TypeError:  # a lone surrogate
@@ -365,6 +406,11 @@ _ENCODERS: Final[dict[type, Any]] = {
     PurePath: lambda item: _text(PurePath.__str__(item)),
 }
 _OF_JSON: Final = frozenset({str, int, float})
+_SIZES: Final[dict[type, Any]] = {
+    str: str.__len__,
+    int: lambda number: int.bit_length(number) >> 3,
+    Decimal: Decimal.__sizeof__,
+}
 _SCALARS: Final = frozenset({*_ENCODERS, Enum, bytes, bytearray, memoryview, type, type(None)})
 """Types without members, subclasses included."""
 _READERS: Final[dict[type, Callable[[Any], Any]]] = {
