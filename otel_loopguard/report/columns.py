@@ -9,10 +9,13 @@ from array import array
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from otel_loopguard.core.names import clean_name
 from otel_loopguard.report.bins import binned
 from otel_loopguard.report.records import DECISIONS, TRIPS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from otel_loopguard.report.records import Call, Run
 
 MOST_CALLS = 250_000
@@ -26,16 +29,17 @@ _FIRST_TRIP = _CODES[TRIPS[0]]
 class Names:
     """A table of names, each with its number. A model may write names, so their length and count are bounded."""
 
-    def __init__(self, *first: str, most: int = MOST_NAMES) -> None:
+    def __init__(self, *first: str, most: int = MOST_NAMES, shown: Callable[[str], str] = clean_name) -> None:
         self.list = list(first)
         self._most = most
+        self._shown = shown
         self._numbers = {name: number for number, name in enumerate(first)}
 
     def number(self, name: str) -> int:
         """Return the number of a name."""
         found = self._numbers.get(name)
         if found is None:
-            shown = harmless(name) if len(self.list) < self._most else "(others)"
+            shown = self._shown(name) if len(self.list) < self._most else "(others)"
             found = self._numbers.get(shown)
             if found is None:
                 found = self._numbers[shown] = len(self.list)
@@ -46,7 +50,7 @@ class Names:
 
 
 def harmless(name: str) -> str:
-    """Cut a long name, and replace unprintable characters, which include those that reverse text."""
+    """Cut a long id or title, and replace unprintable characters, which include those that reverse text."""
     cut = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
     return "".join(character if character.isprintable() else "?" for character in cut)
 
@@ -56,7 +60,7 @@ class Columns:
 
     def __init__(self, most_calls: int = MOST_CALLS) -> None:
         self._most_calls = most_calls
-        self._tools, self._modes, self._runs = Names(), Names(""), Names(most=most_calls)
+        self._tools, self._modes, self._runs = Names(), Names(""), Names(most=most_calls, shown=harmless)
         self._counts: dict[int, list[int]] = {}
         self._turns: dict[str, list[Any]] = {"run": [], "name": [], "first": []}
         self._calls = {name: array("I") for name in ("tool", "same", "decision", "mode")}

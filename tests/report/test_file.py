@@ -133,5 +133,5 @@ def test_names_are_bounded_in_length_and_number():
     columns.add(Run("x", 0, [Call(f"{n}" + "y" * 500, n) for n in range(12_000)]))
     names = columns.to_json()["tools"]
     assert len(names) <= 10_001
-    assert max(map(len, names)) == 120
+    assert max(map(len, names)) == 64
     assert names[-1] == "(others)"

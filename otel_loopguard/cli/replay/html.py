@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_loopguard import report
+from otel_loopguard.cli.replay.judge import shown_tool
 from otel_loopguard.core.model import ToolCall
 from otel_loopguard.core.values.canonical import canonical
 
@@ -37,7 +38,11 @@ class Html:
                 data = canonical(arguments, fold_blanks=folds_blanks)
                 identity = seen.setdefault(data, len(seen))
                 failed, trip = bool(call.get("is_error")), tripped.get((number, index))
-                calls.append(_call(resolved.tool.name, identity, trip, failed=failed, at=call.get("at")))
+                registered = None
+                if run.tools is not None and resolved.tool.name == call["tool"]:  # not behind a gateway
+                    registered = call["tool"] in run.tools
+                tool = shown_tool(resolved.tool, registered)
+                calls.append(_call(tool, identity, trip, failed=failed, at=call.get("at")))
             self._report.add(report.Run(run.run_id, number, calls))
 
     def turn(self, turn: JudgedTurn) -> None:
@@ -46,7 +51,8 @@ class Html:
         calls = []
         for index, call in enumerate(turn.recorded):
             resolved, identity = call.resolve(self._compiled)
-            calls.append(_call(resolved.tool.name, identity, tripped.get(index), failed=call.failed, at=call.at))
+            tool = shown_tool(resolved.tool, call.registered)
+            calls.append(_call(tool, identity, tripped.get(index), failed=call.failed, at=call.at))
         part = f"0, from call {turn.first + 1}" if turn.first else 0
         self._report.add(report.Run(turn.run_id, part, calls))
 

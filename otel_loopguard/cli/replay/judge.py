@@ -1,21 +1,28 @@
-"""Judge recorded turns under one policy, with the core's own ``TurnJudge``.
+"""Judge recorded turns under one policy, with the core's own ``TurnJudge``, and name their tools.
 
 A recorded call has run, whatever the policy makes of it: so every refusal is listed, not only the first.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from otel_loopguard import semconv
 from otel_loopguard.cli.replay.fast_path import LimitsByTool
 from otel_loopguard.core.model import Action, Record, Sameness
+from otel_loopguard.core.names import clean_name, is_plain_name
 from otel_loopguard.core.turn.compiled import CompiledPolicy
 from otel_loopguard.core.turn.judge import TurnJudge
 
 if TYPE_CHECKING:
     from otel_loopguard.core.policy.policy import Policy
+    from otel_loopguard.core.tools.contracts import Tool
     from otel_loopguard.core.values.fingerprint import Fingerprinter
+
+
+_is_name_hash = re.compile(r"blake2b-64:([0-9a-f]{8})[0-9a-f]{8}").fullmatch
 
 
 class TripOfRun(NamedTuple):
@@ -24,6 +31,7 @@ class TripOfRun(NamedTuple):
     turn: int
     call: int
     tool: str
+    """As ``shown_tool`` returns it."""
     mode: str
     action: Action
     count: int  # type: ignore[assignment]  # hides tuple.count
@@ -45,6 +53,19 @@ class PolicyJudge:
     def turn(self, fingerprinter: Fingerprinter | None = None) -> TurnJudge:
         """Begin a turn of calls that have run. All its fingerprints come from one fingerprinter."""
         return TurnJudge(self.compiled, observes=True, fingerprinter=fingerprinter)
+
+
+def shown_tool(tool: Tool, registered: bool | None) -> str:  # noqa: FBT001 - as in a record
+    """Return a tool's name for tables and reports: cleaned; ``_unknown`` and a hash if the model made the name up.
+
+    As on spans, where it is not known which tools exist (``registered=None``) a name counts as made up if it has not
+    the form of a name. The hash begins as ``loopguard.tool.name_hash`` does under the same hash key.
+    """
+    name = tool.name
+    hashed = _is_name_hash(name)  # our own spans have the hash alone
+    if not hashed and (registered or (registered is None and is_plain_name(name))):
+        return clean_name(name)
+    return f"{semconv.UNKNOWN_TOOL}:{hashed[1] if hashed else f'{tool.digest:016x}'[:8]}"
 
 
 def result_was_new(record: Record) -> bool:

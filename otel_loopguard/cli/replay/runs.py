@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard.cli.replay import fast_path
-from otel_loopguard.cli.replay.judge import TripOfRun, result_was_new
+from otel_loopguard.cli.replay.judge import TripOfRun, result_was_new, shown_tool
 from otel_loopguard.cli.replay.outcomes import RunFingerprinter, facts_of
 from otel_loopguard.cli.replay.summary import Missing
 from otel_loopguard.cli.replay.timeline import Timeline
@@ -153,7 +153,8 @@ class _TurnReplay:
     def _add(self, position: int, trip: Trip, record: Record) -> None:
         if trip.action >= Action.NUDGE:
             lost = trip.action >= Action.REUSE and result_was_new(record)
-            found = TripOfRun(self._number, position, record.tool, str(trip.mode), trip.action, trip.count, lost)
+            tool = shown_tool(record.resolved.tool, record.registered)
+            found = TripOfRun(self._number, position, tool, str(trip.mode), trip.action, trip.count, lost)
             self._trips.append(found)
 
 

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
-from otel_loopguard.cli.replay.judge import TripOfRun, result_was_new
+from otel_loopguard.cli.replay.judge import TripOfRun, result_was_new, shown_tool
 from otel_loopguard.cli.replay.timeline import Timeline
 from otel_loopguard.core.model import Action, Sameness
 from otel_loopguard.spans.dialects import same_tool
@@ -206,7 +206,8 @@ class _TurnReplay:
     def _add(self, position: int, trip: Trip, record: Record) -> None:
         if trip.action >= Action.NUDGE:
             lost = trip.action >= Action.REUSE and record.sameness is not None and result_was_new(record)
-            self._trips.append(TripOfRun(0, position, record.tool, str(trip.mode), trip.action, trip.count, lost))
+            tool = shown_tool(record.resolved.tool, record.registered)
+            self._trips.append(TripOfRun(0, position, tool, str(trip.mode), trip.action, trip.count, lost))
 
 
 def _order(span: ToolSpan) -> tuple[int, int]:

@@ -63,7 +63,7 @@ class Summary:
         self.aborted[success] += strongest is Action.ABORT
         for trip in trips:
             self.modes[trip.mode, trip.action] += 1
-            tool = trip.tool if len(self.tools) < _MOST_NAMES else "(others)"  # the name may be model output
+            tool = trip.tool if len(self.tools) < _MOST_NAMES else "(others)"  # an id of a made-up name has no bound
             self.tools[tool, trip.action] += 1
             if trip.action >= Action.REUSE:
                 (self.lost if trip.lost else self.spared)[success] += 1
