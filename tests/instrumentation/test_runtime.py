@@ -10,6 +10,8 @@ import sys
 import pytest
 
 import otel_loopguard as loopguard
+from otel_loopguard.core.policy.policy import Policy
+from otel_loopguard.instrumentation.runtime import Runtime
 from otel_loopguard.testing import guarded
 
 from .processes import clean_environment
@@ -64,3 +66,11 @@ def test_a_tool_that_is_declared_at_run_time_does_not_build_the_policy_again() -
         loopguard.tool(name="look_up_of_a_request", kind="poll")(str)
         assert seen.runtime.guard.compiled is policy
         assert policy.contracts.tool("look_up_of_a_request", None).contract.kind == "poll"
+
+
+@pytest.mark.parametrize(("key", "warned"), [(b"pw1", True), (b"0123456789abcdef", False)])
+def test_a_short_hash_key_in_code_is_warned_about(key: bytes, warned: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """Fingerprints leave the process, and so short a key can be found by trying. It is never shown."""
+    Runtime(Policy(hash_key=key))
+    assert [f"{len(key)} bytes" in line for line in caplog.messages] == [True] * warned
+    assert key.decode() not in caplog.text

@@ -41,7 +41,7 @@ VARIABLES = (
     "HASH_KEY_FILE",
 )  # fmt: skip
 _BY_ENVIRONMENT = frozenset(PREFIX + name for name in VARIABLES)
-_OF_THE_POLICY = ("ACTION", "PRESET", "CONFIG")
+_OF_TELEMETRY = ("EVENTS", "CONVERSATION_ID")
 WITH_MISTAKES = "the policy has mistakes"
 """The origin of the action of a policy with mistakes."""
 SHORTEST_KEY = 16
@@ -61,7 +61,7 @@ class LoadedPolicy(NamedTuple):
     file: str | None = None
     """The path of the policy file, if there is one."""
     notes: tuple[Problem, ...] = ()
-    """Mistakes that do not change a decision: an unknown variable, a hash key that cannot be read or is short."""
+    """Mistakes that change no decision: a misspelt variable of telemetry, a hash key that is not there or short."""
 
     @property
     def in_force(self) -> str:
@@ -165,17 +165,15 @@ def load_environment(environ: Mapping[str, str]) -> LoadedPolicy:
 def _report_unknown(layers: _Layers, environ: Mapping[str, str]) -> None:
     """Report the variables with the package's prefix that do not exist.
 
-    One that was most likely meant to choose the policy is a mistake in the policy: its value is an action, or its name
-    is nearest to one of the variables that do.
+    Any may have been meant to make the guard observe (``..._MODE=shadow``, ``..._ENFORCE=false``). So it is a mistake
+    in the policy, unless its name is near one that decides nothing.
     """
     for variable in sorted(environ):
         name = variable.removeprefix(PREFIX)
         if name in VARIABLES or name == variable:
             continue
         problem = Problem(variable, "environment", HIDDEN, f"no such variable; {suggestion_or_all(name, VARIABLES)}")
-        is_action = environ[variable].strip().lower() in schema.ACTIONS
-        chooses = is_action or nearest(name, VARIABLES) in _OF_THE_POLICY
-        (layers.problems if chooses else layers.notes).append(problem)
+        (layers.notes if nearest(name, VARIABLES) in _OF_TELEMETRY else layers.problems).append(problem)
 
 
 def _add_action(layers: _Layers, given: Mapping[str, str]) -> None:

@@ -51,7 +51,9 @@ def test_the_preset_of_the_environment_replaces_that_of_the_file(file):
         ({"CONFIG": "/"}, "not a regular file"),
         ({"ACTON": "observe"}, "did you mean ACTION?"),
         ({"CONFG": "loop.toml"}, "did you mean CONFIG?"),
-        ({"MODE": "observe"}, "no such variable"),
+        ({"MODE": "shadow"}, "no such variable"),
+        ({"ENFORCE": "false"}, "no such variable"),
+        ({"POLICY_FILE": "loop.toml"}, "no such variable"),
     ],
 )
 @pytest.mark.parametrize("action", ["", "block", "observe", "off"])
@@ -121,7 +123,7 @@ def test_a_short_hash_key_is_used_and_noted(tmp_path, size):
 
 
 def test_a_variable_that_nobody_reads_is_noted():
-    """An unknown variable that cannot have been meant for the policy is a note, and the other settings apply."""
+    """A misspelt variable of telemetry is a note, and the other settings apply."""
     loaded = load_environment({PREFIX + "EVENT": "log", PREFIX + "PRESET": "turn_nudge", "OTHER": "x"})
     assert loaded.policy.max_calls == 30
     (note,) = loaded.notes
