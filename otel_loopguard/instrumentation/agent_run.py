@@ -5,15 +5,16 @@ No scope stays bound across a generator's ``yield``: the consumer's code would r
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from otel_loopguard.instrumentation.aborts import LoopAbort, carried
 from otel_loopguard.turns.gc_safety import garbage_collector
 from otel_loopguard.turns.scope import Scope, bind, current_scope, unbind
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Iterator
     from types import TracebackType
 
     from typing_extensions import Self
@@ -180,45 +181,73 @@ async def run_async(agent_run: AgentRun, run: Callable[[], Awaitable[Any]]) -> A
         return result
 
 
-def run_generator(open_agent_run: Callable[[], AgentRun], run: Callable[[], Iterator[Any]]) -> Iterator[Any]:
-    """Run a generator function as a run."""
-    with open_agent_run() as agent_run:
-        with agent_run.running():
-            source = run()
-        try:
-            while True:
-                with agent_run.running():
-                    try:
-                        chunk = next(source)
-                    except StopIteration:
-                        return
-                agent_run.inspect(chunk)
-                yield chunk
-        finally:
-            close = getattr(source, "close", None)
-            if close is not None:
-                with agent_run.running(closing=True):
-                    close()
+class _NoRun:
+    """The run of a generator without a runtime: nothing is bound, and nothing is noted."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+    def running(self, *, closing: bool = False) -> Self:  # noqa: ARG002 - the signature of AgentRun
+        return self
+
+    def inspect(self, chunk: Any) -> None: ...
 
 
-async def run_async_generator(
-    open_agent_run: Callable[[], AgentRun], run: Callable[[], AsyncIterator[Any]]
-) -> AsyncIterator[Any]:
-    """Run an async generator function as a run."""
-    with open_agent_run() as agent_run:
-        with agent_run.running():
-            source = run()
-        try:
-            while True:
-                with agent_run.running():
-                    try:
-                        chunk = await source.__anext__()
-                    except StopAsyncIteration:
-                        return
-                agent_run.inspect(chunk)
-                yield chunk
-        finally:
-            close = getattr(source, "aclose", None)
-            if close is not None:
-                with agent_run.running(closing=True):
-                    await close()
+_NO_RUN: Final = _NoRun()
+OpenRunOf = Callable[[Any, Any], "tuple[AgentRun | None, Callable[[], Any]]"]
+"""Open a run for a call's arguments and keywords. Return it, if there is a runtime, and the function that starts it."""
+
+
+def generator_of_run(open_agent_run: OpenRunOf) -> Callable[..., Iterator[Any]]:
+    """Return a generator function that is a run."""
+
+    def guarded(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        opened, run = open_agent_run(args, kwargs)
+        agent_run = opened or _NO_RUN
+        with agent_run:
+            with agent_run.running():
+                source = run()
+            try:
+                while True:
+                    with agent_run.running():
+                        try:
+                            chunk = next(source)
+                        except StopIteration:
+                            return
+                    agent_run.inspect(chunk)
+                    yield chunk
+            finally:
+                close = getattr(source, "close", None)
+                if close is not None:
+                    with agent_run.running(closing=True):
+                        close()
+
+    return guarded
+
+
+def async_generator_of_run(open_agent_run: OpenRunOf) -> Callable[..., AsyncIterator[Any]]:
+    """Return an async generator function that is a run."""
+
+    async def guarded(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        opened, run = open_agent_run(args, kwargs)
+        agent_run = opened or _NO_RUN
+        with agent_run:
+            with agent_run.running():
+                source = run()
+            try:
+                while True:
+                    with agent_run.running():
+                        try:
+                            chunk = await source.__anext__()
+                        except StopAsyncIteration:
+                            return
+                    agent_run.inspect(chunk)
+                    yield chunk
+            finally:
+                close = getattr(source, "aclose", None)
+                if close is not None:
+                    with agent_run.running(closing=True):
+                        await close()
+
+    return guarded

@@ -6,16 +6,20 @@ it, does nothing after ``uninstrument()``. OpenTelemetry's own ``unwrap()`` woul
 
 from __future__ import annotations
 
+import functools
 import inspect
 import logging
 import sys
+from dataclasses import replace
 from importlib.metadata import packages_distributions, version
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 import wrapt
 
 from otel_loopguard.instrumentation.runtime import active_runtime
-from otel_loopguard.instrumentation.targets import CallStyle, RunTarget, ToolTarget
+from otel_loopguard.instrumentation.targets import CallStyle, Original, RunTarget, ToolTarget
 from otel_loopguard.instrumentation.wrappers import wrapper_of
 
 if TYPE_CHECKING:
@@ -27,8 +31,20 @@ if TYPE_CHECKING:
 logger = logging.getLogger("otel_loopguard")
 
 
-class Wrapper(wrapt.FunctionWrapper):  # type: ignore[type-arg]  # generic only for type checkers
-    """A wrapper of this package. The class distinguishes it from the wrappers of other libraries."""
+_originals: Final[WeakKeyDictionary[Any, tuple[Any, Target]]] = WeakKeyDictionary()
+"""The functions of this package that replace another, each with the attribute that it replaced, and its target.
+
+A mark on the function would not do: ``functools.wraps`` copies it to the wrappers of other libraries.
+"""
+
+
+def is_ours(attribute: Any) -> bool:
+    """Return True if an attribute of a class or module is a replacement by this package."""
+    function = attribute.__func__ if isinstance(attribute, _DESCRIPTORS) else attribute
+    return type(function) is FunctionType and function in _originals
+
+
+_DESCRIPTORS: Final = (staticmethod, classmethod)
 
 
 class Patches:
@@ -86,8 +102,48 @@ def _wrap(module: ModuleType, target: Target) -> bool:
     if not fits(original, target):
         logger.debug("%s of %s is another style of function; not patched", target.path, target.module)
         return False
-    wrapt.apply_patch(parent, attribute, Wrapper(original, wrapper_of(target)))
+    setattr(parent, attribute, _replacement(target, original, in_class=inspect.isclass(parent)))
     return True
+
+
+def _replacement(target: Target, original: Any, *, in_class: bool) -> Any:
+    """Return what replaces an attribute of a class or module: a function or descriptor of the same sort.
+
+    Modules that have the function by the same name get the same replacement: pickle looks for it under one of them.
+    """
+    function = original.__func__ if isinstance(original, _DESCRIPTORS) else original
+    is_bound = in_class and not isinstance(original, staticmethod) and hasattr(function, "__get__")
+    replacement = next(
+        (ours for ours, (was, of) in list(_originals.items()) if was is original and _same(of, target)), None
+    )
+    if replacement is None:
+        replacement = _function(target, Original(function, function.__get__ if is_bound else None))
+        _originals[replacement] = original, target
+    if isinstance(original, _DESCRIPTORS):
+        return type(original)(replacement)
+    return staticmethod(replacement) if in_class and not is_bound else replacement
+
+
+def _same(one: Target, other: Target) -> bool:
+    """Return True if two targets are one function, which several modules have."""
+    return replace(one, module=other.module) == other
+
+
+def _function(target: Target, original: Original) -> Any:
+    """Return a function of the same sort as the original, with its name, docstring, signature and annotations."""
+    function, guarded = original.function, wrapper_of(target, original)
+    if not any(is_one(guarded) and not is_one(function) for is_one in (_COROUTINE, _GENERATOR, _ASYNC_GENERATOR)):
+        return functools.wraps(function)(guarded)
+
+    @functools.wraps(function)
+    def plain(*given: Any, **kwargs: Any) -> Any:
+        """Return the coroutine or generator, as the original does, which is a plain function."""
+        if active_runtime.instrumented is None:
+            wrapped, _, args = original.bind(given)
+            return wrapped(*args, **kwargs)
+        return guarded(*given, **kwargs)
+
+    return plain
 
 
 def _unwrap(module: ModuleType, path: str) -> bool:
@@ -96,17 +152,17 @@ def _unwrap(module: ModuleType, path: str) -> bool:
         parent, attribute, _ = wrapt.resolve_path(module, path)
     except (AttributeError, ImportError):
         return True
-    # Not getattr: that binds the function, and a bound wrapper is not the wrapper.
+    # Not getattr: that binds the function.
     outermost = vars(parent).get(attribute)
-    if isinstance(outermost, Wrapper):
-        setattr(parent, attribute, outermost.__wrapped__)
+    if is_ours(outermost):
+        setattr(parent, attribute, _originals[getattr(outermost, "__func__", outermost)][0])
         return True
     return not _is_wrapped(outermost)
 
 
 def _is_wrapped(function: Any) -> bool:
     """Return True if our wrapper is anywhere in the chain of wrappers."""
-    return any(isinstance(one, Wrapper) for one in _chain(function))
+    return any(is_ours(one) for one in _chain(function))
 
 
 def _chain(function: Any) -> Iterator[Any]:

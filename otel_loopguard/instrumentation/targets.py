@@ -138,13 +138,27 @@ class RunTarget:
     """True if some supported versions of the framework have no such function."""
 
 
+class Original(NamedTuple):
+    """The function that is replaced. It is bound as Python does it, because it may be another library's wrapper."""
+
+    function: Callable[..., Any]
+    get: Callable[[Any, type], Callable[..., Any]] | None
+    """The function's ``__get__``. None if it is not bound: in a module, or as a static method."""
+
+    def bind(self, given: tuple[Any, ...]) -> tuple[Callable[..., Any], Any, tuple[Any, ...]]:
+        """Return the bound function, its instance, and the other arguments. Without any, the function itself raises."""
+        if self.get is None or not given:
+            return self.function, None, given
+        return self.get(given[0], type(given[0])), given[0], given[1:]
+
+
 @dataclass(frozen=True)
 class CallTarget:
-    """A function whose wrapper is in the framework's own file. ``wrapper`` has the signature that wrapt calls."""
+    """A function whose replacement is made in the framework's own file: by ``wrapper``, of the same sort."""
 
     module: str
     path: str
-    wrapper: Callable[[Callable[..., Any], Any, Arguments, Keywords], Any]
+    wrapper: Callable[[Original], Callable[..., Any]]
 
 
 Target = ToolTarget | RunTarget | CallTarget

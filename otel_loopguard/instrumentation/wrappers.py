@@ -1,4 +1,8 @@
-"""The wrappers around a framework's functions: one for each kind of target and style of call."""
+"""The functions that replace a framework's own: one for each kind of target and style of call.
+
+They are plain functions, coroutine functions and generator functions, as the originals are: programs copy, pickle and
+inspect them. ``Original.bind`` gives the original, bound to its instance.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from otel_loopguard.instrumentation.agent_run import (
     AgentRun,
     RunContext,
+    async_generator_of_run,
+    generator_of_run,
     run_async,
-    run_async_generator,
     run_background,
-    run_generator,
     run_plain,
 )
 from otel_loopguard.instrumentation.runtime import active_runtime
@@ -24,23 +28,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from otel_loopguard.instrumentation.runtime import Runtime
-    from otel_loopguard.instrumentation.targets import Target, ToolAdapter
+    from otel_loopguard.instrumentation.targets import Original, Target, ToolAdapter
 
 
-def wrapper_of(target: Target) -> Callable[..., Any]:
-    """Return the wrapper of this target's function, as wrapt calls it: (wrapped, instance, args, kwargs)."""
+def wrapper_of(target: Target, original: Original) -> Callable[..., Any]:
+    """Return the function that runs in the place of this target's function: of the sort that its style calls for."""
     if isinstance(target, CallTarget):
-        return partial(_call, target)
+        return target.wrapper(original)
     if isinstance(target, RunTarget):
-        return partial(_RUNS[target.style], target)
+        return _RUNS[target.style](target, original)
     if target.each is not None:
-        return partial(_tools_async, target)
+        return _tools_async(target, original)
     is_async = target.style is CallStyle.ASYNC
     if target.fatal:
-        return partial(_fatal_tool_async if is_async else _fatal_tool, target)
+        return (_fatal_tool_async if is_async else _fatal_tool)(target, original)
     if target.turned_down is not None:
-        return partial(_checked_tool_async, target)
-    return partial(_tool_async if is_async else _tool, target)
+        return _checked_tool_async(target, original)
+    return (_tool_async if is_async else _tool)(target, original)
 
 
 def open_call(runtime: Runtime, adapter: ToolAdapter, instance: Any, args: Any, kwargs: Any) -> GuardedCall | None:
@@ -66,127 +70,179 @@ def open_call(runtime: Runtime, adapter: ToolAdapter, instance: Any, args: Any, 
 # --- tool calls --------------------------------------------------------------------------------------------------
 
 
-def _tool(target: ToolTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    runtime = active_runtime.instrumented
-    call = None if runtime is None else open_call(runtime, target.adapter, instance, args, kwargs)
-    if call is None:
-        return wrapped(*args, **kwargs)
-    with call:
-        return call.answer if call.answered else call.result(wrapped(*args, **kwargs))
+def _tool(target: ToolTarget, original: Original) -> Callable[..., Any]:
+    function, get = original
 
-
-async def _tool_async(target: ToolTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    runtime = active_runtime.instrumented
-    call = None if runtime is None else open_call(runtime, target.adapter, instance, args, kwargs)
-    if call is None:
-        return await wrapped(*args, **kwargs)
-    async with call:
-        return call.answer if call.answered else await call.aresult(await wrapped(*args, **kwargs))
-
-
-async def _tools_async(target: ToolTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    """Wrap a function that handles several calls at once."""
-    runtime, parts = active_runtime.instrumented, None
-    if runtime is not None and target.each is not None:
-        with runtime.shield("adapter.each"):
-            parts = target.each(kwargs)
-    if parts is None:
-        return await wrapped(*args, **kwargs)
-    return [result for part in parts for result in await _tool_async(target, wrapped, instance, args, part)]
-
-
-async def _checked_tool_async(target: ToolTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    """Wrap a check before the place where tools run: a call that it turns down has its result."""
-    result, runtime = await wrapped(*args, **kwargs), active_runtime.instrumented
-    if runtime is None or target.turned_down is None:
-        return result
-    turned_down = False
-    with runtime.shield("adapter.turned_down"):
-        turned_down = target.turned_down(result)
-    call = open_call(runtime, target.adapter, instance, args, kwargs) if turned_down else None
-    if call is None:
-        return result
-    async with call:
-        return call.answer if call.answered else await call.aresult(result)
-
-
-def _fatal_tool(target: ToolTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    """Wrap a function in which a call is seen only when it fails."""
-    try:
-        return wrapped(*args, **kwargs)
-    except Exception:
+    def guarded(*given: Any, **kwargs: Any) -> Any:
+        # ``original.bind`` without a frame: every call comes here
+        wrapped, instance, args = (
+            (get(given[0], type(given[0])), given[0], given[1:]) if get and given else (function, None, given)
+        )
         runtime = active_runtime.instrumented
         call = None if runtime is None else open_call(runtime, target.adapter, instance, args, kwargs)
         if call is None:
-            raise
+            return wrapped(*args, **kwargs)
         with call:
-            raise
+            return call.answer if call.answered else call.result(wrapped(*args, **kwargs))
+
+    return guarded
 
 
-async def _fatal_tool_async(target: ToolTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    try:
-        return await wrapped(*args, **kwargs)
-    except Exception:
+def _tool_async(target: ToolTarget, original: Original) -> Callable[..., Any]:
+    function, get = original
+
+    async def guarded(*given: Any, **kwargs: Any) -> Any:
+        # ``original.bind`` without a frame: every call comes here
+        wrapped, instance, args = (
+            (get(given[0], type(given[0])), given[0], given[1:]) if get and given else (function, None, given)
+        )
         runtime = active_runtime.instrumented
         call = None if runtime is None else open_call(runtime, target.adapter, instance, args, kwargs)
         if call is None:
-            raise
+            return await wrapped(*args, **kwargs)
         async with call:
-            raise
+            return call.answer if call.answered else await call.aresult(await wrapped(*args, **kwargs))
+
+    return guarded
 
 
-# --- runs, and anything else -------------------------------------------------------------------------------------
+def _tools_async(target: ToolTarget, original: Original) -> Callable[..., Any]:
+    """Wrap a function that handles several calls at once."""
+    one = _tool_async(target, original)
+
+    async def guarded(*given: Any, **kwargs: Any) -> Any:
+        runtime, parts = active_runtime.instrumented, None
+        if runtime is not None and target.each is not None:
+            with runtime.shield("adapter.each"):
+                parts = target.each(kwargs)
+        if parts is None:
+            wrapped, _, args = original.bind(given)
+            return await wrapped(*args, **kwargs)
+        return [result for part in parts for result in await one(*given, **part)]
+
+    return guarded
 
 
-def _call(target: CallTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    if active_runtime.instrumented is None:
-        return wrapped(*args, **kwargs)
-    return target.wrapper(wrapped, instance, args, kwargs)
+def _checked_tool_async(target: ToolTarget, original: Original) -> Callable[..., Any]:
+    """Wrap a check before the place where tools run: a call that it turns down has its result."""
+
+    async def guarded(*given: Any, **kwargs: Any) -> Any:
+        wrapped, instance, args = original.bind(given)
+        result, runtime = await wrapped(*args, **kwargs), active_runtime.instrumented
+        if runtime is None or target.turned_down is None:
+            return result
+        turned_down = False
+        with runtime.shield("adapter.turned_down"):
+            turned_down = target.turned_down(result)
+        call = open_call(runtime, target.adapter, instance, args, kwargs) if turned_down else None
+        if call is None:
+            return result
+        async with call:
+            return call.answer if call.answered else await call.aresult(result)
+
+    return guarded
 
 
-def _run(target: RunTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+def _fatal_tool(target: ToolTarget, original: Original) -> Callable[..., Any]:
+    """Wrap a function in which a call is seen only when it fails."""
+
+    def guarded(*given: Any, **kwargs: Any) -> Any:
+        wrapped, instance, args = original.bind(given)
+        try:
+            return wrapped(*args, **kwargs)
+        except Exception:
+            runtime = active_runtime.instrumented
+            call = None if runtime is None else open_call(runtime, target.adapter, instance, args, kwargs)
+            if call is None:
+                raise
+            with call:
+                raise
+
+    return guarded
+
+
+def _fatal_tool_async(target: ToolTarget, original: Original) -> Callable[..., Any]:
+    async def guarded(*given: Any, **kwargs: Any) -> Any:
+        wrapped, instance, args = original.bind(given)
+        try:
+            return await wrapped(*args, **kwargs)
+        except Exception:
+            runtime = active_runtime.instrumented
+            call = None if runtime is None else open_call(runtime, target.adapter, instance, args, kwargs)
+            if call is None:
+                raise
+            async with call:
+                raise
+
+    return guarded
+
+
+# --- runs --------------------------------------------------------------------------------------------------------
+
+
+def _run(target: RunTarget, original: Original) -> Callable[..., Any]:
+    def guarded(*given: Any, **kwargs: Any) -> Any:
+        wrapped, instance, args = original.bind(given)
+        runtime = active_runtime.instrumented
+        if runtime is None:
+            return wrapped(*args, **kwargs)
+        return run_plain(AgentRun(runtime, target, instance, args, kwargs), partial(wrapped, *args, **kwargs))
+
+    return guarded
+
+
+def _run_background(target: RunTarget, original: Original) -> Callable[..., Any]:
+    def guarded(*given: Any, **kwargs: Any) -> Any:
+        wrapped, instance, args = original.bind(given)
+        runtime = active_runtime.instrumented
+        if runtime is None:
+            return wrapped(*args, **kwargs)
+        return run_background(AgentRun(runtime, target, instance, args, kwargs), partial(wrapped, *args, **kwargs))
+
+    return guarded
+
+
+def _run_context(target: RunTarget, original: Original) -> Callable[..., Any]:
+    def guarded(*given: Any, **kwargs: Any) -> Any:
+        wrapped, _, args = original.bind(given)
+        runtime, manager = active_runtime.instrumented, wrapped(*args, **kwargs)
+        if runtime is None:
+            return manager
+        return RunContext(lambda run: AgentRun(runtime, target, run, args, kwargs), manager)
+
+    return guarded
+
+
+def _run_async(target: RunTarget, original: Original) -> Callable[..., Any]:
+    async def guarded(*given: Any, **kwargs: Any) -> Any:
+        wrapped, instance, args = original.bind(given)
+        runtime = active_runtime.instrumented
+        if runtime is None:
+            return await wrapped(*args, **kwargs)
+        return await run_async(AgentRun(runtime, target, instance, args, kwargs), partial(wrapped, *args, **kwargs))
+
+    return guarded
+
+
+def _run_generator(target: RunTarget, original: Original) -> Callable[..., Any]:
+    return generator_of_run(partial(_open_run, target, original))
+
+
+def _run_async_generator(target: RunTarget, original: Original) -> Callable[..., Any]:
+    return async_generator_of_run(partial(_open_run, target, original))
+
+
+def _open_run(
+    target: RunTarget, original: Original, given: Any, kwargs: Any
+) -> tuple[AgentRun | None, Callable[[], Any]]:
+    """Return the run, if there is a runtime, and the function that starts it."""
+    wrapped, instance, args = original.bind(given)
     runtime = active_runtime.instrumented
-    if runtime is None:
-        return wrapped(*args, **kwargs)
-    return run_plain(AgentRun(runtime, target, instance, args, kwargs), partial(wrapped, *args, **kwargs))
+    agent_run = None if runtime is None else AgentRun(runtime, target, instance, args, kwargs)
+    return agent_run, partial(wrapped, *args, **kwargs)
 
 
-def _run_background(target: RunTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    runtime = active_runtime.instrumented
-    if runtime is None:
-        return wrapped(*args, **kwargs)
-    return run_background(AgentRun(runtime, target, instance, args, kwargs), partial(wrapped, *args, **kwargs))
-
-
-def _run_context(target: RunTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:  # noqa: ARG001 - the signature of the caller
-    runtime, manager = active_runtime.instrumented, wrapped(*args, **kwargs)
-    if runtime is None:
-        return manager
-    return RunContext(lambda run: AgentRun(runtime, target, run, args, kwargs), manager)
-
-
-async def _run_async(target: RunTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    runtime = active_runtime.instrumented
-    if runtime is None:
-        return await wrapped(*args, **kwargs)
-    return await run_async(AgentRun(runtime, target, instance, args, kwargs), partial(wrapped, *args, **kwargs))
-
-
-def _run_generator(target: RunTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    runtime = active_runtime.instrumented
-    run = partial(wrapped, *args, **kwargs)
-    return run() if runtime is None else run_generator(partial(AgentRun, runtime, target, instance, args, kwargs), run)
-
-
-def _run_async_generator(target: RunTarget, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    runtime = active_runtime.instrumented
-    run = partial(wrapped, *args, **kwargs)
-    if runtime is None:
-        return run()
-    return run_async_generator(partial(AgentRun, runtime, target, instance, args, kwargs), run)
-
-
-_RUNS: dict[CallStyle, Callable[..., Any]] = {
+_RUNS: dict[CallStyle, Callable[[RunTarget, Original], Callable[..., Any]]] = {
     CallStyle.SYNC: _run,
     CallStyle.BACKGROUND: _run_background,
     CallStyle.CONTEXT: _run_context,

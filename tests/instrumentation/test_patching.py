@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import logging
 import sys
+import traceback
 import types
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -12,16 +14,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import wrapt
 
+import otel_loopguard as loopguard
 from otel_loopguard.core.model import ToolCall
 from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
-from otel_loopguard.instrumentation.patching import Patches, Wrapper, fits, warn_of_missing
+from otel_loopguard.instrumentation.patching import Patches, fits, is_ours, warn_of_missing
 from otel_loopguard.instrumentation.runtime import Runtime, active_runtime
 from otel_loopguard.instrumentation.targets import CallStyle, Reading, RunTarget, ToolAdapter, ToolTarget
 from otel_loopguard.testing import guarded
 from otel_loopguard.turns.runs import RunInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
 
 MODULE = "loopguard_test_framework"
 ADAPTER = ToolAdapter(
@@ -73,8 +76,8 @@ def test_wrappers_come_and_go(framework: Any, runtime: Runtime) -> None:
     method, function = vars(framework.Executor)["run"], framework.run
     patches = Patches(TARGETS)
     patches.install()
-    assert isinstance(vars(framework.Executor)["run"], Wrapper)
-    assert isinstance(framework.run, Wrapper)
+    assert is_ours(vars(framework.Executor)["run"])
+    assert is_ours(framework.run)
     assert patches.restore() == []
     assert vars(framework.Executor)["run"] is method
     assert framework.run is framework.run_again is function
@@ -83,7 +86,7 @@ def test_wrappers_come_and_go(framework: Any, runtime: Runtime) -> None:
 def test_a_missing_place_is_passed_over(framework: Any, runtime: Runtime) -> None:
     """A function that this version does not have is no fault, and the other targets are patched."""
     Patches(TARGETS).install()
-    assert isinstance(framework.run, Wrapper)
+    assert is_ours(framework.run)
     assert not runtime.shield.seen
 
 
@@ -91,7 +94,7 @@ def test_installing_twice_wraps_once(framework: Any, runtime: Runtime) -> None:
     """A second import hook does not wrap a function again."""
     Patches(TARGETS).install()
     Patches(TARGETS).install()
-    assert not isinstance(framework.run.__wrapped__, Wrapper)
+    assert not is_ours(framework.run.__wrapped__)
 
 
 def test_a_function_imported_by_name_is_counted_once(framework: Any, runtime: Runtime) -> None:
@@ -100,7 +103,7 @@ def test_a_function_imported_by_name_is_counted_once(framework: Any, runtime: Ru
     framework.run_again = framework.run
     Patches(TARGETS).install()
     assert framework.run_again is framework.run
-    assert not isinstance(framework.run_again.__wrapped__, Wrapper)
+    assert not is_ours(framework.run_again.__wrapped__)
 
 
 def test_somebody_elses_wrapper_is_never_stripped(framework: Any, runtime: Runtime) -> None:
@@ -142,9 +145,9 @@ def test_a_module_that_is_imported_later_is_patched_then(framework: Any, runtime
         late = __import__(name)
     finally:
         sys.path.remove(str(tmp_path))
-    assert isinstance(late.run, Wrapper)
+    assert is_ours(late.run)
     patches.restore()
-    assert not isinstance(late.run, Wrapper)
+    assert not is_ours(late.run)
 
 
 def test_a_table_never_imports_its_framework() -> None:
@@ -196,6 +199,142 @@ def test_uninstrument_says_what_it_left(
         instrumentor._uninstrument()
     assert f"{MODULE}:run" in caplog.text
     active_runtime.put(runtime)
+
+
+# --- the sort of a replacement
+
+
+class Kinds:
+    """A function of each sort that a class may have."""
+
+    @staticmethod
+    def fixed(name: str, arguments: Any) -> str:
+        """A static method."""
+        return f"{name} of {arguments}"
+
+    @classmethod
+    def named(cls, name: str, arguments: Any) -> str:
+        """A class method."""
+        return f"{name} of {arguments} in {cls.__name__}"
+
+    def pieces(self, name: str) -> Iterator[str]:
+        """A generator."""
+        yield name
+
+    async def pieces_later(self, name: str) -> AsyncIterator[str]:
+        """An async generator."""
+        yield name
+
+    def eager(self, name: str) -> Iterator[str]:
+        """A plain function that returns an iterator, and refuses early."""
+        if not name:
+            raise ValueError(name)
+        return iter([name])
+
+
+@pytest.fixture
+def kinds(runtime: Runtime) -> Iterator[Any]:
+    """A patched class with a function of each sort, in a module."""
+    module: Any = types.ModuleType(MODULE)
+    module.Kinds = type("Kinds", (), {name: value for name, value in vars(Kinds).items() if name[0] != "_"})
+    module.Lower = type("Lower", (module.Kinds,), {})
+    sys.modules[MODULE] = module
+    read = [
+        ("pieces", CallStyle.GENERATOR),
+        ("pieces_later", CallStyle.ASYNC_GENERATOR),
+        ("eager", CallStyle.GENERATOR),
+    ]
+    patches = Patches(
+        [
+            *(ToolTarget(MODULE, f"Kinds.{name}", ADAPTER) for name in ("fixed", "named")),
+            *(RunTarget(MODULE, f"Kinds.{name}", lambda *_: RunInfo(), style) for name, style in read),
+        ]
+    )
+    patches.install()
+    yield module
+    active_runtime.put(runtime)
+    assert patches.restore() == []
+    assert {name: vars(module.Kinds)[name] for name in vars(Kinds) if name[0] != "_"}.items() <= vars(Kinds).items()
+    del sys.modules[MODULE]
+
+
+def test_descriptors_stay_descriptors(kinds: Any) -> None:
+    """Static and class methods are called on the class, on an object and on a subclass, and the guard counts them."""
+    assert all(is_ours(vars(kinds.Kinds)[name]) for name in ("fixed", "named", "pieces", "eager"))
+    with loopguard.turn():
+        assert kinds.Kinds.fixed("look", 1) == kinds.Lower().fixed("look", 1) == "look of 1"
+        assert kinds.Kinds().named("look", 2) == "look of 2 in Kinds"
+        assert kinds.Lower.named("look", 2) == "look of 2 in Lower"
+        assert kinds.Lower.fixed("look", 1) == "look of 1"
+
+
+@pytest.mark.parametrize("on", [True, False])
+async def test_generators_are_generator_functions(kinds: Any, runtime: Runtime, on: bool) -> None:
+    """A run that is a generator is one with and without a runtime, and a function that returns an iterator stays so."""
+    active_runtime.put(runtime if on else None)
+    item = kinds.Lower()
+    assert inspect.isgeneratorfunction(item.pieces)
+    assert inspect.isasyncgenfunction(item.pieces_later)
+    assert not inspect.isgeneratorfunction(item.eager)
+    assert list(item.pieces("a")) == list(item.eager("a")) == ["a"]
+    assert [piece async for piece in item.pieces_later("a")] == ["a"]
+    with pytest.raises(ValueError, match=r"^$"):
+        next(iter(item.eager("")))
+    with pytest.raises(TypeError, match=r"pieces\(\) missing 1 required positional argument: 'name'"):
+        next(item.pieces())
+
+
+def test_without_arguments_the_function_itself_complains(framework: Any, runtime: Runtime) -> None:
+    """The error of a method that is called without its object is Python's own."""
+    Patches(TARGETS).install()
+    with pytest.raises(TypeError, match=r"Executor.run\(\) missing 3 required positional arguments: 'self', 'name'"):
+        framework.Executor.run()
+
+
+@pytest.mark.parametrize("first", ["theirs", "ours"])
+def test_another_librarys_wrapper_gets_its_instance(framework: Any, runtime: Runtime, first: str) -> None:
+    """A wrapper of wrapt below or above ours sees the object, and both are called once."""
+    patches, seen = Patches(TARGETS[:1]), []
+
+    def theirs(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+        seen.append((instance, args))
+        return wrapped(*args, **kwargs)
+
+    if first == "ours":
+        patches.install()
+    wrapt.wrap_function_wrapper(framework, "Executor.run", theirs)
+    if first == "theirs":
+        patches.install()
+    executor = framework.Executor()
+    with loopguard.turn():
+        assert executor.run("look", 1) == framework.Executor.run(executor, "look", 2)[:-1] + "1"
+    assert seen == [(executor, ("look", 1)), (executor, ("look", 2))]
+
+
+def test_a_wrapper_that_copies_our_attributes_is_not_ours(framework: Any, runtime: Runtime) -> None:
+    """``functools.wraps`` copies ``__dict__``. The wrapper is another library's all the same, and stays."""
+    patches = Patches(TARGETS[:1])
+    patches.install()
+    ours = vars(framework.Executor)["run"]
+
+    @functools.wraps(ours)
+    def theirs(*args: Any, **kwargs: Any) -> Any:
+        return ours(*args, **kwargs)
+
+    framework.Executor.run = theirs
+    assert not is_ours(theirs)
+    assert patches.restore() == [f"{MODULE}:Executor.run"]
+    assert vars(framework.Executor)["run"] is theirs
+
+
+def test_one_frame_of_ours_is_in_a_traceback(framework: Any, runtime: Runtime) -> None:
+    """A traceback through a patched function has one line more."""
+    Patches(TARGETS[:1]).install()
+    with loopguard.turn(), pytest.raises(TypeError) as caught:
+        framework.Executor().run("look", 1, 2)
+    frames = [frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)]
+    assert len(frames) == 2
+    assert frames[1].endswith("wrappers.py")
 
 
 # --- other versions, and modules of the same name

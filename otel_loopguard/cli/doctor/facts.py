@@ -15,7 +15,7 @@ from opentelemetry import trace
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]  # the package has no type hints
 
 from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
-from otel_loopguard.instrumentation.patching import Wrapper
+from otel_loopguard.instrumentation.patching import is_ours
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import RunTarget, ToolTarget
 
@@ -88,7 +88,7 @@ def _state(target: Target) -> str:
     except AttributeError:
         return "absent"
     while function is not None:
-        if isinstance(function, Wrapper):
+        if is_ours(function):
             return "held"
         function = getattr(function, "__wrapped__", None)
     return "bare"

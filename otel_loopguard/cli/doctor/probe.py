@@ -12,7 +12,7 @@ import os
 import tempfile
 import time
 from collections import Counter
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,8 @@ from otel_loopguard.turns.runs import Runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from otel_loopguard.instrumentation.targets import Original
 
 FOLDER = "_OTEL_LOOPGUARD_DOCTOR"
 """The variable with the folder for the reports. Without it the probe does nothing."""
@@ -129,7 +131,7 @@ def _listen(probe: Probe) -> None:
     _before(Runs, "close", lambda _args: probe.turn_over())
     _before(Meters, "tool_call", lambda _args: _count_any(probe))
     _before(Meters, "error", lambda args: probe.errors.update([args[1]]))
-    Patches(CallTarget(limit.module, limit.path, _note_limit(probe, limit)) for limit in _LIMITS).install()
+    Patches(CallTarget(limit.module, limit.path, partial(_note_limit, probe, limit)) for limit in _LIMITS).install()
 
 
 def _before(owner: Any, name: str, listener: Callable[[Any], None]) -> None:
@@ -153,10 +155,11 @@ def _count_any(probe: Probe) -> None:
     probe.counted += 1
 
 
-def _note_limit(probe: Probe, limit: OwnLimit) -> Callable[..., Any]:
-    def wrapper(wrapped: Any, _instance: Any, args: Any, kwargs: Any) -> Any:
+def _note_limit(probe: Probe, limit: OwnLimit, original: Original) -> Callable[..., Any]:
+    def note_limit(*given: Any, **kwargs: Any) -> Any:
         if limit.keyword is None or kwargs.get(limit.keyword) is not None:
             probe.guards.add(limit.name)
+        wrapped, _, args = original.bind(given)
         return wrapped(*args, **kwargs)
 
-    return wrapper
+    return note_limit

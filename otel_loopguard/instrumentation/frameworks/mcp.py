@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from otel_loopguard.core.model import Hints
-    from otel_loopguard.instrumentation.targets import Target
+    from otel_loopguard.instrumentation.targets import Original, Target
 
 _LISTING = "_otel_loopguard_listing"
 """The attribute of a session that keeps the listed tools, for as long as the session exists."""
@@ -53,13 +53,17 @@ _NOTHING_LISTED = _Listing({}, complete=False)
 _UNLISTED = _Listed(None, structured=False)
 
 
-async def _list_tools(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
-    result = await wrapped(*args, **kwargs)
-    runtime = active_runtime.instrumented
-    if runtime is not None:
-        with runtime.shield("adapter.tools"):
-            _remember(getattr(instance, "session", instance), _cursor(args, kwargs), result)
-    return result
+def _list_tools(original: Original) -> Callable[..., Any]:
+    async def list_tools(*given: Any, **kwargs: Any) -> Any:
+        wrapped, instance, args = original.bind(given)
+        result = await wrapped(*args, **kwargs)
+        runtime = active_runtime.instrumented
+        if runtime is not None:
+            with runtime.shield("adapter.tools"):
+                _remember(getattr(instance, "session", instance), _cursor(args, kwargs), result)
+        return result
+
+    return list_tools
 
 
 def _cursor(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:

@@ -14,6 +14,7 @@ from otel_loopguard.core.model import Outcome, ToolCall
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.annotations import hints_of
 from otel_loopguard.instrumentation.content import appended, arguments_of
+from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import (
     MARK,
     CallStyle,
@@ -29,7 +30,7 @@ from otel_loopguard.turns.runs import RunInfo
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from otel_loopguard.instrumentation.targets import Target
+    from otel_loopguard.instrumentation.targets import Original, Target
 
 _FAILURE: Final = "_loopguard_failure"
 """The attribute of a tool's context that keeps its exception, which its result does not show."""
@@ -141,12 +142,17 @@ FUNCTION = ToolAdapter(read=_read, answer=_answer, outcome=_outcome, annotate=_a
 PLAIN_FUNCTION = replace(FUNCTION, answer=_plain_answer)
 
 
-async def _keep_failure(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) -> Any:
+def _keep_failure(original: Original) -> Callable[..., Any]:
     """Keep the exception of a tool. By default every failure has the same text for the model."""
-    context, error = kwargs.get("context"), kwargs.get("error")
-    if hasattr(context, "tool_call_id"):
-        setattr(context, _FAILURE, error)
-    return await wrapped(*args, **kwargs)
+
+    async def keep_failure(*given: Any, **kwargs: Any) -> Any:
+        context, error = kwargs.get("context"), kwargs.get("error")
+        if active_runtime.instrumented is not None and hasattr(context, "tool_call_id"):
+            setattr(context, _FAILURE, error)
+        wrapped, _, args = original.bind(given)
+        return await wrapped(*args, **kwargs)
+
+    return keep_failure
 
 
 # --- a call that a guardrail rejects -----------------------------------------------------------------------------

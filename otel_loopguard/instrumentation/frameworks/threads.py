@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import CallTarget, Framework
 from otel_loopguard.turns.scope import Scope, current_scope, in_scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from otel_loopguard.instrumentation.targets import Original
 
-def _submit(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) -> Any:
-    scope = current_scope()
-    if scope is None or not args:
-        return wrapped(*args, **kwargs)
-    return wrapped(_run_in, scope, *args, **kwargs)
+
+def _submit(original: Original) -> Callable[..., Any]:
+    def submit(*given: Any, **kwargs: Any) -> Any:
+        wrapped, _, args = original.bind(given)
+        scope = current_scope() if active_runtime.instrumented is not None else None
+        if scope is None or not args:
+            return wrapped(*args, **kwargs)
+        return wrapped(_run_in, scope, *args, **kwargs)
+
+    return submit
 
 
 def _run_in(scope: Scope, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

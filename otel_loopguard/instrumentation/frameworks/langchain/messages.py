@@ -11,6 +11,8 @@ from otel_loopguard.turns.scope import Scope, current_scope, in_scope
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from otel_loopguard.instrumentation.targets import Original
+
 _MOST_STEPS = 64
 
 
@@ -24,20 +26,28 @@ class _Step:
         self.tasks: set[str] = set()
 
 
-def _run_node(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) -> Any:
-    scope = _of_message(args, kwargs)
-    if scope is None:
-        return wrapped(*args, **kwargs)
-    with in_scope(scope):
-        return wrapped(*args, **kwargs)
+def _run_node(original: Original) -> Callable[..., Any]:
+    def run_node(*given: Any, **kwargs: Any) -> Any:
+        wrapped, _, args = original.bind(given)
+        scope = _of_message(args, kwargs)
+        if scope is None:
+            return wrapped(*args, **kwargs)
+        with in_scope(scope):
+            return wrapped(*args, **kwargs)
+
+    return run_node
 
 
-async def _run_node_async(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) -> Any:
-    scope = _of_message(args, kwargs)
-    if scope is None:
-        return await wrapped(*args, **kwargs)
-    with in_scope(scope):
-        return await wrapped(*args, **kwargs)
+def _run_node_async(original: Original) -> Callable[..., Any]:
+    async def run_node(*given: Any, **kwargs: Any) -> Any:
+        wrapped, _, args = original.bind(given)
+        scope = _of_message(args, kwargs)
+        if scope is None:
+            return await wrapped(*args, **kwargs)
+        with in_scope(scope):
+            return await wrapped(*args, **kwargs)
+
+    return run_node
 
 
 def _of_message(args: Any, kwargs: Mapping[str, Any]) -> Scope | None:

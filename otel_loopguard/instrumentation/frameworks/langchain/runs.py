@@ -12,7 +12,7 @@ from otel_loopguard.turns.scope import current_scope
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from otel_loopguard.instrumentation.targets import Target
+    from otel_loopguard.instrumentation.targets import Original, Target
 
 
 def conversation(*configs: Any) -> str | None:
@@ -45,14 +45,32 @@ def _read_executor(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, An
     return RunInfo(conversation(config), survives=False)
 
 
-def _leave(wrapped: Callable[..., Any], loop: Any, args: Any, kwargs: Any) -> Any:
+def _leave(original: Original) -> Callable[..., Any]:
     """Note at the end of a graph's loop if its run can be resumed. Every way of running a graph ends here."""
+
+    def leave(*given: Any, **kwargs: Any) -> Any:
+        wrapped, loop, args = original.bind(given)
+        _note_end(loop, args)
+        return wrapped(*args, **kwargs)
+
+    return leave
+
+
+def _leave_async(original: Original) -> Callable[..., Any]:
+    async def leave(*given: Any, **kwargs: Any) -> Any:
+        wrapped, loop, args = original.bind(given)
+        _note_end(loop, args)
+        return await wrapped(*args, **kwargs)
+
+    return leave
+
+
+def _note_end(loop: Any, args: tuple[Any, ...]) -> None:
     runtime, scope = active_runtime.instrumented, current_scope()
     if runtime is not None and scope is not None and scope.run_state is not None:
         with runtime.shield("adapter.leave"):
             if _is_resumable(loop, args[1]):
                 scope.run_state.resumable = True
-    return wrapped(*args, **kwargs)
 
 
 def _is_resumable(loop: Any, error: BaseException | None) -> bool:
@@ -69,9 +87,9 @@ RUNS: tuple[Target, ...] = (
     RunTarget("langgraph.pregel", "Pregel.stream", _read_graph, CallStyle.GENERATOR),
     RunTarget("langgraph.pregel", "Pregel.astream", _read_graph, CallStyle.ASYNC_GENERATOR),
     *(
-        CallTarget(f"langgraph.pregel.{module}", path, _leave)
+        CallTarget(f"langgraph.pregel.{module}", path, wrapper)
         for module in ("_loop", "loop")
-        for path in ("SyncPregelLoop.__exit__", "AsyncPregelLoop.__aexit__")
+        for path, wrapper in (("SyncPregelLoop.__exit__", _leave), ("AsyncPregelLoop.__aexit__", _leave_async))
     ),
     *(
         RunTarget(f"{package}.{path}", f"{owner}.{method}", _read_executor, style)
