@@ -11,13 +11,13 @@ import inspect
 import logging
 import sys
 from dataclasses import replace
-from importlib.metadata import packages_distributions, version
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 import wrapt
 
+from otel_loopguard.instrumentation.distributions import distributions_of
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import CallStyle, Original, RunTarget, ToolTarget
 from otel_loopguard.instrumentation.wrappers import wrapper_of
@@ -211,13 +211,13 @@ def warn_of_missing(module: str, targets: Collection[Target], missing: Collectio
     for kind, calls in ((ToolTarget, "tool calls are"), (RunTarget, "runs are")):
         needed = [target for target in targets if isinstance(target, kind) and not target.optional]
         if needed and all(target in missing for target in needed):
-            owners = packages_distributions().get(module.partition(".")[0], [])
+            owners = distributions_of(module)
             if owners:
                 logger.warning(
                     "otel_loopguard found nothing to patch in %s of %s (looked for %s): its %s not guarded. "
                     "A newer otel_loopguard may know this version; please report it.",
                     module,
-                    ", ".join(f"{owner} {version(owner)}" for owner in dict.fromkeys(owners)),
+                    ", ".join(f"{owner} {version}" for owner, version in owners.items()),
                     ", ".join(target.path for target in needed),
                     calls,
                 )

@@ -5,8 +5,6 @@ from __future__ import annotations
 import inspect
 import random
 import sys
-from functools import cache
-from importlib.metadata import packages_distributions, version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -14,6 +12,7 @@ from urllib.parse import urlsplit
 from opentelemetry import trace
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]  # the package has no type hints
 
+from otel_loopguard.instrumentation.distributions import distributions_of
 from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
 from otel_loopguard.instrumentation.patching import is_ours
 from otel_loopguard.instrumentation.runtime import active_runtime
@@ -48,24 +47,18 @@ def gather() -> dict[str, Any]:
 
 def frameworks() -> Iterator[dict[str, Any]]:
     """Each installed framework, with the state of its targets."""
-    owners = _owners()
     for framework in FRAMEWORKS:
         name = framework.name
         tops = dict.fromkeys(target.module.partition(".")[0] for target in framework.targets)
-        dists = dict.fromkeys(dist for top in tops for dist in owners.get(top, ()))
-        if not dists:
+        versions = {dist: version for top in tops for dist, version in distributions_of(top).items()}
+        if not versions:
             continue  # not installed, or part of Python
         yield {
             "name": name,
-            "versions": {dist: version(dist) for dist in dists},
+            "versions": versions,
             "imported": any(top in sys.modules for top in tops),
             "targets": [_target(target) for target in framework.targets if target.module in sys.modules],
         }
-
-
-@cache
-def _owners() -> Any:
-    return packages_distributions()
 
 
 def _target(target: Target) -> dict[str, Any]:
