@@ -70,6 +70,17 @@ def installed(wheel, tmp_path_factory):
     return programs
 
 
+@pytest.fixture(scope="module")
+def without_grpc(wheel, tmp_path_factory):
+    """The same with one exporter, over HTTP, as docs/design.md has it."""
+    folder = tmp_path_factory.mktemp("lean") / "venv"
+    run("uv", "venv", "--python", sys.executable, folder)
+    install = ("uv", "pip", "install", "--python", folder / "bin" / "python")
+    run(*install, "opentelemetry-distro", "opentelemetry-exporter-otlp-proto-http", "wrapt", "rapidfuzz", "orjson")
+    run(*install, "--no-deps", wheel)
+    return folder / "bin"
+
+
 def test_a_second_build_has_the_same_bytes(distribution, tmp_path):
     """Folder, time of the files, umask, time zone and hash seed leave no trace in the wheel or the source."""
     again = built(tmp_path / "a longer name", umask=0o077, TZ="Asia/Tokyo", LC_ALL="C", PYTHONHASHSEED="1")
@@ -92,15 +103,22 @@ def test_the_wheel_names_what_it_holds_of_others(wheel):
     assert locked.keys() == {"uplot"}
 
 
-def test_a_span_arrives_and_the_loop_is_stopped(installed, tmp_path):
+@pytest.mark.parametrize("programs", ["installed", "without_grpc"])
+def test_a_span_arrives_and_the_loop_is_stopped(programs, request, tmp_path):
     """``opentelemetry-instrument python app.py`` exports the guarded calls, and the third equal one is refused."""
+    programs = request.getfixturevalue(programs)
     app = tmp_path / "app.py"
     app.write_text(APP)
     with receiving() as receiver:
         environment = {**os.environ, **receiver.environment, "PYTHONPATH": ""}
-        told = run(installed / "opentelemetry-instrument", installed / "python", app, env=environment, cwd=tmp_path)
+        told = run(programs / "opentelemetry-instrument", programs / "python", app, env=environment, cwd=tmp_path)
         assert "tool_loop_detected" in told
         assert [span.name for span in receiver.spans] == ["execute_tool read_file"] * 3
+
+
+def test_grpc_may_be_left_out(without_grpc):
+    """The installation over HTTP is one without grpc."""
+    run(without_grpc / "python", "-c", "import importlib.util as u; assert u.find_spec('grpc') is None")
 
 
 def test_the_command_line_comes_with_it(installed, tmp_path):
