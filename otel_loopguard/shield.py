@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from otel_loopguard.errors import ToolLoopError
+from otel_loopguard.interrupts import is_interrupt, pass_interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,7 +19,7 @@ class Shield:
     """Catch, count and log the faults of a block: ``with shield("site"):``. Each site is logged once.
 
     The log has the exception's type and the place where it was raised. It does not have its text, which may quote an
-    argument. ``ToolLoopError`` passes: it is raised on purpose.
+    argument. ``ToolLoopError`` passes: it is raised on purpose. So does an exception from outside: see ``interrupts``.
     """
 
     def __init__(self, count: Callable[[str], None] | None = None) -> None:
@@ -28,17 +29,14 @@ class Shield:
 
     def __call__(self, site: str) -> _Site:
         """Return the context manager of this site. It holds no state, so all threads share it."""
-        try:
-            return self._sites[site]
-        except KeyError:
-            return self._sites.setdefault(site, _Site(self, site))
+        return self._sites.get(site) or self._sites.setdefault(site, _Site(self, site))
 
     def take(self, site: str, error: Exception) -> None:
         """Take a caught fault: the end of an ``except Exception`` in code that runs at each call or span.
 
         A context manager that is written in Python costs half a microsecond there; ``try`` costs nothing.
         """
-        if isinstance(error, ToolLoopError):
+        if isinstance(error, ToolLoopError) or is_interrupt(error):
             raise error
         self.report(site, error)
 
@@ -47,7 +45,8 @@ class Shield:
         if self._count is not None:
             try:
                 self._count(site)
-            except Exception:  # noqa: BLE001 - the counter is code of the SDK, and nothing else catches its faults
+            except Exception as fault:  # noqa: BLE001 - the counter is code of the SDK, and nothing else catches its faults
+                pass_interrupt(fault)
                 logger.debug("otel_loopguard could not count an internal error at %s", site)
         if site not in self.seen:
             self.seen.add(site)
@@ -73,7 +72,7 @@ class _Site:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
-        if error is None or not isinstance(error, Exception) or isinstance(error, ToolLoopError):
+        if error is None or not isinstance(error, Exception) or isinstance(error, ToolLoopError) or is_interrupt(error):
             return False
         self._shield.report(self._name, error)
         return True

@@ -115,6 +115,30 @@ def test_the_list_of_other_broad_excepts_is_current():
     assert sorted(NOT_SHIELDED.keys() - unshielded()) == []
 
 
+CATCHES_TIME_LIMITS = {"Exception", "BaseException", "AttributeError", "KeyError", "LookupError", "OSError",
+                       "RuntimeError", "TimeoutError", "TypeError", "ValueError"}  # fmt: skip
+"""Classes that the exception of a signal handler may be an instance of."""
+APART = ("cli/", "report/", "testing/", "spans/otlp.py")
+"""Files that do not run in the user's program."""
+
+
+def test_every_except_passes_the_exceptions_of_signal_handlers():
+    """An ``except`` that could catch one ends in the shield, in ``pass_interrupt``, or in the program's generator."""
+    found = set()
+    for path in FILES:
+        attempts = [one for one in ast.walk(tree(path)) if isinstance(one, ast.Try)]
+        for attempt in attempts if not named(path).startswith(APART) else ():
+            if not any(map(called, attempt.body)):
+                continue  # signal handlers run at calls only
+            for handler in attempt.handlers:
+                kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+                catches = any(kind is None or getattr(kind, "id", "") in CATCHES_TIME_LIMITS for kind in kinds)
+                raises = any(isinstance(one, ast.Raise) and one.exc is None for one in ast.walk(handler))
+                if catches and not raises and not called(handler) & {"take", "pass_interrupt"}:
+                    found.add(f"{named(path)}:{function_of(handler)}")
+    assert sorted(found) == []
+
+
 def test_every_exception_to_a_linter_carries_its_reason():
     """``noqa`` and ``type: ignore`` are followed by the reason, on the same line."""
     comment = re.compile(r"#\s*(noqa|type:\s*ignore)(?P<rest>.*)")
@@ -239,6 +263,7 @@ OF_MANY_MODULES = {
     "instrumentation/test_call_frames.py": "the files and frames of one call, over all rooms",
     "instrumentation/test_every_fault.py": "breaks the functions of all rooms one by one",
     "instrumentation/test_faults.py": "faults of all rooms",
+    "instrumentation/test_signals.py": "a signal strikes in all rooms",
     "instrumentation/test_process_start.py": "the start under opentelemetry-instrument, through all rooms",
     "telemetry/test_secrets.py": "every signal of a program",
 }

@@ -35,7 +35,7 @@ class AgentRun:
         self._info: RunInfo | None = None
         self._open_run: OpenRun | None = None
         self._unfinished = False
-        outer = current_scope()
+        self._outer = outer = current_scope()
         self._outermost = outer is None or not outer.run_state or outer.call is not None
         with runtime.shield("run.open"):
             self._info = None if garbage_collector.runs_here() else target.read(instance, args, kwargs)
@@ -49,6 +49,8 @@ class AgentRun:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self._open_run is not None and self._info is not None:
+            if current_scope() is self._open_run.scope:
+                bind(self._outer)  # an exception of a signal handler has cut ``_Running`` short
             run_state = self._open_run.scope.run_state
             resumable = self._unfinished or (run_state is not None and run_state.resumable)
             self._unfinished = resumable or (error is not None and self._info.survives)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from otel_loopguard.interrupts import pass_interrupt
+
 
 def arguments_of(written: Any) -> Any:
     """Return a call's arguments as an object. A model writes them as JSON text, which may be invalid."""
@@ -12,7 +14,8 @@ def arguments_of(written: Any) -> Any:
         return written
     try:
         return json.loads(written or "{}")
-    except ValueError:
+    except ValueError as error:
+        pass_interrupt(error)
         return written
 
 
@@ -37,7 +40,8 @@ def _is_structured(content: str) -> bool:
         return False
     try:
         json.loads(text)
-    except ValueError:
+    except ValueError as error:
+        pass_interrupt(error)
         return False
     return True
 

@@ -21,6 +21,7 @@ from otel_loopguard.instrumentation.distributions import distributions_of
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import CallStyle, Original, RunTarget, ToolTarget
 from otel_loopguard.instrumentation.wrappers import wrapper_of
+from otel_loopguard.interrupts import pass_interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -92,7 +93,8 @@ def _wrap(module: ModuleType, target: Target) -> bool:
     """Wrap the target's function. Return True if our wrapper is there now."""
     try:
         parent, attribute, original = wrapt.resolve_path(module, target.path)
-    except (AttributeError, ImportError):
+    except (AttributeError, ImportError) as error:
+        pass_interrupt(error)
         # Another version of the framework has it in another place; the targets name both.
         logger.debug("%s has no %s; not patched", target.module, target.path)
         return False
@@ -150,7 +152,8 @@ def _unwrap(module: ModuleType, path: str) -> bool:
     """Remove our wrapper. Return False if another one is around it."""
     try:
         parent, attribute, _ = wrapt.resolve_path(module, path)
-    except (AttributeError, ImportError):
+    except (AttributeError, ImportError) as error:
+        pass_interrupt(error)
         return True
     # Not getattr: that binds the function.
     outermost = vars(parent).get(attribute)

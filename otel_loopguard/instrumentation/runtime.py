@@ -176,7 +176,7 @@ class ActiveRuntime:
     """The runtime of this process: set by ``instrument()``, or made when something needs one."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self.instrumented: Runtime | None = None
         """The runtime of ``instrument()``. Patches do nothing without it."""
         self._own: Runtime | None = None

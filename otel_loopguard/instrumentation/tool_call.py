@@ -5,6 +5,7 @@ A context manager and not ``try``/``except Exception``: a cancelled call has to 
 
 from __future__ import annotations
 
+from contextvars import Token
 from time import time_ns
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,10 @@ from opentelemetry import context as otel_context
 from otel_loopguard.core.model import Action, Decision
 from otel_loopguard.instrumentation.aborts import abort_error
 from otel_loopguard.instrumentation.adapter import ShieldedAdapter
+from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.telemetry.call_span import CallSpan
 from otel_loopguard.turns.gc_safety import garbage_collector
-from otel_loopguard.turns.scope import bind, unbind
+from otel_loopguard.turns.scope import bind, current_scope, unbind
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -42,6 +44,7 @@ class GuardedCall:
         "_bound",
         "_inside",
         "_left_open",
+        "_outer",
         "_reading",
         "_scope",
         "_span",
@@ -51,12 +54,16 @@ class GuardedCall:
         "runtime",
     )
 
-    def __init__(self, runtime: Runtime, adapter: ToolAdapter, reading: Reading, scope: Scope) -> None:
+    def __init__(
+        self, runtime: Runtime, adapter: ToolAdapter, reading: Reading, scope: Scope, outer: Scope | None
+    ) -> None:
         self.runtime = runtime
         self._adapter = ShieldedAdapter(adapter, reading, runtime.shield)
         self._reading = reading
         self._scope = scope
         self._span = CallSpan(runtime.providers, reading.call, scope, reading.native_span)
+        self._outer = outer
+        """The current scope of the code that makes the call."""
         self._inside: Scope | None = None
         self._bound: Any = None
         self._token: Any = None
@@ -67,12 +74,18 @@ class GuardedCall:
     @property
     def _may_await(self) -> bool:
         """True if decisions may have to be awaited: only a call of ``Policy.on_trip`` shows if it is async."""
-        return self._scope.turn.policy.on_trip is not None
+        try:
+            return self._scope.turn.policy.on_trip is not None
+        except Exception as error:  # noqa: BLE001 - see Shield.take
+            self.runtime.shield.take("guard.begin", error)
+        return False
 
     # --- before the tool -----------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
-        if self._may_await:
+        if not self._left_open and self._may_await:
+            with self.runtime.shield("span.attach"):
+                self._bind()
             await self._span.decide_async()
         return self.__enter__()
 
@@ -84,6 +97,8 @@ class GuardedCall:
             return self
         span = self._span
         try:
+            if self._bound is None:
+                self._bind()
             span.start()
         except Exception as error:  # noqa: BLE001 - see Shield.take
             self.runtime.shield.take("span.start", error)
@@ -93,7 +108,9 @@ class GuardedCall:
             if decision.action is not None and not decision.runs:
                 self._refuse(decision)
             if not self.answered:
-                self.resume()
+                context = span.context
+                if context is not None and self._bound is not None:
+                    self._token = otel_context.attach(context)
         except Exception as error:  # noqa: BLE001 - see Shield.take, which lets ToolLoopError pass
             self.runtime.shield.take("guard.begin", error)
         return self
@@ -105,6 +122,7 @@ class GuardedCall:
                 abort = abort_error(decision.trip, self._span.name, self._scope, self._adapter.error_class())
             if abort is not None:
                 self._span.finish("aborted", None, _NOTHING)
+                self.suspend()
                 raise abort
         reused = decision.action is Action.REUSE
         with self.runtime.shield("adapter.answer"):
@@ -119,11 +137,19 @@ class GuardedCall:
         if reused:
             self.answer = self._with_text(self.answer, decision)
 
+    def _bind(self) -> None:
+        """Bind the call's scope.
+
+        It is bound before the call is judged, until its end is counted: a call that a signal handler makes in the midst
+        of that is a layer of this one. So it waits for no lock that this thread holds, of this package or of the SDK.
+        """
+        self._inside = inside = self._scope.of_call(self._reading.call)
+        self._bound = bind(inside)
+
     def resume(self) -> None:
         """Bind the call's scope and span: the tool, or the rest of a generator tool, runs inside this call now."""
         try:
-            self._inside = inside = self._scope.of_call(self._reading.call)
-            self._bound = bind(inside)
+            self._bind()
             context = self._span.context
             if context is not None and self._bound is not None:
                 self._token = otel_context.attach(context)
@@ -137,7 +163,7 @@ class GuardedCall:
         if self._token is not None:
             # A generator that was thrown away may be closed in any context, where another span is the current one.
             if not thrown_away or otel_context.get_current() is self._span.context:
-                otel_context.detach(self._token)
+                _detach(self._token)
             self._token = None
         if self._bound is not None:
             unbind(self._bound, self._inside, thrown_away=thrown_away)
@@ -205,9 +231,11 @@ class GuardedCall:
             if garbage_collector.thread is not None and garbage_collector.runs_here():
                 self._defer_end()
                 return
-            self.suspend(thrown_away=isinstance(error, GeneratorExit))
-            if not self._span.finished and not self._left_open:
-                self._fail(error)
+            try:
+                if not self._span.finished and not self._left_open:
+                    self._fail(error)
+            finally:
+                self.suspend(thrown_away=isinstance(error, GeneratorExit))
         except Exception as fault:  # noqa: BLE001 - see Shield.take
             self.runtime.shield.take("guard.end", fault)
 
@@ -218,15 +246,11 @@ class GuardedCall:
             if garbage_collector.thread is not None and garbage_collector.runs_here():
                 self._defer_end()
                 return
-            self.suspend(thrown_away=isinstance(error, GeneratorExit))
-            if self._span.finished or self._left_open:
-                return
-            outcome, ended = self._adapter.failure(error), _NOTHING
             try:
-                with self.runtime.shield("guard.end"):
-                    ended = await self._scope.turn.aend(self._reading.call, outcome)
+                if not self._span.finished and not self._left_open:
+                    await self._afail(error)
             finally:
-                self._finish_failed(outcome, ended)
+                self.suspend(thrown_away=isinstance(error, GeneratorExit))
 
     def _defer_end(self) -> None:
         """Leave the end to the next call, or to the turn's end: nothing can be locked or judged here."""
@@ -240,11 +264,37 @@ class GuardedCall:
         if not self._span.finished:
             self._fail(None)
 
+    def cut_short(self) -> None:
+        """End the call if an exception of a signal handler kept it from that. Called after every exception.
+
+        Such an exception may strike in ``__enter__`` or ``__exit__``, also between a change and the note of it.
+        """
+        if garbage_collector.thread is not None and garbage_collector.runs_here():
+            return
+        with self.runtime.shield("guard.end"):
+            try:
+                if not self._left_open:
+                    self.end()
+            finally:
+                if self._inside is not None and current_scope() is self._inside:
+                    bind(self._outer)
+                around, context = self._span.around, self._span.context
+                if around is not None and otel_context.get_current() is context:
+                    otel_context.attach(around)
+
     def _fail(self, error: BaseException | None) -> None:
         outcome, ended = self._adapter.failure(error), _NOTHING
         with self.runtime.shield("guard.end"):
             ended = self._scope.turn.end(self._reading.call, outcome)
         self._finish_failed(outcome, ended)
+
+    async def _afail(self, error: BaseException | None) -> None:
+        outcome, ended = self._adapter.failure(error), _NOTHING
+        try:
+            with self.runtime.shield("guard.end"):
+                ended = await self._scope.turn.aend(self._reading.call, outcome)
+        finally:
+            self._finish_failed(outcome, ended)
 
     def _finish_failed(self, outcome: Outcome, ended: Decision) -> None:
         """Close a call that raised. An exception has no place for a sentence."""
@@ -264,7 +314,23 @@ class GuardedCall:
             self._scope.turn.redeliver(decision)
 
 
+def _detach(token: Any) -> None:
+    """Restore the context from before ``attach``. ``otel_context.detach`` swallows exceptions of signal handlers."""
+    if type(token) is Token:
+        try:
+            token.var.reset(token)
+        except (ValueError, RuntimeError) as error:
+            pass_interrupt(error)
+        else:
+            return
+    otel_context.detach(token)  # which logs that this is another context
+
+
 async def drive_async(call: GuardedCall, run: Callable[[], Awaitable[Any]]) -> Any:
     """Run a coroutine function as this call."""
-    async with call:
-        return call.answer if call.answered else await call.aresult(await run())
+    try:
+        async with call:
+            return call.answer if call.answered else await call.aresult(await run())
+    except BaseException:
+        call.cut_short()
+        raise

@@ -38,6 +38,7 @@ class turn:  # noqa: N801 - reads as a word: ``with loopguard.turn():``
         self._run: OpenRun | None = None
         self._runtime: Runtime | None = None
         self._scope: Scope | None = None
+        self._outer: Scope | None = None
         self._token: Any = None
         self.undelivered: list[str] = []
         """After the block: the messages of the user that no tool call could deliver."""
@@ -59,6 +60,7 @@ class turn:  # noqa: N801 - reads as a word: ``with loopguard.turn():``
         return self._run.scope.turn.say(text, stop=stop)
 
     def __enter__(self) -> Self:
+        self._outer = current_scope()
         with Shield()("run.open"):  # without a runtime yet, and making one may fail
             self._runtime = runtime = active_runtime.get()
             with runtime.shield("run.open"):
@@ -66,33 +68,47 @@ class turn:  # noqa: N801 - reads as a word: ``with loopguard.turn():``
                     return self
                 self._run = runtime.runs.open(self._info, source="explicit", turn_id=self._turn_id)
         self._scope = current_scope() if self._run is None else self._run.scope
-        self._token = bind(self._scope)
+        try:
+            self._token = bind(self._scope)
+        except BaseException:  # of a signal handler
+            bind(self._outer)
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        unbind(self._token, self._scope, thrown_away=isinstance(error, GeneratorExit))
-        runtime, loop_error = self._runtime, None
-        if self._run is not None and runtime is not None:
-            with runtime.shield("run.close"):
-                if garbage_collector.runs_here():
-                    runtime.deferred_ends.append(_ThrownAway(self, runtime.runs, self._run))
-                else:
-                    runtime.end_deferred()
-                    self.undelivered = runtime.runs.close(self._run)
-        with (Shield() if runtime is None else runtime.shield)("run.close"):
-            loop_error = grouped(error)
+        try:
+            unbind(self._token, self._scope, thrown_away=isinstance(error, GeneratorExit))
+            runtime, loop_error = self._runtime, None
+            if self._run is not None and runtime is not None:
+                with runtime.shield("run.close"):
+                    if garbage_collector.runs_here():
+                        runtime.deferred_ends.append(_ThrownAway(self, runtime.runs, self._run))
+                    else:
+                        runtime.end_deferred()
+                        self.undelivered = runtime.runs.close(self._run)
+            with (Shield() if runtime is None else runtime.shield)("run.close"):
+                loop_error = grouped(error)
+        finally:  # again, if an exception of a signal handler has cut it short
+            unbind(self._token, self._scope, thrown_away=True)
         if loop_error is not None:
             raise loop_error from None
 
     async def __aenter__(self) -> Self:
-        return self.__enter__()
+        try:
+            return self.__enter__()
+        except BaseException:  # as in ``__enter__``
+            unbind(self._token, self._scope, thrown_away=True)
+            raise
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.__exit__(kind, error, traceback)
+        try:
+            self.__exit__(kind, error, traceback)
+        finally:
+            unbind(self._token, self._scope, thrown_away=True)
 
     def __repr__(self) -> str:
         return f"turn(id={self.id!r}, calls={self.calls})"

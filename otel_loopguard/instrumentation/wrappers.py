@@ -53,7 +53,7 @@ def open_call(runtime: Runtime, adapter: ToolAdapter, instance: Any, args: Any, 
         return None
     if runtime.deferred_ends:
         runtime.end_deferred()
-    scope = current_scope()
+    scope = outer = current_scope()
     if scope is not None and scope.call is not None and not adapter.by_run:
         return None
     try:
@@ -61,7 +61,7 @@ def open_call(runtime: Runtime, adapter: ToolAdapter, instance: Any, args: Any, 
         if reading is not None:
             scope = runtime.attribution.of_call(reading.conversation_id, reading.agent_name, reading.run_id)
             if scope is not None:
-                return GuardedCall(runtime, adapter, reading, scope)
+                return GuardedCall(runtime, adapter, reading, scope, outer)
     except Exception as error:  # noqa: BLE001 - see Shield.take
         runtime.shield.take("adapter.read", error)
     return None
@@ -82,8 +82,12 @@ def _tool(target: ToolTarget, original: Original) -> Callable[..., Any]:
         call = None if runtime is None else open_call(runtime, target.adapter, instance, args, kwargs)
         if call is None:
             return wrapped(*args, **kwargs)
-        with call:
-            return call.answer if call.answered else call.result(wrapped(*args, **kwargs))
+        try:
+            with call:
+                return call.answer if call.answered else call.result(wrapped(*args, **kwargs))
+        except BaseException:
+            call.cut_short()
+            raise
 
     return guarded
 
@@ -100,8 +104,12 @@ def _tool_async(target: ToolTarget, original: Original) -> Callable[..., Any]:
         call = None if runtime is None else open_call(runtime, target.adapter, instance, args, kwargs)
         if call is None:
             return await wrapped(*args, **kwargs)
-        async with call:
-            return call.answer if call.answered else await call.aresult(await wrapped(*args, **kwargs))
+        try:
+            async with call:
+                return call.answer if call.answered else await call.aresult(await wrapped(*args, **kwargs))
+        except BaseException:
+            call.cut_short()
+            raise
 
     return guarded
 
@@ -137,8 +145,12 @@ def _checked_tool_async(target: ToolTarget, original: Original) -> Callable[...,
         call = open_call(runtime, target.adapter, instance, args, kwargs) if turned_down else None
         if call is None:
             return result
-        async with call:
-            return call.answer if call.answered else await call.aresult(result)
+        try:
+            async with call:
+                return call.answer if call.answered else await call.aresult(result)
+        except BaseException:
+            call.cut_short()
+            raise
 
     return guarded
 
@@ -155,8 +167,11 @@ def _fatal_tool(target: ToolTarget, original: Original) -> Callable[..., Any]:
             call = None if runtime is None else open_call(runtime, target.adapter, instance, args, kwargs)
             if call is None:
                 raise
-            with call:
-                raise
+            try:
+                with call:
+                    raise
+            finally:
+                call.cut_short()
 
     return guarded
 
@@ -171,8 +186,11 @@ def _fatal_tool_async(target: ToolTarget, original: Original) -> Callable[..., A
             call = None if runtime is None else open_call(runtime, target.adapter, instance, args, kwargs)
             if call is None:
                 raise
-            async with call:
-                raise
+            try:
+                async with call:
+                    raise
+            finally:
+                call.cut_short()
 
     return guarded
 

@@ -17,6 +17,7 @@ import orjson
 
 from otel_loopguard import semconv
 from otel_loopguard.core.model import Outcome, ToolCall
+from otel_loopguard.interrupts import pass_interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -362,7 +363,8 @@ def _parsed(value: Any, hidden: frozenset[str] = frozenset()) -> Any:
         if value[:1] in "{[" and len(value) <= _LONGEST_PARSED:
             try:
                 return orjson.loads(value)
-            except orjson.JSONDecodeError:
+            except orjson.JSONDecodeError as error:
+                pass_interrupt(error)
                 return value  # a text that only begins like an object
         return value
     return None if isinstance(value, (dict, list, tuple)) and not value else value

@@ -81,6 +81,7 @@ class CallSpan:
         "_seconds",
         "_trip_reported",
         "_uses_native_span",
+        "around",
         "call",
         "context",
         "decision",
@@ -107,6 +108,8 @@ class CallSpan:
         """The end of the span, if that is not now."""
         self.context: Context | None = None
         """The context that the tool runs in, with the call's span; None if it is the one around the call."""
+        self.around: Context | None = None
+        """The context around the call."""
         self._decided = False
         self._providers = providers
         self._outlets = providers.outlets()
@@ -125,7 +128,7 @@ class CallSpan:
         """
         if not self._providers.first_call_seen:
             self._providers.see_first_call()
-        context = otel_context.get_current()
+        self.around = context = otel_context.get_current()
         if context.get(_SUPPRESSED) or context.get(_SUPPRESSED_BY_OTHERS):
             self.context = context
             return

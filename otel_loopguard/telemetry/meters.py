@@ -11,6 +11,7 @@ from opentelemetry.metrics import Observation
 from otel_loopguard import semconv
 from otel_loopguard.core.model import Action, Mode
 from otel_loopguard.core.turn.turn import USER_STOP
+from otel_loopguard.interrupts import pass_interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -37,7 +38,7 @@ class Meters:
 
     def __init__(self, meter: Meter, live: Callable[[], int]) -> None:
         self._labels = Labels()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._calls: dict[tuple[str, str], tuple[int, Context]] = {}
         self._unflushed = 0
         self._checks = itertools.count()
@@ -116,7 +117,7 @@ class Meters:
 
     def after_fork(self) -> None:
         """Drop the sums in a child process: the parent exports its own calls. The lock may never be released there."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._calls, self._unflushed = {}, 0
 
 
@@ -134,7 +135,8 @@ class Labels(dict[str, str]):
 def _histogram(meter: Meter, name: str, unit: str, description: str, bounds: Sequence[float]) -> Histogram:
     try:
         return meter.create_histogram(name, unit, description, explicit_bucket_boundaries_advisory=bounds)
-    except TypeError:  # OpenTelemetry before 1.30 does not take the bounds
+    except TypeError as error:  # OpenTelemetry before 1.30 does not take the bounds
+        pass_interrupt(error)
         return meter.create_histogram(name, unit, description)
 
 

@@ -20,6 +20,7 @@ from opentelemetry import metrics, trace
 from opentelemetry._logs import NoOpLoggerProvider, get_logger_provider
 
 from otel_loopguard import semconv
+from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.telemetry.events import Events
 from otel_loopguard.telemetry.meters import Meters
 from otel_loopguard.telemetry.settings import Settings
@@ -172,6 +173,7 @@ class Providers:
             tracer_provider = self._given[0] or trace.get_tracer_provider()
             meter_provider = self._given[1] or metrics.get_meter_provider()
         except Exception as error:  # noqa: BLE001 - the environment names a provider that cannot be loaded
+            pass_interrupt(error)
             if not self._warned:
                 self._warned = True
                 logger.warning(

@@ -150,7 +150,7 @@ class SpanWatcher:
         arguments = self._guard.compiled.fingerprinter.arguments(seen.call.arguments)
         if not observed.overlaps(arguments ^ hash(seen.call.tool), span):
             decision = observed.turn.observe(seen.call, seen.outcome, ran=_seconds(span))
-            failed, trip = decision.record.error, decision.trip
+            failed, trip = bool(decision.record and decision.record.error), decision.trip
         if not seen.has_arguments:
             # It is part of the history, because it may have changed something. A trip of it would mean nothing.
             trip = None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from opentelemetry import trace
 
+from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.turns.scope import Scope, current_scope
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ class _Tasks:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._turns: weakref.WeakKeyDictionary[object, tuple[str, float]] = weakref.WeakKeyDictionary()
 
     def turn_id(self) -> str | None:
@@ -121,13 +122,14 @@ class _Tasks:
             self._turns[_runner()] = (turn_id, self._clock())
 
     def clear(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._turns.clear()
 
 
 def _runner() -> object:
     try:
         task = asyncio.current_task()
-    except RuntimeError:
+    except RuntimeError as error:
+        pass_interrupt(error)
         task = None
     return task or threading.current_thread()

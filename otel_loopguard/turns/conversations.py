@@ -8,6 +8,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from otel_loopguard.core.turn.user_messages import UserMessage
+from otel_loopguard.interrupts import pass_interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +33,7 @@ class Conversations:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
 
     def __len__(self) -> int:
@@ -53,7 +54,13 @@ class Conversations:
     def _drop_old(self) -> None:
         """Drop at most two for each that comes, so that no call waits for a sweep."""
         for _ in range(2):
-            oldest = next(iter(self._entries.values()))
+            try:
+                oldest = next(iter(self._entries.values()), None)
+            except RuntimeError as error:  # a signal handler has begun or closed a turn between the two calls
+                pass_interrupt(error)
+                return
+            if oldest is None:
+                return
             idle = not oldest.running and self._clock() - oldest.used > IDLE_SECONDS
             if len(self._entries) <= MOST and not idle:
                 return
@@ -98,5 +105,5 @@ class Conversations:
 
     def clear(self) -> None:
         """Forget all, with a new lock: after a fork the thread that held the old one is gone."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._entries.clear()

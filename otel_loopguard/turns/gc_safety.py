@@ -26,7 +26,8 @@ class _Collector:
 
     def __init__(self) -> None:
         self.thread: int | None = None
-        gc.callbacks.append(self._on_phase)
+        # Twice: where an exception of a signal handler cuts one short, Python drops it and calls the other.
+        gc.callbacks += [self._on_phase, self._on_phase]
 
     def _on_phase(self, phase: str, _: Any) -> None:
         self.thread = get_ident() if phase == "start" else None

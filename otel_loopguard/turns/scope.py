@@ -6,10 +6,10 @@ set, and nowhere else: the garbage collector may close abandoned work in the con
 
 from __future__ import annotations
 
-from contextlib import suppress
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any
 
+from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.turns.gc_safety import garbage_collector
 
 if TYPE_CHECKING:
@@ -125,8 +125,10 @@ def unbind(token: Token[Scope | None] | None, scope: Scope | None, *, thrown_awa
         _scope.set(None if before is Token.MISSING else before)
     elif not thrown_away:
         # Something in the block left its own scope behind, or this is not the context that the block began in.
-        with suppress(ValueError, RuntimeError):
+        try:
             _scope.reset(token)
+        except (ValueError, RuntimeError) as error:
+            pass_interrupt(error)
 
 
 class in_scope:  # noqa: N801 - reads as a phrase: ``with in_scope(scope):``

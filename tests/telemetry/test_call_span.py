@@ -164,7 +164,7 @@ def test_one_call_has_one_execute_tool_span(where: NativeSpan) -> None:
 
         def run() -> Any:
             reading = Reading(ToolCall("look", {"path": "a"}, None, ("look",)), native_span=where)
-            call = GuardedCall(runtime, FUNCTION, reading, runtime.attribution.find())
+            call = GuardedCall(runtime, FUNCTION, reading, runtime.attribution.find(), None)
             with call:
                 if call.answered:
                     return call.answer

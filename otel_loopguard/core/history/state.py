@@ -19,6 +19,7 @@ from otel_loopguard.core.history.bounded import EMPTY
 from otel_loopguard.core.history.call_stats import LINE_LENGTH, CallStats
 from otel_loopguard.core.history.tool_stats import ToolStats
 from otel_loopguard.core.model import Action, Kind, Trip
+from otel_loopguard.interrupts import pass_interrupt
 
 if TYPE_CHECKING:
     from otel_loopguard.core.history.window import CallWindow
@@ -175,7 +176,8 @@ class History:
         state["window"] = None if self.window is None else self.window.to_list()
         try:
             return bytes(memoryview(orjson.dumps(state)))  # copied: the original keeps a buffer of up to 16 KB
-        except TypeError:  # a custom detector's trip: a number beyond 64 bits, or half a surrogate in its mode
+        except TypeError as error:  # a custom detector's trip: a number beyond 64 bits, or half a surrogate in its mode
+            pass_interrupt(error)
             return json.dumps(state).encode()
 
     def restore(self, data: bytes) -> None:
@@ -186,7 +188,8 @@ class History:
         """
         try:
             state = orjson.loads(data)
-        except ValueError:
+        except ValueError as error:
+            pass_interrupt(error)
             state = json.loads(data)
         if state.get("version") != _VERSION:
             return

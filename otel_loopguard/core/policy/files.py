@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import stat
 
+from otel_loopguard.interrupts import pass_interrupt
+
 MOST_BYTES = 1_000_000
 _NO_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
@@ -21,6 +23,7 @@ def read_bytes(path: str) -> bytes:
             _check(os.fstat(file.fileno()))  # the path may name another file by now
             data = file.read(MOST_BYTES + 1)
     except (OSError, ValueError) as error:  # ValueError: a null character in the path
+        pass_interrupt(error)
         raise UnreadableError(getattr(error, "strerror", None) or "the path is not valid") from error
     if len(data) > MOST_BYTES:
         raise UnreadableError(f"it is larger than {MOST_BYTES:,} bytes")

@@ -24,6 +24,7 @@ from otel_loopguard.core.policy.policy import Policy
 from otel_loopguard.core.policy.problems import HIDDEN, Problem, nearest, suggestion_or_all
 from otel_loopguard.core.policy.toml_lines import line_of, lines_of
 from otel_loopguard.errors import PolicyError
+from otel_loopguard.interrupts import pass_interrupt
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -101,6 +102,7 @@ class _Layers:
         try:
             table = tomllib.loads(text)
         except Exception as error:  # noqa: BLE001 - of a nested table RecursionError, of a long number ValueError
+            pass_interrupt(error)
             reason = error if isinstance(error, tomllib.TOMLDecodeError) else type(error).__name__
             self.problems.append(Problem("(the file)", source, HIDDEN, f"this is not TOML: {reason}."))
             return

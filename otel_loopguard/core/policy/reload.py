@@ -12,6 +12,7 @@ import os
 from typing import TYPE_CHECKING
 
 from otel_loopguard.core.policy.problems import listed
+from otel_loopguard.interrupts import pass_interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +74,8 @@ class PolicyFileWatch:
         try:
             # ``threading.Thread.start`` takes a lock that the thread may hold which a signal handler interrupts.
             _thread.start_new_thread(self._read, (signature, reading))
-        except RuntimeError:  # no thread can be had now; the next check tries again
+        except RuntimeError as error:  # no thread can be had now; the next check tries again
+            pass_interrupt(error)
             return
         self._reading = reading
 
@@ -100,6 +102,7 @@ class PolicyFileWatch:
     def _read_signature(self) -> Signature:
         try:
             status = os.stat(self._path)
-        except OSError:  # the file is missing, which is a state, too
+        except OSError as error:  # the file is missing, which is a state, too
+            pass_interrupt(error)
             return None
         return status.st_mtime_ns, status.st_size, status.st_ino

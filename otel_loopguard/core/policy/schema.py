@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard.core.model import Action, Kind, Mode
+from otel_loopguard.interrupts import pass_interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,7 +85,8 @@ def _sentence(value: Any) -> str | None:
         return None
     try:
         fields = [found for found in string.Formatter().parse(value) if found[1] is not None]
-    except ValueError:  # a single brace
+    except ValueError as error:  # a single brace
+        pass_interrupt(error)
         return None
     # Plain names only: the result of {tool:d} or {count:>{limit}} depends on the values.
     valid = all(name in PLACEHOLDERS and not (spec or conversion) for _, name, spec, conversion in fields)

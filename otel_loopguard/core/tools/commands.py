@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core.model import Kind
 from otel_loopguard.core.tools.lexicon import word_lists
+from otel_loopguard.interrupts import pass_interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -113,7 +114,8 @@ def _blank_quotes(command: str) -> str:
 def _words(part: str) -> list[str]:
     try:
         words = shlex.split(part, comments=True)
-    except ValueError:
+    except ValueError as error:
+        pass_interrupt(error)
         return ["?"]
     while words and _ASSIGNMENT.match(words[0]):
         words.pop(0)

@@ -19,6 +19,7 @@ from otel_loopguard.core.tools.lexicon import Lexicon, word_lists
 from otel_loopguard.core.values import introspect
 from otel_loopguard.core.values.fingerprint import Fingerprinter
 from otel_loopguard.core.values.normalise import utf8
+from otel_loopguard.interrupts import pass_interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -133,7 +134,8 @@ class Contracts:
         if not tool.declared:
             try:
                 kind = kind_of_call(kind, arguments, self._words)
-            except Exception:  # noqa: BLE001 - arguments that cannot be read; the tool's name decides
+            except Exception as error:  # noqa: BLE001 - arguments that cannot be read; the tool's name decides
+                pass_interrupt(error)
                 kind = tool.kind
         target = tool.contract.target
         if target is not None and type(arguments) is dict and target in arguments:

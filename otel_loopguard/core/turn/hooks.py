@@ -10,6 +10,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core.model import Action, Kind, Trip
+from otel_loopguard.interrupts import pass_interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,6 +54,7 @@ def ask_on_trip(faults: HookFaults, on_trip: Any, trip: Trip) -> Trip:
             close()
         faults.warn_once("on_trip is async, but a tool was called from sync code: its answer is not heard there")
     except Exception as error:  # noqa: BLE001 - user code: its fault lets the call run
+        pass_interrupt(error)
         return _observe_after_fault(faults, trip, error)
     return trip
 
@@ -63,6 +65,7 @@ async def await_on_trip(faults: HookFaults, on_trip: Any, trip: Trip) -> Trip:
         answer = on_trip(trip)
         return _with_answer(trip, await answer if inspect.isawaitable(answer) else answer)
     except Exception as error:  # noqa: BLE001 - user code: its fault lets the call run
+        pass_interrupt(error)
         return _observe_after_fault(faults, trip, error)
 
 
@@ -89,6 +92,7 @@ def custom_trips(faults: HookFaults, compiled: CompiledPolicy, history: History,
             rule = compiled.policy.rule(getattr(detector, "__name__", "own"))
             trip = _checked(detector(history, record, rule))
         except Exception as error:  # noqa: BLE001 - user code: its fault must not decide about the call
+            pass_interrupt(error)
             faults.report("detector", error)
             continue
         if trip is not None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from otel_loopguard.core.values.pending import PendingWords
     from otel_loopguard.core.values.results import OutcomeFacts
 
+_COUNTERS = ("tick", "calls", "judged", "idle", "active_at", "refusals", "refused_message", "started_by_tool")
 _MOST_OPEN_TRIPS = 32
 _NUDGE = Action.NUDGE
 _NONE: set[int] = set()
@@ -69,6 +70,13 @@ class TurnJudge:
         """The calls whose earlier result can be given again."""
         self._succeeded: set[int] = set() if observes else _NONE
         """The observed calls that succeeded, for ``reusable``: no result is kept of them."""
+
+    def start_over(self) -> None:
+        """Begin with an empty history, without evidence. The counters of calls and of time go on."""
+        history = self.compiled.new_history()
+        for name in _COUNTERS:
+            setattr(history, name, getattr(self.history, name))
+        self.history = history
 
     def judge(self, record: Record, custom: tuple[Trip, ...] = ()) -> None:
         """Judge a call by its open record, which gets the trip, if there is one. Only its index is taken.

@@ -13,6 +13,7 @@ from otel_loopguard.core.model import Action, Kind, Mode
 from otel_loopguard.core.names import clean_name
 from otel_loopguard.core.turn.user_messages import UserMessage, note_texts
 from otel_loopguard.core.values.introspect import name_text
+from otel_loopguard.interrupts import pass_interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -129,7 +130,8 @@ def refusal(
         fields["note"] = "\n".join(note for note in notes if isinstance(note, str))
     try:
         return orjson.dumps(fields).decode()
-    except TypeError:  # half a surrogate in a sentence, a number beyond 64 bits
+    except TypeError as error:  # half a surrogate in a sentence, a number beyond 64 bits
+        pass_interrupt(error)
         return json.dumps(fields)
 
 
@@ -182,7 +184,8 @@ def _own(policy: Policy, name: str, trip: Trip) -> str | None:
         return None
     try:
         return _filled(template, trip)
-    except (LookupError, ValueError, TypeError, AttributeError):  # all that str.format_map raises
+    except (LookupError, ValueError, TypeError, AttributeError) as error:  # all that str.format_map raises
+        pass_interrupt(error)
         return None
 
 

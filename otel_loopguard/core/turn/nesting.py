@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from threading import Lock
+from threading import RLock
 from typing import TYPE_CHECKING
 
 from otel_loopguard.core.history import update
@@ -10,6 +10,7 @@ from otel_loopguard.core.history.state import History
 
 if TYPE_CHECKING:
     from otel_loopguard.core.model import Record
+    from otel_loopguard.core.turn.judge import TurnJudge
     from otel_loopguard.core.turn.user_messages import UserMessages
     from otel_loopguard.core.values.fingerprint import Fingerprinter
     from otel_loopguard.core.values.results import OutcomeFacts
@@ -22,12 +23,13 @@ class TurnTree:
     nested turn brought it before: else a supervisor that has the same work done again and again would never end.
     """
 
-    __slots__ = ("_history", "_lock", "_runs", "user_messages")
+    __slots__ = ("_changing", "_history", "_lock", "_runs", "user_messages")
 
     def __init__(self, user_messages: UserMessages) -> None:
         self.user_messages = user_messages
-        self._lock = Lock()
+        self._lock = RLock()
         self._history = History()
+        self._changing = False
         self._runs = 0
 
     def next_number(self) -> int:
@@ -41,26 +43,29 @@ class TurnTree:
 
         The rules are those of a turn: a result that comes back under a new id is no news.
         """
-        history = self._history
         with self._lock:
+            if self._changing:  # an exception of a signal handler cut a change short, or one goes on below this
+                self._history = History()
+            history, self._changing = self._history, True
             record = update.open_record(
                 history, nested.resolved, nested.arguments, registered=nested.registered, now=nested.at
             )
             update.start(history, record)
             update.end(history, record, facts, fingerprinter)
+            self._changing = False
         return record.news
 
 
 class ParentCall:
     """The call of the outer turn that a nested turn runs in."""
 
-    __slots__ = ("_history", "_lock", "_outer", "_record", "tree")
+    __slots__ = ("_judge", "_lock", "_outer", "_record", "tree")
 
     def __init__(
-        self, tree: TurnTree, history: History, lock: Lock, record: Record | None, outer: ParentCall | None
+        self, tree: TurnTree, judge: TurnJudge, lock: RLock, record: Record | None, outer: ParentCall | None
     ) -> None:
         self.tree = tree
-        self._history = history
+        self._judge = judge
         self._lock = lock
         """The lock of the outer turn; no other lock is held when it is taken."""
         self._record = record
@@ -69,7 +74,7 @@ class ParentCall:
     def count_call(self) -> None:
         """Count a call of the nested turn in the turns around it."""
         with self._lock:
-            self._history.calls += 1
+            self._judge.history.calls += 1
         if self._outer is not None:
             self._outer.count_call()
 

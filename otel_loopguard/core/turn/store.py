@@ -8,9 +8,11 @@ with a running call, stays an object as long as there is room for it.
 from __future__ import annotations
 
 from collections import OrderedDict
-from threading import Lock
+from threading import RLock
 from typing import TYPE_CHECKING, Protocol
 from weakref import WeakValueDictionary
+
+from otel_loopguard.interrupts import pass_interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,7 +80,11 @@ class MemoryStore:
 
 
 class LiveTurns:
-    """The turns in use, the latest of them as objects. Thread-safe, whatever the store is."""
+    """The turns in use, the latest of them as objects. Thread-safe, whatever the store is.
+
+    No thread waits for another lock while it holds this one, and the lock lets its own thread in. So a signal handler
+    that begins a turn never waits for a thread that waits for the code that the signal interrupted.
+    """
 
     def __init__(self, store: TurnStore, most: int = MOST_LIVE, longest_idle: float = LONGEST_IDLE) -> None:
         self._store = store
@@ -89,13 +95,13 @@ class LiveTurns:
         self._latest: OrderedDict[str, Turn] = OrderedDict()
         self._held: WeakValueDictionary[str, Turn] = WeakValueDictionary()
         """Turns in the store that a run or a call still holds: such a turn is not made a second time from its state."""
-        self._lock = Lock()
+        self._lock = RLock()
 
     def add(self, turn: Turn, now: float) -> None:
         """Add a turn whose id is new, so that the store has no state of it."""
         with self._lock:
             self._latest[turn.id] = turn
-            self._store_old(now)
+        self._store_old(now)
 
     def get_or_create(self, turn_id: str, create: Callable[[], Turn], now: float) -> Turn:
         """Return the turn of that id: the live one, else one that goes on from its stored state, else a new one."""
@@ -111,8 +117,8 @@ class LiveTurns:
                 self._store.discard(turn_id)
             self._latest[turn_id] = turn
             self._latest.move_to_end(turn_id)
-            self._store_old(now)
-            return turn
+        self._store_old(now)
+        return turn
 
     def use_again(self, turn: Turn) -> None:
         """Make a stored turn live again, because its holder makes a call: its state in the store is old from now on."""
@@ -126,20 +132,37 @@ class LiveTurns:
     def _store_old(self, now: float) -> None:
         """Move at most two turns to the store for each that comes, so no call waits for a sweep."""
         for _ in range(2):
-            oldest = next(iter(self._latest))
-            turn = self._latest[oldest]
-            idle = now - turn.last_used
-            if len(self._latest) <= self._most and idle <= self._longest_idle:
-                return
-            if idle > self._longest_idle:
-                del self._latest[oldest]
-            elif turn.is_storable or len(self._latest) > self._most_unstored:
-                del self._latest[oldest]
-                turn.stored = True
-                self._held[oldest] = turn
-                self._store.save(oldest, turn.state(), turn.last_used)
-            else:
-                self._latest.move_to_end(oldest)
+            with self._lock:
+                turn = self._oldest_of_too_many(now)
+            if turn is None:
+                continue
+            used = turn.last_used
+            state = turn.state()
+            with self._lock:
+                if turn.last_used == used and self._latest.pop(turn.id, None) is turn:
+                    turn.stored = True
+                    self._held[turn.id] = turn
+                    self._store.save(turn.id, state, used)
+
+    def _oldest_of_too_many(self, now: float) -> Turn | None:
+        """Return the turn to store, if there are too many. Drop one that is too old, and pass over one in use."""
+        try:
+            turn = next(iter(self._latest.values()), None)
+        except RuntimeError as error:  # a signal handler has begun or closed a turn between the two calls
+            pass_interrupt(error)
+            return None
+        if turn is None:
+            return None
+        idle = now - turn.last_used
+        if len(self._latest) <= self._most and idle <= self._longest_idle:
+            return None
+        if idle > self._longest_idle:
+            self._latest.pop(turn.id, None)
+        elif turn.is_storable or len(self._latest) > self._most_unstored:
+            return turn
+        else:
+            self._latest.move_to_end(turn.id)
+        return None
 
     def discard(self, turn_id: str) -> None:
         """Forget a turn that is over."""
@@ -154,7 +177,7 @@ class LiveTurns:
 
     def after_fork(self) -> None:
         """Begin with no turns in a child process, and with a lock that no thread of the parent holds."""
-        self._lock = Lock()
+        self._lock = RLock()
         self._latest = OrderedDict()
         self._held = WeakValueDictionary()
         self._store.clear()

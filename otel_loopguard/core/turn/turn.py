@@ -1,13 +1,16 @@
 """One turn: begin and end each of its tool calls, and say what to do.
 
 The lock is held while the history is read and written, never while user code runs: fingerprints are made before it is
-taken, ``on_trip`` and custom detectors are called outside of it.
+taken, ``on_trip`` and custom detectors are called outside of it. Two things may still happen under it, at any
+instruction. A signal handler or a finaliser may make a call of the same turn: the lock lets its own thread in, and a
+call that comes while the history is being changed is not judged. An exception of a signal handler may cut a change
+short: the history begins empty then, because half a change could prove anything.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from threading import Lock
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core.history import update
@@ -54,8 +57,8 @@ class Turn:
     """One user message and all that the agent does until it answers. Made by ``Guard.turn``; thread-safe."""
 
     __slots__ = (
-        "__weakref__", "_batch", "_host", "_in_flight", "_judge", "_lock", "_made_messages", "_messages", "_parent",
-        "_results", "_tree", "enforced", "id", "last_used", "source", "stored",
+        "__weakref__", "_batch", "_changing", "_host", "_in_flight", "_judge", "_lock", "_made_messages", "_messages",
+        "_parent", "_results", "_tree", "enforced", "id", "last_used", "source", "stored",
     )  # fmt: skip
 
     def __init__(
@@ -77,7 +80,9 @@ class Turn:
         """The state is in the store, though this object is still held."""
         self._host = host
         self._judge = TurnJudge(compiled, ceiling=_ABORT if enforced else _OBSERVE)
-        self._lock = Lock()
+        self._lock = RLock()
+        self._changing = False
+        """The history is being changed, or an exception has cut a change short."""
         self._in_flight = CallsInFlight()
         self._results: ReusableResults | None = None
         self._batch: Batch | None = None
@@ -129,6 +134,7 @@ class Turn:
         batch = self._batch
         return not (
             len(self._in_flight)
+            or self._changing
             or self._messages is not None
             or self._tree is not None
             or self._results is not None
@@ -150,7 +156,7 @@ class Turn:
         messages = self._user_messages()
         with self._lock:
             tree = self._tree = self._tree or TurnTree(messages)
-        parent = ParentCall(tree, self._judge.history, self._lock, self._in_flight.get(call), self._parent)
+        parent = ParentCall(tree, self._judge, self._lock, self._in_flight.get(call), self._parent)
         child_id = f"{self.id}/{tree.next_number()}"
         return Turn(self._host, self._judge.compiled, child_id, self.source, enforced=self.enforced, parent=parent)
 
@@ -199,6 +205,8 @@ class Turn:
 
     def _decide(self, call: ToolCall, ran: float = 0.0) -> tuple[Any, Decision | None]:
         """Judge a call and record the decision in one step. There is no decision yet if ``on_trip`` must be asked."""
+        if self._changing and self._is_interrupted():
+            return None, nothing_seen(None)
         judge = self._judge
         compiled = judge.compiled
         resolved = compiled.contracts.resolve(call)
@@ -237,6 +245,19 @@ class Turn:
             self._parent.count_call()
         return record, decision
 
+    def _is_interrupted(self) -> bool:
+        """Return True in code that interrupts this thread's change of the history; start over after a change cut short.
+
+        Called only while a change goes on, in whatever thread.
+        """
+        if self._lock._is_owned():  # type: ignore[attr-defined]  # noqa: SLF001 - threading.Condition asks it, too
+            return True
+        with self._lock:
+            if self._changing:
+                self._judge.start_over()
+                self._changing = False
+        return False
+
     def _batch_of(self, call: ToolCall, written: int) -> Batch:
         """Return the batch of a call that the model wrote at this tick."""
         with self._lock:
@@ -256,7 +277,9 @@ class Turn:
         """Make the decision take effect: the call is in flight from now on, or it is refused."""
         if self._messages is not None and self._messages.stops:
             return self._stop(record, self._messages)
+        self._changing = True
         self._judge.settle(record)
+        self._changing = False
         trip = record.trip
         if trip is not None and trip.action > _NUDGE:
             return self._refusal(call, record, trip)
@@ -314,7 +337,9 @@ class Turn:
             self.redeliver(begun)
             with self._lock:
                 begun.record.trip = None
+                self._changing = True
                 self._judge.settle(begun.record)
+                self._changing = False
                 self._in_flight.put(call, begun.record)
             if self._parent is not None:
                 self._parent.count_call()
@@ -323,6 +348,8 @@ class Turn:
 
     def _count_outcome(self, call: ToolCall, outcome: Outcome) -> tuple[Any, Any, tuple[Trip, ...], Decision | None]:
         """Count the outcome. There is no decision yet if ``on_trip`` must be asked about the trip."""
+        if self._changing and self._is_interrupted():
+            return None, None, (), nothing_seen(None)
         judge, now = self._judge, self._host.clock()
         with self._lock:
             record = self._in_flight.take(call)
@@ -341,7 +368,9 @@ class Turn:
         )
         recovered: tuple[Trip, ...] = ()
         with self._lock:
+            self._changing = True
             trip = judge.end(record, facts, now)
+            self._changing = False
             if record.news and history.open_trips:
                 recovered, history.open_trips = history.open_trips, ()
             if record.resolved.tool.contract.reuse and not record.error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from contextlib import suppress
-from threading import Lock
+from threading import RLock
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class UserMessages:
     __slots__ = ("__weakref__", "_lock", "_waiting", "closed", "stops")
 
     def __init__(self) -> None:
-        self._lock = Lock()
+        self._lock = RLock()
         """Taken last: no other lock is taken while it is held."""
         self._waiting: deque[UserMessage | str] = deque()
         self.stops: list[UserMessage] = []

@@ -13,6 +13,7 @@ from typing import Any
 from otel_loopguard.core.values import fast_json, introspect
 from otel_loopguard.core.values.normalise import LONGEST_NORMALISED, Normaliser, utf8
 from otel_loopguard.core.values.walker import LARGEST_WHOLE_FLOAT, unique_bytes, walk
+from otel_loopguard.interrupts import pass_interrupt
 
 # The exact test: 1.0 becomes 1, blanks fold, and a string may hold JSON.
 _NEEDS_NORMALISING = re.compile(r'\.0(?=[,}\]]|\Z)|  |\\[tnr]|" | "|"[\[{(]')
@@ -41,7 +42,8 @@ def canonical(value: Any, *, fold_blanks: bool = True) -> bytes:
         if len(plain) > LONGEST_NORMALISED or not _may_need_normalising(plain.decode()):
             return plain
         return fast_json.dumps(_normalised(value, "", Normaliser() if fold_blanks else None))
-    except Exception:  # noqa: BLE001 - not plain JSON, for whatever reason
+    except Exception as error:  # noqa: BLE001 - not plain JSON, for whatever reason
+        pass_interrupt(error)
         return walk(value, fold_blanks=fold_blanks)
 
 
@@ -58,7 +60,8 @@ def result_bytes(value: Any) -> bytes:
         if type(value) in _BLOCKS:
             return _block(value)
         return fast_json.dumps(value)
-    except Exception:  # noqa: BLE001 - not plain JSON, for whatever reason
+    except Exception as error:  # noqa: BLE001 - not plain JSON, for whatever reason
+        pass_interrupt(error)
         return walk(value, fold_blanks=False, is_result=True)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from otel_loopguard.core.values import fast_json, introspect
 from otel_loopguard.core.values.canonical import canonical, result_bytes
 from otel_loopguard.core.values.masking import IDS
+from otel_loopguard.interrupts import pass_interrupt
 
 _LONGEST_KEY = 64
 _QUOTED = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'|`[^`\n]*`")
@@ -84,7 +85,8 @@ def error_text(error: BaseException | str) -> str:
             return f"{type(error).__name__}: {result_bytes(arguments).decode('utf-8', 'replace')}"
     try:
         text = str(error)
-    except Exception:  # noqa: BLE001 - foreign code makes the text of a foreign exception; its type is enough
+    except Exception as fault:  # noqa: BLE001 - foreign code makes the text of a foreign exception; its type is enough
+        pass_interrupt(fault)
         text = ""
     return f"{type(error).__name__}: {text}"
 
@@ -98,7 +100,8 @@ def _prints_much(arguments: tuple[Any, ...]) -> bool:
         return False
     try:
         return len(fast_json.dumps(arguments)) > _LARGEST_PRINTED
-    except (TypeError, ValueError, RecursionError):
+    except (TypeError, ValueError, RecursionError) as error:
+        pass_interrupt(error)
         return (
             not _PRINTED_PARTS.isdisjoint(kinds)
             or sum(len(one) for one in arguments if type(one) is str) > _LARGEST_PRINTED

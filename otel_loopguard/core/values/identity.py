@@ -12,6 +12,8 @@ import weakref
 from functools import partial
 from typing import Any, Final
 
+from otel_loopguard.interrupts import pass_interrupt
+
 _MOST_OBJECTS = 10_000
 
 
@@ -38,7 +40,8 @@ class Identities:
             try:
                 # The callback gets the dead reference, which ``pop`` takes as its default.
                 reference = weakref.ref(item, partial(self._known.pop, key))
-            except TypeError:
+            except TypeError as error:
+                pass_interrupt(error)
                 return None
             if len(self._known) >= _MOST_OBJECTS:
                 for oldest in list(self._known)[: 1 + _MOST_OBJECTS // 10]:  # list() is atomic; other threads may write

@@ -9,6 +9,8 @@ import sys
 from types import GetSetDescriptorType, MemberDescriptorType, ModuleType
 from typing import Any, Final
 
+from otel_loopguard.interrupts import pass_interrupt
+
 _mro_of: Final = type.__dict__["__mro__"].__get__
 _dict_of: Final = type.__dict__["__dict__"].__get__
 _size_of: Final = type.__dict__["__basicsize__"].__get__
@@ -126,7 +128,8 @@ def fields(item: Any, *, hidden: bool = False, most: int = _LARGEST_COPIED) -> d
             if type(member) is MemberDescriptorType:
                 try:
                     found[slot] = member.__get__(item)
-                except AttributeError:  # a slot that was never set
+                except AttributeError as error:  # a slot that was never set
+                    pass_interrupt(error)
                     continue
     if is_error:
         found["args"] = BaseException.args.__get__(item)  # type: ignore[attr-defined]  # a C descriptor

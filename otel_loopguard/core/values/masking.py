@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
+from otel_loopguard.interrupts import pass_interrupt
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -131,7 +133,8 @@ def _canonical_json(data: bytes, volatile_keys: tuple[str, ...]) -> str | None:
         if volatile_keys:
             found = _mask_keys(found, frozenset(volatile_keys))
         return orjson.dumps(found, option=orjson.OPT_SORT_KEYS).decode().replace('\\"', "'")
-    except (ValueError, TypeError, RecursionError):
+    except (ValueError, TypeError, RecursionError) as error:
+        pass_interrupt(error)
         return None
 
 
@@ -144,7 +147,8 @@ def _decode_nested(value: Any, depth: int) -> Any:
     if isinstance(value, str) and value[:1] in ("{", "[") and depth < _DEEPEST_DECODED:
         try:
             return _decode_nested(orjson.loads(value), depth + 1)
-        except ValueError:
+        except ValueError as error:
+            pass_interrupt(error)
             return value  # it only begins like JSON
     return value
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import orjson
 
+from otel_loopguard.interrupts import pass_interrupt
+
 LONGEST_NORMALISED = 65_536
 """Letters of all texts of a value."""
 _MOST_IN_LITERALS = 256
@@ -61,13 +63,15 @@ class Normaliser:
         self._decoded -= 1
         try:
             return orjson.loads(stripped)
-        except ValueError:
+        except ValueError as error:
+            pass_interrupt(error)
             self._marks -= sum(map(stripped.count, _MARKS))
             if self._marks < 0 or _BAD_ESCAPE.search(stripped):
                 return text
         try:
             return ast.literal_eval(stripped)
-        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
+            pass_interrupt(error)
             return text
 
 

@@ -16,6 +16,7 @@ import orjson
 from otel_loopguard.core.values.canonical import LARGEST_RESULT, ends_of, result_bytes
 from otel_loopguard.core.values.fingerprint import error_text
 from otel_loopguard.core.values.normalise import utf8
+from otel_loopguard.interrupts import pass_interrupt
 
 if TYPE_CHECKING:
     from otel_loopguard.core.model import Outcome, Sameness
@@ -154,7 +155,8 @@ def _mcp_error_text(data: bytes) -> str:
         try:
             texts = [part["text"] for part in orjson.loads(data)["content"] if part.get("type") == "text"]
             return "\n".join(texts)
-        except (ValueError, TypeError, KeyError, AttributeError):
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            pass_interrupt(error)
             return data.decode("utf-8", "replace")  # no MCP result, but it has a content
     return data.decode("utf-8", "replace")
 

@@ -34,6 +34,7 @@ import orjson
 from otel_loopguard.core.values import fast_json, introspect
 from otel_loopguard.core.values.identity import identities
 from otel_loopguard.core.values.normalise import Normaliser, utf8
+from otel_loopguard.interrupts import pass_interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,7 +104,8 @@ def walk(value: Any, *, fold_blanks: bool, is_result: bool = False) -> bytes:
     """Encode arguments, or a result, without orjson."""
     try:
         return _Walk(fold_blanks=fold_blanks, is_result=is_result).encode(value)
-    except Exception:  # noqa: BLE001 - the last resort: every value has bytes, whatever it is made of
+    except Exception as error:  # noqa: BLE001 - the last resort: every value has bytes, whatever it is made of
+        pass_interrupt(error)
         return unique_bytes()
 
 
@@ -322,7 +324,8 @@ class _Walk:
         """Encode bytes, arrays, and anything else that is one block of memory; None for any other value."""
         try:
             content = memoryview(item)
-        except (TypeError, ValueError, BufferError):
+        except (TypeError, ValueError, BufferError) as error:
+            pass_interrupt(error)
             return None
         if "O" in content.format:  # addresses of objects
             return None
@@ -371,7 +374,8 @@ def _text(value: str) -> bytes:
         return b'"\\u0000text:%d %s"' % (len(value), _digest(utf8(value)))
     try:
         return orjson.dumps(value)
-    except TypeError:  # a lone surrogate
+    except TypeError as error:  # a lone surrogate
+        pass_interrupt(error)
         return b'"' + value.encode("utf-8", "surrogatepass") + b'"'
 
 

@@ -22,6 +22,7 @@ from otel_loopguard.instrumentation.targets import (
     ToolAdapter,
     ToolTarget,
 )
+from otel_loopguard.interrupts import pass_interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -130,7 +131,8 @@ def _echoes(text: str, structured: Any) -> bool:
         return False
     try:
         return bool(json.loads(text) == structured)
-    except ValueError:
+    except ValueError as error:
+        pass_interrupt(error)
         return False
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import CallTarget, Framework
-from otel_loopguard.turns.scope import Scope, current_scope, in_scope
+from otel_loopguard.turns.scope import Scope, bind, current_scope, in_scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,8 +26,13 @@ def _submit(original: Original) -> Callable[..., Any]:
 
 
 def _run_in(scope: Scope, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    with in_scope(scope):
-        return function(*args, **kwargs)
+    outer = current_scope()
+    try:
+        with in_scope(scope):
+            return function(*args, **kwargs)
+    finally:
+        if current_scope() is scope:  # an exception that another thread injected has cut the exit short
+            bind(outer)
 
 
 FRAMEWORK = Framework("threads", (CallTarget("concurrent.futures.thread", "ThreadPoolExecutor.submit", _submit),))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core.values import introspect
 from otel_loopguard.core.values.identity import identities
+from otel_loopguard.interrupts import pass_interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +29,8 @@ class Arguments:
     def __init__(self, function: Callable[..., Any]) -> None:
         try:
             self._signature: inspect.Signature | None = inspect.signature(function)
-        except (TypeError, ValueError):  # many builtins have none
+        except (TypeError, ValueError) as error:  # many builtins have none
+            pass_interrupt(error)
             self._signature = None
         self._first = next(iter(self._signature.parameters), None) if self._signature else None
         self._state = _state(function)
@@ -46,8 +48,8 @@ class Arguments:
         if self._signature is not None:
             try:
                 return dict(self._signature.bind(*args, **kwargs).arguments)
-            except TypeError:  # the function itself will raise
-                pass
+            except TypeError as error:  # the function itself will raise
+                pass_interrupt(error)
         return {"*": list(args), **kwargs}
 
 

@@ -61,28 +61,32 @@ def drive_function(guarded: GuardedCall | None, run: Callable[[], Any], function
     """Run a function that is neither a coroutine function nor a generator function; None: without a guard."""
     if guarded is None:
         return run()
-    with guarded:
-        if guarded.answered:
-            with guarded.runtime.shield("function.answer"):
-                return answer_as(_expected_kind(function), guarded.answer)
-            return guarded.answer
-        result, kind = run(), _PLAIN
-        try:
-            if type(result) is not str:
-                kind = kind_of(result)
-            if function is not None:  # a tool that does not exist has no kind to remember
-                known_kinds.remember(function, kind)
-            if kind is _OPAQUE:
-                guarded.unread()
-        except Exception as error:  # noqa: BLE001 - see Shield.take
-            guarded.runtime.shield.take("function.result", error)
-        if kind is _PLAIN or kind is _OPAQUE:
-            return guarded.result(result)
-        try:
-            return defer(guarded, result, kind)
-        except Exception as error:  # noqa: BLE001 - see Shield.take
-            guarded.runtime.shield.take("function.lend", error)
-        return result
+    try:
+        with guarded:
+            if guarded.answered:
+                with guarded.runtime.shield("function.answer"):
+                    return answer_as(_expected_kind(function), guarded.answer)
+                return guarded.answer
+            result, kind = run(), _PLAIN
+            try:
+                if type(result) is not str:
+                    kind = kind_of(result)
+                if function is not None:  # a tool that does not exist has no kind to remember
+                    known_kinds.remember(function, kind)
+                if kind is _OPAQUE:
+                    guarded.unread()
+            except Exception as error:  # noqa: BLE001 - see Shield.take
+                guarded.runtime.shield.take("function.result", error)
+            if kind is _PLAIN or kind is _OPAQUE:
+                return guarded.result(result)
+            try:
+                return defer(guarded, result, kind)
+            except Exception as error:  # noqa: BLE001 - see Shield.take
+                guarded.runtime.shield.take("function.lend", error)
+            return result
+    except BaseException:
+        guarded.cut_short()
+        raise
 
 
 def _expected_kind(function: Any) -> ResultKind | None:

@@ -84,6 +84,11 @@ class _GuardedStream:
         if self._guarded is not None:
             self._guarded.__exit__(kind, error, traceback)
 
+    def cut_short(self) -> None:
+        """End the call after an exception; see ``GuardedCall.cut_short``."""
+        if self._guarded is not None:
+            self._guarded.cut_short()
+
     async def __aenter__(self) -> Self:
         guarded = self._guarded
         if guarded is not None:
@@ -128,28 +133,33 @@ class _GuardedStream:
 
 def drive_generator(guarded: GuardedCall | None, source: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
     """Run a generator in its call. The loop is written out, because ``yield from`` runs no code between two items."""
-    with _GuardedStream(guarded) as stream:
-        if stream.answered:
-            yield stream.answer
-            return None
-        failure: BaseException | None = None
-        sent: Any = None
-        while True:
-            try:
-                item = source.send(sent) if failure is None else source.throw(failure)
-            except StopIteration as stop:
-                stream.ended(stop.value)
-                return stop.value
-            failure = sent = None
-            stream.yielded(item)
-            try:
-                sent = yield item
-            except GeneratorExit:
+    stream = _GuardedStream(guarded)
+    try:
+        with stream:
+            if stream.answered:
+                yield stream.answer
+                return None
+            failure: BaseException | None = None
+            sent: Any = None
+            while True:
+                try:
+                    item = source.send(sent) if failure is None else source.throw(failure)
+                except StopIteration as stop:
+                    stream.ended(stop.value)
+                    return stop.value
+                failure = sent = None
+                stream.yielded(item)
+                try:
+                    sent = yield item
+                except GeneratorExit:
+                    stream.resumed()
+                    return source.close()
+                except BaseException as error:  # noqa: BLE001 - the generator handles it, whatever it is
+                    failure = error
                 stream.resumed()
-                return source.close()
-            except BaseException as error:  # noqa: BLE001 - the generator handles it, whatever it is
-                failure = error
-            stream.resumed()
+    except BaseException:
+        stream.cut_short()
+        raise
 
 
 def async_driver(
@@ -160,28 +170,33 @@ def async_driver(
     async def driver(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         guarded = open_call(args, kwargs)
         source = function(*args, **kwargs)
-        async with _GuardedStream(guarded) as stream:
-            if stream.answered:
-                yield stream.answer
-                return
-            failure: BaseException | None = None
-            sent: Any = None
-            while True:
-                try:
-                    item = await (source.asend(sent) if failure is None else source.athrow(failure))
-                except StopAsyncIteration:
-                    await stream.aended()
+        stream = _GuardedStream(guarded)
+        try:
+            async with stream:
+                if stream.answered:
+                    yield stream.answer
                     return
-                failure = sent = None
-                stream.yielded(item)
-                try:
-                    sent = yield item
-                except GeneratorExit:
+                failure: BaseException | None = None
+                sent: Any = None
+                while True:
+                    try:
+                        item = await (source.asend(sent) if failure is None else source.athrow(failure))
+                    except StopAsyncIteration:
+                        await stream.aended()
+                        return
+                    failure = sent = None
+                    stream.yielded(item)
+                    try:
+                        sent = yield item
+                    except GeneratorExit:
+                        stream.resumed()
+                        await source.aclose()
+                        raise
+                    except BaseException as error:  # noqa: BLE001 - the generator handles it, whatever it is
+                        failure = error
                     stream.resumed()
-                    await source.aclose()
-                    raise
-                except BaseException as error:  # noqa: BLE001 - the generator handles it, whatever it is
-                    failure = error
-                stream.resumed()
+        except BaseException:
+            stream.cut_short()
+            raise
 
     return driver

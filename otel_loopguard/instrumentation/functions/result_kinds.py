@@ -10,6 +10,7 @@ from types import AsyncGeneratorType, CoroutineType, FunctionType, GeneratorType
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_loopguard.core.values.introspect import defines
+from otel_loopguard.interrupts import pass_interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,7 +105,8 @@ class ResultKinds:
         try:
             # The callback gets the dead reference, which ``pop`` takes as its default.
             kept = weakref.ref(function, functools.partial(self._known.pop, key))
-        except TypeError:  # no weak references to it: a builtin object, or one with slots
+        except TypeError as error:  # no weak references to it: a builtin object, or one with slots
+            pass_interrupt(error)
             return
         self._known[key] = (kept, kind)
 

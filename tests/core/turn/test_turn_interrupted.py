@@ -1,0 +1,110 @@
+"""A signal strikes while a turn judges a call: its handler may raise, or make a call of the same turn."""
+
+from __future__ import annotations
+
+import signal
+from contextlib import contextmanager
+
+import pytest
+
+from otel_loopguard import Guard, Outcome, Policy, ToolCall
+from tests.strikes import SIGNAL, places, struck
+
+POLICIES = {
+    "default": Policy(),
+    "custom": Policy(on_trip=lambda trip: None, detectors=(lambda history, record, rule: None,)),
+}
+
+
+class TimeLimitError(Exception):
+    """Raised by a handler."""
+
+
+def make(turn, path, result="the same"):
+    """Make one call; the action that kept it from running, or None."""
+    call = ToolCall("read_file", {"path": path})
+    decision = turn.begin(call)
+    if decision.runs:
+        turn.end(call, Outcome(result))
+        return None
+    return decision.action
+
+
+@contextmanager
+def handler_of_the_signal(handler):
+    """Install the handler. A hang ends with an error after a minute."""
+
+    def hung(*_):
+        raise AssertionError("it hangs")
+
+    before = signal.signal(SIGNAL, handler), signal.signal(signal.SIGALRM, hung)
+    signal.alarm(60)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(SIGNAL, before[0])
+        signal.signal(signal.SIGALRM, before[1])
+
+
+def work(turn):
+    """Make new calls, and one that repeats in a nested turn and in this one."""
+    outer = ToolCall("agent", {})
+    turn.begin(outer)
+    child = turn.child(outer)
+    for _ in range(3):
+        make(child, "a")
+        make(turn, "a")
+    turn.end(outer, Outcome("done"))
+    for number in range(3):
+        make(turn, f"new {number}", f"news {number}")
+    return turn
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_an_exception_at_any_place_leaves_a_turn_that_works(policy):
+    """No new call is refused after it, a loop of the same turn is stopped, and no other thread waits."""
+
+    def over(*_):
+        raise TimeLimitError
+
+    guard, problems, arrived = Guard(POLICIES[policy]), [], 0
+    with handler_of_the_signal(over):
+        for place in places(lambda: work(guard.turn())):
+            turn = guard.turn()
+            try:
+                struck(place, lambda turn=turn: work(turn))
+            except TimeLimitError:
+                arrived += 1
+            if any(make(turn, f"path {number}", f"text {number}") for number in range(4)):
+                problems.append(f"{place}: a new call is refused")
+            if not any(make(turn, "b") for _ in range(12)):
+                problems.append(f"{place}: a loop is not stopped")
+            turn.close()
+    assert arrived > 200
+    assert problems == []
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_handler_may_make_a_call_of_the_same_turn(policy):
+    """It never waits for the code that it interrupts; no new call is refused after it, and a loop is stopped."""
+    guard, problems, ran = Guard(POLICIES[policy]), [], []
+    turn = guard.turn()
+
+    def calls(*_):
+        ran.append(make(turn, "of the handler", f"news {len(ran)}"))
+        turn.say("hello")
+        guard.turn(turn.id)
+        guard.turn().close()
+
+    with handler_of_the_signal(calls):
+        for place in places(lambda: work(guard.turn())):
+            turn = guard.turn()
+            struck(place, lambda turn=turn: work(turn))
+            if any(make(turn, f"path {number}", f"text {number}") for number in range(4)):
+                problems.append(f"{place}: a new call is refused")
+            if not any(make(turn, "b") for _ in range(12)):
+                problems.append(f"{place}: a loop is not stopped")
+            turn.close()
+    assert len(ran) > 200
+    assert problems == []
