@@ -196,7 +196,8 @@ class ActiveRuntime:
             if self._own is None:
                 own = Runtime()
                 own.off = _disabled()
-                self.attachments.receiver, self._own = None if own.off else own.receiver, own
+                if self._own is None:  # a signal handler may have made one in between
+                    self.attachments.receiver, self._own = None if own.off else own.receiver, own
             return self._own
 
     def declare(self, name: str, contract: ToolContract) -> None:
