@@ -42,6 +42,8 @@ VARIABLES = (
     "HASH_KEY_FILE",
 )  # fmt: skip
 _BY_ENVIRONMENT = frozenset(PREFIX + name for name in VARIABLES)
+_MOST_DOTS = 200
+"""In one line. The time and memory of the parser grow with the square of the parts of a key: 10,000 take 2 s."""
 _OF_TELEMETRY = ("EVENTS", "CONVERSATION_ID")
 WITH_MISTAKES = "the policy has mistakes"
 """The origin of the action of a policy with mistakes."""
@@ -99,6 +101,11 @@ class _Layers:
 
     def text(self, text: str, source: str) -> None:
         """Add the settings of a TOML text."""
+        crowded = next((n for n, line in enumerate(text.splitlines(), 1) if line.count(".") > _MOST_DOTS), None)
+        if crowded is not None:
+            remedy = f"a line with more than {_MOST_DOTS} dots; a long list may have several lines."
+            self.problems.append(Problem("(the file)", f"{source}, line {crowded}", HIDDEN, remedy))
+            return
         try:
             table = tomllib.loads(text)
         except Exception as error:  # noqa: BLE001 - of a nested table RecursionError, of a long number ValueError

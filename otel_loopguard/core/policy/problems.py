@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rapidfuzz import process
@@ -15,6 +16,10 @@ _NEAR_ENOUGH = 60
 _LONGEST_VALUE = 60
 _LONGEST_NAME = 200
 _MOST_LISTED = 20
+_short = reprlib.Repr()
+"""Writes a value of any size and depth."""
+_short.maxstring = _short.maxother = _short.maxlong = 4 * _LONGEST_VALUE
+_short.maxlist = _short.maxtuple = _short.maxdict = _LONGEST_VALUE
 
 
 class Problem(NamedTuple):
@@ -51,7 +56,7 @@ HIDDEN = _Hidden()
 
 def _quote(value: Any) -> str:
     """Quote a value for a message, cut short."""
-    return _cut("true" if value is True else "false" if value is False else repr(value), _LONGEST_VALUE)
+    return _cut("true" if value is True else "false" if value is False else _short.repr(value), _LONGEST_VALUE)
 
 
 def _cut(text: str, longest: int) -> str:

@@ -15,6 +15,8 @@ _KEY = rf"{_PART}(?:\s*\.\s*{_PART})*"
 _HEADER = re.compile(rf"\s*\[\[?\s*({_KEY})\s*\]")
 _ASSIGNMENT = re.compile(rf"\s*({_KEY})\s*=")
 _PARTS = re.compile(_PART)
+_DEEPEST = 8
+"""No setting has a longer path."""
 _LONG_STRING = re.compile(r'"""|' + "'''")
 
 Path = tuple[str, ...]
@@ -33,7 +35,7 @@ def lines_of(text: str) -> dict[Path, int]:
                 found.setdefault(table, number)
             elif assignment is not None:
                 path = (*table, *_split_path(assignment.group(1)))
-                for length in range(len(table) + 1, len(path) + 1):
+                for length in range(len(table) + 1, min(len(path), _DEEPEST) + 1):
                     found.setdefault(path[:length], number)
         quotes = _open_string(line, quotes)
     return found

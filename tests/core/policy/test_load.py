@@ -80,6 +80,10 @@ def test_a_wrong_variable_makes_the_guard_observe(environ, message, action):
         "deep = " + "[" * 5_000 + "]" * 5_000,
         "deep = " + "{a = " * 5_000 + "1" + "}" * 5_000,
         "long = " + "9" * 10_000,
+        "a." * 150 + "a = 1",
+        "a." * 250_000 + "a = 1",
+        "[" + '"a" . ' * 100_000 + "a]",
+        "tools.x.cap = {" + "a." * 250_000 + "a = 1}",
         "\ud800",
     ],
 )
@@ -91,6 +95,7 @@ def test_a_file_with_a_mistake_makes_the_guard_observe(tmp_path, text):
     assert loaded.problems
     assert (loaded.policy, loaded.origins) == (Policy(action="observe"), {("action",): "the policy has mistakes"})
     assert loaded.in_force == "the guard observes and refuses nothing"
+    assert all(len(str(problem)) < 1_000 for problem in loaded.problems)
 
 
 @pytest.mark.parametrize("action", ["off", "observe", "nudge", "block", "abort"])
