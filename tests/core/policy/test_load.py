@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import logging
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from otel_loopguard import environment_variables
 from otel_loopguard.core.model import Action, Kind
+from otel_loopguard.core.policy import schema
 from otel_loopguard.core.policy.load import VARIABLES, load_environment, load_text
 from otel_loopguard.core.policy.policy import Policy
+from otel_loopguard.core.turn.compiled import CompiledPolicy
 from otel_loopguard.instrumentation.runtime import policy_from_environment
 
 PREFIX = "OTEL_PYTHON_LOOPGUARD_"
@@ -189,3 +194,39 @@ def test_a_file_of_thousands_of_mistakes_is_a_short_log_line(monkeypatch, tmp_pa
     (record,) = caplog.records
     assert len(record.getMessage().splitlines()) < 30
     assert "and 4,980 more" in record.getMessage()
+
+
+def in_toml(value):
+    """The value in TOML, in one line."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(name)} = {in_toml(item)}" for name, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(in_toml, value)) + "]"
+    return json.dumps(value)
+
+
+SETTINGS = [*schema.POLICY, *schema.RULE, *schema.CONTRACT, *schema.WORDS, *schema.MODES, "modes", "tools", "words",
+            "sentences", "preset", "hash_key", "on_trip", "detectors"]  # fmt: skip
+NAMES = st.one_of(st.sampled_from(SETTINGS), st.text("ab_*[]. ", max_size=4))
+SCALARS = st.one_of(
+    st.sampled_from([*schema.ACTIONS, *schema.KINDS, *schema.MODES, "auto", "{tool} again", "{tool:d}"]),
+    st.booleans(), st.integers(-1, 2**70), st.floats(allow_nan=False, allow_infinity=False),
+    st.text("a{}\n\x7f", max_size=3),
+)  # fmt: skip
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(NAMES, inner, max_size=3))
+)
+
+
+@settings(deadline=None)
+@given(st.dictionaries(NAMES, VALUES, max_size=4), st.text(max_size=3))
+def test_whatever_the_file_holds_a_mistake_makes_the_guard_observe(tables, damage):
+    """Nothing is raised; a policy without a mistake can be used, and one with a mistake refuses nothing."""
+    text = "".join(f"{json.dumps(name)} = {in_toml(value)}\n" for name, value in tables.items())
+    for one in (text, text + damage, damage + text):
+        loaded = load_text(one)
+        if loaded.problems:
+            assert loaded.policy == Policy(action="observe")
+            assert all(str(problem).isprintable() for problem in loaded.problems)
+        else:
+            CompiledPolicy(loaded.policy).contracts.tool("read_file", None)
