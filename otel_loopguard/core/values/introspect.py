@@ -56,17 +56,18 @@ def type_name(kind: type) -> str:
 
 
 def is_found_by_name(kind: type) -> bool:
-    """Return True if the name of a class leads to it, as pickle requires. Classes made in a function share a name."""
-    module = _module_of(kind)
-    place = sys.modules.get(module) if type(module) is str else None
-    if not is_a(place, ModuleType):
-        return False
-    found: Any = _names_of(place)
-    for name in _name_of(kind).split("."):
-        found = (_dict_of(found) if is_a(found, type) else found).get(name)
-        if not is_a(found, type):
-            return False
-    return found is kind
+    """Return True if the name of a class leads to it. Classes that are made in a function share a name."""
+    return found_by_name(_module_of(kind), _name_of(kind)) is kind
+
+
+def found_by_name(module: Any, path: str) -> Any:
+    """Return the object that pickle finds under a name; None if there is none."""
+    found = sys.modules.get(module) if type(module) is str else None
+    for name in path.split("."):
+        if found is None or not (is_a(found, type) or is_a(found, ModuleType)):
+            return None
+        found = (_dict_of if is_a(found, type) else _names_of)(found).get(name)
+    return found
 
 
 def is_iterator(item: Any) -> bool:

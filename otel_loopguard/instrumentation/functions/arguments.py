@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core.values import introspect
 from otel_loopguard.core.values.identity import identities
+from otel_loopguard.instrumentation.functions.objects import GuardedObject
 from otel_loopguard.interrupts import pass_interrupt
 
 if TYPE_CHECKING:
@@ -88,6 +89,8 @@ def _leads_to(found: Any, replacement: Any) -> bool:
             found = found.__dict__.get("__wrapped__")
         elif type(found) is property:
             found = found.fget
+        elif type(found) is GuardedObject:
+            found = vars(found)["_guarded"]
         else:
             return False
     return False

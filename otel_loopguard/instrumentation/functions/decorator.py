@@ -7,6 +7,7 @@ import inspect
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from otel_loopguard.core.model import Outcome, ToolCall
@@ -16,6 +17,7 @@ from otel_loopguard.instrumentation.content import appended
 from otel_loopguard.instrumentation.functions.arguments import Arguments
 from otel_loopguard.instrumentation.functions.deferred import drive_function, is_async
 from otel_loopguard.instrumentation.functions.generators import async_driver, drive_generator
+from otel_loopguard.instrumentation.functions.objects import GuardedObject, is_function
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import Reading, ToolAdapter
 from otel_loopguard.instrumentation.tool_call import drive_async
@@ -52,7 +54,7 @@ def tool(*, name: str | None = None, **contract: Any) -> Callable[[F], F]: ...
 
 
 def tool(function: Any = None, /, *, name: str | None = None, **contract: Any) -> Any:
-    """Guard a function that a model calls: plain, async, a generator of either sort, or a method.
+    """Guard a function that a model calls: plain, async, a generator of either sort, a method, or a callable object.
 
     The keywords are those of ``ToolContract`` and describe the tool: ``@tool(kind="poll")``. A refused call returns
     the refusal, which is text for the model, instead of the function's own result. Outside of a turn calls are only
@@ -67,12 +69,12 @@ def tool(function: Any = None, /, *, name: str | None = None, **contract: Any) -
         tool_name = name or name_of(inner)
         if contract:
             active_runtime.declare(tool_name, ToolContract(**contract))
-        wrapper = _wrap(inner, tool_name)
-        if not hasattr(
-            inner, "__name__"
-        ):  # a partial or a callable object; its replacement is a function, which has a name
-            wrapper.__name__ = wrapper.__qualname__ = tool_name
-        return wrapper
+        guarded = _wrap(inner, tool_name)
+        if is_function(inner):
+            return guarded
+        if not hasattr(inner, "__name__"):  # a partial, or an object
+            guarded.__name__ = guarded.__qualname__ = tool_name
+        return GuardedObject(inner, guarded, functools.partial(tool, name=tool_name))
 
     return decorate if function is None else decorate(function)
 
@@ -118,6 +120,8 @@ def _wrap(function: Any, name: str) -> Any:
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             return drive_function(open_guarded(args, kwargs), functools.partial(function, *args, **kwargs), function)
 
+    if not isinstance(function, (FunctionType, MethodType)):  # it has no annotations, and those here are ours
+        wrapper.__annotations__ = {}
     return wrapper
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
@@ -32,6 +33,7 @@ from agents.items import ToolCallOutputItem
 from agents.tracing import TracingProcessor
 from agents.tracing.span_data import FunctionSpanData
 
+import otel_loopguard as loopguard
 from otel_loopguard import Policy, ToolContract, ToolLoopError, semconv
 from otel_loopguard.core.policy.load import load_preset
 from otel_loopguard.testing import SCENARIOS, Ask, Scenario, assert_no_trip, assert_trips, guarded
@@ -293,6 +295,37 @@ def test_a_flaky_tool_may_be_tried_again() -> None:
         assert recording.outcomes[4] == "executed"
         assert attribute(recording, semconv.ERROR_TYPE)[0] == "TimeoutError"
         assert attribute(recording, semconv.ERROR_TRANSIENT)[:4] == [True] * 4
+
+
+class Search:
+    """Search for a text."""
+
+    def __call__(self, path: str, most: int = 3) -> str:
+        """Search now."""
+        return f"there is nothing in {path} among {most}"
+
+
+class SearchLater(Search):
+    """Search for a text, asynchronously."""
+
+    async def __call__(self, path: str, most: int = 3) -> str:  # type: ignore[override]
+        """Search later."""
+        await asyncio.sleep(0)
+        return f"there is nothing in {path} among {most}"
+
+
+@pytest.mark.parametrize(
+    "inner", [Search(), SearchLater(), functools.partial(Search().__call__)], ids=["", "async", "partial"]
+)
+def test_a_guarded_object_is_a_tool_with_a_schema(inner: Any) -> None:
+    """The SDK makes the schema of the object's call, runs it in a thread or awaits it, and the calls count once."""
+    tool = function_tool(loopguard.tool(inner, name="search"), name_override="search")
+    assert tool.params_json_schema["properties"]["most"] == {"default": 3, "title": "Most", "type": "integer"}
+    model = script(*["a"] * 3, name="search")
+    with guarded() as recording:
+        run_async(Agent(name="a", model=model, tools=[tool]))
+        assert recording.outcomes == ["executed", "nudged", "blocked"]
+    assert model.read[0] == "there is nothing in a among 3"
 
 
 def test_an_own_word_for_failures_is_a_failure() -> None:
