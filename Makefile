@@ -9,7 +9,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install test lint unit coverage matrix stack dashboards demo example bench accuracy clean
+.PHONY: help install test lint unit coverage matrix pythons dist stack dashboards demo example bench accuracy clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,8 +44,14 @@ unit: $(STAMP) ## run the tests of .venv
 coverage: $(STAMP) ## run the tests of .venv and list the lines that none reaches; takes three times as long
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -q --cov --cov-report=term:skip-covered
 
-matrix: $(STAMP) ## test each framework's oldest and newest version, in separate environments
+matrix: $(STAMP) ## test each framework's oldest and newest version, and each Python, in separate environments
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tests/instrumentation/frameworks/run_matrix
+
+pythons: $(STAMP) ## run all tests but those of the stack and the report in each supported Python on PATH or in pyenv
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tests/instrumentation/frameworks/run_matrix --pythons
+
+dist: $(STAMP) ## build wheel, source and software bill of materials of the commit into dist/
+	PATH="$(CURDIR)/$(BIN):$$PATH" .ci/dist
 
 stack: ## install the collector and Prometheus for the tests (Debian; needs Go)
 	.ci/stack

@@ -52,6 +52,125 @@ with guarded() as recording:
     assert ended.stdout.splitlines() == ["parent ([2], 2, 0)", "child 0 ([2], 2, 0)", "parent 2"], ended.stderr
 
 
+FORKS = 40
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@pytest.mark.parametrize("place", ["turn", "tool", "nested"])
+def test_a_child_that_is_forked_in_a_busy_turn_never_waits(place: str) -> None:
+    """Threads call tools of the same turn without pause; each child stops its own loop, in a turn of its own."""
+    program = f"""
+import os, signal, threading, warnings
+import otel_loopguard as loopguard
+from otel_loopguard.testing import guarded
+from otel_loopguard.turns.scope import current_scope, in_scope
+
+warnings.simplefilter("ignore")
+PLACE, FORKS = {place!r}, {FORKS}
+over = threading.Event()
+
+def read_file(path): return "the same text"
+
+def stopped():
+    return "tool_loop_detected" in [loopguard.call("read_file", {{"path": "b"}}, read_file) for _ in range(3)][-1]
+
+def busy(scope, number):
+    at = 0
+    with in_scope(scope):
+        while not over.is_set():
+            at += 1
+            loopguard.call("read_file", {{"path": (number, at)}}, read_file)
+            with loopguard.turn(f"{{number}} {{at}}"):
+                loopguard.call("read_file", {{"path": at}}, read_file)
+
+def fork(parent):
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(30)  # a hang ends as a signal
+        own = current_scope().turn.id
+        with loopguard.turn("of the child"):
+            new = stopped()
+        os._exit(10 + (own != parent) + 2 * new + 4 * (PLACE == "tool" or stopped()))
+    ended = os.waitpid(pid, 0)[1]
+    return os.waitstatus_to_exitcode(ended)
+
+def forks():
+    scope = current_scope()
+    threads = [threading.Thread(target=busy, args=(busy_in, n), daemon=True) for n, busy_in in enumerate([scope] * 3)]
+    for thread in threads: thread.start()
+    found = [fork(scope.turn.id) for _ in range(FORKS)]
+    over.set()
+    for thread in threads: thread.join(30)
+    return found
+
+with guarded(), loopguard.turn("busy"):
+    if PLACE == "turn":
+        found = forks()
+    elif PLACE == "tool":
+        outer = current_scope()
+        found = []
+        loopguard.call("work", {{}}, lambda: found.extend(forks()))
+    else:
+        def agent():
+            with loopguard.turn():
+                found.extend(forks())
+        found = []
+        loopguard.call("agent", {{}}, agent)
+    left = stopped()
+print(sorted(set(found)), left)
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env=clean_environment(),
+    )
+    assert ended.stdout.splitlines() == ["[17] True"], (ended.stdout, ended.stderr)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_a_child_keeps_the_ids_that_were_given_and_the_stop_of_the_user() -> None:
+    """Ids that the guard made are new ones in a child; nothing runs in a turn that the user has stopped."""
+    program = """
+import os
+import otel_loopguard as loopguard
+from otel_loopguard import Guard, Outcome, ToolCall
+
+guard = Guard()
+given, made, stopped = guard.turn("given"), guard.turn(), guard.turn("stopped")
+stopped.say("stop", stop=True)
+made.say("hello")
+for _ in range(2):
+    call = ToolCall("read_file", {"path": "a"})
+    made.begin(call)
+    made.end(call, Outcome("text"))
+print(made.id, guard.turn().id, flush=True)
+if os.fork() == 0:
+    call = ToolCall("read_file", {"path": "a"})
+    print(made.id, guard.turn().id, given.id, flush=True)
+    print(made.begin(call).action, stopped.begin(call).action, made.end(call, Outcome("text")).message, flush=True)
+    os._exit(0)
+os.wait()
+call = ToolCall("read_file", {"path": "a"})
+print(made.begin(call).action, made.id)
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=clean_environment(),
+    )
+    parent, child, decisions, after = (line.split() for line in ended.stdout.splitlines())
+    assert len({*parent, *child}) == 5
+    assert child[2] == "given"
+    assert decisions == ["None", "block", "None"]
+    assert after == ["block", parent[0]]
+
+
 def test_one_line_at_start_says_what_will_happen(caplog: pytest.LogCaptureFixture) -> None:
     """The log at start has the action, and the setting that refuses nothing."""
     with caplog.at_level(logging.INFO, "otel_loopguard"), guarded(loopguard.Policy(action=loopguard.Action.NUDGE)):
