@@ -137,11 +137,14 @@ def fields(item: Any, *, hidden: bool = False, most: int = _LARGEST_COPIED) -> d
     return {
         key: value
         for key, value in found.items()
-        if hidden or key in _EXTRA or not (is_a(key, str) and str.startswith(key, "__"))
+        if hidden
+        or not (is_a(key, str) and str.startswith(key, "__"))
+        or (value is not None and str.__str__(key) in _CONTENT)
     }
 
 
-_EXTRA: Final = frozenset({"__pydantic_extra__", "__pydantic_private__"})
+_CONTENT: Final = frozenset({"__pydantic_extra__", "__pydantic_private__"})
+"""Fields that are content, although pydantic keeps them apart."""
 
 
 def is_opaque(kind: type, base: type = object) -> bool:

@@ -367,6 +367,15 @@ def test_pydantic_models_have_a_fingerprint():
     model = pydantic.create_model("Model", a=(int, ...), b=(str, "x"))
     assert PRINTS.arguments(model(a=1)) == PRINTS.arguments(model(a=1))
     assert PRINTS.arguments(model(a=1)) != PRINTS.arguments(model(a=2))
+    assert result_bytes(model(a=1)) == b'{"a":1,"b":"x"}'
+
+
+def test_extra_fields_of_a_pydantic_model_are_part_of_a_result():
+    """A result that differs in such a field is another one."""
+    pydantic = pytest.importorskip("pydantic")
+    model = pydantic.create_model("Model", __config__={"extra": "allow"}, a=(int, ...))
+    assert PRINTS.result(model(a=1, b=1)) == PRINTS.result(model(a=1, b=1))
+    assert PRINTS.result(model(a=1, b=1)) != PRINTS.result(model(a=1, b=2))
 
 
 @given(st.dictionaries(st.text(max_size=8), PLAIN, min_size=1, max_size=5), st.booleans())
