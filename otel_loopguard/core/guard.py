@@ -18,9 +18,11 @@ block generic_repeat
 from __future__ import annotations
 
 import itertools
+import os
 import time
 import uuid
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 from otel_loopguard.core.policy.policy import Policy
 from otel_loopguard.core.tools.declared import DeclaredTools
@@ -62,9 +64,12 @@ class Guard:
         self.watch: PolicyFileWatch | None = None
         """For a policy from a file: checks whether the file was changed."""
         self._turns = LiveTurns(store if store is not None else MemoryStore())
-        self._host = TurnHost(clock, self.faults, self._turns.discard, self._turns.use_again)
+        self._made: WeakSet[Turn] = WeakSet()
+        """All turns that something refers to, for ``after_fork``."""
+        self._host = TurnHost(clock, self.faults, self._turns.discard, self._turns.use_again, self._made.add)
         self._numbers = itertools.count(1)
         self._prefix = uuid.uuid4().hex[:12]
+        _guards.add(self)
 
     def __repr__(self) -> str:
         return f"Guard(action={self.policy.action}, live={self.live})"
@@ -109,5 +114,26 @@ class Guard:
         self._turns.discard(turn.id)
 
     def after_fork(self) -> None:
-        """Begin with no turns in a child process."""
+        """Begin with no turns in a child process. Those that it inherited in use are its own from now on.
+
+        Their histories begin empty, because parent and child do not see each other's calls, and a thread that is gone may hold a
+        lock or have changed a history halfway. Ids that the guard made are new ones; ids that were given stay.
+        """
         self._turns.after_fork()
+        before, self._prefix = self._prefix, uuid.uuid4().hex[:12]
+        for turn in list(self._made):
+            made_here = turn.id.startswith(f"{before}-")
+            turn.after_fork(self._prefix + turn.id[len(before) :] if made_here else turn.id)
+
+
+_guards: WeakSet[Guard] = WeakSet()
+"""The guards of this process."""
+
+
+def _after_fork() -> None:
+    for guard in list(_guards):
+        guard.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -23,6 +23,7 @@ from otel_loopguard.telemetry.settings import Settings
 from otel_loopguard.telemetry.watcher import SpanWatcher
 from otel_loopguard.turns.attribution import Attribution
 from otel_loopguard.turns.conversations import Conversations
+from otel_loopguard.turns.gc_safety import garbage_collector
 from otel_loopguard.turns.runs import Runs
 
 if TYPE_CHECKING:
@@ -136,9 +137,9 @@ class Runtime:
         return logs
 
     def after_fork(self) -> None:
-        """Drop the parent's locks, turns and spans in a child process."""
+        """Drop the parent's locks, conversations and spans in a child process. The guard sees to its turns."""
         with self.shield("runtime.fork"):
-            self.guard.after_fork()
+            self.deferred_ends.clear()
             self.conversations.clear()
             self.attribution.clear()
             self.open_spans.clear()
@@ -213,6 +214,11 @@ class ActiveRuntime:
             self.instrumented, self._own = runtime, None
             self.attachments.receiver = None if runtime is None else runtime.receiver
 
+    def after_fork(self) -> None:
+        """Renew the lock in a child process: a thread that is gone may hold it."""
+        self._lock = threading.RLock()
+        self.attachments.after_fork()
+
 
 class _Forks:
     def __init__(self) -> None:
@@ -225,7 +231,8 @@ class _Forks:
 
     def _forked(self) -> None:
         with Shield()("runtime.fork"):
-            active_runtime.attachments.after_fork()
+            garbage_collector.after_fork()
+            active_runtime.after_fork()
         for runtime in list(self._runtimes):
             runtime.after_fork()
 

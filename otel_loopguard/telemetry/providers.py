@@ -104,8 +104,9 @@ def _forget_counts(meter_provider: Any) -> None:
     """Reset the SDK's sums of our instruments.
 
     In a forked child the SDK's counters continue from the parent's values, and every worker of a prefork server would
-    export the parent's trips again. The SDK has no public reset, so its table of our instruments is emptied. With
-    another SDK, or another version that keeps it elsewhere, nothing is done.
+    export the parent's trips again. The SDK has no public reset, so its table of our instruments is emptied, and the
+    lock of that table is renewed: a thread that is gone may hold it. With another SDK, or another version that keeps
+    them elsewhere, nothing is done.
     """
     consumer = getattr(meter_provider, "_measurement_consumer", None)
     for storage in dict(getattr(consumer, "_reader_storages", None) or {}).values():
@@ -113,6 +114,9 @@ def _forget_counts(meter_provider: Any) -> None:
         for instrument in list(table or ()):
             if getattr(getattr(instrument, "instrumentation_scope", None), "name", None) == semconv.SCOPE:
                 table.pop(instrument, None)  # type: ignore[union-attr]  # the SDK's private table
+        renew = getattr(getattr(storage, "_lock", None), "_at_fork_reinit", None)
+        if renew is not None:
+            renew()
 
 
 # --- the outlets of one runtime ----------------------------------------------------------------------------------

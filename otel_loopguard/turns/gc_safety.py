@@ -32,6 +32,11 @@ class _Collector:
     def _on_phase(self, phase: str, _: Any) -> None:
         self.thread = get_ident() if phase == "start" else None
 
+    def after_fork(self) -> None:
+        """Forget the collector of another thread, which is gone in a child process."""
+        if not self.runs_here():
+            self.thread = None
+
     def runs_here(self) -> bool:
         """Return True if the running code was called by the collector."""
         return self.thread == get_ident()

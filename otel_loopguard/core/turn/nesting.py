@@ -9,8 +9,9 @@ from otel_loopguard.core.history import update
 from otel_loopguard.core.history.state import History
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from otel_loopguard.core.model import Record
-    from otel_loopguard.core.turn.judge import TurnJudge
     from otel_loopguard.core.turn.user_messages import UserMessages
     from otel_loopguard.core.values.fingerprint import Fingerprinter
     from otel_loopguard.core.values.results import OutcomeFacts
@@ -31,6 +32,12 @@ class TurnTree:
         self._history = History()
         self._changing = False
         self._runs = 0
+
+    def after_fork(self) -> None:
+        """Forget the news of the nested turns in a child process."""
+        self._lock = RLock()
+        self._history = History()
+        self._changing = False
 
     def next_number(self) -> int:
         """Return the number of a nested turn that begins."""
@@ -59,22 +66,20 @@ class TurnTree:
 class ParentCall:
     """The call of the outer turn that a nested turn runs in."""
 
-    __slots__ = ("_judge", "_lock", "_outer", "_record", "tree")
+    __slots__ = ("_count", "_outer", "_record", "tree")
 
     def __init__(
-        self, tree: TurnTree, judge: TurnJudge, lock: RLock, record: Record | None, outer: ParentCall | None
+        self, tree: TurnTree, count: Callable[[], None], record: Record | None, outer: ParentCall | None
     ) -> None:
         self.tree = tree
-        self._judge = judge
-        self._lock = lock
-        """The lock of the outer turn; no other lock is held when it is taken."""
+        self._count = count
+        """Counts a call in the outer turn. It takes that turn's lock; no other lock is held then."""
         self._record = record
         self._outer = outer
 
     def count_call(self) -> None:
         """Count a call of the nested turn in the turns around it."""
-        with self._lock:
-            self._judge.history.calls += 1
+        self._count()
         if self._outer is not None:
             self._outer.count_call()
 

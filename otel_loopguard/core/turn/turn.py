@@ -51,6 +51,8 @@ class TurnHost:
     """Called with the id of a turn that is over."""
     use_again: Callable[[Turn], None]
     """Called when a call begins in a turn whose state is in the store."""
+    made: Callable[[Turn], None]
+    """Called with each new turn."""
 
 
 class Turn:
@@ -91,6 +93,7 @@ class Turn:
         self._messages: UserMessages | None = None if parent is None else parent.tree.user_messages
         self._made_messages: dict[str, UserMessages] = {}
         """Makes ``_messages`` exactly once without a lock, because a signal handler may call ``say``."""
+        host.made(self)
 
     def __repr__(self) -> str:
         return f"Turn(id={self.id!r}, source={self.source!r}, calls={self.calls})"
@@ -151,14 +154,32 @@ class Turn:
         with self._lock:
             self._judge.history.restore(state)
 
+    def after_fork(self, turn_id: str) -> None:
+        """Begin with an empty history in a child process, under this id. A user's request to stop still holds."""
+        self.id = turn_id
+        self._lock = RLock()
+        self._changing = self.stored = False
+        self._judge.start_over()
+        self._in_flight = CallsInFlight()
+        self._results = self._batch = None
+        if self._tree is not None:
+            self._tree.after_fork()
+        if self._messages is not None:
+            self._messages.after_fork()
+
     def child(self, call: ToolCall) -> Turn:
         """Return the turn of a run inside a running call: a history of its own; its news is news of that call."""
         messages = self._user_messages()
         with self._lock:
             tree = self._tree = self._tree or TurnTree(messages)
-        parent = ParentCall(tree, self._judge, self._lock, self._in_flight.get(call), self._parent)
+        parent = ParentCall(tree, self._count_nested, self._in_flight.get(call), self._parent)
         child_id = f"{self.id}/{tree.next_number()}"
         return Turn(self._host, self._judge.compiled, child_id, self.source, enforced=self.enforced, parent=parent)
+
+    def _count_nested(self) -> None:
+        """Count a call of a nested turn."""
+        with self._lock:
+            self._judge.history.calls += 1
 
     # --- messages of the user ------------------------------------------------------------------------------------
 

@@ -107,6 +107,11 @@ class UserMessages:
             if not self.closed:
                 self._waiting.extendleft(reversed(notes))
 
+    def after_fork(self) -> None:
+        """Leave the waiting messages to the parent process, which delivers them."""
+        self._lock = RLock()
+        self._waiting = deque()
+
     def close(self) -> list[str]:
         """Close the queue. Return the texts that the model never read."""
         with self._lock:
