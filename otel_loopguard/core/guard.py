@@ -116,8 +116,9 @@ class Guard:
     def after_fork(self) -> None:
         """Begin with no turns in a child process. Those that it inherited in use are its own from now on.
 
-        Their histories begin empty, because parent and child do not see each other's calls, and a thread that is gone may hold a
-        lock or have changed a history halfway. Ids that the guard made are new ones; ids that were given stay.
+        Their histories begin empty, because parent and child do not see each other's calls, and a thread that is gone
+        may hold a lock or have changed a history halfway. Ids that the guard made are new ones; ids that were given
+        stay.
         """
         self._turns.after_fork()
         before, self._prefix = self._prefix, uuid.uuid4().hex[:12]
