@@ -145,21 +145,21 @@ def small(size: int) -> dict[str, Callable[[int], Any]]:
     }
 
 
-def large() -> dict[str, Callable[[int], Any]]:
-    """Return values of any size."""
+def large(million: int = 1_000_000) -> dict[str, Callable[[int], Any]]:
+    """Return values of any size; ``million`` is the number of the parts of most."""
     return {
-        "million numbers": lambda n: [*range(1_000_000), n],
-        "million numbers and an object": lambda n: [object(), *range(1_000_000), n],
-        "million texts": lambda n: [*map(str, range(1_000_000)), n],
-        "million lists": lambda n: [*([at] for at in range(1_000_000)), n],
-        "million dicts": lambda n: [*({"a": at} for at in range(1_000_000)), n],
-        "million objects": lambda n: [*map(Node, range(1_000_000)), n],
-        "million keys": lambda n: {**{f"k{at}": at for at in range(1_000_000)}, "n": n},
-        "million keys of an ordered dict": lambda n: OrderedDict({f"k{at}": n for at in range(1_000_000)}),
-        "million keys that are numbers": lambda n: {**dict.fromkeys(range(1_000_000), 1), "n": n},
-        "million fields": lambda n: [with_fields(1_000_000), n],
-        "set of a million": lambda n: {*range(1_000_000), -n},
-        "deque of a million": lambda n: deque([*range(1_000_000), n]),
+        "million numbers": lambda n: [*range(million), n],
+        "million numbers and an object": lambda n: [object(), *range(million), n],
+        "million texts": lambda n: [*map(str, range(million)), n],
+        "million lists": lambda n: [*([at] for at in range(million)), n],
+        "million dicts": lambda n: [*({"a": at} for at in range(million)), n],
+        "million objects": lambda n: [*map(Node, range(million)), n],
+        "million keys": lambda n: {**{f"k{at}": at for at in range(million)}, "n": n},
+        "million keys of an ordered dict": lambda n: OrderedDict({f"k{at}": n for at in range(million)}),
+        "million keys that are numbers": lambda n: {**dict.fromkeys(range(million), 1), "n": n},
+        "million fields": lambda n: [with_fields(million), n],
+        "set of a million": lambda n: {*range(million), -n},
+        "deque of a million": lambda n: deque([*range(million), n]),
         "100,000 keys": lambda n: {**{f"k{at}": at for at in range(100_000)}, "n": n},
         "100,000 rows": lambda n: [*({"id": at, "name": f"n{at}", "at": 1.5} for at in range(100_000)), n],
         "rows of rows": lambda n: [[[at] * 100] * 1_000 for at in range(100)] + [n],
@@ -197,12 +197,12 @@ def large() -> dict[str, Callable[[int], Any]]:
         "texts of 50 MB": lambda n: ["x" * 50_000] * 1_000 + [str(n)],
         "key of 10 MB": lambda n: {"k" * 10_000_000 + str(n): 1},
         "keys of 1 MB that are no texts": lambda n: {(("k" * 1_000_000), at): n for at in range(50)},
-        "exception of a million": lambda n: ValueError(*range(1_000_000), n),
+        "exception of a million": lambda n: ValueError(*range(million), n),
         "exception with 50 MB": lambda n: ValueError("x" * 50_000_000 + str(n)),
         "trap": Trap,
         "traps": lambda n: [Trap(n)] * 1_000,
         "trap in a dict": lambda n: {"a": Trap(n)},
-        "trap dict": lambda n: TrapDict({f"k{at}": n for at in range(1_000_000)}),
+        "trap dict": lambda n: TrapDict({f"k{at}": n for at in range(million)}),
         "trap text": lambda n: TrapText("x" * 10_000_000 + str(n)),
         "endless iterator": itertools.count,
         "file": lambda n: io.BytesIO(bytes(10_000_000 + n)),

@@ -105,7 +105,8 @@ def _normalised(value: Any, name: str, normaliser: Normaliser | None) -> Any:
     if kind is float:
         return int(value) if abs(value) < LARGEST_WHOLE_FLOAT and value.is_integer() else value
     if kind is dict:
-        return {key: _normalised(item, key, normaliser) for key, item in value.items()}
+        # In one order, as the walker has it: the room for texts is used up in that order.
+        return {key: _normalised(item, key, normaliser) for key, item in sorted(value.items())}
     if kind is list or kind is tuple:
         return [item if type(item) in _AS_IT_IS else _normalised(item, "", normaliser) for item in value]
     return value

@@ -19,6 +19,8 @@ _DEEPEST = 200
 _SIZED = _CONTAINERS | {str}
 _LARGEST = 400_000
 """Values and letters."""
+_VALUES_OF_A_CONTAINER = 4
+"""A container takes as long as this many values in one."""
 _MOST_SHALLOW = 500
 
 
@@ -82,7 +84,7 @@ def is_too_deep_or_large(value: Any, largest: int = _LARGEST) -> bool:
     for _ in range(_DEEPEST):
         if not level:
             return False
-        size += sum(map(len, level))
+        size += sum(map(len, level)) + _VALUES_OF_A_CONTAINER * len(level)
         if size > largest:
             return True
         level = [

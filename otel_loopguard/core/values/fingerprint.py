@@ -93,6 +93,8 @@ def error_text(error: BaseException | str) -> str:
 
 def _prints_much(arguments: tuple[Any, ...]) -> bool:
     """Return True if the arguments of an exception are too many to print, or may be: containers that are no JSON."""
+    if len(arguments) > _LARGEST_PRINTED:
+        return True
     kinds = {*map(type, arguments)}
     if len(arguments) == 1 and str in kinds:
         return False  # the text is the argument

@@ -34,6 +34,7 @@ _ID = re.compile(
 )
 """Keys whose values are ids of the answer, never content, whatever they look like; above, how such keys begin."""
 
+_MOST_KEYS = 512
 _MOST_NUMBERS = 64
 _LONGEST_PREFIX = 64
 _LONG_NUMBER = 10
@@ -165,10 +166,11 @@ def _mask_values(text: str, words: tuple[str, ...], key_and_value: re.Pattern[st
     lower = text.lower()
     if len(lower) != len(text):  # a letter becomes two in lower case, so positions differ
         lower = text
-    spans = set()
+    spans, searched = set(), 0
     for word in words:
         at = lower.find(word)
-        while at >= 0:
+        while at >= 0 and searched < _MOST_KEYS:
+            searched += 1
             found = key_and_value.match(text, at)
             if found is not None:
                 spans.add(found.span(1))

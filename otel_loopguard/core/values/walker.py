@@ -42,15 +42,19 @@ if TYPE_CHECKING:
 LARGEST_WHOLE_FLOAT = 1e16
 """Larger floats are written with an exponent and stay floats."""
 _MOST_NODES = 10_000
-_NODES_OF_A_CONTAINER, _NODES_OF_AN_OBJECT = 3, 6
+_NODES_OF_A_CONTAINER, _NODES_OF_AN_OBJECT, _NODES_OF_A_MEMBER = 3, 6, 3
 """As many as take the same time."""
 _LARGEST = 8 << 20
+"""Bytes, in the time of a hash."""
+_WRITTEN_AS_HASHED = 16
+"""To write JSON takes as long as to hash this many times its bytes."""
 _LARGEST_SCATTERED = 1 << 16
 """The bytes of a block that is not contiguous, which are collected one by one."""
 _LONGEST_WRITTEN = 400_000
 """The letters of a text that is written, and not hashed."""
 _MOST_OWNERS = 8
 _DEEPEST_KEY = 20
+_SMALL = 1 << 63
 _LONGEST_INTEGER = 4_300  # digits that Python converts to text without an error
 
 _SEQUENCES = frozenset({list, tuple, deque})
@@ -155,7 +159,7 @@ class _Walk:
                 item = self._normaliser.text(str.__str__(item), name)
                 kind = type(item)
             if kind in _OF_JSON:
-                out.append(self._scalar(item))
+                out.append(self._plain(item, kind))
                 continue
             if id(item) in inside:
                 out.append(b'"\\u0000cycle:%d"' % (len(inside) - inside[id(item)]))
@@ -203,9 +207,9 @@ class _Walk:
                 size = base.__len__(item)  # type: ignore[attr-defined]  # a C type's own method
                 if size > self._nodes:
                     data = fast_json.dumps(item)  # raises if it is no JSON
-                    self._take_bytes(len(data))
+                    self._take_bytes(_WRITTEN_AS_HASHED * len(data))
                     return [_Raw(data)]
-                self._take(size + _NODES_OF_A_CONTAINER)
+                self._take(size * (_NODES_OF_A_MEMBER if base is dict else 1) + _NODES_OF_A_CONTAINER)
             if base is dict:
                 return self._members(item)
             if base in _SEQUENCES:
@@ -218,7 +222,7 @@ class _Walk:
         self._take(_NODES_OF_AN_OBJECT)
         if self._is_result:
             fields = introspect.fields(item, most=self._nodes)
-            self._take(len(fields))
+            self._take(len(fields) * _NODES_OF_A_MEMBER)
             return self._members(fields) if fields and not introspect.is_opaque(kind) else None
         return None if kind in _WITHOUT_CONTENT and kind not in _READERS else self._parts(item, kind)
 
@@ -230,7 +234,7 @@ class _Walk:
             parts.append(read(item))
         else:
             fields, block = introspect.fields(item, hidden=True, most=self._nodes), self._block(item)
-            self._take(len(fields))
+            self._take(len(fields) * _NODES_OF_A_MEMBER)
             if block is not None:
                 parts.append(_Raw(block))
             elif not fields or introspect.is_opaque(kind):
@@ -274,6 +278,18 @@ class _Walk:
         return self._scalar(item)
 
     # Scalars
+
+    def _plain(self, item: Any, kind: type) -> bytes:
+        """Encode a text or a number as ``_scalar`` does, in a fraction of the time: most parts are one of these."""
+        if kind is int and -_SMALL < item < _SMALL:
+            return b"%d" % item
+        if kind is int or (kind is str and len(item) > _LONGEST_WRITTEN):
+            return self._scalar(item)
+        data = _text(item) if kind is str else _float(item)
+        self._bytes -= len(data)
+        if self._bytes < 0:
+            raise introspect.TooLargeError
+        return data
 
     def _scalar(self, item: Any) -> bytes:
         if item is None:
