@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import otel_loopguard as loopguard
-from otel_loopguard import Action, Policy, Trip
+from otel_loopguard import Action, Policy, Trip, semconv
+from otel_loopguard.core.turn.turn import Turn
 from otel_loopguard.testing import guarded
 
 if TYPE_CHECKING:
@@ -124,3 +125,20 @@ async def test_a_fault_of_it_lets_the_call_run_and_is_counted() -> None:
         for _ in range(4):
             assert await read_later("a") == "text of a"
         assert recording.counted("loopguard.internal_errors", loopguard__site="on_trip") >= 2
+
+
+async def test_an_async_tool_runs_where_its_policy_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The question if its decisions may have to be awaited is under the shield, too."""
+
+    def broken(_: Turn) -> Policy:
+        raise ArithmeticError
+
+    async def look(at: int) -> str:
+        return f"seen {at}"
+
+    with guarded() as recording, loopguard.turn():
+        monkeypatch.setattr(Turn, "policy", property(broken))
+        assert [await loopguard.call("look", {"at": at}, look) for at in range(2)] == ["seen 0", "seen 1"]
+        assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) > 0

@@ -145,9 +145,7 @@ def call(
     if function is None:
         return drive_function(guarded, functools.partial(model_text.no_such_tool, known), None)
 
-    def run() -> Any:
-        return _call_with(function, arguments)
-
+    run = functools.partial(_call_with, function, arguments)
     return _run_async(guarded, run) if is_async(function) else drive_function(guarded, run, function)
 
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
+import itertools
 import json
+import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,7 +19,7 @@ from otel_loopguard.testing import ScriptedAgent, assert_no_trip, assert_trips, 
 from otel_loopguard.turns.scope import current_scope
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
 
 @loopguard.tool
@@ -281,3 +285,62 @@ def test_it_works_without_any_set_up() -> None:
     with loopguard.turn():
         read: list[Any] = [read_text("without set-up") for _ in range(3)]
     assert "tool_loop_detected" in read[2]
+
+
+FRAMES = 400
+"""The recursion limit under test."""
+
+
+def deepest(call: Callable[[], Any]) -> list[int]:
+    """Return the depths of the stack at which the call works. The guard leaves no scope behind at any."""
+
+    def at(depth: int) -> Any:
+        return call() if depth == 0 else at(depth - 1)
+
+    before, limit, worked = current_scope(), sys.getrecursionlimit(), []
+    sys.setrecursionlimit(FRAMES)
+    try:
+        for depth in range(FRAMES):
+            with suppress(RecursionError):
+                at(depth)
+                worked.append(depth)
+            assert current_scope() is before
+    finally:
+        sys.setrecursionlimit(limit)
+    return worked
+
+
+@pytest.mark.parametrize("way", ["tool", "call"])
+def test_a_call_near_the_recursion_limit_runs_unguarded(way: str) -> None:
+    """Where the guard finds no room, the function still runs; a guarded call needs 10 free frames instead of 2."""
+    numbers = itertools.count()
+
+    def look(at: int) -> str:
+        return f"seen {at}"
+
+    tool = loopguard.tool(look)
+    with guarded(), loopguard.turn():
+        calls = {
+            "plain": lambda: look(next(numbers)),
+            "tool": lambda: tool(next(numbers)),
+            "call": lambda: loopguard.call("look", {"at": next(numbers)}, look),
+        }
+        calls[way]()
+        plain, ours = deepest(calls["plain"]), deepest(calls[way])
+    assert ours == list(range(len(ours)))
+    assert len(plain) - 12 <= len(ours) <= len(plain)
+
+
+@pytest.mark.parametrize(("way", "frames"), [("tool", 3), ("call", 4)])
+def test_a_tool_that_calls_itself_takes_few_frames_a_level(way: str, frames: int) -> None:
+    """The function's own frame, and those around it; Python allows 1,000 in all."""
+    levels = []
+
+    def dig(level: int) -> Any:
+        levels.append(level)
+        return tool(level + 1) if way == "tool" else loopguard.call("dig", {"level": level + 1}, dig)
+
+    tool, free = loopguard.tool(dig), sys.getrecursionlimit() - len(inspect.stack(0))
+    with guarded(), loopguard.turn(), pytest.raises(RecursionError):
+        dig(0)
+    assert max(levels) > free / frames - 10
