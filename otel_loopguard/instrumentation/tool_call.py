@@ -158,7 +158,7 @@ class GuardedCall:
 
     def suspend(self, *, thrown_away: bool = False) -> None:
         """Unbind scope and span: the tool is over, or about to yield to code that consumes it."""
-        if garbage_collector.thread is not None and garbage_collector.runs_here():
+        if garbage_collector.running and garbage_collector.runs_here():
             return
         if self._token is not None:
             # A generator that was thrown away may be closed in any context, where another span is the current one.
@@ -178,7 +178,7 @@ class GuardedCall:
 
     def result(self, value: Any) -> Any:
         """Return the tool's result, with a sentence for the model if one is due."""
-        if garbage_collector.thread is not None and garbage_collector.runs_here():
+        if garbage_collector.running and garbage_collector.runs_here():
             return value
         outcome, ended = self._adapter.outcome(value), _NOTHING
         try:
@@ -228,7 +228,7 @@ class GuardedCall:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         try:
-            if garbage_collector.thread is not None and garbage_collector.runs_here():
+            if garbage_collector.running and garbage_collector.runs_here():
                 self._defer_end()
                 return
             try:
@@ -243,7 +243,7 @@ class GuardedCall:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         with self.runtime.shield("guard.end"):
-            if garbage_collector.thread is not None and garbage_collector.runs_here():
+            if garbage_collector.running and garbage_collector.runs_here():
                 self._defer_end()
                 return
             try:
@@ -269,7 +269,7 @@ class GuardedCall:
 
         Such an exception may strike in ``__enter__`` or ``__exit__``, also between a change and the note of it.
         """
-        if garbage_collector.thread is not None and garbage_collector.runs_here():
+        if garbage_collector.running and garbage_collector.runs_here():
             return
         with self.runtime.shield("guard.end"):
             try:

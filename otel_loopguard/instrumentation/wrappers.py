@@ -49,7 +49,7 @@ def wrapper_of(target: Target, original: Original) -> Callable[..., Any]:
 
 def open_call(runtime: Runtime, adapter: ToolAdapter, instance: Any, args: Any, kwargs: Any) -> GuardedCall | None:
     """Open a guarded call. None for a layer of another call, for something that is no tool call, and after a fault."""
-    if garbage_collector.thread is not None and garbage_collector.runs_here():
+    if garbage_collector.running and garbage_collector.runs_here():
         return None
     if runtime.deferred_ends:
         runtime.end_deferred()

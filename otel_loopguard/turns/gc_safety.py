@@ -8,8 +8,10 @@ collector. An end that is due there is put into ``Runtime.deferred_ends``, for t
 from __future__ import annotations
 
 import gc
-from threading import get_ident
-from typing import Any, Protocol
+from functools import partial
+from threading import local
+from types import SimpleNamespace
+from typing import Protocol
 
 
 class DeferredEnd(Protocol):
@@ -19,27 +21,36 @@ class DeferredEnd(Protocol):
         """End it now, where no lock is held."""
 
 
-class _Collector:
-    """The thread in which the collector runs; None nearly always, so hot paths look at that first."""
+class _Phase(set[str]):
+    """Empty unless a collection runs: the callbacks of the collector set ``start`` or ``stop`` to its facts."""
 
-    __slots__ = ("thread",)
+    start = property(fset=set.update)
+    stop = property(fset=set.difference_update)
+
+
+class _Collector:
+    """The collection that runs; none nearly always, so hot paths look at ``running`` first.
+
+    The callbacks are code in C. Python runs the signal handlers that are due when its own code goes on, and drops what
+    they raise in a callback. Most of those that became due during a collection would be lost in one written in Python.
+    """
+
+    __slots__ = ("_here", "_latest", "running")
 
     def __init__(self) -> None:
-        self.thread: int | None = None
-        # Twice: where an exception of a signal handler cuts one short, Python drops it and calls the other.
-        gc.callbacks += [self._on_phase, self._on_phase]
-
-    def _on_phase(self, phase: str, _: Any) -> None:
-        self.thread = get_ident() if phase == "start" else None
+        self.running = _Phase()
+        self._latest, self._here = SimpleNamespace(start=None), local()
+        # ``setattr(x, "start", facts)``, and "stop" at the end. Each collection has a dictionary of facts of its own.
+        gc.callbacks += [partial(setattr, one) for one in (self._latest, self._here, self.running)]
 
     def after_fork(self) -> None:
         """Forget the collector of another thread, which is gone in a child process."""
         if not self.runs_here():
-            self.thread = None
+            self.running.clear()
 
     def runs_here(self) -> bool:
         """Return True if the running code was called by the collector."""
-        return self.thread == get_ident()
+        return bool(self.running) and getattr(self._here, "start", self) is self._latest.start
 
 
 garbage_collector = _Collector()

@@ -113,12 +113,12 @@ current_scope = _scope.get
 
 def bind(scope: Scope | None) -> Token[Scope | None] | None:
     """Make this the scope of the running code. ``unbind`` takes the token; None under the garbage collector."""
-    return None if garbage_collector.thread is not None and garbage_collector.runs_here() else _scope.set(scope)
+    return None if garbage_collector.running and garbage_collector.runs_here() else _scope.set(scope)
 
 
 def unbind(token: Token[Scope | None] | None, scope: Scope | None, *, thrown_away: bool = False) -> None:
     """Restore the scope from before ``bind``."""
-    if token is None or (garbage_collector.thread is not None and garbage_collector.runs_here()):
+    if token is None or (garbage_collector.running and garbage_collector.runs_here()):
         return
     if _scope.get() is scope:
         before = token.old_value

@@ -208,7 +208,7 @@ def problem_after(outcome: Any, raised: list[Any], dropped: list[Any], runtime: 
     if otel_context.get_current():
         otel_context.attach(otel_context.Context())
         return "a span is still the current one"
-    if garbage_collector.thread is not None:
+    if garbage_collector.running:
         return "the guard is off in this thread"
     return None if in_another_thread(lambda: locks_are_free(runtime)) else "a lock is held, or the guard is off"
 
