@@ -171,7 +171,7 @@ def is_error_text(text: str) -> bool:
         may_begin = "error" in text[:_LONGEST_FIRST_KEY].lower()
     else:
         may_begin = first in _ERROR_BEGINS_WITH or text[:3].lower() in _ERROR_WORDS_BEGIN
-    if may_begin and _ERROR_BEGINNING.match(text):
+    if may_begin and _ERROR_BEGINNING.match(text[:_LONGEST_SEARCHED]):
         return True
     head = text[:_LONGEST_EXCEPTION]
     if ("rror: " in head or "xception: " in head) and _EXCEPTION.match(head):
