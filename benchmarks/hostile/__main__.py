@@ -11,7 +11,7 @@ import gc
 import signal
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from benchmarks.hostile import texts, values
 from benchmarks.hostile.places import PLACES, play, turn
@@ -80,24 +80,29 @@ def too_slow(*_: object) -> None:
     raise TooSlowError
 
 
-def measured(words: list[str]) -> Iterator[tuple[float, float, str]]:
-    """Yield budget, milliseconds and name of each value in each place.
+class Case(NamedTuple):
+    """A value in a place, and its budget in milliseconds."""
 
-    Those above half of their budget are measured three times, and the least counts.
-    """
-    for name, make, budget_of_value, places in corpus():
+    label: str
+    make: Callable[[int], Any]
+    place: str
+    budget: float
+
+
+def cases() -> Iterator[Case]:
+    """Yield each value of the corpus in each of its places that can have it."""
+    for name, make, budget, places in corpus():
         for place in places:
-            entry = PLACES[place]
-            label = f"{name} | {place}"
-            if words and not any(word in label for word in words):
-                continue
-            if entry.texts_only and not isinstance(make(0), str):
-                continue
-            budget = LARGE_MS if entry.times > 1 else budget_of_value
-            took = slowest(make, place)
-            if budget / 2 < took < LONGEST_SECONDS * 1e3:
-                took = min(took, slowest(make, place), slowest(make, place))
-            yield budget, took, label
+            if not PLACES[place].texts_only or isinstance(make(0), str):
+                yield Case(f"{name} | {place}", make, place, LARGE_MS if PLACES[place].times > 1 else budget)
+
+
+def least(case: Case) -> float:
+    """Return the milliseconds of a case: the least of three measurements if the first is above half of the budget."""
+    took = slowest(case.make, case.place)
+    if case.budget / 2 < took < LONGEST_SECONDS * 1e3:
+        took = min(took, slowest(case.make, case.place), slowest(case.make, case.place))
+    return took
 
 
 def main(words: list[str]) -> int:
@@ -105,7 +110,8 @@ def main(words: list[str]) -> int:
     signal.signal(signal.SIGALRM, too_slow)
     found: list[tuple[float, float, str]] = []
     with contextlib.suppress(KeyboardInterrupt):
-        found.extend(measured(words))
+        chosen = (case for case in cases() if not words or any(word in case.label for word in words))
+        found.extend((case.budget, least(case), case.label) for case in chosen)
     for budget in (SMALL_MS, LARGE_MS):
         times = sorted(took for one, took, _ in found if one == budget) or [0.0]
         middle, most = times[len(times) // 2], times[len(times) * 99 // 100]

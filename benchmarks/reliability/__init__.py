@@ -1,0 +1,1 @@
+"""A campaign that tries to break the promises: faults, leaks, load, signals, forks, copies, hostile values."""

@@ -1,0 +1,105 @@
+# ruff: noqa: ARG001, ARG005 - tools have parameters for the model, and these tools read none
+"""A program with a drawn word in each value that must not leave it. canaries.py starts it, and searches all output."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+from typing import Any
+
+from langchain_core.tools import tool
+
+import otel_loopguard as loopguard
+from otel_loopguard.testing import Ask
+from otel_loopguard.testing.scripted.langchain import ScriptedModel, own_graph
+
+logging.basicConfig(level=logging.DEBUG)
+logging.getLogger("urllib3").setLevel(logging.WARNING)
+
+WORDS: dict[str, str] = json.loads(os.environ["CANARIES"])
+
+
+@tool
+def read_file(path: str) -> str:
+    """Read a file."""
+    return f"{WORDS['result']} of {path}"
+
+
+@tool
+def fetch(query: str, options: dict[str, Any]) -> str:
+    """Fetch something."""
+    return json.dumps({WORDS["result key"]: [WORDS["nested result"], {"n": WORDS["deep result"]}]})
+
+
+@tool
+def fail(path: str) -> str:
+    """Fail."""
+    raise ValueError(f"{WORDS['exception']} at {path}")
+
+
+@loopguard.tool
+def lookup(ssn: str, *more: Any, **options: Any) -> str:
+    """Look a person up."""
+    return WORDS["row"]
+
+
+@loopguard.tool
+async def alookup(ssn: str) -> bytes:
+    """Look a person up, as bytes."""
+    return WORDS["bytes"].encode()
+
+
+class Row:
+    """A result with fields."""
+
+    def __init__(self) -> None:
+        self.field = WORDS["field"]
+
+
+STEPS = [
+    *[[Ask("read_file", {"path": WORDS["path"]})]] * 5,
+    *[
+        [Ask("fetch", {"query": f"{WORDS['query']} {n}", "options": {WORDS["key"]: {"deep": [WORDS["nested"]]}}})]
+        for n in range(7)
+    ],
+    *[[Ask("fail", {"path": f"{WORDS['failing path']}{n}"})] for n in range(7)],
+    *[[Ask(f"{WORDS['made-up tool']} with blanks", {"path": "x"})]] * 4,
+    *[[Ask(WORDS["plain made-up tool"], {"path": "x"})]] * 3,
+    *[[Ask("read_file", {WORDS["argument name"]: "x"})]] * 3,
+]
+
+
+def main() -> None:
+    """Cause trips, refusals, failures and an abort with a word in every value."""
+    graph = own_graph(ScriptedModel(steps=STEPS, seen=[]), [read_file, fetch, fail], handle_tool_errors=True)
+    config: Any = {"configurable": {"thread_id": "thread"}, "recursion_limit": 300}
+    graph.invoke({"messages": [("user", WORDS["question"])]}, config)
+    with loopguard.turn(conversation_id=WORDS["conversation"]):
+        loopguard.say(WORDS["user"], conversation_id=WORDS["conversation"])
+        for _ in range(4):
+            lookup(WORDS["number"], WORDS["positional"], **{WORDS["keyword"]: 1})
+            asyncio.run(alookup(WORDS["async number"]))
+            loopguard.call("row", {"x": WORDS["by hand"]}, lambda x: Row())
+        for _ in range(3):
+            loopguard.call(
+                f"{WORDS['unknown tool']} {{x}}", {"a": WORDS["unknown argument"]}, None, known_tools=["lookup"]
+            )
+        for n in range(6):
+            loopguard.call(
+                "run_command", {"command": f"mysql -p{WORDS['password']} -e 'select {n}'"}, lambda command: ""
+            )
+        loopguard.say(WORDS["stop"], conversation_id=WORDS["conversation"], stop=True)
+        lookup(WORDS["after stop"])
+    try:
+        with loopguard.turn():
+            for _ in range(40):
+                loopguard.call("read", {"path": WORDS["aborted"]}, lambda path: WORDS["aborted result"])
+    except loopguard.ToolLoopError as error:
+        print(f"aborted: {error} {error!r} {vars(error)}", flush=True)
+    print("done", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""Make each function of the package raise, one at a time, in each framework that is installed here.
+
+A run that works and a run that loops are held against the same runs without the guard. Then the fault is taken away,
+and a loop must be stopped again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from importlib import import_module
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.reliability.result import Row
+from otel_loopguard.testing import Ask, Toolbox, guarded
+from otel_loopguard.testing.scripted import installed
+from otel_loopguard.turns.scope import bind, current_scope
+from tests.instrumentation.fault_injection import EXCUSED, boom, broken, called, ours, out_of_memory, too_deep
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from otel_loopguard.testing import Driver, Transcript
+
+TITLE = "Faults of this package"
+ABOUT = """Each function of the package that a run calls raises `ArithmeticError`, `RecursionError` or
+`MemoryError`, one at a time. *Broken*: the model reads anything else than the tool's result, a sentence after it, or
+a refusal; the program gets another exception than without the guard; a scope is left behind; a value is logged; or a
+loop that comes later is not stopped."""
+EVERY_ENVIRONMENT = True
+FAULTS = (boom, too_deep, out_of_memory)
+DRIVERS_EACH = 3
+
+
+def measure(seed: int, scale: float) -> Iterator[Row]:
+    """Break every function under drivers that the seed draws."""
+    random = Random(seed)
+    logged = _Logged()
+    logging.getLogger("otel_loopguard").addHandler(logged)
+    for framework in installed():
+        drivers = import_module(f"otel_loopguard.testing.scripted.{framework.replace('-', '_')}").DRIVERS
+        tried, failures, functions = 0, Counter[str](), set[str]()
+        for name in random.sample(sorted(drivers), min(DRIVERS_EACH, len(drivers))):
+            for path in (f"{random.getrandbits(40):x}.txt", f"notes {random.random()}.md"):
+                for steps in (_working(path), _looping(path)):
+                    labels = sorted(_called(drivers[name], steps) - set(EXCUSED))
+                    functions.update(labels)
+                    for label in labels if scale >= 1 else random.sample(labels, max(1, int(len(labels) * scale))):
+                        fault = random.choice(FAULTS)
+                        tried += 1
+                        failures.update(
+                            f"{label} ({problem})" for problem in _problems(drivers[name], steps, label, fault)
+                        )
+        yield Row(
+            f"{framework}: {len(functions)} functions",
+            tried,
+            failures.total(),
+            "; ".join(f"{what} x{times}" for what, times in failures.most_common(5)),
+        )
+    yield Row("the text of an exception in the log", logged.records, logged.leaks)
+
+
+def _working(path: str) -> list[list[Ask]]:
+    return [[Ask("read_file", {"path": f"{number} {path}"})] for number in range(3)]
+
+
+def _looping(path: str) -> list[list[Ask]]:
+    return [[Ask("read_file", {"path": path})]] * 5
+
+
+def _called(driver: Driver, steps: Sequence[Sequence[Ask]]) -> set[str]:
+    return called(lambda: driver(Toolbox().functions(), steps))
+
+
+def _problems(driver: Driver, steps: Sequence[Sequence[Ask]], label: str, fault: Any) -> Iterator[str]:
+    with guarded():
+        with broken(ours()[label], fault):
+            try:
+                transcript = driver(Toolbox().functions(), steps)
+            except BaseException as error:  # noqa: BLE001 - the error is the finding
+                yield type(error).__name__
+            else:
+                if not _as_without(transcript, steps):
+                    yield f"{transcript.error!r} {transcript.read}"[:120]
+        if current_scope() is not None:
+            yield "left a scope"
+            bind(None)
+        if not driver(Toolbox().functions(), _looping("later.txt")).refused:
+            yield "a later loop is not stopped"
+
+
+def _as_without(transcript: Transcript, steps: Sequence[Sequence[Ask]]) -> bool:
+    """Return True if the model read what it reads without the guard, apart from sentences and refusals."""
+    want = [f"the text of {asks[0].arguments['path']}" for asks in steps]
+    return (
+        transcript.error is None
+        and len(transcript.read) == len(want)
+        and all(text in read or "tool_loop_detected" in read for read, text in zip(transcript.read, want, strict=True))
+    )
+
+
+class _Logged(logging.Handler):
+    """Counts log records, and those that hold the text of the injected exception."""
+
+    records = leaks = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records += 1
+        self.leaks += "SECRET" in record.getMessage()
