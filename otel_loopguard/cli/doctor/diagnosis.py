@@ -92,7 +92,7 @@ def diagnose(command: list[str] | None, selftest: list[str]) -> Diagnosis:
     if examined.reports:
         findings += of_program(examined.reports, settings["action"]["from"], selftest=command is None)
     else:
-        findings.append(of_start(reason_of_failed_start()))
+        findings.append(of_start(reason_of_failed_start(command or selftest)))
     exporters = [one for report in examined.reports for one in report["telemetry"]["exporters"]]
     findings += of_exporters(exporters)
     if examined.status and command is not None:

@@ -17,8 +17,10 @@ from otel_loopguard.errors import LoopGuardError
 
 _INSTRUMENT = "opentelemetry-instrument"
 _START = "from opentelemetry.instrumentation.auto_instrumentation import run; run()"
+# Run with -I, under which no sitecustomize has started OpenTelemetry before.
 _INITIALIZE = """
-import logging
+import logging, os, sys
+sys.path[:0] = os.environ["PYTHONPATH"].split(os.pathsep)
 logging.disable()
 from opentelemetry.instrumentation.auto_instrumentation import initialize
 initialize(swallow_exceptions=False)
@@ -62,6 +64,16 @@ def _instrumented(command: list[str]) -> list[str]:
     return [sys.executable, "-c", _START, *command]
 
 
+def _flags(command: list[str]) -> list[str]:
+    """Return ``opentelemetry-instrument`` and its flags, without the program; nothing for another command."""
+    if Path(command[0]).name != _INSTRUMENT:
+        return []
+    end = 1
+    while end < len(command) and command[end].startswith("-"):
+        end += 1 if "=" in command[end] else 2  # `--name=value` or `--name value`
+    return command[:end]
+
+
 def _run(command: list[str], environ: dict[str, str], *, quiet: bool) -> int:
     output = subprocess.DEVNULL if quiet else None
     with subprocess.Popen(command, env=environ, stdout=output, stderr=output) as process:  # noqa: S603 - the user's own command
@@ -75,10 +87,14 @@ def _run(command: list[str], environ: dict[str, str], *, quiet: bool) -> int:
             signal.signal(signal.SIGTERM, other)
 
 
-def reason_of_failed_start() -> str | None:
-    """Return the error with which OpenTelemetry's own start fails here; None if it does not, or cannot be told."""
+def reason_of_failed_start(command: list[str]) -> str | None:
+    """Return the error with which OpenTelemetry's own start fails, also under the flags of this command.
+
+    None if it does not fail, or cannot be told.
+    """
+    initialize = [*_flags(command), sys.executable, "-I", "-c", _INITIALIZE]
     started = subprocess.run(  # noqa: S603 - our own code
-        [sys.executable, "-c", _INITIALIZE], capture_output=True, check=False, stdin=subprocess.DEVNULL
+        _instrumented(initialize), capture_output=True, check=False, stdin=subprocess.DEVNULL
     )
     lines = started.stderr.decode("utf-8", "replace").splitlines()
     if not started.returncode or not lines or "swallow_exceptions" in lines[-1]:  # versions without this argument

@@ -226,6 +226,15 @@ def test_opentelemetry_that_does_not_start(tmp_path):
     assert "'otpl' not found" in found["findings"][0]["text"]
 
 
+@pytest.mark.parametrize("flags", [("--traces_exporter", "otpl"), ("--service_name", "x", "--traces_exporter=otpl")])
+def test_opentelemetry_that_does_not_start_because_of_a_flag(tmp_path, flags):
+    """The doctor tries the start with the flags of the program's own ``opentelemetry-instrument``."""
+    launcher = str(Path(sys.executable).with_name("opentelemetry-instrument"))
+    found, done = examined(tmp_path, launcher, *flags, *script(tmp_path, STRONG))
+    assert (done.returncode, codes(found)) == (1, {"start-failed"})
+    assert "'otpl' not found" in found["findings"][0]["text"]
+
+
 def test_a_program_that_calls_nothing(tmp_path):
     """A program that calls no tool proves nothing, and a finding reports it."""
     found, done = examined(tmp_path, sys.executable, "-c", "pass")
