@@ -70,16 +70,16 @@ def test_the_loop_is_stopped_whatever_becomes_of_telemetry(settings: Mapping[str
 
 
 def test_a_program_that_switches_the_guard_on_itself_does_not_need_the_start_of_opentelemetry(tmp_path: Path) -> None:
-    """A misspelt exporter keeps ``opentelemetry-instrument`` from loading any instrumentation."""
+    """A wrong limit keeps ``opentelemetry-instrument`` from loading any instrumentation."""
     app = tmp_path / "app.py"
     app.write_text(
         "import runpy, otel_loopguard\n"
         "otel_loopguard.instrument()\n"
         f"runpy.run_path({str(EXAMPLE)!r}, run_name='__main__')\n"
     )
-    misspelt = {**NOTHING_EXPORTED, "OTEL_TRACES_EXPORTER": "otpl"}
-    assert NOT_STOPPED in start(EXAMPLE, environment=misspelt).stdout
-    assert STOPPED in start(app, environment=misspelt).stdout
+    wrong = {**NOTHING_EXPORTED, "OTEL_ATTRIBUTE_COUNT_LIMIT": "many"}
+    assert NOT_STOPPED in start(EXAMPLE, environment=wrong).stdout
+    assert STOPPED in start(app, environment=wrong).stdout
 
 
 def test_trips_are_counted_though_nothing_is_sampled() -> None:

@@ -15,6 +15,7 @@ from otel_loopguard.cli.doctor.findings import (
     WARNS,
     Finding,
     finding,
+    of_names,
     of_policy,
     of_program,
     of_start,
@@ -88,7 +89,7 @@ def diagnose(command: list[str] | None, selftest: list[str]) -> Diagnosis:
     loaded = load_environment(os.environ)
     examined = examine(selftest, quiet=True, environment=_QUIET) if command is None else examine(command)
     settings = _settings(loaded)
-    findings = [*of_policy(loaded)]
+    findings = [*of_policy(loaded), *of_names(os.environ)]
     if examined.reports:
         findings += of_program(examined.reports, settings["action"]["from"], selftest=command is None)
     else:

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from otel_loopguard.component_names import find_wrong_names
 from otel_loopguard.core.model import Action
 from otel_loopguard.core.policy.load import PREFIX, VARIABLES, WITH_MISTAKES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from otel_loopguard.core.policy.load import LoadedPolicy
 
@@ -43,7 +44,14 @@ KINDS = {
         BREAKS,
         "OpenTelemetry could not start, and so loaded no instrumentation: the guard is on only if the program itself "
         "calls otel_loopguard.instrument(). {reason}",
-        "Correct the setting that is wrong, such as a misspelt exporter.",
+        "Correct the setting that is wrong.",
+    ),
+    "wrong-name": FindingKind(
+        WARNS,
+        "{problem} opentelemetry-instrument leaves it out, because with a wrong name OpenTelemetry would load no "
+        "instrumentation, and so no guard.",
+        "Correct the name, or install the package that has it. Until then telemetry is missing, and the guard is off "
+        "where zero-code start works without opentelemetry-instrument, as in Kubernetes.",
     ),
     "switched-off": FindingKind(
         BREAKS,
@@ -213,6 +221,12 @@ def of_policy(loaded: LoadedPolicy) -> Iterator[Finding]:
     for note in loaded.notes:
         known = note.name.removeprefix(PREFIX) in VARIABLES
         yield finding("hash-key" if known else "unread-variable", problem=note)
+
+
+def of_names(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Find names of exporters and the like that are left out at the start."""
+    for problem in find_wrong_names(environ).wrong:
+        yield finding("wrong-name", problem=problem)
 
 
 def of_start(reason: str | None) -> Finding:

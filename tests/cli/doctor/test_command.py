@@ -220,10 +220,10 @@ def test_a_program_without_the_guard(tmp_path):
 
 
 def test_opentelemetry_that_does_not_start(tmp_path):
-    """With a misspelt exporter no instrumentation is loaded: the finding names the setting."""
-    found, done = examined(tmp_path, *script(tmp_path, STRONG), more={"OTEL_TRACES_EXPORTER": "otpl"})
+    """With a wrong limit no instrumentation is loaded: the finding names the setting."""
+    found, done = examined(tmp_path, *script(tmp_path, STRONG), more={"OTEL_ATTRIBUTE_COUNT_LIMIT": "many"})
     assert (done.returncode, codes(found)) == (1, {"start-failed"})
-    assert "'otpl' not found" in found["findings"][0]["text"]
+    assert "OTEL_ATTRIBUTE_COUNT_LIMIT" in found["findings"][0]["text"]
 
 
 @pytest.mark.parametrize("flags", [("--traces_exporter", "otpl"), ("--service_name", "x", "--traces_exporter=otpl")])
@@ -233,6 +233,14 @@ def test_opentelemetry_that_does_not_start_because_of_a_flag(tmp_path, flags):
     found, done = examined(tmp_path, launcher, *flags, *script(tmp_path, STRONG))
     assert (done.returncode, codes(found)) == (1, {"start-failed"})
     assert "'otpl' not found" in found["findings"][0]["text"]
+
+
+def test_a_wrong_name_that_is_left_out(tmp_path):
+    """The guard is on, and a warning has the wrong name and the installed ones."""
+    found, done = examined(tmp_path, *script(tmp_path, STRONG), more={"OTEL_TRACES_EXPORTER": "otpl"})
+    assert (done.returncode, found["processes"][0]["on"]) == (0, True)
+    (one,) = [one for one in found["findings"] if one["code"] == "wrong-name"]
+    assert "OTEL_TRACES_EXPORTER: there is no 'otpl', only console, otlp," in one["text"]
 
 
 def test_a_program_that_calls_nothing(tmp_path):
