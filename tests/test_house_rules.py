@@ -69,6 +69,7 @@ NOT_SHIELDED = {
     "shield.py:report": "the counter of faults itself failed; there is nothing left to report to",
     "core/values/fingerprint.py:error_text": "an exception's own __str__ raised; its type is text enough",
     "core/values/walker.py:walk": "a value that cannot be walked is written as its type",
+    "core/values/walker.py:is_larger": "a value that cannot be measured counts as too large",
     "core/values/canonical.py:canonical": "a value that is no JSON is walked instead",
     "core/values/canonical.py:result_bytes": "a value that is no JSON is walked instead",
     "core/tools/contracts.py:resolve": "arguments that cannot be read leave the kind that the tool's name has",

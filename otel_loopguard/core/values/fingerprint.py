@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections import deque
 from hashlib import blake2b
 from itertools import islice
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from otel_loopguard.core.values import fast_json, introspect
 from otel_loopguard.core.values.canonical import canonical, result_bytes
 from otel_loopguard.core.values.masking import IDS
+from otel_loopguard.core.values.walker import is_larger
 from otel_loopguard.interrupts import pass_interrupt
 
 _LONGEST_KEY = 64
@@ -92,27 +92,18 @@ def error_text(error: BaseException | str) -> str:
 
 
 def _prints_much(arguments: tuple[Any, ...]) -> bool:
-    """Return True if the arguments of an exception are too many to print, or may be: containers that are no JSON."""
-    if len(arguments) > _LARGEST_PRINTED:
-        return True
-    kinds = {*map(type, arguments)}
-    if len(arguments) == 1 and str in kinds:
+    """Return True if Python would take long to print the arguments of an exception, with all the parts they share."""
+    if len(arguments) == 1 and type(arguments[0]) is str:
         return False  # the text is the argument
-    if len(arguments) < _MOST_MASKED_ARGUMENTS and str not in kinds and _PRINTED_PARTS.isdisjoint(kinds):
-        return False
     try:
         return len(fast_json.dumps(arguments)) > _LARGEST_PRINTED
     except (TypeError, ValueError, RecursionError) as error:
         pass_interrupt(error)
-        return (
-            not _PRINTED_PARTS.isdisjoint(kinds)
-            or sum(len(one) for one in arguments if type(one) is str) > _LARGEST_PRINTED
-        )
+        return is_larger(arguments, _LARGEST_PRINTED)
 
 
-_PRINTED_PARTS = frozenset({dict, list, tuple, set, frozenset, deque})
-_PRINTERS = frozenset({BaseException, KeyError})
-"""The exceptions whose text is made of all their arguments."""
+_PRINTERS = frozenset({BaseException, KeyError, OSError, ImportError})
+"""The exceptions whose text may be made of all their arguments."""
 
 
 def error_shape(text: str, arguments: Any) -> str:

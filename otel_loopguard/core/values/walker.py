@@ -113,6 +113,16 @@ def walk(value: Any, *, fold_blanks: bool, is_result: bool = False) -> bytes:
         return unique_bytes()
 
 
+def is_larger(value: Any, most: int) -> bool:
+    """Return True if a value has more than this many bytes, counted at each place that holds them, or many parts."""
+    walk = _Walk(fold_blanks=False, is_result=True, most_bytes=most)
+    try:
+        return len(walk.encode(value)) > most
+    except Exception as error:  # noqa: BLE001 - a value that cannot be measured
+        pass_interrupt(error)
+        return True
+
+
 def unique_bytes() -> bytes:
     """Return bytes that are like no others.
 
@@ -128,14 +138,14 @@ _LETTERS = bytes.maketrans(b"0123456789abcdef", b"ghijklmnopqrstuv")
 class _Walk:
     """The encoding of one value."""
 
-    def __init__(self, *, fold_blanks: bool, is_result: bool) -> None:
+    def __init__(self, *, fold_blanks: bool, is_result: bool, most_bytes: int = _LARGEST) -> None:
         self._fold_blanks = fold_blanks
         self._is_result = is_result
         self._owners: list[Any] = []
         """The objects, and not the containers, that the current part is in."""
         self._normaliser = Normaliser()
         self._nodes = _MOST_NODES
-        self._bytes = _LARGEST
+        self._bytes = most_bytes
 
     def encode(self, value: Any) -> bytes:
         out: list[bytes] = []
