@@ -18,8 +18,9 @@ from otel_loopguard.core.values.fingerprint import error_text, leaves
 from tests.steps import steps
 
 SMALL, LARGE = values.small(100_000), values.large(50_000)
-MOST_STEPS = 500_000
+MOST_STEPS = 250_000
 """Of one ``begin`` or ``end``: calls of Python's and C's functions."""
+MOST_OF_100_KB = 100_000
 MOST_OF_A_TEXT = 30_000
 
 
@@ -40,7 +41,8 @@ def most_steps(make, place):
 @pytest.mark.parametrize("name", [*SMALL, *LARGE])
 def test_a_value_takes_a_bounded_number_of_steps(name):
     """Wide, deep, shared and huge values, as an argument and as the result of the same call."""
-    assert most_steps((SMALL | LARGE)[name], "an answer to itself") < MOST_STEPS
+    most = MOST_OF_100_KB if name in SMALL else MOST_STEPS
+    assert most_steps((SMALL | LARGE)[name], "an answer to itself") < most
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -171,7 +173,7 @@ def test_the_arguments_of_an_exception_are_not_printed_without_end():
 def test_a_large_argument_of_an_exception_is_not_printed(kind, argument):
     """Python prints an argument in full, and an object by its own method, which may never end."""
     texts = []
-    assert steps(lambda: texts.append(error_text(kind(argument)))) < MOST_STEPS
+    assert steps(lambda: texts.append(error_text(kind(argument)))) < 2 * MOST_STEPS  # as JSON, and part by part
     assert len(texts[0]) < 1_000
 
 

@@ -107,33 +107,46 @@ class TooLargeError(TypeError):
     """A value has more parts, or more bytes, than can be read within bounds."""
 
 
-def fields(item: Any, *, hidden: bool = False, most: int = _LARGEST_COPIED) -> dict[Any, Any]:
-    """Read the fields of a dataclass, pydantic model, exception or any other plain object, unless they are too many.
-
-    ``hidden``: also those that pydantic keeps apart, such as the names of the fields that were given.
-    """
-    found: dict[Any, Any] = {}
-    is_error = is_a(item, BaseException)
-    for one in classes(type(item)):
+def layout(kind: type) -> list[tuple[str | None, Any]]:
+    """Return the name and descriptor of everything that holds fields of the objects of a class."""
+    found: list[tuple[str | None, Any]] = []
+    is_error = BaseException in classes(kind)
+    for one in classes(kind):
         members = _dict_of(one)
         descriptor = members.get("__dict__")
         if type(descriptor) in _DESCRIPTORS and one is not type:
-            attributes = descriptor.__get__(item)
-            if dict.__len__(attributes) > most:
-                raise TooLargeError
-            found.update(dict.items(attributes))
+            found.append((None, descriptor))
         slots = members.get("__slots__", ())
         listed = type(slots) in (tuple, list) and not is_error  # the fields of an exception made in C are not listed
         for slot in (slots,) if type(slots) is str else slots if listed else tuple(members):
             member = members.get(slot)
             if type(member) is MemberDescriptorType:
-                try:
-                    found[slot] = member.__get__(item)
-                except AttributeError as error:  # a slot that was never set
-                    pass_interrupt(error)
-                    continue
+                found.append((slot, member))
     if is_error:
-        found["args"] = BaseException.args.__get__(item)  # type: ignore[attr-defined]  # a C descriptor
+        found.append(("args", BaseException.args))
+    return found
+
+
+def fields(
+    item: Any, places: list[tuple[str | None, Any]], *, hidden: bool = False, most: int = _LARGEST_COPIED
+) -> dict[Any, Any]:
+    """Read the fields of a dataclass, pydantic model, exception or any other plain object, unless they are too many.
+
+    ``places``: the layout of its class. ``hidden``: also those that pydantic keeps apart, such as the names of the
+    fields that were given.
+    """
+    found: dict[Any, Any] = {}
+    for name, descriptor in places:
+        if name is None:
+            attributes = descriptor.__get__(item)
+            if dict.__len__(attributes) > most:
+                raise TooLargeError
+            found.update(dict.items(attributes))
+        else:
+            try:
+                found[name] = descriptor.__get__(item)
+            except AttributeError as error:  # a slot that was never set
+                pass_interrupt(error)
     return {
         key: value
         for key, value in found.items()

@@ -52,6 +52,7 @@ _LARGEST_SCATTERED = 1 << 16
 """The bytes of a block that is not contiguous, which are collected one by one."""
 _LONGEST_WRITTEN = 400_000
 """The letters of a text that is written, and not hashed."""
+_SHORT = 500
 _MOST_OWNERS = 8
 _DEEPEST_KEY = 20
 _SMALL = 1 << 63
@@ -144,6 +145,10 @@ class _Walk:
         self._owners: list[Any] = []
         """The objects, and not the containers, that the current part is in."""
         self._normaliser = Normaliser()
+        # By identity, because a metaclass may define equality; the first part of each entry keeps its key in use.
+        self._kinds: dict[int, tuple[type, list[tuple[str | None, Any]], bool]] = {}
+        self._classes: dict[int, tuple[type, bytes]] = {}
+        self._hashables: dict[tuple[int, int], tuple[Any, bytes]] = {}
         self._nodes = _MOST_NODES
         self._bytes = most_bytes
 
@@ -156,6 +161,9 @@ class _Walk:
             kind = type(item)
             if kind is _Raw:
                 out.append(item.data)
+                continue
+            if kind is int and -_SMALL < item < _SMALL:
+                out.append(b"%d" % item)
                 continue
             if kind is _Leave:
                 inside.pop(id(item.container), None)
@@ -231,28 +239,45 @@ class _Walk:
                 return None
         self._take(_NODES_OF_AN_OBJECT)
         if self._is_result:
-            fields = introspect.fields(item, most=self._nodes)
-            self._take(len(fields) * _NODES_OF_A_MEMBER)
-            return self._members(fields) if fields and not introspect.is_opaque(kind) else None
+            fields, is_opaque = self._fields(item, kind)
+            return self._members(fields) if fields and not is_opaque else None
         return None if kind in _WITHOUT_CONTENT and kind not in _READERS else self._parts(item, kind)
 
     def _parts(self, item: Any, kind: type) -> list[Any] | None:
         """List the parts of an object among the arguments: its class, its content, and its identity if that counts."""
-        parts: list[Any] = [_Raw(b"<" + _class(kind))]
+        parts: list[Any] = [_Raw(b"<" + self._class(kind))]
         read = _READERS.get(kind)
         if read is not None:
             parts.append(read(item))
         else:
-            fields, block = introspect.fields(item, hidden=True, most=self._nodes), self._block(item)
-            self._take(len(fields) * _NODES_OF_A_MEMBER)
+            (fields, is_opaque), block = self._fields(item, kind), self._block(item)
             if block is not None:
                 parts.append(_Raw(block))
-            elif not fields or introspect.is_opaque(kind):
+            elif not fields or is_opaque:
                 parts.append(_Raw(self._unread(item)))
             parts.extend(self._members(fields))
         parts.append(_Raw(b">"))
         self._owners.append(item)
         return parts
+
+    def _fields(self, item: Any, kind: type) -> tuple[dict[Any, Any], bool]:
+        """Return the fields of an object, and whether it may hold more than these."""
+        known = self._kinds.get(id(kind))
+        if known is None:
+            known = self._kinds[id(kind)] = kind, introspect.layout(kind), introspect.is_opaque(kind)
+        found = introspect.fields(item, known[1], hidden=not self._is_result, most=self._nodes)
+        self._take(len(found) * _NODES_OF_A_MEMBER)
+        return found, known[2]
+
+    def _class(self, kind: type) -> bytes:
+        """Encode a class as its name, and as its identity, too, if the name does not lead to it."""
+        known = self._classes.get(id(kind))
+        if known is None:
+            name = _text(introspect.type_name(kind))
+            if not introspect.is_found_by_name(kind):
+                name += b"#%d" % (identities.number(kind) or 0)
+            known = self._classes[id(kind)] = kind, name
+        return known[1]
 
     def _members(self, mapping: dict[Any, Any]) -> list[Any]:
         pairs = sorted(
@@ -263,7 +288,9 @@ class _Walk:
             if number:
                 parts.append(_COMMA)
             parts.append(_Raw(name + b":"))
-            parts.append(_Member(str.__str__(key), value) if introspect.is_a(key, str) else value)
+            # The name counts for a text only.
+            has_name = self._fold_blanks and introspect.is_a(value, str) and introspect.is_a(key, str)
+            parts.append(_Member(str.__str__(key), value) if has_name else value)
         parts.append(_Raw(b"}"))
         return parts
 
@@ -276,15 +303,23 @@ class _Walk:
         return data, data if data.startswith(b'"') else b'"' + data + b'"'
 
     def _hashable(self, item: Any, depth: int = 0) -> bytes:
-        """Encode an element of a set or a key of a dictionary. Both are hashable, so they cannot contain themselves."""
-        if depth < _DEEPEST_KEY:
-            if introspect.is_a(item, tuple):
-                self._take(tuple.__len__(item))
-                return b"(" + b",".join([self._hashable(part, depth + 1) for part in tuple.__iter__(item)]) + b")"
-            if introspect.is_a(item, frozenset):
-                self._take(frozenset.__len__(item))
-                parts = sorted(self._hashable(part, depth + 1) for part in frozenset.__iter__(item))
-                return b"{" + b",".join(parts) + b"}"
+        """Encode an element of a set or a key of a dictionary. Both are hashable, so they cannot contain themselves.
+
+        What shares its parts is encoded once at each depth.
+        """
+        kind = type(item)
+        if kind in _OF_JSON:
+            return self._plain(item, kind)
+        for base in (tuple, frozenset) if depth < _DEEPEST_KEY else ():
+            if introspect.is_a(item, base):
+                known = self._hashables.get((id(item), depth))
+                if known is None:
+                    self._take(base.__len__(item) + _NODES_OF_A_CONTAINER)
+                    parts = [self._hashable(part, depth + 1) for part in base.__iter__(item)]
+                    data = b"(%b)" % b",".join(parts) if base is tuple else b"{%b}" % b",".join(sorted(parts))
+                    known = self._hashables[id(item), depth] = item, data
+                self._take_bytes(len(known[1]))
+                return known[1]
         return self._scalar(item)
 
     # Scalars
@@ -322,20 +357,22 @@ class _Walk:
                 if self._is_result or base in _OF_JSON:
                     return data
                 more = b""
-                if kind not in _PRINTABLE and (introspect.is_opaque(kind, base) or introspect.fields(item)):
+                if kind not in _PRINTABLE and (
+                    introspect.is_opaque(kind, base) or introspect.fields(item, introspect.layout(kind))
+                ):
                     more = self._unread(item)  # a subclass may hold more than its base, such as nanoseconds
-                return b"<" + _class(kind) + data + more + b">"
+                return b"<" + self._class(kind) + data + more + b">"
         return self._other(item, kind)
 
     def _enum(self, item: Any, kind: type) -> bytes:
         name, value = object.__getattribute__(item, "_name_"), object.__getattribute__(item, "_value_")
         if self._is_result:
             return self._hashable(value)
-        return b"<" + _class(kind) + (self._hashable(value) if name is None else _text(name)) + b">"
+        return b"<" + self._class(kind) + (self._hashable(value) if name is None else _text(name)) + b">"
 
     def _other(self, item: Any, kind: type) -> bytes:
         if introspect.is_a(item, type):
-            return _text(f"\0{introspect.type_name(item)}") if self._is_result else b"<" + _class(item) + b">"
+            return _text(f"\0{introspect.type_name(item)}") if self._is_result else b"<" + self._class(item) + b">"
         block = self._block(item)
         if block is not None:
             return block
@@ -364,22 +401,14 @@ class _Walk:
 
 
 def _with_commas(items: list[Any], opening: bytes, closing: bytes) -> list[Any]:
-    parts: list[Any] = [_Raw(opening)]
-    for number, item in enumerate(items):
-        if number:
-            parts.append(_COMMA)
-        parts.append(item)
-    parts.append(_Raw(closing))
+    parts: list[Any] = [_COMMA] * (2 * len(items) + 1)
+    parts[1::2] = items
+    parts[0] = _Raw(opening)
+    parts[max(1, len(parts) - 1) :] = [_Raw(closing)]
     return parts
 
 
 _COMMA = _Raw(b",")
-
-
-def _class(kind: type) -> bytes:
-    """Encode a class as its name, and as its identity, too, if the name does not lead to it."""
-    name = _text(introspect.type_name(kind))
-    return name if introspect.is_found_by_name(kind) else name + b"#%d" % (identities.number(kind) or 0)
 
 
 def _digest(data: bytes) -> bytes:
@@ -398,6 +427,8 @@ def _text(value: str) -> bytes:
         value = str.__str__(value)
     if len(value) > _LONGEST_WRITTEN:
         return b'"\\u0000text:%d %s"' % (len(value), _digest(utf8(value)))
+    if len(value) < _SHORT and value.isascii() and value.isprintable() and '"' not in value and "\\" not in value:
+        return b'"%b"' % value.encode()  # orjson takes longer: it begins with a kilobyte
     try:
         return orjson.dumps(value)
     except TypeError as error:  # a lone surrogate

@@ -13,6 +13,7 @@ from enum import Enum
 from types import SimpleNamespace
 from unittest.mock import MagicMock, Mock
 
+import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -404,3 +405,26 @@ def test_no_foreign_code_is_run():
 
     assert b'{"x":1}' in canonical({"h": Hostile()})
     assert result_bytes({"h": Hostile()}) == b'{"h":{"x":1}}'
+
+
+def test_texts_are_written_as_orjson_writes_them():
+    """A short text is written without orjson; each character, in front of and behind others, has orjson's bytes."""
+    for code in range(0x250):
+        text = f"a{chr(code)}b"
+        assert walk([text], fold_blanks=False) == orjson.dumps([text])
+        assert walk({text}, fold_blanks=False) == b'{"\\u0000set":[%b]}' % orjson.dumps(text)
+    for length in range(490, 510):
+        assert walk(["x" * length], fold_blanks=False) == orjson.dumps(["x" * length])
+
+
+def test_shared_parts_of_keys_are_encoded_once():
+    """A set that holds the same set twice at each level has the bytes of one that holds equal sets."""
+
+    def doubled(level, *, shared):
+        if not level:
+            return frozenset()
+        one = doubled(level - 1, shared=shared)
+        return frozenset([one, (one if shared else doubled(level - 1, shared=False),)])
+
+    assert walk({doubled(6, shared=True)}, fold_blanks=False) == walk({doubled(6, shared=False)}, fold_blanks=False)
+    assert steps(lambda: walk({doubled(12, shared=True)}, fold_blanks=False)) < 5_000
