@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import threading
-from typing import TYPE_CHECKING
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry.metrics import Observation
 
@@ -29,6 +31,29 @@ MOST_LABELS = 200
 MOST_UNFLUSHED = 32
 
 
+class _Records(threading.local):
+    """Pass measurements to the SDK, one at a time in each thread.
+
+    The SDK's locks do not let their own thread in. So a measurement that a signal handler or a finaliser makes, where
+    it interrupts another one of its thread, waits for that one's end.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = threading.RLock()
+        self._late: deque[Callable[[], None]] = deque()
+
+    def __call__(self, record: Callable[..., None], *arguments: Any) -> None:
+        """Call the SDK's function with these arguments, now or after the call that this one interrupts."""
+        if self._lock._is_owned():  # type: ignore[attr-defined]  # noqa: SLF001 - threading.Condition asks it, too
+            self._late.append(partial(record, *arguments))
+            return
+        with self._lock:
+            record(*arguments)
+            while self._late:
+                self._late.popleft()()
+
+
 class Meters:
     """All instruments of the package, made from one meter.
 
@@ -39,6 +64,7 @@ class Meters:
     def __init__(self, meter: Meter, live: Callable[[], int]) -> None:
         self._labels = Labels()
         self._lock = threading.RLock()
+        self._record = _Records()
         self._calls: dict[tuple[str, str], tuple[int, Context]] = {}
         self._unflushed = 0
         self._checks = itertools.count()
@@ -68,18 +94,19 @@ class Meters:
     def announce(self, combinations: Iterable[tuple[str, str, str]]) -> None:
         """Count every possible trip zero times: ``increase()`` does not see a series that begins at one."""
         for mode, verdict, action in combinations:
-            self._trips.add(0, {semconv.MODE: mode, semconv.VERDICT: verdict, semconv.ACTION: action})
+            self._record(self._trips.add, 0, {semconv.MODE: mode, semconv.VERDICT: verdict, semconv.ACTION: action})
 
     def trip(self, trip: Trip, tool: str, context: Context) -> None:
         """Count a trip."""
         mode = str(trip.mode)
         attributes = {semconv.MODE: mode, semconv.VERDICT: str(trip.verdict), semconv.ACTION: str(trip.action)}
-        self._trips.add(1, attributes, context)
-        self._tool_trips.add(1, {semconv.TOOL_NAME: self._labels[tool], semconv.MODE: mode}, context)
+        self._record(self._trips.add, 1, attributes, context)
+        self._record(self._tool_trips.add, 1, {semconv.TOOL_NAME: self._labels[tool], semconv.MODE: mode}, context)
 
     def recovery(self, trip: Trip, context: Context) -> None:
         """Count a trip after which the turn brought news again."""
-        self._recoveries.add(1, {semconv.MODE: str(trip.mode), semconv.ACTION: str(trip.action)}, context)
+        attributes = {semconv.MODE: str(trip.mode), semconv.ACTION: str(trip.action)}
+        self._record(self._recoveries.add, 1, attributes, context)
 
     def tool_call(self, tool: str, ending: str, context: Context) -> None:
         """Count a call that is over."""
@@ -97,11 +124,12 @@ class Meters:
         with self._lock:
             calls, self._calls, self._unflushed = self._calls, {}, 0
         for (tool, ending), (number, context) in calls.items():
-            self._tool_calls.add(number, {semconv.TOOL_NAME: tool, semconv.OUTCOME: ending}, context)
+            attributes = {semconv.TOOL_NAME: tool, semconv.OUTCOME: ending}
+            self._record(self._tool_calls.add, number, attributes, context)
 
     def turn(self, calls: int) -> None:
         """Count a turn that is over."""
-        self._turn_calls.record(calls)
+        self._record(self._turn_calls.record, calls)
 
     def measures_this_check(self) -> bool:
         """True if the time of this call's check is recorded: one in sixteen gives the same histogram as all."""
@@ -109,15 +137,15 @@ class Meters:
 
     def check(self, seconds: float, context: Context) -> None:
         """Record the time that judging a call took."""
-        self._check.record(seconds, None, context)
+        self._record(self._check.record, seconds, None, context)
 
     def error(self, site: str) -> None:
         """Count a fault of this package."""
-        self._errors.add(1, {semconv.SITE: site})
+        self._record(self._errors.add, 1, {semconv.SITE: site})
 
     def after_fork(self) -> None:
         """Drop the sums in a child process: the parent exports its own calls. The lock may never be released there."""
-        self._lock = threading.RLock()
+        self._lock, self._record = threading.RLock(), _Records()
         self._calls, self._unflushed = {}, 0
 
 

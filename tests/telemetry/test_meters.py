@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -128,3 +129,24 @@ def test_a_reuse_without_an_earlier_result_is_counted_in_a_series_that_was_named
         ScriptedAgent({"look": fail}, [("look", {"path": "a"})] * 4).run()
         assert ("reuse", "block") in {(trip.verdict, trip.action) for trip in recording.trips}
         assert {(trip.mode, trip.verdict, trip.action) for trip in recording.trips} <= set(combinations(policy))
+
+
+def test_a_measurement_that_interrupts_another_one_waits_for_its_end() -> None:
+    """A signal handler ends a turn where the SDK holds its lock, which does not let its own thread in."""
+    with guarded() as recording:
+        assert recording.runtime is not None
+        meters = recording.runtime.providers.outlets().meters
+
+        class Interrupted(int):
+            """A number that is added up under the SDK's lock, where a handler strikes."""
+
+            def __radd__(self, total: int) -> int:
+                meters.turn(2)
+                return total + int(self)
+
+        thread = threading.Thread(target=meters.turn, args=(Interrupted(1),), daemon=True)
+        thread.start()
+        thread.join(30)
+        assert not thread.is_alive()
+        (point,) = recording.points(semconv.METRIC_TURN_TOOL_CALLS)
+        assert (point.count, point.sum) == (2, 3)
