@@ -29,5 +29,6 @@ def measure(seed: int, scale: float) -> Iterator[Row]:
         took = sorted(((least(case), case.label) for case in drawn if case.budget == budget), reverse=True)
         note = ""
         if took:
-            note = f"median {took[len(took) // 2][0]:.2f} ms, slowest {took[0][0]:.1f} ms: {took[0][1]}"
+            (middle, _), (most, which) = took[len(took) // 2], took[0]
+            note = f"median {middle:.2f} ms, slowest {most:.1f} ms: {which.replace(' | ', ', as ')}"
         yield Row(label, len(took), sum(milliseconds > budget for milliseconds, _ in took), note)
