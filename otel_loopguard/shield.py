@@ -25,7 +25,7 @@ class Shield:
     def __init__(self, count: Callable[[str], None] | None = None) -> None:
         self._count = count
         self._sites: dict[str, _Site] = {}
-        self.seen: set[str] = set()
+        self._logged: set[str] = set()
 
     def __call__(self, site: str) -> _Site:
         """Return the context manager of this site. It holds no state, so all threads share it."""
@@ -41,15 +41,16 @@ class Shield:
         self.report(site, error)
 
     def report(self, site: str, error: BaseException) -> None:
-        """Count a fault, and log the first one of its site."""
+        """Count a fault, and log the first one of its site. A fault of the counter or of a log handler never leaves."""
         if self._count is not None:
             try:
                 self._count(site)
             except Exception as fault:  # noqa: BLE001 - the counter is code of the SDK, and nothing else catches its faults
                 pass_interrupt(fault)
-                logger.debug("otel_loopguard could not count an internal error at %s", site)
-        if site not in self.seen:
-            self.seen.add(site)
+        if site in self._logged:
+            return
+        self._logged.add(site)  # before the line: a handler that calls guarded functions may have a fault here, too
+        try:
             logger.warning(
                 "otel_loopguard had a fault of its own at %s (%s in %s). Your program was not affected; this one call "
                 "was not guarded. Further faults there are only counted (loopguard.internal_errors). Please report it.",
@@ -57,6 +58,9 @@ class Shield:
                 type(error).__name__,
                 _place(error.__traceback__),
             )
+        except Exception as fault:  # noqa: BLE001 - handlers are foreign code, and logging needs more frames than may be left
+            self._logged.discard(site)
+            pass_interrupt(fault)
 
 
 class _Site:

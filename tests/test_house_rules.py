@@ -66,7 +66,7 @@ SHIELDS = {"take", "report", "fault"}
 """Methods that count a fault and log it: of ``Shield``, and of ``Guard``, which hands it to the shield."""
 
 NOT_SHIELDED = {
-    "shield.py:report": "the counter of faults itself failed; there is nothing left to report to",
+    "shield.py:report": "the counter or the log of faults itself failed; there is nothing left to report to",
     "core/values/fingerprint.py:error_text": "an exception's own __str__ raised; its type is text enough",
     "core/values/walker.py:walk": "a value that cannot be walked is written as its type",
     "core/values/walker.py:is_larger": "a value that cannot be measured counts as too large",
