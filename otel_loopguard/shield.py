@@ -25,7 +25,7 @@ class Shield:
     def __init__(self, count: Callable[[str], None] | None = None) -> None:
         self._count = count
         self._sites: dict[str, _Site] = {}
-        self._logged: set[str] = set()
+        self.seen: set[str] = set()
 
     def __call__(self, site: str) -> _Site:
         """Return the context manager of this site. It holds no state, so all threads share it."""
@@ -47,9 +47,9 @@ class Shield:
                 self._count(site)
             except Exception as fault:  # noqa: BLE001 - the counter is code of the SDK, and nothing else catches its faults
                 pass_interrupt(fault)
-        if site in self._logged:
+        if site in self.seen:
             return
-        self._logged.add(site)  # before the line: a handler that calls guarded functions may have a fault here, too
+        self.seen.add(site)  # before the line: a handler that calls guarded functions may have a fault here, too
         try:
             logger.warning(
                 "otel_loopguard had a fault of its own at %s (%s in %s). Your program was not affected; this one call "
@@ -59,7 +59,7 @@ class Shield:
                 _place(error.__traceback__),
             )
         except Exception as fault:  # noqa: BLE001 - handlers are foreign code, and logging needs more frames than may be left
-            self._logged.discard(site)
+            self.seen.discard(site)
             pass_interrupt(fault)
 
 
