@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 LONGEST_COMMAND = 4_096
-"""A longer command, or list of words, is not read: it may do anything."""
+"""A longer command, list of words or SQL statement is not read to its end: it may do anything."""
 _MOST_PARTS = 100
 _LONGEST_FIRST_WORD = 24
 _SEPARATORS = re.compile(r"&&|\|\||[;|\n]")
@@ -196,17 +196,18 @@ def _matches(word: str, flag: str) -> bool:
 
 def sql_kind(statement: str, named: Kind) -> Kind | None:
     """Return READ for SQL that only reads, WRITE for SQL that writes, None for any other text."""
+    beginning = statement[:LONGEST_COMMAND]
     word = statement[:_LONGEST_FIRST_WORD].partition(" ")[0].lower()
     if word.isalpha():
         if word not in _sql_words():  # most queries are questions
             return None
     else:  # there is a blank, a comment or a parenthesis before it, or a line break after it
-        first = _FIRST_WORD.match(statement[:LONGEST_COMMAND])
+        first = _FIRST_WORD.match(beginning)
         word = first.group(1).lower() if first else ""
     lists = word_lists()["sql"]
     if word in lists["read"]:
-        return Kind.WRITE if _also_writes(word, statement[:LONGEST_COMMAND], named) else Kind.READ
-    if word in lists["write"] and _looks_like_sql(word, statement[:LONGEST_COMMAND]):
+        return Kind.WRITE if len(statement) > LONGEST_COMMAND or _also_writes(word, statement, named) else Kind.READ
+    if word in lists["write"] and _looks_like_sql(word, beginning):
         return Kind.WRITE
     return None
 

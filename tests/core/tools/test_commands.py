@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from otel_loopguard.core.model import Kind, ToolCall
+from otel_loopguard.core.guard import Guard
+from otel_loopguard.core.model import Kind, Outcome, ToolCall
 from otel_loopguard.core.policy.policy import Policy
 from otel_loopguard.core.tools.contracts import Contracts
 
@@ -117,3 +118,17 @@ def test_a_command_reads_only_if_all_of_it_reads(arguments, expected):
 def test_a_statement_reads_only_if_all_of_it_reads(tool, arguments, expected):
     """SQL is recognised by its first words; a question in plain words is no SQL."""
     assert kind(tool, arguments) is expected
+
+
+@pytest.mark.parametrize("tool", ["query", "execute_sql"])
+@pytest.mark.parametrize("parameter", ["sql", "query"])
+def test_a_look_after_long_statements_that_write_is_not_refused(tool, parameter):
+    """The word that writes may be anywhere in a statement that is too long to be read to its end."""
+    turn = Guard().turn()
+    columns = ", ".join(f"column_{number}" for number in range(500))
+    for row in range(6):
+        delete = f"WITH x AS (SELECT {columns} FROM u) DELETE FROM t USING x WHERE x.id = {row}"
+        for statement, result in (("SELECT count(*) FROM t", "7"), (delete, "done")):
+            call = ToolCall(tool, {parameter: statement})
+            assert turn.begin(call).runs
+            turn.end(call, Outcome(result))
