@@ -10,6 +10,7 @@ from __future__ import annotations
 import dis
 import signal
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -93,6 +94,23 @@ class _Tracer:
         if self._reached(place):
             sys.settrace(None)
             signal.raise_signal(SIGNAL)
+
+
+@contextmanager
+def handled(handler: Callable[..., object]) -> Iterator[None]:
+    """Install the handler of the signal. A hang ends with an error after a minute."""
+
+    def hung(*_: object) -> None:
+        raise AssertionError("it hangs")
+
+    before = signal.signal(SIGNAL, handler), signal.signal(signal.SIGALRM, hung)
+    signal.alarm(60)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(SIGNAL, before[0])
+        signal.signal(signal.SIGALRM, before[1])
 
 
 def places(run: Callable[[], Any]) -> list[Place]:

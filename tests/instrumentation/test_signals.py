@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
 import threading
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,7 +14,7 @@ import otel_loopguard as loopguard
 from otel_loopguard.testing import guarded
 from otel_loopguard.turns.gc_safety import garbage_collector
 from otel_loopguard.turns.scope import bind, current_scope
-from tests.strikes import SIGNAL, places, struck
+from tests.strikes import handled, places, struck
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -156,23 +154,6 @@ graphs: list[Any] = []
 PROGRAMS = {"functions": functions, "async": in_a_loop, "langgraph": langgraph_agent}
 
 
-@contextmanager
-def handled(handler: Callable[[], None]) -> Iterator[None]:
-    """Install the handler of the signal. A hang ends with an error after a minute."""
-
-    def hung(*_: object) -> None:
-        raise AssertionError("it hangs")
-
-    before = signal.signal(SIGNAL, lambda *_: handler()), signal.signal(signal.SIGALRM, hung)
-    signal.alarm(60)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(SIGNAL, before[0])
-        signal.signal(signal.SIGALRM, before[1])
-
-
 def stops_a_loop() -> bool:
     """True if the guard still stops a loop."""
     with loopguard.turn():
@@ -222,7 +203,7 @@ def test_an_exception_of_a_signal_handler_reaches_the_program(program: str, monk
     run, raised, dropped, problems, reached = PROGRAMS[program], [], [], [], 0  # type: ignore[var-annotated]  # lists
     monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: dropped.append(unraisable.exc_value))
 
-    def handler() -> None:
+    def handler(*_: object) -> None:
         raised.append(TimeLimitError("over"))
         raise raised[-1]
 
@@ -248,7 +229,7 @@ def test_a_signal_handler_may_call_guarded_functions_anywhere(program: str) -> N
     """Its calls run, in the interrupted turn and in a turn of its own, and the interrupted loop is stopped."""
     run, ran, problems = PROGRAMS[program], [], []  # type: ignore[var-annotated]  # lists
 
-    def handler() -> None:
+    def handler(*_: object) -> None:
         ran.append(look(len(ran)))
         with loopguard.turn("of the handler"):
             ran.append(look(len(ran)))

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import signal
-from contextlib import contextmanager
-
 import pytest
 
 from otel_loopguard import Guard, Outcome, Policy, ToolCall
-from tests.strikes import SIGNAL, places, struck
+from tests.strikes import handled, places, struck
 
 POLICIES = {
     "default": Policy(),
@@ -28,23 +25,6 @@ def make(turn, path, result="the same"):
         turn.end(call, Outcome(result))
         return None
     return decision.action
-
-
-@contextmanager
-def handler_of_the_signal(handler):
-    """Install the handler. A hang ends with an error after a minute."""
-
-    def hung(*_):
-        raise AssertionError("it hangs")
-
-    before = signal.signal(SIGNAL, handler), signal.signal(signal.SIGALRM, hung)
-    signal.alarm(60)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(SIGNAL, before[0])
-        signal.signal(signal.SIGALRM, before[1])
 
 
 def work(turn):
@@ -69,7 +49,7 @@ def test_an_exception_at_any_place_leaves_a_turn_that_works(policy):
         raise TimeLimitError
 
     guard, problems, arrived = Guard(POLICIES[policy]), [], 0
-    with handler_of_the_signal(over):
+    with handled(over):
         for place in places(lambda: work(guard.turn())):
             turn = guard.turn()
             try:
@@ -97,7 +77,7 @@ def test_a_handler_may_make_a_call_of_the_same_turn(policy):
         guard.turn(turn.id)
         guard.turn().close()
 
-    with handler_of_the_signal(calls):
+    with handled(calls):
         for place in places(lambda: work(guard.turn())):
             turn = guard.turn()
             struck(place, lambda turn=turn: work(turn))
