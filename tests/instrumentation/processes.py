@@ -24,6 +24,18 @@ def clean_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
     return {**kept, "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": ",".join(sorted(others)), **(more or {})}
 
 
+def run_code(code: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    """Run a program that is given as text to its end."""
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+        env=clean_environment(),
+    )
+
+
 def start(
     script: Path, *arguments: str, environment: Mapping[str, str] | None = None, flags: tuple[str, ...] = ()
 ) -> subprocess.CompletedProcess[str]:

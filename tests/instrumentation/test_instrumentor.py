@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +11,7 @@ from otel_loopguard.instrumentation.instrumentor import LoopGuardInstrumentor
 from otel_loopguard.instrumentation.runtime import Runtime, active_runtime
 from otel_loopguard.testing import ScriptedAgent
 
-from .processes import clean_environment
+from .processes import run_code
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,12 +110,5 @@ def test_the_face_is_complete_in_a_fresh_process() -> None:
     """Each public name can be the first one that is used."""
     for name in ("turn", "tool", "call", "say", "instrument", "Guard", "ToolLoopError", "Policy"):
         code = f"import otel_loopguard; print(otel_loopguard.{name}.__name__)"
-        ended = subprocess.run(
-            [sys.executable, "-c", code],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=True,
-            env=clean_environment(),
-        )
-        assert ended.stdout.strip() == name
+        ended = run_code(code)
+        assert ended.stdout.strip() == name, ended.stderr

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import subprocess
-import sys
 
 import pytest
 
@@ -14,7 +12,7 @@ from otel_loopguard.core.policy.policy import Policy
 from otel_loopguard.instrumentation.runtime import Runtime
 from otel_loopguard.testing import guarded
 
-from .processes import clean_environment
+from .processes import run_code
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
@@ -41,14 +39,7 @@ with guarded() as recording:
     os.waitpid(pid, 0)
     print("parent", int(recording.counted("loopguard.trips")), flush=True)
 """
-    ended = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env=clean_environment(),
-    )
+    ended = run_code(program)
     assert ended.stdout.splitlines() == ["parent ([2], 2, 0)", "child 0 ([2], 2, 0)", "parent 2"], ended.stderr
 
 
@@ -130,14 +121,7 @@ with loopguard.turn("busy"):
 print(sorted(set(found)), left, flush=True)
 os._exit(0)
 """
-    ended = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        env=clean_environment(),
-    )
+    ended = run_code(program, timeout=300)
     assert ended.stdout.splitlines() == ["[17] True"], (ended.stdout, ended.stderr)
 
 
@@ -167,14 +151,7 @@ os.wait()
 call = ToolCall("read_file", {"path": "a"})
 print(made.begin(call).action, made.id)
 """
-    ended = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env=clean_environment(),
-    )
+    ended = run_code(program)
     parent, child, decisions, after = (line.split() for line in ended.stdout.splitlines())
     assert len({*parent, *child}) == 5
     assert child[2] == "given"
