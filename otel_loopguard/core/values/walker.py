@@ -484,4 +484,4 @@ _READERS: Final[dict[type, Callable[[Any], Any]]] = {
     types.MappingProxyType: gc.get_referents,  # the mapping itself: to iterate may run its own methods
     **dict.fromkeys(map(type, ({}.keys(), {}.values(), {}.items())), list),
 }
-"""How to read what C types hold besides their fields. Subclasses may hold more."""
+"""Functions that read the content of C types. They are not used for subclasses, which may hold more."""
