@@ -198,24 +198,15 @@ def _fatal_tool_async(target: ToolTarget, original: Original) -> Callable[..., A
 # --- runs --------------------------------------------------------------------------------------------------------
 
 
-def _run(target: RunTarget, original: Original) -> Callable[..., Any]:
+def _run(start: Callable[..., Any], target: RunTarget, original: Original) -> Callable[..., Any]:
+    """Wrap a plain function that is a run, or that starts one which goes on in the background."""
+
     def guarded(*given: Any, **kwargs: Any) -> Any:
         wrapped, instance, args = original.bind(given)
         runtime = active_runtime.instrumented
         if runtime is None:
             return wrapped(*args, **kwargs)
-        return run_plain(AgentRun(runtime, target, instance, args, kwargs), partial(wrapped, *args, **kwargs))
-
-    return guarded
-
-
-def _run_background(target: RunTarget, original: Original) -> Callable[..., Any]:
-    def guarded(*given: Any, **kwargs: Any) -> Any:
-        wrapped, instance, args = original.bind(given)
-        runtime = active_runtime.instrumented
-        if runtime is None:
-            return wrapped(*args, **kwargs)
-        return run_background(AgentRun(runtime, target, instance, args, kwargs), partial(wrapped, *args, **kwargs))
+        return start(AgentRun(runtime, target, instance, args, kwargs), partial(wrapped, *args, **kwargs))
 
     return guarded
 
@@ -261,8 +252,8 @@ def _open_run(
 
 
 _RUNS: dict[CallStyle, Callable[[RunTarget, Original], Callable[..., Any]]] = {
-    CallStyle.SYNC: _run,
-    CallStyle.BACKGROUND: _run_background,
+    CallStyle.SYNC: partial(_run, run_plain),
+    CallStyle.BACKGROUND: partial(_run, run_background),
     CallStyle.CONTEXT: _run_context,
     CallStyle.ASYNC: _run_async,
     CallStyle.GENERATOR: _run_generator,
