@@ -99,6 +99,10 @@ def settings_of(loaded: LoadedPolicy) -> Iterator[tuple[Path, Any, str]]:
     for table in ("words", "sentences"):
         for name, value in getattr(policy, table).items():
             yield (table, name), json_value(value), origins.get((table, name), "default")
+    for glob, prices in policy.cost_per_million_tokens.items():
+        for name, price in prices.items():
+            path = ("cost_per_million_tokens", glob, name)
+            yield path, price, origins.get(path, "default")
     yield ("hash_key",), "set" if policy.hash_key else "random", origins.get(("hash_key",), "default")
 
 

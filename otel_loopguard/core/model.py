@@ -312,3 +312,33 @@ class Decision(NamedTuple):
 def nothing_seen(record: Record | None) -> Decision:
     """Return the decision for a call without a loop. ``tuple.__new__`` takes half the time of the constructor."""
     return tuple.__new__(Decision, (None, None, None, None, record, (), None, ()))
+
+
+MOST_TOKENS = 10**9
+"""A larger number in a response is no number of tokens, and would spoil a sum for good."""
+
+
+class Usage(NamedTuple):
+    """The tokens of one model request. None: the response does not have the number, as many streams do not."""
+
+    model: str
+    input_tokens: int | None = None
+    """All tokens of the input, also those from the provider's cache."""
+    output_tokens: int | None = None
+    cached_tokens: int = 0
+    """The part of ``input_tokens`` that was read from the provider's cache."""
+
+    @classmethod
+    def of(cls, model: Any, input_tokens: Any, output_tokens: Any, cached_tokens: Any = 0) -> Usage:
+        """Take the figures of a response; a value that is no number of tokens is unknown."""
+        model = model if type(model) is str else ""
+        return cls(model, _tokens(input_tokens), _tokens(output_tokens), _tokens(cached_tokens) or 0)
+
+    @property
+    def has_tokens(self) -> bool:
+        """True if one of the numbers is known."""
+        return self.input_tokens is not None or self.output_tokens is not None
+
+
+def _tokens(value: Any) -> int | None:
+    return value if type(value) is int and 0 <= value <= MOST_TOKENS else None

@@ -75,6 +75,13 @@ def test_everything_that_a_tool_can_be_declared_is_documented():
     assert all(f"{name}" in page("policy") for name in (*schema.WORDS, *schema.PLACEHOLDERS))
 
 
+def test_every_price_is_documented():
+    """Each price that a model can have, with what it takes."""
+    found = rows("policy")
+    for name, setting in schema.PRICE.items():
+        assert setting.description in [cells[0] for cells in found[name]], name
+
+
 def test_every_preset_is_documented():
     """Every preset is on the page."""
     assert set(rows("presets")) == set(preset_names())

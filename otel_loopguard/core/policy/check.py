@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Place = Callable[[Path], str]
 
-_TABLES = ("modes", "tools", "words", "sentences")
+_TABLES = ("modes", "tools", "words", "sentences", "cost_per_million_tokens")
 _ONLY_IN_CODE = {
     "hash_key": "a key does not belong in this file; set OTEL_PYTHON_LOOPGUARD_HASH_KEY or ..._HASH_KEY_FILE.",
     "detectors": "functions can only be given in code: Policy(detectors=[...]).",
@@ -88,6 +88,8 @@ class Checker:
                 self._tool(inner, item)
             elif path[0] == "words":
                 self._words(inner, item)
+            elif path[0] == "cost_per_million_tokens":
+                self._price(inner, item)
             else:
                 self._sentence(inner, item)
 
@@ -111,10 +113,13 @@ class Checker:
                 self._report((*path, name), item, f"no such setting of a mode; {suggestion_or_all(name, own)}")
 
     def _tool(self, path: Path, value: Any) -> None:
+        self._glob(path, "a glob of tool names", "read_*")
+        self.contract(path, self._items(path, value, "a ToolContract", f'tools."{path[-1]}"'))
+
+    def _glob(self, path: Path, expected: str, example: str) -> None:
         glob = path[-1]
         if not glob or glob.count("[") > glob.count("]"):
-            self._report(path, HIDDEN, 'must be a glob of tool names, such as "read_*"; a [ needs its ].')
-        self.contract(path, self._items(path, value, "a ToolContract", f'tools."{glob}"'))
+            self._report(path, HIDDEN, f'must be {expected}, such as "{example}"; a [ needs its ].')
 
     def contract(self, path: Path, table: Mapping[str, Any]) -> None:
         """Check the settings of one tool. The path is empty for a contract made in code: it has no tool yet."""
@@ -134,6 +139,19 @@ class Checker:
             self._report(path, value, f"no such list of words; {suggestion_or_all(path[-1], schema.WORDS)}")
         else:
             self._set(path, schema.TEXTS, value)
+
+    def _price(self, path: Path, value: Any) -> None:
+        self._glob(path, "a glob of model names", "gpt-5*")
+        prices = self._items(path, value, "a mapping", f'cost_per_million_tokens."{path[-1]}"')
+        for name, item in prices.items():
+            if name in schema.PRICE:
+                self._set((*path, name), schema.PRICE[name], item)
+            else:
+                quotes = " The name of a model that has a dot is put in quotes." if isinstance(item, Mapping) else ""
+                self._report((*path, name), item, f"no such price; {suggestion_or_all(name, schema.PRICE)}{quotes}")
+        missing = [name for name in ("input", "output") if name not in prices]
+        if isinstance(value, Mapping) and missing:
+            self._report(path, HIDDEN, f"the price of {' and of '.join(missing)} is missing.")
 
     def _sentence(self, path: Path, value: Any) -> None:
         if isinstance(value, Mapping):  # [sentences.generic_repeat] nudge = "..."

@@ -201,6 +201,9 @@ class Policy:
     exception that ends the run by ``"MODE.abort"``. ``{tool}``, ``{count}`` and ``{limit}`` are filled in."""
     mark: str | None = None
     """A word added to each refusal, for programs that search for it."""
+    cost_per_million_tokens: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Prices by glob of model names: ``{"input": ..., "output": ...}``, in any currency. If several globs match, the
+    most specific one wins. ``"cached_input"`` is the price of input from the provider's cache; default: ``"input"``."""
     detectors: tuple[Callable[..., Any], ...] = ()
     """The user's detectors, ``fn(history, call, rule) -> Trip | None``, called before each tool call."""
     on_trip: Callable[..., Any] | None = None

@@ -199,5 +199,10 @@ CONTRACT: Mapping[str, Setting] = {
     "patience": SECONDS,
     "action": ACTION,
 }
+PRICE: Mapping[str, Setting] = {
+    "input": Setting("a number, 0 or more", _number),
+    "cached_input": Setting("a number, 0 or more", _number),
+    "output": Setting("a number, 0 or more", _number),
+}
 WORDS = ("poll", "wait", "read", "write", "shell", "agent", "think", "take", "final", "handoff", "cursor", "pending")
 SENTENCES = ("refusal", "nudge", "abort")

@@ -10,6 +10,7 @@ from otel_loopguard.core.detectors.counted import COUNTED
 from otel_loopguard.core.history.state import History
 from otel_loopguard.core.history.window import CallWindow
 from otel_loopguard.core.model import Action, Mode
+from otel_loopguard.core.policy.prices import Prices
 from otel_loopguard.core.tools.contracts import Contracts
 from otel_loopguard.core.values.fingerprint import Fingerprinter
 
@@ -35,7 +36,7 @@ class ToolChecks:
 class CompiledPolicy:
     """A policy with its contracts, fingerprinter and detectors. A turn keeps the one that it began with."""
 
-    __slots__ = ("_detectors", "contracts", "fingerprinter", "judges", "policy")
+    __slots__ = ("_detectors", "contracts", "fingerprinter", "judges", "policy", "prices")
 
     def __init__(
         self, policy: Policy, fingerprinter: Fingerprinter | None = None, declared: DeclaredTools | None = None
@@ -44,6 +45,7 @@ class CompiledPolicy:
         self.judges = policy.action is not Action.OFF
         self.fingerprinter = fingerprinter or Fingerprinter(policy.hash_key)
         self.contracts = Contracts(policy, self.fingerprinter, declared)
+        self.prices = Prices(policy.cost_per_million_tokens)
         self._detectors = _detectors_of(policy)
 
     def checks_of(self, tool: Tool) -> ToolChecks:
