@@ -19,6 +19,9 @@ UNKNOWN_TOOL: Final = "_unknown"
 """Replaces a tool name that is not registered: such a name is model output."""
 OTHER_TOOL: Final = "_other"
 """Replaces tool names beyond the limit of metric labels."""
+UNKNOWN_MODEL: Final = UNKNOWN_TOOL
+OTHER_MODEL: Final = OTHER_TOOL
+"""The same for names of models that are no plain names, or beyond the limit."""
 
 OPERATION_NAME: Final = "gen_ai.operation.name"
 OPERATION_EXECUTE_TOOL: Final = "execute_tool"
@@ -51,6 +54,12 @@ EQUAL_IN_ROW: Final = "loopguard.tool.equal_in_row"
 ERROR_HASH: Final = "loopguard.error_hash"
 ERROR_TRANSIENT: Final = "loopguard.error_transient"
 OUTCOME: Final = "loopguard.outcome"
+MODEL_NAME: Final = "loopguard.model.name"
+"""This and the next three are on the span of the first call that a model request wrote. They are not the
+``gen_ai.usage.*`` of the conventions: a backend would count the request twice, because its own span has those."""
+MODEL_INPUT_TOKENS: Final = "loopguard.model.input_tokens"
+MODEL_CACHED_TOKENS: Final = "loopguard.model.cached_tokens"
+MODEL_OUTPUT_TOKENS: Final = "loopguard.model.output_tokens"
 
 # --- event -----------------------------------------------------------------------------------------------------
 EVENT_TRIP: Final = "tool_loop_detected"
@@ -73,3 +82,13 @@ METRIC_CHECK_DURATION: Final = "loopguard.check.duration"
 METRIC_TURNS_LIVE: Final = "loopguard.turns.live"
 METRIC_INTERNAL_ERRORS: Final = "loopguard.internal_errors"
 SITE: Final = "loopguard.site"
+METRIC_MODEL_TOKENS: Final = "loopguard.model.tokens"
+METRIC_MODEL_REQUESTS: Final = "loopguard.model.requests"
+METRIC_MODEL_COST: Final = "loopguard.model.cost"
+LOOP_OR_WORK: Final = "loopguard.step"
+"""``loop`` if all calls that the request wrote were refused or were repeats without news, else ``work``."""
+USAGE: Final = "loopguard.usage"
+"""``known`` if the response had the numbers of its tokens, else ``unknown``."""
+REQUEST_MODEL: Final = "gen_ai.request.model"
+TOKEN_TYPE: Final = "gen_ai.token.type"  # noqa: S105 - no password
+"""``input`` or ``output``, as on ``gen_ai.client.token.usage`` of the conventions."""

@@ -25,12 +25,15 @@ from otel_loopguard.turns.attribution import Attribution
 from otel_loopguard.turns.conversations import Conversations
 from otel_loopguard.turns.gc_safety import garbage_collector
 from otel_loopguard.turns.runs import Runs
+from otel_loopguard.turns.usage import UsageLedger
 
 if TYPE_CHECKING:
     from opentelemetry._logs import LoggerProvider
+    from opentelemetry.context import Context
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
 
+    from otel_loopguard.core.model import Usage
     from otel_loopguard.core.policy.policy import Policy, ToolContract
     from otel_loopguard.turns.gc_safety import DeferredEnd
 
@@ -72,6 +75,7 @@ class Runtime:
             meter_provider=meter_provider,
             logger_provider=logger_provider,
         )
+        self.usage = UsageLedger(self._book_usage)
         self.runs = Runs(self.guard, self.conversations, self.providers.count_turn)
         self.attribution = Attribution(
             self.guard,
@@ -116,6 +120,11 @@ class Runtime:
     def _count_error(self, site: str) -> None:
         self.providers.outlets().meters.error(site)
 
+    def _book_usage(self, usage: Usage, context: Context, *, is_loop: bool) -> None:
+        with self.shield("usage.book"):
+            cost = self.guard.compiled.prices.cost(usage)
+            self.providers.outlets().meters.model_request(usage, cost, context, is_loop=is_loop)
+
     def start(self) -> None:
         """Add the span processor, start the time series at zero, and log the policy."""
         with self.shield("runtime.start"):
@@ -141,6 +150,7 @@ class Runtime:
         with self.shield("runtime.fork"):
             self.deferred_ends.clear()
             self.conversations.clear()
+            self.usage.clear()
             self.attribution.clear()
             self.open_spans.clear()
             self.watcher.clear()

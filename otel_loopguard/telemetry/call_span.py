@@ -18,12 +18,13 @@ from otel_loopguard import semconv
 from otel_loopguard.core.model import Action, Decision, ToolCall, hash_text
 from otel_loopguard.core.names import is_plain_name
 from otel_loopguard.telemetry.events import tripped_attributes
+from otel_loopguard.telemetry.meters import shown_model
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.trace import Span
 
-    from otel_loopguard.core.model import Outcome, Record, Trip
+    from otel_loopguard.core.model import Outcome, Record, Trip, Usage
     from otel_loopguard.telemetry.providers import Providers
     from otel_loopguard.turns.scope import Scope
 
@@ -91,6 +92,7 @@ class CallSpan:
         "name",
         "scope",
         "span",
+        "usage",
     )
 
     def __init__(self, providers: Providers, call: ToolCall, scope: Scope, native_span: NativeSpan) -> None:
@@ -116,6 +118,8 @@ class CallSpan:
         self._native_span = native_span
         self._seconds = 0.0
         self._trip_reported = False
+        self.usage: Usage | None = None
+        """The tokens of the model request that wrote this call, if it is the first one that the request wrote."""
         run_state = scope.run_state
         if run_state is not None and run_state.abort_error is not None:
             # The run was aborted already: no further call of it is judged.
@@ -230,6 +234,8 @@ class CallSpan:
             attributes[semconv.TOOL_REGISTERED] = call.tool in call.known_tools
         if self.name == semconv.UNKNOWN_TOOL:
             attributes[semconv.TOOL_NAME_HASH] = self._providers.fingerprint(call.tool)
+        if self.usage is not None:
+            _add_usage(attributes, self.usage)
         return attributes
 
     def _rename(self, span: Span, *, refused: bool) -> None:
@@ -319,3 +325,16 @@ def _add_findings(attributes: dict[str, Any], record: Record, result: int) -> No
         attributes[semconv.NO_NEWS] = True
     if record.row > 1:
         attributes[semconv.EQUAL_IN_ROW] = record.row
+
+
+def _add_usage(attributes: dict[str, Any], usage: Usage) -> None:
+    """Add the tokens of a model request, so that ``replay`` knows the cost of a loop's steps."""
+    if not usage.has_tokens:
+        return
+    attributes[semconv.MODEL_NAME] = shown_model(usage.model)
+    if usage.input_tokens is not None:
+        attributes[semconv.MODEL_INPUT_TOKENS] = usage.input_tokens
+    if usage.cached_tokens:
+        attributes[semconv.MODEL_CACHED_TOKENS] = usage.cached_tokens
+    if usage.output_tokens is not None:
+        attributes[semconv.MODEL_OUTPUT_TOKENS] = usage.output_tokens

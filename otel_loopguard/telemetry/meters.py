@@ -12,23 +12,26 @@ from opentelemetry.metrics import Observation
 
 from otel_loopguard import semconv
 from otel_loopguard.core.model import Action, Mode
+from otel_loopguard.core.names import is_plain_name
 from otel_loopguard.core.turn.turn import USER_STOP
 from otel_loopguard.interrupts import pass_interrupt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from opentelemetry.context import Context
-    from opentelemetry.metrics import CallbackOptions, Histogram, Meter
+    from opentelemetry.metrics import CallbackOptions, Counter, Histogram, Meter
 
-    from otel_loopguard.core.model import Trip
+    from otel_loopguard.core.model import Trip, Usage
     from otel_loopguard.core.policy.policy import Policy, ToolContract
 
 CHECK_SECONDS = (1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 1e-2, 1e-1)
 CHECKS_PER_SAMPLE = 16
 TURN_CALLS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233)
 MOST_LABELS = 200
+MOST_MODELS = 50
 MOST_UNFLUSHED = 32
+_STEPS = ("work", "loop")
 
 
 class _Records(threading.local):
@@ -68,6 +71,8 @@ class Meters:
         self._calls: dict[tuple[str, str], tuple[int, Context]] = {}
         self._unflushed = 0
         self._checks = itertools.count()
+        self._models = Labels(MOST_MODELS)
+        self._begun: set[tuple[Any, ...]] = set()
         self._live = live
         counter = meter.create_counter
         self._trips = counter(semconv.METRIC_TRIPS, "{trip}", "Loops that were seen, by what was done about them.")
@@ -76,6 +81,15 @@ class Meters:
         )
         self._tool_trips = counter(semconv.METRIC_TOOL_TRIPS, "{trip}", "Loops that were seen, by tool.")
         self._tool_calls = counter(semconv.METRIC_TOOL_CALLS, "{call}", "Tool calls, by how they ended.")
+        self._model_tokens = counter(
+            semconv.METRIC_MODEL_TOKENS, "{token}", "Tokens of model requests, by the step that they were spent on."
+        )
+        self._model_requests = counter(
+            semconv.METRIC_MODEL_REQUESTS, "{request}", "Model requests, by the step that they were spent on."
+        )
+        self._model_cost = counter(
+            semconv.METRIC_MODEL_COST, "{currency}", "Cost of model requests, in the currency of the policy's prices."
+        )
         self._errors = counter(
             semconv.METRIC_INTERNAL_ERRORS, "{error}", "Faults of otel_loopguard itself; no call was affected."
         )
@@ -127,6 +141,31 @@ class Meters:
             attributes = {semconv.TOOL_NAME: tool, semconv.OUTCOME: ending}
             self._record(self._tool_calls.add, number, attributes, context)
 
+    def model_request(self, usage: Usage, cost: float | None, context: Context, *, is_loop: bool) -> None:
+        """Count a model request, its tokens and its cost, as far as they are known."""
+        model = self._models[shown_model(usage.model)]
+        complete = usage.input_tokens is not None and usage.output_tokens is not None
+        measurements: tuple[tuple[Counter, float | None, dict[str, str]], ...] = (
+            (self._model_requests, 1, {semconv.USAGE: "known" if complete else "unknown"}),
+            (self._model_tokens, usage.input_tokens, {semconv.TOKEN_TYPE: "input"}),
+            (self._model_tokens, usage.output_tokens, {semconv.TOKEN_TYPE: "output"}),
+            (self._model_cost, cost, {}),
+        )
+        for counter, number, own in measurements:
+            if number is not None:
+                attributes = {semconv.REQUEST_MODEL: model, **own}
+                self._begin_steps(counter, attributes)
+                attributes[semconv.LOOP_OR_WORK] = _STEPS[is_loop]
+                self._record(counter.add, number, attributes, context)
+
+    def _begin_steps(self, counter: Counter, attributes: Mapping[str, str]) -> None:
+        """Count zero for both kinds of step: the first step of a loop is then an increase, see ``announce``."""
+        key = (counter, *attributes.values())
+        if key not in self._begun:
+            self._begun.add(key)
+            for step in _STEPS:
+                self._record(counter.add, 0, {**attributes, semconv.LOOP_OR_WORK: step})
+
     def turn(self, calls: int) -> None:
         """Count a turn that is over."""
         self._record(self._turn_calls.record, calls)
@@ -147,10 +186,11 @@ class Meters:
         """Drop the sums in a child process: the parent exports its own calls. The lock may never be released there."""
         self._lock, self._record = threading.RLock(), _Records()
         self._calls, self._unflushed = {}, 0
+        self._begun.clear()
 
 
 class Labels(dict[str, str]):
-    """Tool names as metric labels: the first 200, then ``_other``. Prometheus keeps every label value."""
+    """Names as metric labels: the first ones, then ``_other``. Prometheus keeps every label value."""
 
     def __init__(self, most: int = MOST_LABELS) -> None:
         super().__init__({semconv.UNKNOWN_TOOL: semconv.UNKNOWN_TOOL})
@@ -158,6 +198,11 @@ class Labels(dict[str, str]):
 
     def __missing__(self, name: str) -> str:
         return semconv.OTHER_TOOL if len(self) > self._most else self.setdefault(name, name)
+
+
+def shown_model(name: str) -> str:
+    """Return the name of a model for labels and spans, if it has the form of one."""
+    return name if is_plain_name(name.replace("@", "-")) else semconv.UNKNOWN_MODEL
 
 
 def _histogram(meter: Meter, name: str, unit: str, description: str, bounds: Sequence[float]) -> Histogram:

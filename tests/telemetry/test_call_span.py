@@ -12,7 +12,7 @@ from opentelemetry.trace import StatusCode
 
 import otel_loopguard as loopguard
 from otel_loopguard import semconv
-from otel_loopguard.core.model import ToolCall
+from otel_loopguard.core.model import ToolCall, Usage
 from otel_loopguard.instrumentation.functions.decorator import FUNCTION
 from otel_loopguard.instrumentation.targets import Reading
 from otel_loopguard.instrumentation.tool_call import GuardedCall
@@ -228,3 +228,35 @@ def test_a_conversation_id_can_be_hashed_or_left_out() -> None:
     assert shown["off"] == {None}
     (hashed,) = shown["hash"]
     assert str(hashed).startswith("blake2b-64:")
+
+
+@pytest.mark.parametrize(
+    ("usage", "shown"),
+    [
+        (
+            Usage("gpt-5", 900, 80, 500),
+            {
+                semconv.MODEL_NAME: "gpt-5",
+                semconv.MODEL_INPUT_TOKENS: 900,
+                semconv.MODEL_CACHED_TOKENS: 500,
+                semconv.MODEL_OUTPUT_TOKENS: 80,
+            },
+        ),
+        (Usage("a secret", 900), {semconv.MODEL_NAME: "_unknown", semconv.MODEL_INPUT_TOKENS: 900}),
+        (Usage("gpt-5"), {}),
+        (None, {}),
+    ],
+)
+def test_a_span_carries_the_tokens_of_its_model_request(usage: Usage | None, shown: dict[str, Any]) -> None:
+    """Numbers and a plain name, as far as they are known, so that ``replay`` can add them up."""
+    with guarded() as recording:
+        runtime = recording.runtime
+        assert runtime is not None
+        reading = Reading(ToolCall("look", {"path": "a"}))
+        call = GuardedCall(runtime, FUNCTION, reading, runtime.attribution.find(), None)
+        call._span.usage = usage
+        with call:
+            call.result("text")
+        (span,) = recording.spans
+        found = {name: value for name, value in attributes(span).items() if name.startswith("loopguard.model.")}
+        assert found == shown

@@ -6,9 +6,10 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from opentelemetry import context as otel_context
 
 from otel_loopguard import semconv
-from otel_loopguard.core.model import Action, Trip
+from otel_loopguard.core.model import Action, Trip, Usage
 from otel_loopguard.core.policy.policy import Policy, Rule, ToolContract
 from otel_loopguard.telemetry.meters import Labels, combinations
 from otel_loopguard.testing import ScriptedAgent, guarded
@@ -16,6 +17,7 @@ from tests.telemetry.agents import attributes, look, stuck
 
 if TYPE_CHECKING:
     from otel_loopguard.core.model import Record
+    from otel_loopguard.testing import Recording
 
 
 def test_labels_are_bounded() -> None:
@@ -150,3 +152,86 @@ def test_a_measurement_that_interrupts_another_one_waits_for_its_end() -> None:
         assert not thread.is_alive()
         (point,) = recording.points(semconv.METRIC_TURN_TOOL_CALLS)
         assert (point.count, point.sum) == (2, 3)
+
+
+# --- model requests ----------------------------------------------------------------------------------------------
+
+PRICED = Policy(cost_per_million_tokens={"gpt-*": {"input": 2.0, "output": 10.0}})
+
+
+def book(recording: Recording, usage: Usage, *, is_loop: bool = False) -> None:
+    """Book a model request of one call, as the reader of responses and the guarded call do."""
+    assert recording.runtime is not None
+    recording.runtime.usage.response("turn", ["a"], usage, otel_context.get_current())
+    recording.runtime.usage.judged("turn", "a", is_loop=is_loop)
+
+
+def series(recording: Recording, metric: str) -> dict[frozenset[tuple[str, Any]], float]:
+    return {frozenset(point.attributes.items()): point.value for point in recording.points(metric)}
+
+
+def test_model_requests_are_counted_by_step_and_model() -> None:
+    """Tokens of input and output, requests and their cost."""
+    with guarded(PRICED) as recording:
+        book(recording, Usage("gpt-5", 1_000, 100))
+        book(recording, Usage("gpt-5", 2_000, 50), is_loop=True)
+        book(recording, Usage("claude", 30, 4), is_loop=True)
+        counted, step = recording.counted, {"gen_ai__request__model": "gpt-5", "loopguard__step": "loop"}
+        assert counted(semconv.METRIC_MODEL_TOKENS, gen_ai__token__type="input", **step) == 2_000
+        assert counted(semconv.METRIC_MODEL_TOKENS, gen_ai__token__type="output", **step) == 50
+        assert counted(semconv.METRIC_MODEL_TOKENS, loopguard__step="work") == 1_100
+        assert counted(semconv.METRIC_MODEL_REQUESTS, loopguard__usage="known", **step) == 1
+        assert counted(semconv.METRIC_MODEL_COST, **step) == pytest.approx(0.0045)
+        assert counted(semconv.METRIC_MODEL_COST) == pytest.approx(0.0075)
+
+
+def test_the_first_step_of_a_loop_is_an_increase() -> None:
+    """The series of both steps begin with the first request of a model."""
+    with guarded(PRICED) as recording:
+        book(recording, Usage("gpt-5", 1_000, 100))
+        metrics = (semconv.METRIC_MODEL_TOKENS, semconv.METRIC_MODEL_REQUESTS, semconv.METRIC_MODEL_COST)
+        before = [series(recording, metric) for metric in metrics]
+        assert [len(found) for found in before] == [4, 2, 2]
+        book(recording, Usage("gpt-5", 1_000, 100), is_loop=True)
+        assert [series(recording, metric).keys() for metric in metrics] == [found.keys() for found in before]
+
+
+def test_what_is_not_known_has_no_series() -> None:
+    """A panel without data must not read as zero tokens, or as no cost."""
+    with guarded(PRICED) as recording:
+        assert not any(recording.points(metric) for metric in MODEL_METRICS)
+        book(recording, Usage("gpt-5"), is_loop=True)
+        book(recording, Usage("claude", 5, None))
+        assert recording.counted(semconv.METRIC_MODEL_REQUESTS, loopguard__usage="unknown") == 2
+        assert recording.counted(semconv.METRIC_MODEL_REQUESTS) == 2
+        (tokens,) = {dict(found)[semconv.REQUEST_MODEL] for found in series(recording, semconv.METRIC_MODEL_TOKENS)}
+        assert tokens == "claude"
+        assert recording.points(semconv.METRIC_MODEL_COST) == []
+
+
+MODEL_METRICS = (semconv.METRIC_MODEL_TOKENS, semconv.METRIC_MODEL_REQUESTS, semconv.METRIC_MODEL_COST)
+
+
+def test_names_of_models_are_bounded_labels() -> None:
+    """The first fifty plain names, then ``_other``; a name with blanks or without end is ``_unknown``."""
+    with guarded() as recording:
+        for name in ("tell me a secret", "x" * 65, "", "claude@2025", *(f"m{number}" for number in range(100))):
+            book(recording, Usage(name, 1, 1))
+        points = recording.points(semconv.METRIC_MODEL_REQUESTS)
+        models = {point.attributes[semconv.REQUEST_MODEL] for point in points}
+        assert len(models) == 52
+        assert {"_unknown", "_other", "claude@2025", "m0"} <= models
+        assert recording.counted(semconv.METRIC_MODEL_REQUESTS, gen_ai__request__model="_unknown") == 3
+
+
+def test_a_fault_of_the_meter_reaches_no_reader_of_a_response(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is counted as an internal error."""
+    with guarded() as recording:
+        assert recording.runtime is not None
+
+        def fail(*_: object, **__: object) -> None:
+            raise ZeroDivisionError
+
+        monkeypatch.setattr(recording.runtime.providers.outlets().meters, "model_request", fail)
+        book(recording, Usage("gpt-5", 1, 1))
+        assert recording.counted(semconv.METRIC_INTERNAL_ERRORS, loopguard__site="usage.book") == 1

@@ -1,0 +1,121 @@
+"""Book the tokens of each model request as a step of a loop, or as work, once its calls are judged.
+
+A request is a step of a loop if each call that its response wrote was refused, or was a repeat without news. A
+response without calls is work, and so is a call that was not judged by the end of its turn.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from otel_loopguard.core.model import Usage
+
+MOST_RESPONSES = 10_000
+MOST_CALLS = 1_000
+
+
+class Book(Protocol):
+    """Counts a request. It is called outside of every lock."""
+
+    def __call__(self, usage: Usage, context: Any, *, is_loop: bool) -> None:
+        """Count one request. The context is that of the response."""
+
+
+class _Response:
+    __slots__ = ("context", "first", "turn_id", "unjudged", "usage")
+
+    def __init__(self, turn_id: str, call_ids: dict[str, None], usage: Usage, context: Any) -> None:
+        self.turn_id = turn_id
+        self.first = next(iter(call_ids))
+        self.unjudged = call_ids
+        self.usage = usage
+        self.context = context
+
+
+class UsageLedger:
+    """The requests that are not booked yet, by the calls that their responses wrote.
+
+    At most 10,000 responses wait for the judgement of their calls, each for the first 1,000 of these. If there are
+    more, the oldest one is booked as work.
+    """
+
+    def __init__(self, book: Book) -> None:
+        self._book = book
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all, with a new lock: after a fork the thread that held the old one is gone."""
+        self._lock = threading.RLock()
+        self._waiting: dict[_Response, None] = {}
+        """In the order of their arrival."""
+        self._by_turn: dict[str, dict[str, _Response]] = {}
+
+    def response(self, turn_id: str, call_ids: Sequence[str], usage: Usage, context: Any) -> None:
+        """Take the usage of a response, and the ids of the calls that it wrote. Without calls it is work."""
+        if not call_ids:
+            self._book(usage, context, is_loop=False)
+            return
+        response = _Response(turn_id, dict.fromkeys(call_ids[:MOST_CALLS]), usage, context)
+        with self._lock:
+            calls = self._by_turn.get(turn_id, _NO_CALLS)
+            # Some servers number the calls of each response from 0: an earlier call of that id will not be judged.
+            over = dict.fromkeys(calls[call_id] for call_id in response.unjudged if call_id in calls)
+            if len(self._waiting) >= MOST_RESPONSES:
+                over[next(iter(self._waiting))] = None
+            for one in over:
+                self._remove(one)
+            self._waiting[response] = None
+            self._by_turn.setdefault(turn_id, {}).update(dict.fromkeys(response.unjudged, response))
+        self._book_as_work(over)
+
+    def written_first(self, turn_id: str, call_id: str) -> Usage | None:
+        """Return the usage of the response that wrote this call, if it is the first call of that response."""
+        response = self._by_turn.get(turn_id, _NO_CALLS).get(call_id)
+        return response.usage if response is not None and response.first == call_id else None
+
+    def judged(self, turn_id: str, call_id: str, *, is_loop: bool) -> None:
+        """Note that a call was refused or was a repeat without news (``is_loop``), or that it was neither."""
+        if turn_id not in self._by_turn:
+            return
+        with self._lock:
+            response = self._by_turn.get(turn_id, _NO_CALLS).get(call_id)
+            if response is None:
+                return
+            if is_loop and len(response.unjudged) > 1:
+                self._forget_call(response, call_id)
+                return
+            self._remove(response)
+        self._book(response.usage, response.context, is_loop=is_loop)
+
+    def close(self, turn_id: str) -> None:
+        """Book the responses of a turn that is over. Each has a call that was not judged, so all are work."""
+        if turn_id not in self._by_turn:
+            return
+        with self._lock:
+            left = dict.fromkeys(self._by_turn.get(turn_id, _NO_CALLS).values())
+            for response in left:
+                self._remove(response)
+        self._book_as_work(left)
+
+    def _book_as_work(self, responses: Iterable[_Response]) -> None:
+        for response in responses:
+            self._book(response.usage, response.context, is_loop=False)
+
+    def _remove(self, response: _Response) -> None:
+        self._waiting.pop(response, None)
+        for call_id in list(response.unjudged):
+            self._forget_call(response, call_id)
+
+    def _forget_call(self, response: _Response, call_id: str) -> None:
+        response.unjudged.pop(call_id, None)
+        calls = self._by_turn.get(response.turn_id, {})
+        calls.pop(call_id, None)
+        if not calls:
+            self._by_turn.pop(response.turn_id, None)
+
+
+_NO_CALLS: dict[str, _Response] = {}
