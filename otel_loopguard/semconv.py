@@ -54,6 +54,10 @@ EQUAL_IN_ROW: Final = "loopguard.tool.equal_in_row"
 ERROR_HASH: Final = "loopguard.error_hash"
 ERROR_TRANSIENT: Final = "loopguard.error_transient"
 OUTCOME: Final = "loopguard.outcome"
+"""``executed``, ``failed``, ``cancelled``, ``reused``, ``blocked``, ``aborted``; or ``nudged``: the call ran, and its
+result carries a sentence of the guard, about this call or an earlier one."""
+UNDELIVERED: Final = "loopguard.undelivered"
+"""True on the span of a nudge if the result has no place for the sentence. It goes with the next text for the model."""
 MODEL_NAME: Final = "loopguard.model.name"
 """This and the next three are on the span of the first call that a model request wrote. They are not the
 ``gen_ai.usage.*`` of the conventions: a backend would count the request twice, because its own span has those."""

@@ -22,7 +22,10 @@ def hints_of(annotations: Any) -> Hints | None:
 
 
 def either_name(model: Any, name: str, name_on_wire: str) -> Any:
-    """Read an attribute by either of its names: versions of MCP before 2 use the one on the wire."""
+    """Read an attribute by either of its names: versions of MCP before 2 use the one on the wire.
+
+    The second name is read only without the first: version 2 and FastMCP warn of it.
+    """
     if isinstance(model, Mapping):
         return model.get(name, model.get(name_on_wire))
-    return getattr(model, name, getattr(model, name_on_wire, None))
+    return getattr(model, name) if hasattr(model, name) else getattr(model, name_on_wire, None)

@@ -135,7 +135,8 @@ class GuardedCall:
             self.answer = self._adapter.mark(self.answer, decision.mark)
         self._span.finish("reused" if reused else "blocked", None, _NOTHING)
         if reused:
-            self.answer = self._with_text(self.answer, decision)
+            longer = self._with_text(self.answer, decision)
+            self.answer = self.answer if longer is None else longer
 
     def _bind(self) -> None:
         """Bind the call's scope.
@@ -217,8 +218,10 @@ class GuardedCall:
             elif record is not None and record.error:
                 ending = "failed"
             if ended.message:
-                ending = "nudged" if ended.action is Action.NUDGE else ending
-                value = self._with_text(value, ended)
+                longer = self._with_text(value, ended)
+                if longer is not None:
+                    value = longer
+                    ending = "nudged" if any(type(note) is str for note in ended.notes) else ending
             self._span.finish(ending, outcome, ended)
         except Exception as error:  # noqa: BLE001 - see Shield.take
             self.runtime.shield.take("guard.end", error)
@@ -303,11 +306,11 @@ class GuardedCall:
         self._span.finish("cancelled" if outcome.cancelled else "failed", outcome, ended)
 
     def _with_text(self, value: Any, decision: Decision) -> Any:
-        """Add the decision's sentence to a result, or keep it for the next text."""
+        """Return the result with the decision's text; None without a place for it: it goes with the next text."""
         annotated = self._adapter.annotate(value, decision.message or "")
         if annotated is None:
             self._redeliver(decision)
-        return value if annotated is None else annotated
+        return annotated
 
     def _redeliver(self, decision: Decision) -> None:
         with self.runtime.shield("turn.redeliver"):

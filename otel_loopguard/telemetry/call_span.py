@@ -280,7 +280,10 @@ class CallSpan:
                     record: Record | None = self.decision.record
                     # A trip is no error of the tool. A tool that failed has failed also if its error carries a nudge.
                     failed = ending == "failed" or (ending == "nudged" and record is not None and bool(record.error))
-                    span.set_attributes(_attributes_at_end(record, ending, outcome, failed=failed))
+                    attributes = _attributes_at_end(record, ending, outcome, failed=failed)
+                    if ended.action is Action.NUDGE and ending != "nudged":
+                        attributes[semconv.UNDELIVERED] = True
+                    span.set_attributes(attributes)
                     if failed:
                         # No description: it would be the exception's text, and that quotes arguments.
                         span.set_status(_FAILED)

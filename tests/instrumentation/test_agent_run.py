@@ -77,7 +77,7 @@ async def test_runs_in_one_task_are_told_apart() -> None:
         async with going(runtime, "r1"), going(runtime, "r2"):
             for run in ("r1", "r2") * 2:
                 call(runtime, run, "a")
-        assert recording.outcomes == ["executed", "executed", "nudged", "nudged"]
+        assert [trip.count for trip in recording.trips] == [2, 2]
         assert len(set(turns(recording))) == 2
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from otel_loopguard.core.model import Hints
-from otel_loopguard.instrumentation.annotations import hints_of
+from otel_loopguard.instrumentation.annotations import either_name, hints_of
 
 
 @pytest.mark.parametrize(
@@ -29,3 +30,21 @@ def test_annotations_are_understood_by_either_name(annotations: Any) -> None:
 def test_a_server_that_says_nothing_gives_no_hints(annotations: Any) -> None:
     """Without annotations there are no hints: the protocol's defaults would make every tool destructive."""
     assert hints_of(annotations) is None
+
+
+class Renamed:
+    """An annotation object that warns of its old name, as those of FastMCP do."""
+
+    read_only_hint = True
+
+    def __getattr__(self, name: str) -> None:
+        if name.endswith("Hint"):
+            warnings.warn(f"{name} is deprecated", DeprecationWarning, stacklevel=2)
+        raise AttributeError(name)
+
+
+def test_a_name_that_is_deprecated_is_not_read_without_need() -> None:
+    """No warning appears in the program if the new name is there."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert either_name(Renamed(), "read_only_hint", "readOnlyHint") is True

@@ -18,7 +18,7 @@ from otel_loopguard.instrumentation.targets import Reading
 from otel_loopguard.instrumentation.tool_call import GuardedCall
 from otel_loopguard.telemetry.call_span import NativeSpan, shown_name
 from otel_loopguard.telemetry.settings import Settings
-from otel_loopguard.testing import guarded
+from otel_loopguard.testing import assert_trips, guarded
 from tests.telemetry.agents import attributes, look, stuck
 
 if TYPE_CHECKING:
@@ -72,6 +72,19 @@ def test_sorting_by_the_index_gives_the_turn_as_it_was() -> None:
                 loopguard.call("look", {"path": path}, look)
         assert [attributes(span)[semconv.CALL_INDEX] for span in recording.spans] == [0, 1, 2, 3, 4]
         assert recording.outcomes == ["executed", "nudged", "blocked", "blocked", "executed"]
+
+
+def test_a_nudge_counts_when_the_model_gets_it() -> None:
+    """A sentence without a place is ``undelivered``; the call whose result carries it later is the one ``nudged``."""
+    with guarded() as recording:
+        with loopguard.turn():
+            for _ in range(2):
+                loopguard.call("fetch", {}, lambda: {"color": "green", "size": "a long and steady description " * 5})
+            assert "About the earlier call of fetch" in loopguard.call("look", {"path": "a"}, look)
+        assert recording.outcomes == ["executed", "executed", "nudged"]
+        assert [attributes(span).get(semconv.UNDELIVERED) for span in recording.spans] == [None, True, None]
+        assert recording.counted(semconv.METRIC_TOOL_CALLS, loopguard__outcome="nudged") == 1
+        assert_trips(recording, "generic_repeat", action="nudge", times=1)
 
 
 def test_a_failure_is_told_also_where_it_was_nudged() -> None:

@@ -128,7 +128,9 @@ def _annotate(reading: Reading, result: Any, text: str) -> Any:
 
 
 def _longer(output: Any, text: str) -> Any:
-    """Append to a text, or to a list of content parts. The model reads the ``str()`` of any other list."""
+    """Append to a text, to a list of content parts, or to a part alone. The model reads ``str()`` of other values."""
+    if _is_part(output):
+        return appended([output], text)
     if isinstance(output, str) or (isinstance(output, list) and output and all(map(_is_part, output))):
         return appended(output, text)
     return None

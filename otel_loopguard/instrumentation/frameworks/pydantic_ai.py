@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from otel_loopguard.instrumentation.targets import Target
 
 _DEFERRALS: Final = ("CallDeferred", "ApprovalRequired")
+_KEY: Final = "loopguard"
+"""The key of a sentence in the structured result of an MCP tool."""
 
 # --- a call ------------------------------------------------------------------------------------------------------
 
@@ -62,8 +64,8 @@ def _has_span_if_invalid() -> bool:
 def _reading(manager: Any, call: Any, tool: Any, context: Any, native_span: NativeSpan) -> Reading | None:
     if tool is not None and tool.tool_def.kind == "output":
         return None
-    metadata = None if tool is None else getattr(tool.tool_def, "metadata", None)
-    hints = hints_of((metadata or {}).get("annotations"))
+    metadata = (None if tool is None else getattr(tool.tool_def, "metadata", None)) or {}
+    hints = hints_of(metadata.get("annotations"))
     return Reading(
         ToolCall(call.tool_name, arguments_of(call.args), call.tool_call_id, manager.tools, hints),
         conversation_id=getattr(context, "conversation_id", None),
@@ -71,6 +73,7 @@ def _reading(manager: Any, call: Any, tool: Any, context: Any, native_span: Nati
         run_id=context.run_id,
         # Its own instrumentation is optional, and set for each agent.
         native_span=NativeSpan.NONE if isinstance(context.tracer, NoOpTracer) else native_span,
+        note="annotations" in metadata,  # a tool of an MCP server
     )
 
 
@@ -92,13 +95,20 @@ def _outcome(reading: Reading, result: Any) -> Outcome:
 
 
 def _annotate(reading: Reading, result: Any, text: str) -> Any:
-    if isinstance(result, str):
-        return appended(result, text)
-    returned = getattr(result, "return_value", None)  # a ToolReturn
-    if not isinstance(returned, str) or not is_dataclass(result):
-        return None
-    longer = appended(returned, text)
-    return None if longer is None else replace(result, return_value=longer)  # type: ignore[type-var]  # a dataclass of the framework
+    if not is_dataclass(result) or not hasattr(result, "return_value"):
+        return _longer(reading, result, text)
+    longer = _longer(reading, result.return_value, text)
+    return None if longer is None else replace(result, return_value=longer)  # type: ignore[type-var]  # a ToolReturn
+
+
+def _longer(reading: Reading, value: Any, text: str) -> Any:
+    """Append to a text. The value of an MCP tool is for models: an object gets one more key, a list one more item."""
+    longer = appended(value, text) if isinstance(value, str) else None
+    if longer is not None or not reading.note:
+        return longer
+    if isinstance(value, dict):
+        return None if _KEY in value else {**value, _KEY: text}
+    return [*value, text] if isinstance(value, list) else [value, text]
 
 
 def _signals(error: BaseException) -> bool:

@@ -184,4 +184,8 @@ if __name__ == "__main__":
         """Say how often ``count`` ran."""
         return f"count ran {counted['ran']} times"
 
-    server_of({"count": count, "often": often}).run("stdio")
+    def read_settings() -> dict[str, str]:
+        """Return an object."""
+        return {"color": "green"}
+
+    server_of({"count": count, "often": often, "read_settings": read_settings}).run("stdio")

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("mcp")
 
-from otel_loopguard import semconv
+from otel_loopguard import Policy, semconv
 from otel_loopguard.instrumentation.frameworks import mcp as adapter
 from otel_loopguard.testing import Ask, Recording, guarded
 
@@ -20,8 +20,8 @@ PROGRAM = {"command": sys.executable, "args": ["-m", "otel_loopguard.testing.scr
 STEPS = [[Ask("count", {})]] * 5
 
 
-async def by_langchain() -> None:
-    """LangGraph with LangChain's adapters."""
+async def by_langchain(steps: Any = STEPS) -> list[str]:
+    """LangGraph with LangChain's adapters. Return the results that the model read, as all of these do."""
     pytest.importorskip("langchain_mcp_adapters.client", exc_type=ImportError)  # it does not import with mcp 2
     from langchain_mcp_adapters.client import MultiServerMCPClient
     from langchain_mcp_adapters.tools import load_mcp_tools
@@ -30,10 +30,12 @@ async def by_langchain() -> None:
 
     async with MultiServerMCPClient({"s": {**PROGRAM, "transport": "stdio"}}).session("s") as session:
         tools = await load_mcp_tools(session)
-        await prebuilt_agent(ScriptedModel(steps=STEPS, seen=[]), tools).ainvoke(QUESTION)
+        model = ScriptedModel(steps=steps, seen=[])
+        await prebuilt_agent(model, tools).ainvoke(QUESTION)
+        return model.read
 
 
-async def by_openai_agents() -> None:
+async def by_openai_agents(steps: Any = STEPS) -> list[str]:
     """The OpenAI Agents SDK with a server of its own."""
     pytest.importorskip("agents")
     from agents import Agent, Runner
@@ -42,11 +44,12 @@ async def by_openai_agents() -> None:
     from otel_loopguard.testing.scripted.openai_agents import ScriptedModel
 
     async with MCPServerStdio(PROGRAM) as server:
-        agent = Agent(name="helper", model=ScriptedModel(STEPS), mcp_servers=[server])
-        await Runner.run(agent, "Go on.", max_turns=30)
+        model = ScriptedModel(steps)
+        await Runner.run(Agent(name="helper", model=model, mcp_servers=[server]), "Go on.", max_turns=30)
+        return model.read
 
 
-async def by_pydantic_ai() -> None:
+async def by_pydantic_ai(steps: Any = STEPS) -> list[str]:
     """Pydantic AI with a toolset that is a server."""
     pytest.importorskip("pydantic_ai")
     from pydantic_ai import Agent
@@ -55,11 +58,18 @@ async def by_pydantic_ai() -> None:
     from otel_loopguard.testing.scripted.pydantic_ai import Script
 
     server: Any = MCPToolset({"mcpServers": {"s": PROGRAM}})
-    async with Agent(Script(STEPS).model(), toolsets=[server], retries=20) as agent:
+    script = Script(steps)
+    async with Agent(script.model(), toolsets=[server], retries=20) as agent:
         await agent.run("Go on.")
+    return script.read
 
 
-@pytest.mark.parametrize("framework", [by_langchain, by_openai_agents, by_pydantic_ai], ids=lambda way: way.__name__)
+each_framework = pytest.mark.parametrize(
+    "framework", [by_langchain, by_openai_agents, by_pydantic_ai], ids=lambda way: way.__name__
+)
+
+
+@each_framework
 async def test_a_call_through_a_framework_is_one_call(framework: Any) -> None:
     """Five attempted calls have five of our spans and are counted as five; repeats do not reach the server."""
     with guarded() as recording:
@@ -67,6 +77,17 @@ async def test_a_call_through_a_framework_is_one_call(framework: Any) -> None:
         assert names(recording) == ["execute_tool count"] * 5
         assert recording.counted(semconv.METRIC_TOOL_CALLS) == 5
         assert recording.outcomes == ["executed", "nudged", "blocked", "blocked", "blocked"]
+
+
+@each_framework
+@pytest.mark.parametrize("tool", ["count", "read_settings"])
+async def test_the_model_reads_each_sentence_that_counts_as_delivered(framework: Any, tool: str) -> None:
+    """A text alone and an object take a sentence, and the rest of the result stays."""
+    with guarded(Policy(action="nudge")) as recording:
+        read = await asyncio.wait_for(framework([[Ask(tool, {})]] * 4), 60)
+        assert recording.outcomes == ["executed", "nudged", "nudged", "nudged"]
+        assert ["[loopguard]" in text for text in read] == [False, True, True, True]
+        assert all(("so often" if tool == "count" else "green") in text for text in read)
 
 
 async def test_what_a_server_says_is_heard_through_langchain() -> None:

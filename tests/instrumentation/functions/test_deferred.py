@@ -95,13 +95,13 @@ async def test_new_results_of_a_promise_that_is_no_coroutine_are_never_withheld(
 
 @pytest.mark.parametrize("form", FORMS)
 async def test_the_same_awaited_result_is_still_a_loop(form: str) -> None:
-    """A refusal is awaited like a result."""
+    """A refusal is awaited like a result. A task is passed on as it is, and has no place for a sentence."""
     client = FORMS[form](same)
     with guarded() as recording, loopguard.turn():
         read = [await loopguard.call("search", {"q": "x"}, client) for _ in range(3)]
         assert read[0] == "text of x"
         assert "tool_loop_detected" in read[2]
-        assert recording.outcomes == ["executed", "nudged", "blocked"]
+        assert recording.outcomes == ["executed", "executed" if form == "task" else "nudged", "blocked"]
 
 
 async def test_a_decorated_lambda_is_judged_by_what_it_brings() -> None:
