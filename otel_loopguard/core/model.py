@@ -257,6 +257,16 @@ class Record:
         return 1 if self.stats is None else int(self.stats.equal + max(self.stats.refused, 1))
 
     @property
+    def ran_in_vain(self) -> bool:
+        """True if the call ran before, and this run brought nothing new while nothing changed.
+
+        A run that waited is no such run, nor is one of a kind whose repetition is the work.
+        """
+        if self.stats is None or self.result is None or self.news or not self.kind.is_evidence:
+            return False
+        return not (self.changed_between or self.waited or self.concurrent)
+
+    @property
     def arguments_hash(self) -> str:
         """The keyed fingerprint of the arguments."""
         return hash_text(self.arguments)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from otel_loopguard.core.guard import Guard
 from otel_loopguard.core.model import Action, Kind, Outcome, ToolCall, Trip
-from otel_loopguard.core.policy.policy import Policy
+from otel_loopguard.core.policy.policy import Policy, ToolContract
 from otel_loopguard.core.turn.compiled import CompiledPolicy
 from otel_loopguard.core.turn.judge import TurnJudge
 from otel_loopguard.core.values.results import outcome_facts
@@ -133,3 +133,54 @@ def test_a_restored_turn_counts_on():
         index(turn)
     restored.restore(turn.state())
     assert index(restored) == 4
+
+
+def in_vain(*calls: tuple[str, str], kind: str | None = None) -> list[bool]:
+    """Make these calls, each a path and the result; ``write`` writes. True for each that ran in vain."""
+    tools = {} if kind is None else {"read_file": ToolContract(kind=kind)}
+    turn = Guard(Policy(action="observe", tools=tools)).turn()
+    found = []
+    for path, result in calls:
+        call = ToolCall("write_file" if path == "write" else "read_file", {"path": path}, written=turn.tick)
+        turn.begin(call)
+        found.append(turn.end(call, Outcome(result)).record.ran_in_vain)
+    return found
+
+
+def test_a_repeat_without_news_ran_in_vain():
+    """The first run never did, nor a run with another result; a result that had been there before did."""
+    assert in_vain(("a", "x"), ("a", "x"), ("a", "y"), ("a", "x"), ("b", "x")) == [False, True, False, True, False]
+
+
+def test_a_repeat_after_a_change_did_not_run_in_vain():
+    """Tests are run again after an edit, and fail again."""
+    calls = (("a", "x"), ("write", "saved"), ("a", "x"), ("a", "x"))
+    assert in_vain(*calls) == [False, False, False, True]
+
+
+def test_a_call_whose_repetition_is_the_work_never_ran_in_vain():
+    """It is declared as ``step``."""
+    assert in_vain(*[("a", "x")] * 4, kind="step") == [False] * 4
+
+
+def test_calls_of_one_message_did_not_run_in_vain():
+    """The model wrote the second one before it read the result of the first; it did not wait for it."""
+    turn = Guard().turn()
+    written = turn.tick
+    pair = [ToolCall("read_file", {"path": "a"}, written=written) for _ in range(2)]
+    for call in pair:
+        turn.begin(call)
+    assert [turn.end(call, Outcome("x")).record.ran_in_vain for call in pair] == [False, False]
+
+
+def test_a_run_that_waited_did_not_run_in_vain():
+    """A status that is read once a minute is patience."""
+    time = [0.0]
+    turn = Guard(clock=lambda: time[0]).turn()
+    found = []
+    for _ in range(3):
+        call = ToolCall("get_job_status", {"job": "a"}, written=turn.tick)
+        turn.begin(call)
+        found.append(turn.end(call, Outcome("running")).record.ran_in_vain)
+        time[0] += 60
+    assert found == [False, False, False]
