@@ -38,7 +38,7 @@ def canonical(value: Any, *, fold_blanks: bool = True) -> bytes:
     if value is None:
         return b"{}"
     try:
-        plain = fast_json.dumps(value)
+        plain = fast_json.dumps(value, exact=True)
         if len(plain) > LONGEST_NORMALISED or not _may_need_normalising(plain.decode()):
             return plain
         return fast_json.dumps(_normalised(value, "", Normaliser() if fold_blanks else None))

@@ -17,6 +17,7 @@ _OPTIONS |= orjson.OPT_PASSTHROUGH_DATACLASS
 _CONTAINERS = frozenset({dict, list, tuple})
 _DEEPEST = 200
 _SIZED = _CONTAINERS | {str}
+_UNSIZED = frozenset({int, float, bool, type(None)})
 _LARGEST = 400_000
 """Values and letters."""
 _VALUES_OF_A_CONTAINER = 4
@@ -28,9 +29,13 @@ class NotPlainError(TypeError):
     """The value needs the walker."""
 
 
-def dumps(value: Any) -> bytes:
-    """Encode a value with sorted keys; raise if it is not plain JSON, or too deep or too large."""
-    if not _is_shallow(value) and is_too_deep_or_large(value):
+def dumps(value: Any, *, exact: bool = False) -> bytes:
+    """Encode a value with sorted keys; raise if it is not plain JSON, or too deep or too large.
+
+    ``exact``: raise also for UUIDs and members of enumerations. orjson writes them as texts and as their values, and
+    then members of two enumerations would be equal.
+    """
+    if not _is_shallow(value) and not _fits(value, exact=exact):
         raise NotPlainError
     data = orjson.dumps(value, option=_OPTIONS)
     if b"null" in data and _holds_non_finite(value):  # orjson writes these floats as null, too
@@ -41,7 +46,7 @@ def dumps(value: Any) -> bytes:
 def _is_shallow(value: Any) -> bool:
     """Return True for a dictionary of a few plain values and of containers of those, as nearly all arguments are."""
     if type(value) is not dict:
-        return type(value) not in _SIZED
+        return type(value) in _UNSIZED
     if len(value) > _MOST_SHALLOW:
         return False
     letters = 0
@@ -56,8 +61,10 @@ def _is_shallow(value: Any) -> bool:
                 kind = type(part)
                 if kind is str:
                     letters += len(part)
-                elif kind in _CONTAINERS:
+                elif kind not in _UNSIZED:
                     return False
+        elif kind not in _UNSIZED:
+            return False
     return letters < _LARGEST
 
 
@@ -76,22 +83,24 @@ def _holds_non_finite(value: Any) -> bool:
     return False
 
 
-def is_too_deep_or_large(value: Any, largest: int = _LARGEST) -> bool:
-    """Return True if a plain value has more values and letters than ``largest``, or too many levels."""
-    if type(value) is str:
-        return len(value) > largest
+def _fits(value: Any, *, exact: bool) -> bool:
+    """Return True if a value has not too many levels, values and letters for orjson; ``exact`` as in ``dumps``."""
     level, size = [value], 0
     for _ in range(_DEEPEST):
+        if not _SIZED.issuperset(map(type, level)):
+            if exact:
+                return False
+            level = [item for item in level if type(item) in _SIZED]
         if not level:
-            return False
-        size += sum(map(len, level)) + _VALUES_OF_A_CONTAINER * len(level)
-        if size > largest:
             return True
+        size += sum(map(len, level)) + _VALUES_OF_A_CONTAINER * len(level)
+        if size > _LARGEST:
+            return False
         level = [
             item
             for one in level
             if type(one) is not str
             for item in (one.values() if type(one) is dict else one)
-            if type(item) in _SIZED
+            if type(item) not in _UNSIZED
         ]
-    return True
+    return False

@@ -224,7 +224,7 @@ class _Walk:
             if base in _CONTAINERS:
                 size = base.__len__(item)  # type: ignore[attr-defined]  # a C type's own method
                 if size > self._nodes:
-                    data = fast_json.dumps(item)  # raises if it is no JSON
+                    data = fast_json.dumps(item, exact=not self._is_result)  # raises if it is no JSON
                     self._take_bytes(_WRITTEN_AS_HASHED * len(data))
                     return [_Raw(data)]
                 self._take(size * (_NODES_OF_A_MEMBER if base is dict else 1) + _NODES_OF_A_CONTAINER)

@@ -71,6 +71,20 @@ class Planet(enum.Enum):
     MARS = (3, 4.0)
 
 
+class Primary(enum.Enum):
+    """Members with the values of another enumeration."""
+
+    CHECK = 1
+    REPAIR = "repair"
+
+
+class Replica(enum.Enum):
+    """The other one."""
+
+    CHECK = 1
+    REPAIR = "repair"
+
+
 class Page(io.BytesIO):
     """A C type with a field besides its content."""
 
@@ -126,6 +140,8 @@ DIFFERENT = {
     "weak reference": lambda n: weakref.ref(Plain(n)),
     "object with something unreadable": lambda n: Plain(iter([n])),
     "enumeration of tuples": lambda n: (*Planet, Planet, None)[n - 1],
+    "members with equal values": lambda n: (Primary.CHECK, Replica.CHECK, 1, Primary.REPAIR, "repair")[n - 1],
+    "UUID and its text": lambda n: (UUID(int=1), str(UUID(int=1)), UUID(int=2), str(UUID(int=2)), 1)[n - 1],
     "set of objects": lambda n: {Plain(n)},
     "set of dataclasses": lambda n: {Point(n)},
     "key that is an object": lambda n: {Point(n): 1},
