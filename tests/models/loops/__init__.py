@@ -1,0 +1,29 @@
+"""Agents written by hand, as in each vendor's documentation: one file a client, and one function a way of asking.
+
+They know nothing of the guard. ``python -m tests.models.loops openai.chat URL QUESTION`` runs one as a program.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.models.toolbox import Toolbox
+
+SYSTEM = "You work with the files of a project."
+
+
+def loops_of(client: str) -> dict[str, Callable[..., object]]:
+    """The loops over a client by their names; those that this version of the client can run."""
+    return {f"{client}.{one.__name__}": one for one in import_module(f"{__name__}.{client}").LOOPS}
+
+
+def run(loop: Callable[..., object], url: str, question: str, tools: Toolbox) -> str:
+    """Run a loop, sync or async, and return the answer."""
+    ended = loop(url, question, tools)
+    return str(asyncio.run(ended) if inspect.iscoroutine(ended) else ended)
