@@ -52,6 +52,22 @@ def abort_error(
     return LoopAbort(error)
 
 
+def gets_answer(trip: Trip | None, scope: Scope) -> bool:
+    """Return True if a call that aborts its run gets an answer, and the run raises the error when its step is over.
+
+    An error would leave the call without a result in the checkpoint of the run, and models refuse such a conversation
+    for ever. Only calls of one message are answered, because a node may call its model in a loop of its own. Without a
+    trip the run was aborted before.
+    """
+    run_state, message = scope.run_state, scope.message_tick
+    if run_state is None or not run_state.has_steps:
+        return False
+    if trip is None:
+        return message is not None and message == run_state.aborted_message
+    run_state.aborted_message, run_state.abort_waits = message, True
+    return True
+
+
 def carried(error: BaseException) -> ToolLoopError | None:
     """Return the ``ToolLoopError`` in a carrier, or in an exception group that holds a carrier."""
     waiting: list[Any] = [error]

@@ -122,8 +122,9 @@ class _Running:
                 loop_error = carried(error)
         if loop_error is not None and not self._outermost:
             return
-        if loop_error is None and self._run_state is not None and (error is None or isinstance(error, Exception)):
-            loop_error = self._run_state.abort_error
+        state = self._run_state
+        if loop_error is None and state is not None and (error is None or isinstance(error, Exception)):
+            loop_error = None if state.abort_waits else state.abort_error
         if loop_error is not None:
             raise loop_error if self._outermost else LoopAbort(loop_error) from None
 

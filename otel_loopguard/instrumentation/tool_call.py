@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from contextvars import Token
 from time import time_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry import context as otel_context
 
 from otel_loopguard.core.model import Action, Decision
-from otel_loopguard.instrumentation.aborts import abort_error
+from otel_loopguard.instrumentation.aborts import abort_error, gets_answer
 from otel_loopguard.instrumentation.adapter import ShieldedAdapter
 from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.telemetry.call_span import CallSpan
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from otel_loopguard.turns.scope import Scope
 
 _NOTHING = Decision()
+_ENDINGS: Final[dict[Action | None, str]] = {Action.REUSE: "reused", Action.ABORT: "aborted"}
 
 
 class GuardedCall:
@@ -117,26 +118,31 @@ class GuardedCall:
 
     def _refuse(self, decision: Decision) -> None:
         if decision.action is Action.ABORT:
-            abort = None
+            abort, answered = None, False
             with self.runtime.shield("guard.abort"):
                 abort = abort_error(decision.trip, self._span.name, self._scope, self._adapter.error_class())
-            if abort is not None:
+                answered = gets_answer(decision.trip, self._scope)
+            if abort is not None and not (answered and self._answer(decision.message or str(abort), error=True)):
                 self._span.finish("aborted", None, _NOTHING)
                 self.suspend()
                 raise abort
         reused = decision.action is Action.REUSE
-        with self.runtime.shield("adapter.answer"):
-            self.answer = self._adapter.answer(decision.result if reused else decision.message, error=not reused)
-            self.answered = True
-        if not self.answered:
+        if not self.answered and not self._answer(decision.result if reused else decision.message, error=not reused):
             self._redeliver(decision)
             return
         if decision.mark is not None:
             self.answer = self._adapter.mark(self.answer, decision.mark)
-        self._span.finish("reused" if reused else "blocked", None, _NOTHING)
+        self._span.finish(_ENDINGS.get(decision.action, "blocked"), None, _NOTHING)
         if reused:
             longer = self._with_text(self.answer, decision)
             self.answer = self.answer if longer is None else longer
+
+    def _answer(self, content: Any, *, error: bool) -> bool:
+        """Answer the call without running the tool. Return False if that failed."""
+        with self.runtime.shield("adapter.answer"):
+            self.answer = self._adapter.answer(content, error=error)
+            self.answered = True
+        return self.answered
 
     def _bind(self) -> None:
         """Bind the call's scope.

@@ -24,11 +24,17 @@ _new = object.__new__
 class RunState:
     """The state of a run, shared by all scopes of the run."""
 
-    __slots__ = ("abort_error", "resumable", "steps")
+    __slots__ = ("abort_error", "abort_waits", "aborted_message", "has_steps", "resumable", "steps")
 
     def __init__(self) -> None:
         self.abort_error: ToolLoopError | None = None
         """The run ends with this error, even if its code catches the exception that carries it."""
+        self.has_steps = False
+        """The run goes in steps, and can raise ``abort_error`` when a step is over."""
+        self.abort_waits = False
+        """``abort_error`` is not raised before the step is over: the aborting call got an answer."""
+        self.aborted_message: int | None = None
+        """The tick of the message whose call aborted the run. All its calls get an answer."""
         self.resumable = False
         """The run may be resumed: an interrupt waits for an answer, or there is a checkpoint."""
         self.steps: dict[Any, Any] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from otel_loopguard.instrumentation.aborts import LoopAbort
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import CallStyle, CallTarget, RunTarget
 from otel_loopguard.turns.runs import RunInfo
@@ -45,6 +46,25 @@ def _read_executor(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, An
     return RunInfo(conversation(config), survives=False)
 
 
+def _tick(original: Original) -> Callable[..., Any]:
+    """Raise the error of an aborted run when a step is committed: its last call has an answer in the checkpoint."""
+
+    def tick(*given: Any, **kwargs: Any) -> Any:
+        wrapped, _, args = original.bind(given)
+        scope = current_scope() if active_runtime.instrumented is not None else None
+        run_state = None if scope is None else scope.run_state
+        if run_state is None:
+            return wrapped(*args, **kwargs)
+        run_state.has_steps = True
+        result = wrapped(*args, **kwargs)  # until langgraph 0.4 it commits the step before, later that is done already
+        run_state.abort_waits = False
+        if run_state.abort_error is not None:
+            raise LoopAbort(run_state.abort_error) from None
+        return result
+
+    return tick
+
+
 def _leave(original: Original) -> Callable[..., Any]:
     """Note at the end of a graph's loop if its run can be resumed. Every way of running a graph ends here."""
 
@@ -68,6 +88,7 @@ def _leave_async(original: Original) -> Callable[..., Any]:
 def _note_end(loop: Any, args: tuple[Any, ...]) -> None:
     runtime, scope = active_runtime.instrumented, current_scope()
     if runtime is not None and scope is not None and scope.run_state is not None:
+        scope.run_state.abort_waits = False
         with runtime.shield("adapter.leave"):
             if _is_resumable(loop, args[1]):
                 scope.run_state.resumable = True
@@ -89,7 +110,11 @@ RUNS: tuple[Target, ...] = (
     *(
         CallTarget(f"langgraph.pregel.{module}", path, wrapper)
         for module in ("_loop", "loop")
-        for path, wrapper in (("SyncPregelLoop.__exit__", _leave), ("AsyncPregelLoop.__aexit__", _leave_async))
+        for path, wrapper in (
+            ("PregelLoop.tick", _tick),
+            ("SyncPregelLoop.__exit__", _leave),
+            ("AsyncPregelLoop.__aexit__", _leave_async),
+        )
     ),
     *(
         RunTarget(f"{package}.{path}", f"{owner}.{method}", _read_executor, style)
