@@ -23,7 +23,7 @@ NAMES = {
         "SCENARIOS", "Ask", "Driver", "Recording", "Scenario", "ScriptedAgent", "SeenTrip", "Toolbox", "Transcript",
         "assert_no_trip", "assert_trips", "guarded",
     ],
-    report: ["DECISIONS", "Call", "Report", "ReportError", "Run", "decision", "write"],
+    report: ["DECISIONS", "Call", "Report", "ReportError", "Run", "Spent", "decision", "write"],
 }  # fmt: skip
 MODULES = ("otel_loopguard", "otel_loopguard.report", "otel_loopguard.semconv", "otel_loopguard.testing")
 """``semconv`` is public as a whole: its names are those of attributes and metrics."""

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 from otel_loopguard.errors import LoopGuardError
 from otel_loopguard.report.columns import Columns, harmless
 from otel_loopguard.report.page import page
-from otel_loopguard.report.records import DECISIONS, Call, Run, decision
+from otel_loopguard.report.records import DECISIONS, Call, Run, Spent, decision
 from otel_loopguard.version import __version__
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable
 
-__all__ = ["DECISIONS", "Call", "Report", "ReportError", "Run", "decision", "write"]
+__all__ = ["DECISIONS", "Call", "Report", "ReportError", "Run", "Spent", "decision", "write"]
 
 _TITLE = "Tool loops"
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core.names import clean_name
 from otel_loopguard.report.bins import binned
-from otel_loopguard.report.records import DECISIONS, TRIPS
+from otel_loopguard.report.records import DECISIONS, TRIPS, Spent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,6 +68,9 @@ class Columns:
         self._timed = True
         self._trips: tuple[Any, ...] = (array("Q"), array("d"), array("I"), array("B"))
         self._span = (float("inf"), float("-inf"))
+        self._spent: list[Spent | None] = []
+        """Of each turn that is kept."""
+        self._all_spent: Spent | None = None
         self._all_calls = self._all_turns = self._looping = 0
 
     def add(self, run: Run) -> None:
@@ -79,6 +82,7 @@ class Columns:
             self._turns["run"].append(self._runs.number(run.run_id))
             self._turns["name"].append(harmless(str(run.turn)))
             self._turns["first"].append(len(self._times))
+            self._spent.append(run.spent)
         same: dict[tuple[str, int], int] = {}
         looping = False
         for call in run.calls:
@@ -90,6 +94,8 @@ class Columns:
                 self._keep(call, numbers, same.setdefault((call.tool, call.identity), len(same)))
         self._all_turns += 1
         self._looping += looping
+        if run.spent is not None:
+            self._all_spent = run.spent if self._all_spent is None else _sum(self._all_spent, run.spent)
 
     def _count(self, call: Call, numbers: tuple[int, int, int]) -> None:
         tool, code, mode = numbers
@@ -122,10 +128,23 @@ class Columns:
             "modes": self._modes.list,
             "runs": self._runs.list,
             "turns": self._turns,
+            "spent": None if self._all_spent is None else self._spent_to_json(self._all_spent),
             "calls": {name: column.tolist() for name, column in self._calls.items()},
             "at": [round(at, 3) for at in self._times] if timed else None,
             "over": {"timed": timed, **binned(times if timed else positions, modes, codes, ends)},
         }
+
+    def _spent_to_json(self, total: Spent) -> dict[str, Any]:
+        turns = [(None, None) if one is None else (one.tokens, one.in_loops) for one in self._spent]
+        return {**total._asdict(), "turns": turns}
+
+
+def _sum(one: Spent, other: Spent) -> Spent:
+    def add(first: float | None, second: float | None) -> float | None:
+        return second if first is None else first + (second or 0.0)
+
+    costs = add(one.cost, other.cost), add(one.cost_in_loops, other.cost_in_loops)
+    return Spent(one.tokens + other.tokens, one.in_loops + other.in_loops, *costs)
 
 
 def _code(call: Call) -> int:

@@ -31,12 +31,23 @@ class Call(NamedTuple):
     """The start of the call in seconds, since 1970 or since the start of the run."""
 
 
+class Spent(NamedTuple):
+    """The tokens of model requests, input and output together, and their cost if they have prices."""
+
+    tokens: int
+    in_loops: int = 0
+    cost: float | None = None
+    cost_in_loops: float | None = None
+
+
 class Run(NamedTuple):
     """One turn of a run. A turn may be passed in parts, as several of these in order."""
 
     run_id: str
     turn: int | str
     calls: Sequence[Call]
+    spent: Spent | None = None
+    """The tokens of its model requests; None if they are not known."""
 
 
 def decision(action: Action | None, *, failed: bool = False) -> str:

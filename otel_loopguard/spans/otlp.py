@@ -1,4 +1,4 @@
-"""Read the tool spans of OTLP JSON lines, as the file exporter of a collector writes them.
+"""Read tool spans and model requests of OTLP JSON lines, as the file exporter of a collector writes them.
 
 Spans of other instrumentations are read through ``dialects``. Our own spans have fingerprints instead of values, and
 the comparisons that the guard made at the time.
@@ -13,11 +13,12 @@ from otel_loopguard.core.model import Kind, Sameness, ToolCall
 from otel_loopguard.core.values.results import Findings, OutcomeFacts, outcome_facts
 from otel_loopguard.spans import dialects
 from otel_loopguard.spans.dialects import SpanView
+from otel_loopguard.spans.model_requests import usage_of_request, usage_on_call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from otel_loopguard.core.model import Record
+    from otel_loopguard.core.model import Record, Usage
     from otel_loopguard.core.tools.contracts import ResolvedCall
     from otel_loopguard.core.turn.compiled import CompiledPolicy
     from otel_loopguard.core.turn.judge import TurnJudge
@@ -56,6 +57,16 @@ class ToolSpan(NamedTuple):
     def read(self) -> RecordedCall:
         """Parse the values of the span."""
         return RecordedCall(self, None if self.own else dialects.read(self.view))
+
+
+class ModelSpan(NamedTuple):
+    """The span of a model request of another instrumentation."""
+
+    trace: str
+    end: int
+    usage: Usage
+    span: str
+    parent: str
 
 
 class RecordedCall(NamedTuple):
@@ -106,6 +117,11 @@ class RecordedCall(NamedTuple):
         return self.span.view.attributes.get(semconv.STEP)
 
     @property
+    def usage(self) -> Usage | None:
+        """The tokens of the model request that wrote this call, if its span carries them."""
+        return usage_on_call(self.span.view.attributes) if self.span.own else None
+
+    @property
     def registered(self) -> bool | None:
         """True if the tool exists; None if the span does not tell."""
         found = self.span.view.attributes.get(semconv.TOOL_REGISTERED)
@@ -150,18 +166,18 @@ class RecordedCall(NamedTuple):
         )
 
 
-def tool_spans(line: Mapping[str, Any]) -> Iterator[ToolSpan]:
-    """Yield the tool spans of one parsed line."""
+def spans_of(line: Mapping[str, Any]) -> Iterator[ToolSpan | ModelSpan]:
+    """Yield the spans of tool calls and of model requests of one parsed line."""
     for resource in line["resourceSpans"]:
         for scope in resource.get("scopeSpans", ()):
             own = scope.get("scope", {}).get("name") == semconv.SCOPE
             for span in scope.get("spans", ()):
-                found = _tool_span(span, own=own)
+                found = _read_span(span, own=own)
                 if found is not None:
                     yield found
 
 
-def _tool_span(span: Mapping[str, Any], *, own: bool) -> ToolSpan | None:
+def _read_span(span: Mapping[str, Any], *, own: bool) -> ToolSpan | ModelSpan | None:
     attributes = _attributes(span)
     own = (own or semconv.TURN_ID in attributes) and semconv.ARGUMENTS_HASH in attributes
     start, end = _time(span.get("startTimeUnixNano", 0)), _time(span.get("endTimeUnixNano", 0))
@@ -176,7 +192,8 @@ def _tool_span(span: Mapping[str, Any], *, own: bool) -> ToolSpan | None:
     is_server = span.get("kind") in _SERVER
     found = dialects.tool_name(name, attributes, is_server=is_server)
     if found is None:
-        return None
+        usage = usage_of_request(attributes)
+        return None if usage is None else ModelSpan(trace, end, usage, *ids)
     status = span.get("status", {})
     events = [(str(event.get("name", "")), _attributes(event)) for event in span.get("events", ())]
     failed, description = status.get("code") in _FAILED, status.get("message") or None

@@ -10,9 +10,10 @@ import pytest
 from otel_loopguard import report
 from otel_loopguard.cli.main import main
 from otel_loopguard.core.model import Action, Mode
-from otel_loopguard.report import Call, Run
+from otel_loopguard.report import Call, Run, Spent
 from otel_loopguard.report.columns import MOST_CALLS, Columns
 from tests.cli.replay import made as recorded
+from tests.cli.replay.test_spent import stuck_trace
 
 from . import made
 
@@ -135,3 +136,27 @@ def test_names_are_bounded_in_length_and_number():
     assert len(names) <= 10_001
     assert max(map(len, names)) == 64
     assert names[-1] == "(others)"
+
+
+def test_tokens_of_all_turns_are_added_up():
+    """Also of turns that the timeline has no room for; costs only where there are prices."""
+    columns = Columns(most_calls=10)
+    for spent in (Spent(10, 4), None, Spent(20, 5, 0.5), Spent(30, 6, 0.25, 0.125)):
+        columns.add(made.plain(length=4)._replace(spent=spent))
+    assert columns.to_json()["spent"] == {
+        "tokens": 60,
+        "in_loops": 15,
+        "cost": 0.75,
+        "cost_in_loops": 0.125,
+        "turns": [(10, 4), (None, None)],
+    }
+
+
+def test_replay_reports_the_tokens_of_spans(tmp_path, capfdbinary):
+    """Those of the model requests in the trace."""
+    lines = "".join(json.dumps(line) + "\n" for line in stuck_trace(3))
+    (tmp_path / "spans.jsonl").write_text(lines)
+    main(["replay", str(tmp_path / "spans.jsonl"), "--json", "--html", str(tmp_path / "r.html")])
+    capfdbinary.readouterr()
+    spent = data_of(tmp_path / "r.html")["spent"]
+    assert (spent["tokens"], spent["in_loops"], spent["cost"]) == (450, 225, None)

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from otel_loopguard.report import Run
+from otel_loopguard.report import Run, Spent
 
 from . import made
 
@@ -51,6 +51,25 @@ def test_the_numbers_add_up(opened):
     assert page.js("[...document.querySelectorAll('#tools tbody tr')].map((one) => one.cells[2].innerText)") == [
         "6", "5", "4",
     ]  # fmt: skip
+
+
+def test_tokens_are_shown_where_they_are_known(opened):
+    """In all, in loops, and of the chosen turn; a turn without known tokens shows none."""
+    page = opened(made.ping_pong()._replace(spent=Spent(8_000, 6_000, 0.4, 0.3)), made.plain())
+    assert "75% of 8,000 tokens were spent in loops, at a cost of 0.3 of 0.4." in page.text("#lead")
+    assert page.text("#numbers").split("\n")[-4:] == ["tokens", "8,000", "tokens in loops", "6,000"]
+    page.choose("which", "all").js("document.getElementById('viewport').focus()")
+    page.keys(HOME)
+    assert "8,000 tokens, 6,000 in loops" in page.text("#detail")
+    page.keys(DOWN)
+    assert "token" not in page.text("#detail")
+    assert page.complaints() == []
+
+
+def test_a_report_without_tokens_does_not_speak_of_them(opened):
+    """A zero would read as if nothing had been spent."""
+    page = opened(*FEW)
+    assert "token" not in page.text("#lead") + page.text("#numbers")
 
 
 def test_everything_is_reached_with_the_tabulator(opened):

@@ -29,15 +29,20 @@ def line_of(attributes: dict[str, Any], name: str = "execute_tool look", **more:
 
 def read(attributes: dict[str, Any], **more: Any) -> otlp.RecordedCall:
     """Read the only tool span of a line."""
-    (span,) = otlp.tool_spans(line_of(attributes, **more))
+    (span,) = otlp.spans_of(line_of(attributes, **more))
     return span.read()
 
 
 def test_other_spans_are_passed_over() -> None:
-    """Spans that are no tool call, and the server's half of a call, are left out."""
-    chat = {"gen_ai.operation.name": "chat"}
-    for line in (line_of(chat), line_of({}, "GET /"), line_of(GENAI, kind=2), line_of(GENAI, kind="SPAN_KIND_SERVER")):
-        assert list(otlp.tool_spans(line)) == []
+    """Spans that are neither tool call nor model request, and the server's half of a call, are left out."""
+    embeddings = {"gen_ai.operation.name": "embeddings"}
+    for line in (
+        line_of(embeddings),
+        line_of({}, "GET /"),
+        line_of(GENAI, kind=2),
+        line_of(GENAI, kind="SPAN_KIND_SERVER"),
+    ):
+        assert list(otlp.spans_of(line)) == []
 
 
 def test_every_sort_of_attribute_value_is_read() -> None:

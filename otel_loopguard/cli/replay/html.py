@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from otel_loopguard.cli.replay.judge import TripOfRun
     from otel_loopguard.cli.replay.runs import Run
     from otel_loopguard.cli.replay.span_buffer import JudgedTurn
+    from otel_loopguard.cli.replay.spent import Spent
     from otel_loopguard.core.turn.compiled import CompiledPolicy
 
 
@@ -54,11 +55,18 @@ class Html:
             tool = shown_tool(resolved.tool, call.registered)
             calls.append(_call(tool, identity, tripped.get(index), failed=call.failed, at=call.at))
         part = f"0, from call {turn.first + 1}" if turn.first else 0
-        self._report.add(report.Run(turn.run_id, part, calls))
+        self._report.add(report.Run(turn.run_id, part, calls, _spent(turn.spent[0])))
 
     def write(self) -> None:
         """Write the file."""
         self._report.write(title="Replay", subtitle=f"policy {self._policy}")
+
+
+def _spent(spent: Spent) -> report.Spent | None:
+    every, in_loops = spent.all, spent.in_loops
+    if not every.input + every.output:
+        return None
+    return report.Spent(every.input + every.output, in_loops.input + in_loops.output, every.cost, in_loops.cost)
 
 
 def _call(tool: str, identity: int, trip: TripOfRun | None, *, failed: bool, at: float | None) -> report.Call:

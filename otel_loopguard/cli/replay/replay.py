@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from dataclasses import asdict
 from typing import IO, TYPE_CHECKING, Any
 
 import orjson
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from otel_loopguard.cli.replay.sources import Line, Reader
+    from otel_loopguard.cli.replay.spent import Spent
     from otel_loopguard.core.policy.policy import Policy
 
 _MB = 1 << 20
@@ -117,8 +119,11 @@ class Replay:
             self._run(runs.read(found))
             self._read += 1
         elif "resourceSpans" in found:
-            spans = list(otlp.tool_spans(found))
+            spans = list(otlp.spans_of(found))
             for span in spans:
+                if isinstance(span, otlp.ModelSpan):
+                    self._buffer.add_request(span)
+                    continue
                 self._add_turns(self._buffer.add(span, size // len(spans)))
                 self._read += 1
         else:
@@ -137,7 +142,8 @@ class Replay:
             self._missing[Missing.VALUES if turn.own else Missing.TOOLS_OF_SPANS] += 1
             self._missing[Missing.ARGUMENTS] += turn.without_arguments
             self._missing[Missing.RESULTS] += turn.without_result
-            self._add(turn.run_id, None, turn.calls, turn.trips)
+            self._add(turn.run_id, None, turn.calls, turn.trips, turn.spent)
+            self._missing[Missing.TOKENS] += turn.spent[0].all.unknown
             if self._html is not None:
                 self._html.turn(turn)
 
@@ -147,13 +153,18 @@ class Replay:
         success: bool | None,  # noqa: FBT001 - a label
         calls: int,
         trips: Sequence[list[TripOfRun]],
+        spent: Sequence[Spent] = (),
     ) -> None:
         self.runs += 1
         self.calls += calls
         for summary, found in zip(self._summaries, trips, strict=True):
             summary.add(run_id, success, found)
+        for summary, tokens in zip(self._summaries, spent, strict=False):  # runs of one line have none
+            summary.spent.add(tokens)
         if self._json:
             line: dict[str, Any] = {"run_id": run_id, "trips": _as_json(trips[0])}
+            if spent and spent[0].all.requests:
+                line["spent"] = asdict(spent[0])
             if len(trips) > 1:
                 line["compared"] = _as_json(trips[1])
             _print_line(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))

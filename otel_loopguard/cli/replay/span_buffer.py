@@ -11,6 +11,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from otel_loopguard.cli.replay.judge import TripOfRun, result_was_new, shown_tool
+from otel_loopguard.cli.replay.spent import requests_of, spent
 from otel_loopguard.cli.replay.timeline import Timeline
 from otel_loopguard.core.model import Action, Sameness
 from otel_loopguard.spans.dialects import same_tool
@@ -19,10 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from otel_loopguard.cli.replay.judge import PolicyJudge
+    from otel_loopguard.cli.replay.spent import Spent
     from otel_loopguard.cli.replay.timeline import Running
     from otel_loopguard.core.model import Record, Trip
     from otel_loopguard.core.turn.judge import TurnJudge
-    from otel_loopguard.spans.otlp import RecordedCall, ToolSpan
+    from otel_loopguard.spans.otlp import ModelSpan, RecordedCall, ToolSpan
 
 MOST_HELD = 100_000
 MOST_OF_A_TURN = 5_000
@@ -46,6 +48,8 @@ class JudgedTurn(NamedTuple):
     first: int
     """The position of its first call in the turn, not 0 if this is a later part."""
     recorded: list[RecordedCall]
+    spent: tuple[Spent, ...]
+    """The tokens of its model requests, one for each judge."""
 
 
 class _OpenTurn:
@@ -73,6 +77,9 @@ class SpanBuffer:
         self._held = self._seen = self._size = 0
         self._guarded: OrderedDict[str, None] = OrderedDict()
         self._over: OrderedDict[str, None] = OrderedDict()
+        self._requests: OrderedDict[str, list[ModelSpan]] = OrderedDict()
+        """By trace."""
+        self._requests_held = 0
         self.late = 0
         """Spans that came after their turn, or their part of it, was judged."""
 
@@ -103,6 +110,24 @@ class SpanBuffer:
                 return
             yield self._close(name)
 
+    def add_request(self, span: ModelSpan) -> None:
+        """Add the span of a model request of another instrumentation."""
+        self._requests.setdefault(span.trace, []).append(span)
+        self._requests.move_to_end(span.trace)
+        self._requests_held += 1
+        while self._requests_held > self._most_held:
+            _, forgotten = self._requests.popitem(last=False)
+            self._requests_held -= len(forgotten)
+
+    def _take_requests(self, trace: str, until: int | None) -> list[ModelSpan]:
+        """Take the requests of a trace that ended before a time, or all of them."""
+        held = self._requests.pop(trace, [])
+        left = [] if until is None else [span for span in held if span.end > until]
+        if left:
+            self._requests[trace] = left
+        self._requests_held -= len(held) - len(left)
+        return held if not left else [span for span in held if span.end <= until]  # type: ignore[operator]  # not None, as some are left
+
     def rest(self) -> Iterator[JudgedTurn]:
         """Yield all turns that are left at the end of the input."""
         while self._turns:
@@ -132,15 +157,21 @@ class SpanBuffer:
             for turn in held.judges:
                 turn.heeds = own  # the refusals were made
             held.timelines = [Timeline(turn.history) for turn in held.judges]
-        trips = tuple(
-            _TurnReplay(judge, turn, timeline, held.calls).run(calls, last=not keep)
+        replays = [
+            _TurnReplay(judge, turn, timeline, held.calls)
             for judge, turn, timeline in zip(self._judges, held.judges, held.timelines, strict=True)
+        ]
+        trips = tuple(replay.run(calls, last=not keep) for replay in replays)
+        requests = requests_of(calls, self._take_requests(name, ready[-1].start if keep else None), held.calls)
+        sums = tuple(
+            spent(requests, replay.in_vain, found, judge.compiled.prices)
+            for replay, found, judge in zip(replays, trips, self._judges, strict=True)
         )
         begin = held.calls
         held.calls += len(calls)
         arguments = sum(not call.has_arguments for call in calls)
         results = sum(call.has_arguments and not call.has_result for call in calls)
-        return JudgedTurn(name, len(calls), trips, own, arguments, results, begin, calls)
+        return JudgedTurn(name, len(calls), trips, own, arguments, results, begin, calls, sums)
 
 
 class _TurnReplay:
@@ -153,6 +184,8 @@ class _TurnReplay:
         self._timeline = timeline
         self._calls = calls
         self._trips: list[TripOfRun] = []
+        self.in_vain: set[int] = set()
+        """The calls that were refused, or would have been, or were repeats without news."""
 
     def run(self, calls: list[RecordedCall], *, last: bool) -> list[TripOfRun]:
         timeline = self._timeline
@@ -161,6 +194,7 @@ class _TurnReplay:
                 self._end(one)
             record = self._begin(call)
             if call.refused:
+                self.in_vain.add(position)
                 if record.trip is not None:
                     self._add(position, record.trip, record)
             else:
@@ -188,6 +222,8 @@ class _TurnReplay:
 
     def _end(self, ended: Running) -> None:
         _, position, call, record = ended
+        if record.trip is not None and record.trip.action >= Action.REUSE:
+            self.in_vain.add(position)
         if call.cancelled:
             self._turn.cancelled(self._timeline.now)
             if record.trip is not None:
@@ -199,6 +235,8 @@ class _TurnReplay:
         # The same result, and news: a run inside the call brought it.
         record.child_news = found is not None and found.news and found.sameness is Sameness.SAME
         trip, nudge = record.trip, self._turn.end(record, facts, self._timeline.now)
+        if record.ran_in_vain:
+            self.in_vain.add(position)
         self._turn.asks = self._asks
         if trip is not None or nudge is not None:
             self._add(position, trip or nudge, record)  # type: ignore[arg-type]  # one of them is there

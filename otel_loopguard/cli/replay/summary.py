@@ -6,6 +6,7 @@ import enum
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from otel_loopguard.cli.replay.spent import Spent
 from otel_loopguard.core.model import Action
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class Missing(str, enum.Enum):
     ARGUMENTS = "arguments"
     RESULTS = "results"
     ORDER = "order"
+    TOKENS = "tokens"
 
 
 class Summary:
@@ -49,6 +51,7 @@ class Summary:
         self.modes: Counter[tuple[str, Action]] = Counter()
         self.tools: Counter[tuple[str, Action]] = Counter()
         self.first: list[tuple[str, TripOfRun]] = []
+        self.spent = Spent()
         self.strongest = Action.OFF
 
     def add(self, run_id: str, success: bool | None, trips: Sequence[TripOfRun]) -> None:  # noqa: FBT001 - a label
@@ -76,6 +79,7 @@ def tables(summaries: Sequence[Summary]) -> Iterable[str]:
     if len(summaries) > 1:
         yield "policies: " + ", ".join(summary.name for summary in summaries)
     yield _outcomes(summaries)
+    yield from (_spent(summary) for summary in summaries if summary.spent.all.requests)
     yield _by("mode", [summary.modes for summary in summaries], summaries)
     yield _by("tool", [summary.tools for summary in summaries], summaries)
     for summary in summaries:
@@ -98,6 +102,20 @@ def _outcomes(summaries: Sequence[Summary]) -> str:
 def _columns(summary: Summary, summaries: Sequence[Summary]) -> list[str]:
     words = ["nudged", "refused", "aborted", "calls spared", "calls lost"]
     return [f"{word} ({summary.name})" for word in words] if len(summaries) > 1 else words
+
+
+def _spent(summary: Summary) -> str:
+    spent = summary.spent
+    parts = {"all": spent.all, "in loops": spent.in_loops}
+    if spent.after_end.requests:
+        parts["after the end under this policy (estimate)"] = spent.after_end
+    has_cost = spent.all.cost is not None
+    head = ["model requests", "number", "input tokens", "output tokens", *(["cost"] if has_cost else [])]
+    rows = [
+        [word, str(one.requests), str(one.input), str(one.output), *([f"{one.cost or 0:.4f}"] if has_cost else [])]
+        for word, one in parts.items()
+    ]
+    return f"tokens ({summary.name}):\n" + table(head, rows)
 
 
 def _by(word: str, counted: Sequence[Counter[tuple[str, Action]]], summaries: Sequence[Summary]) -> str:
@@ -136,10 +154,15 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines.append("  ".join("-" * width for width in widths))
     for row in shown:
         cells = (
-            cell.rjust(width) if cell.isdigit() else cell.ljust(width) for cell, width in zip(row, widths, strict=True)
+            cell.rjust(width) if _is_number(cell) else cell.ljust(width)
+            for cell, width in zip(row, widths, strict=True)
         )
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
+
+
+def _is_number(cell: str) -> bool:
+    return cell.replace(".", "", 1).isdigit()
 
 
 def _printable(cell: str) -> str:
@@ -167,5 +190,7 @@ def notes(missing: Mapping[Missing, int], policies: Sequence[Policy]) -> Iterato
         yield f"{count:,} calls cannot be judged: their spans have no arguments. They count as calls, and make no trip."
     if count := missing.get(Missing.RESULTS):
         yield f"every mode but the counting ones: {count:,} spans have no result; each is taken as a new one."
+    if count := missing.get(Missing.TOKENS):
+        yield f"tokens: {count:,} model requests do not tell all of theirs."
     if count := missing.get(Missing.ORDER):
         yield f"{count:,} spans came after the rest of their turn was judged: their order is not the recorded one."

@@ -59,6 +59,12 @@ function sumOf(turn) {
   return parts.join(" · ");
 }
 
+/** The tokens of a turn, if they are known. */
+function spentOf(turn) {
+  const [tokens, inLoops] = data.spent?.turns[turn] ?? [null];
+  return tokens === null ? [] : [`${count(tokens, "token")}, ${whole.format(inLoops)} in loops`];
+}
+
 /** True if times are since 1970, and not since the start of the run. */
 const isClock = data.over.timed && data.over.start > 1e8;
 

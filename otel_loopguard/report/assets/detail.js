@@ -13,7 +13,7 @@ function showDetail(turn, chosen) {
   if (keys.length > MOST_KEYS) letters.push(el("li", { className: "muted" }, `and ${keys.length - MOST_KEYS} more`));
   byId("detail").replaceChildren(
     el("h3", {}, nameOf(turn)),
-    el("p", { className: "muted" }, [sumOf(turn), ...modesOf(turn)].join(" · ")),
+    el("p", { className: "muted" }, [sumOf(turn), ...spentOf(turn), ...modesOf(turn)].join(" · ")),
     el("p", { className: "shape" }, text),
     el("ul", { ariaLabel: "Calls by letter" }, ...letters),
     el("p", { className: "chosen" }, ...(chosen === null ? [NO_CALL] : callParts(turn, chosen))),

@@ -13,7 +13,15 @@ function leadSentence() {
   const nudged = totalOf("nudged");
   const of = `${whole.format(looping)} of ${count(turns, "turn")} looped.`;
   const what = `${whole.format(kept)} of ${count(all, "call")} did not run`;
-  return `${of} ${what}${nudged ? `, and a message to the model was added to ${count(nudged, "call")}` : ""}.`;
+  return `${of} ${what}${nudged ? `, and a message to the model was added to ${count(nudged, "call")}` : ""}.${priceSentence()}`;
+}
+
+/** Tokens are in no sentence if none are known: a zero would read as if nothing had been spent. */
+function priceSentence() {
+  if (!data.spent?.tokens) return "";
+  const { tokens, in_loops: inLoops, cost, cost_in_loops: costInLoops } = data.spent;
+  const money = cost === null ? "" : `, at a cost of ${price.format(costInLoops ?? 0)} of ${price.format(cost)}`;
+  return ` ${share.format(inLoops / tokens)} of ${count(tokens, "token")} were spent in loops${money}.`;
 }
 
 function startOverview() {
@@ -23,6 +31,9 @@ function startOverview() {
   for (const word of DECISIONS.slice(1)) {
     const total = totalOf(word);
     if (total > 0) byId("numbers").append(numberOf(word, total, swatch(word)));
+  }
+  if (data.spent) {
+    byId("numbers").append(numberOf("tokens", data.spent.tokens), numberOf("tokens in loops", data.spent.in_loops));
   }
   if (calls.length < data.totals.calls) {
     byId("left-out").hidden = false;

@@ -1,0 +1,126 @@
+"""Add up the tokens of recorded model requests: in all, in loops, and after the call that would have ended the run."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from otel_loopguard.core.model import Action
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Sequence
+
+    from otel_loopguard.cli.replay.judge import TripOfRun
+    from otel_loopguard.core.model import Usage
+    from otel_loopguard.core.policy.prices import Prices
+    from otel_loopguard.spans.otlp import ModelSpan, RecordedCall
+
+
+class ModelRequest(NamedTuple):
+    """A model request, and the positions of the calls that it wrote."""
+
+    usage: Usage
+    calls: tuple[int, ...]
+
+
+@dataclass
+class Tokens:
+    """The sums of some requests."""
+
+    requests: int = 0
+    unknown: int = 0
+    """Requests of which a number of tokens is not known."""
+    input: int = 0
+    output: int = 0
+    cost: float | None = None
+    """None if none of these requests has a price."""
+
+    def add(self, other: Tokens) -> None:
+        """Add other requests."""
+        self.requests += other.requests
+        self.unknown += other.unknown
+        self.input += other.input
+        self.output += other.output
+        if other.cost is not None:
+            self.cost = (self.cost or 0.0) + other.cost
+
+
+@dataclass
+class Spent:
+    """The requests of one turn or many, under one policy."""
+
+    all: Tokens = field(default_factory=Tokens)
+    in_loops: Tokens = field(default_factory=Tokens)
+    after_end: Tokens = field(default_factory=Tokens)
+    """Requests that were made after the call at which the policy would have ended the run."""
+
+    def add(self, other: Spent) -> None:
+        """Add those of another turn."""
+        self.all.add(other.all)
+        self.in_loops.add(other.in_loops)
+        self.after_end.add(other.after_end)
+
+
+def requests_of(calls: Sequence[RecordedCall], spans: Iterable[ModelSpan], first: int) -> list[ModelRequest]:
+    """Return the requests of a turn in order. ``first`` is the position of its first call.
+
+    Our own spans name their request. Of others, the request that ended last before a call began has written it.
+    """
+    own = _on_our_spans(calls, first)
+    if own:
+        return own
+    outermost = sorted(_outermost(spans), key=lambda span: span.end)
+    ends = [span.end for span in outermost]
+    written: list[list[int]] = [[] for _ in outermost]
+    for position, call in enumerate(calls, first):
+        by = bisect_right(ends, call.span.start) - 1
+        if by >= 0:
+            written[by].append(position)
+    return [ModelRequest(span.usage, tuple(of)) for span, of in zip(outermost, written, strict=True)]
+
+
+def _on_our_spans(calls: Sequence[RecordedCall], first: int) -> list[ModelRequest]:
+    """Return the requests that calls carry: each is on its first call, and all have its step."""
+    found: list[ModelRequest] = []
+    step: object = None
+    for position, call in enumerate(calls, first):
+        if call.usage is not None:
+            found.append(ModelRequest(call.usage, (position,)))
+            step = call.step
+        elif step is not None and call.step == step:
+            found[-1] = found[-1]._replace(calls=(*found[-1].calls, position))
+        else:
+            step = None
+    return found
+
+
+def _outermost(spans: Iterable[ModelSpan]) -> list[ModelSpan]:
+    """Leave out the span of a client inside that of its framework: both are of one request."""
+    known = {span.span: span for span in spans}
+    return [span for span in known.values() if span.parent not in known]
+
+
+def spent(
+    requests: Iterable[ModelRequest], in_vain: Container[int], trips: Iterable[TripOfRun], prices: Prices
+) -> Spent:
+    """Add up the requests of a turn. ``in_vain`` are the calls that were refused, or repeats without news."""
+    found = Spent()
+    ended_at = min((trip.call for trip in trips if trip.action > Action.BLOCK), default=None)
+    is_over = False
+    for usage, calls in requests:
+        tokens = Tokens(
+            1,
+            usage.input_tokens is None or usage.output_tokens is None,
+            usage.input_tokens or 0,
+            usage.output_tokens or 0,
+            prices.cost(usage),
+        )
+        found.all.add(tokens)
+        if calls and all(call in in_vain for call in calls):
+            found.in_loops.add(tokens)
+        if is_over:
+            found.after_end.add(tokens)
+        elif ended_at is not None and calls and calls[-1] >= ended_at:
+            is_over = True
+    return found

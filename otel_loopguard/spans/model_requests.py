@@ -1,0 +1,73 @@
+"""Read the tokens of a model request from the span that another instrumentation made of it. One table, as ``dialects``.
+
+Our own spans carry the tokens of the request that wrote their call, under names of our own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from otel_loopguard import semconv
+from otel_loopguard.core.model import Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class _Names(NamedTuple):
+    """The attributes of one dialect: the first of each that the span has is taken."""
+
+    sign: tuple[str, tuple[str, ...]]
+    """The attribute, and its values, that make a span a model request."""
+    model: tuple[str, ...]
+    input: tuple[str, ...]
+    cached: tuple[str, ...]
+    output: tuple[str, ...]
+
+
+_DIALECTS: Final = (
+    _Names(
+        (semconv.OPERATION_NAME, ("chat", "generate_content", "text_completion")),
+        (semconv.REQUEST_MODEL, "gen_ai.response.model"),
+        ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
+        ("gen_ai.usage.cache_read.input_tokens",),
+        ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
+    ),
+    _Names(  # OpenInference
+        ("openinference.span.kind", ("LLM",)),
+        ("llm.model_name",),
+        ("llm.token_count.prompt",),
+        ("llm.token_count.prompt_details.cache_read",),
+        ("llm.token_count.completion",),
+    ),
+)
+_OURS: Final = _Names(
+    (semconv.MODEL_NAME, ()),
+    (semconv.MODEL_NAME,),
+    (semconv.MODEL_INPUT_TOKENS,),
+    (semconv.MODEL_CACHED_TOKENS,),
+    (semconv.MODEL_OUTPUT_TOKENS,),
+)
+
+
+def usage_of_request(attributes: Mapping[str, Any]) -> Usage | None:
+    """Return the usage of the model request that a span of another instrumentation is of; None if it is of none."""
+    for names in _DIALECTS:
+        if attributes.get(names.sign[0]) in names.sign[1]:
+            return _usage(names, attributes)
+    return None
+
+
+def usage_on_call(attributes: Mapping[str, Any]) -> Usage | None:
+    """Return the usage that our own span of a call carries; None if it carries none."""
+    return _usage(_OURS, attributes) if semconv.MODEL_NAME in attributes else None
+
+
+def _usage(names: _Names, attributes: Mapping[str, Any]) -> Usage:
+    of_model = _first(names.model, attributes)
+    tokens = (_first(keys, attributes) for keys in (names.input, names.output, names.cached))
+    return Usage.of(of_model, *tokens)
+
+
+def _first(keys: tuple[str, ...], attributes: Mapping[str, Any]) -> Any:
+    return next((attributes[key] for key in keys if key in attributes), None)
