@@ -28,6 +28,9 @@ TURN_TOOL_CALLS: Final = f"{_underscored(semconv.METRIC_TURN_TOOL_CALLS)}_bucket
 CHECK_DURATION: Final = f"{_underscored(semconv.METRIC_CHECK_DURATION)}_seconds_bucket"
 TURNS_LIVE: Final = _underscored(semconv.METRIC_TURNS_LIVE)
 INTERNAL_ERRORS: Final = _counter(semconv.METRIC_INTERNAL_ERRORS)
+MODEL_TOKENS: Final = _counter(semconv.METRIC_MODEL_TOKENS)
+MODEL_REQUESTS: Final = _counter(semconv.METRIC_MODEL_REQUESTS)
+MODEL_COST: Final = _counter(semconv.METRIC_MODEL_COST)
 
 # --- metrics of the collector ------------------------------------------------------
 TRIP_EVENTS: Final = "loopguard_trip_events_total"
@@ -48,3 +51,6 @@ ACTION: Final = _underscored(semconv.ACTION)
 TOOL: Final = _underscored(semconv.TOOL_NAME)
 OUTCOME: Final = _underscored(semconv.OUTCOME)
 SITE: Final = _underscored(semconv.SITE)
+MODEL: Final = _underscored(semconv.REQUEST_MODEL)
+LOOP_OR_WORK: Final = _underscored(semconv.LOOP_OR_WORK)
+USAGE: Final = _underscored(semconv.USAGE)

@@ -21,6 +21,7 @@ from dashboards.panels import (
     runbook,
     top_list,
 )
+from dashboards.tokens import tokens
 
 if TYPE_CHECKING:
     from grafana_foundation_sdk.cog.builder import Builder
@@ -59,6 +60,7 @@ def _rows() -> dict[str, list[Builder[Panel]]]:
         "In this time range": _numbers(),
         "Loops": _loops(),
         "Actions and recoveries": _help(),
+        "What loops cost": tokens(),
         "Shadow mode: calls that enforcing would have refused": _shadow(),
         "The guard itself": guard(),
         "Telemetry": telemetry(),

@@ -60,6 +60,31 @@ CALLS_BY_OUTCOME: Final = total(names.OUTCOME, grown(_calls, WINDOW))
 WOULD_REFUSE_BY_VERDICT: Final = total(names.VERDICT, grown(_would_refuse, WINDOW))
 TURN_LENGTH: Final = {f"p{level * 100:.0f}": quantile(level, _turns, "15m") for level in (0.5, 0.9, 0.99)}
 
+# --- tokens ----------------------------------------------------------------------------------------------------------
+_IN_LOOPS: Final = equals(names.LOOP_OR_WORK, "loop")
+_tokens: Final = select(names.MODEL_TOKENS, _JOB)
+_loop_tokens: Final = select(names.MODEL_TOKENS, _JOB, _IN_LOOPS)
+_requests: Final = select(names.MODEL_REQUESTS, _JOB)
+_loop_requests: Final = select(names.MODEL_REQUESTS, _JOB, _IN_LOOPS, equals(names.USAGE, "known"))
+_unknown_usage: Final = select(names.MODEL_REQUESTS, _JOB, equals(names.USAGE, "unknown"))
+_loop_cost: Final = select(names.MODEL_COST, _JOB, _IN_LOOPS)
+_endings: Final = total(
+    f"{names.JOB}, {names.ACTION}", grown(select(names.TRIPS, _JOB, f'{names.ACTION}=~"conclude|abort"'), RANGE)
+)
+
+TOKENS_IN_LOOPS: Final = total("", grown(_loop_tokens, RANGE))
+TOKEN_SHARE: Final = share(TOKENS_IN_LOOPS, total("", grown(_tokens, RANGE)))
+COST_IN_LOOPS: Final = total("", grown(_loop_cost, RANGE))
+UNKNOWN_USAGE_SHARE: Final = share(total("", grown(_unknown_usage, RANGE)), total("", grown(_requests, RANGE)))
+# A run that is concluded and then aborted counts for both: the larger of the two is the number of runs, or less.
+TOKENS_NOT_SPENT: Final = (
+    f"sum(max by ({names.JOB}) ({_endings})) * {TOKENS_IN_LOOPS} / ({total('', grown(_loop_requests, RANGE))} > 0)"
+)
+TOP_MODELS: Final = f"topk(10, {total(names.MODEL, grown(_loop_tokens, RANGE))} > 0)"
+TOKENS_BY_STEP: Final = total(names.LOOP_OR_WORK, grown(_tokens, WINDOW))
+LOOP_TOKENS_BY_SERVICE: Final = total(names.JOB, grown(_loop_tokens, WINDOW))
+LOOP_COST_BY_SERVICE: Final = total(names.JOB, grown(_loop_cost, WINDOW))
+
 # --- the guard and its telemetry -------------------------------------------------------------------------------------
 CHECK_DURATION: Final = {f"p{level * 100:.0f}": quantile(level, _checks, WINDOW) for level in (0.5, 0.99)}
 INTERNAL_ERRORS: Final = total(names.SITE, grown(select(names.INTERNAL_ERRORS, _JOB), "15m"))

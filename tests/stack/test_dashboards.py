@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dashboards import alerts, names
+from dashboards import queries as queries_of_panels
 from dashboards.build import generated, stale
 from otel_loopguard import semconv
 
@@ -118,7 +119,7 @@ def loaded(stack: Stack) -> Iterator[str]:
 
 
 def do_everything(agent: Application) -> None:
-    """Trips of several modes, refused and observed, recoveries, unknown tools, faults of the guard, turns."""
+    """Trips of several modes, refused and observed, an ended run, recoveries, unknown tools, faults, turns, tokens."""
     for mode in ("generic_repeat", "ping_pong", "similar_query", "global_circuit_breaker"):
         agent.turn(mode, calls=5)
     with agent.call(semconv.UNKNOWN_TOOL, "blocked") as span:
@@ -126,6 +127,11 @@ def do_everything(agent: Application) -> None:
     agent.recoveries.add(1, {semconv.MODE: "generic_repeat", semconv.ACTION: "nudge"})
     agent.internal_errors.add(1, {semconv.SITE: "decide"})
     agent.turns_live.add(2)
+    for step, tokens in (("work", 900), ("loop", 800), ("loop", 1_000), ("work", None)):
+        agent.model_request(step, tokens, cost=0.25)
+    for action in ("conclude", "abort"):
+        with agent.call() as span:
+            agent.trip(span, "generic_repeat", verdict="abort", action=action)
 
 
 @pytest.mark.parametrize("query", queries())
@@ -135,6 +141,25 @@ def test_every_query_finds_data(query: str, loaded: str, stack: Stack) -> None:
 
     assert "$" not in expression
     wait_until(f"data for {expression}", partial(stack.prometheus.query, expression), seconds=10)
+
+
+def test_the_price_of_loops_is_right(loaded: str, stack: Stack) -> None:
+    """Each figure follows from the load, and a service whose tokens are not known has none of them, not a zero."""
+    expected = {
+        queries_of_panels.TOKENS_IN_LOOPS: 1_800,
+        queries_of_panels.TOKEN_SHARE: 1_800 / 2_700,
+        queries_of_panels.COST_IN_LOOPS: 0.5,
+        queries_of_panels.UNKNOWN_USAGE_SHARE: 0.25,
+        queries_of_panels.TOKENS_NOT_SPENT: 900,
+    }
+
+    def shows(query: str, value: float) -> bool:
+        return stack.prometheus.value(query) == pytest.approx(value)
+
+    for query, value in expected.items():
+        of_range = query.replace("$__range", "10m")
+        wait_until(f"{value} for {query}", partial(shows, of_range.replace("$job", loaded), value))
+        assert stack.prometheus.value(of_range.replace("$job", "nobody")) is None
 
 
 def test_every_panel_says_what_it_shows_and_why_it_may_be_empty() -> None:

@@ -125,6 +125,15 @@ class Application:
         self.tool_trips.add(1, {semconv.TOOL_NAME: tool, semconv.MODE: mode}, context)
         self.trips[mode] += 1
 
+    def model_request(self, step: str, tokens: int | None, cost: float | None = None) -> None:
+        """Count a model request: a step of a ``loop``, or ``work``. Without tokens its usage is unknown."""
+        labels = {semconv.REQUEST_MODEL: "gpt-5", semconv.LOOP_OR_WORK: step}
+        self.model_requests.add(1, labels | {semconv.USAGE: "unknown" if tokens is None else "known"})
+        if tokens is not None:
+            self.model_tokens.add(tokens, labels | {semconv.TOKEN_TYPE: "input"})
+        if cost is not None:
+            self.model_cost.add(cost, labels)
+
     @property
     def exports(self) -> int:
         """The number of batches of spans that were sent, or are being sent."""
@@ -153,6 +162,9 @@ class Application:
         self.turn_calls = meter.create_histogram(semconv.METRIC_TURN_TOOL_CALLS, "{call}")
         self.check_duration = meter.create_histogram(semconv.METRIC_CHECK_DURATION, "s")
         self.turns_live = meter.create_up_down_counter(semconv.METRIC_TURNS_LIVE, "{turn}")
+        self.model_tokens = meter.create_counter(semconv.METRIC_MODEL_TOKENS, "{token}")
+        self.model_requests = meter.create_counter(semconv.METRIC_MODEL_REQUESTS, "{request}")
+        self.model_cost = meter.create_counter(semconv.METRIC_MODEL_COST, "{currency}")
         self.internal_errors = meter.create_counter(semconv.METRIC_INTERNAL_ERRORS, "{error}")
 
 
