@@ -6,7 +6,10 @@ The key of the fingerprints is left out on purpose: flags are visible to every u
 from __future__ import annotations
 
 OTEL_PYTHON_LOOPGUARD_ACTION = "OTEL_PYTHON_LOOPGUARD_ACTION"
-"""The strongest action on a loop: off, observe, nudge, reuse, block (default) or abort."""
+"""The strongest action on a loop: off, observe, nudge, reuse, block (default), conclude or abort."""
+
+OTEL_PYTHON_LOOPGUARD_CONCLUDE_AFTER = "OTEL_PYTHON_LOOPGUARD_CONCLUDE_AFTER"
+"""Refusals without news in between, at which the model has to answer without tools: 7 (default); 0 = never."""
 
 OTEL_PYTHON_LOOPGUARD_PRESET = "OTEL_PYTHON_LOOPGUARD_PRESET"
 """The name of a policy that comes with the package."""

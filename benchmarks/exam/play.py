@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from benchmarks.exam.trace import Call, Family, Trace
 
-REFUSALS = ("reuse", "block", "abort")
+REFUSALS = ("reuse", "block", "conclude", "abort")
 
 
 class Trip(NamedTuple):

@@ -19,13 +19,15 @@ class Action(enum.IntEnum):
     NUDGE = 2
     REUSE = 3
     BLOCK = 4
-    ABORT = 5
+    CONCLUDE = 5
+    """Refuse the call, and have the model answer without tools."""
+    ABORT = 6
 
     def __str__(self) -> str:
         return _ACTION_WORDS[self]
 
 
-_ACTION_WORDS = ("off", "observe", "nudge", "reuse", "block", "abort")
+_ACTION_WORDS = ("off", "observe", "nudge", "reuse", "block", "conclude", "abort")
 
 
 class Mode(str, enum.Enum):
@@ -301,7 +303,7 @@ class Decision(NamedTuple):
     """None: no loop. OBSERVE: a loop, and nothing is done."""
     trip: Trip | None = None
     message: str | None = None
-    """The text for the model: a refusal in place of the result, or a nudge with it."""
+    """The text for the model: a refusal in place of the result, or a sentence with it."""
     result: Any = None
     """The earlier result, if the action is REUSE."""
     record: Any = None

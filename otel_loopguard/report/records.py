@@ -15,7 +15,13 @@ DECISIONS = ("ran", "failed", "nudged", "reused", "refused", "aborted")
 TRIPS = DECISIONS[2:]
 """The decisions that a loop caused."""
 
-_OF_ACTION = {Action.NUDGE: "nudged", Action.REUSE: "reused", Action.BLOCK: "refused", Action.ABORT: "aborted"}
+_OF_ACTION = {
+    Action.NUDGE: "nudged",
+    Action.REUSE: "reused",
+    Action.BLOCK: "refused",
+    Action.CONCLUDE: "refused",
+    Action.ABORT: "aborted",
+}
 
 
 class Call(NamedTuple):

@@ -215,7 +215,10 @@ def _histogram(meter: Meter, name: str, unit: str, description: str, bounds: Seq
 
 # --- the time series of a policy ---------------------------------------------------------------------------------
 
-_VERDICTS = (Action.NUDGE, Action.REUSE, Action.BLOCK, Action.ABORT)
+_VERDICTS = (Action.NUDGE, Action.REUSE, Action.BLOCK, Action.CONCLUDE, Action.ABORT)
+
+
+_REPLACED = (Action.REUSE, Action.CONCLUDE)
 
 
 def combinations(policy: Policy, declared: Iterable[ToolContract] = ()) -> list[tuple[str, str, str]]:
@@ -230,7 +233,8 @@ def combinations(policy: Policy, declared: Iterable[ToolContract] = ()) -> list[
         for action in _actions(policy, contracts, mode, verdict)
     }
     labels = sorted((mode, str(verdict), str(action)) for mode, verdict, action in found)
-    return [*labels, *((USER_STOP, str(action), str(action)) for action in (Action.BLOCK, Action.ABORT))]
+    stops = ((str(action), str(action)) for action in (Action.BLOCK, Action.CONCLUDE, Action.ABORT))
+    return [*labels, *((USER_STOP, *actions) for actions in stops), (USER_STOP, str(Action.BLOCK), str(Action.NUDGE))]
 
 
 def _custom_modes(policy: Policy) -> Iterator[str]:
@@ -252,12 +256,12 @@ def _actions(policy: Policy, contracts: Sequence[ToolContract], mode: str, verdi
         yield from _VERDICTS
     for ceiling in _ceilings(policy, contracts, mode):
         yield min(verdict, ceiling)
-        if verdict > Action.NUDGE and ceiling is Action.REUSE:
-            yield Action.NUDGE  # there was no earlier result to reuse
-        if verdict is Action.REUSE and ceiling >= Action.BLOCK:
-            yield Action.BLOCK  # as above
-        if verdict is Action.ABORT and ceiling is Action.BLOCK:
-            yield Action.ABORT  # the limit of refusals is reached
+        if verdict > Action.NUDGE and ceiling >= Action.REUSE:
+            yield Action.NUDGE  # there was no earlier result to reuse, or the call had run already
+        if verdict in _REPLACED and ceiling >= Action.BLOCK:
+            yield Action.BLOCK  # there was no earlier result to reuse, or no second conclusion
+        if verdict >= Action.CONCLUDE and ceiling >= Action.BLOCK:
+            yield verdict  # a limit of refusals is reached
 
 
 def _ceilings(policy: Policy, contracts: Sequence[ToolContract], mode: str) -> Iterator[Action]:

@@ -54,7 +54,8 @@ def test_every_possible_trip_is_counted_zero_at_start() -> None:
 
 
 POLICIES = {
-    **{action: {"action": action} for action in ("off", "observe", "nudge", "reuse", "block", "abort")},
+    **{action: {"action": action} for action in ("off", "observe", "nudge", "reuse", "block", "conclude", "abort")},
+    "a conclusion": {"conclude_after": 2, "abort_after": 4},
     "a mode's own": {"modes": {"generic_repeat": Rule(action=Action.NUDGE)}},
     "a tool's own": {"tools": {"lo*": ToolContract(action=Action.OBSERVE)}},
     "a tool's own for a mode": {"tools": {"look": ToolContract(modes={"generic_repeat": Rule(action=Action.NUDGE)})}},
@@ -65,7 +66,7 @@ POLICIES = {
 @pytest.mark.parametrize("name", POLICIES)
 def test_no_trip_falls_outside_of_the_series_that_were_named(name: str) -> None:
     """Every trip is counted in a series that started at zero, for each ceiling."""
-    policy = Policy(abort_after=1, **POLICIES[name])  # type: ignore[arg-type]
+    policy = Policy(**{"abort_after": 1, **POLICIES[name]})  # type: ignore[arg-type]
     named = set(combinations(policy))
     with guarded(policy) as recording:
         for tools in ({"look": look}, {}):

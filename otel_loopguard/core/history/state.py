@@ -28,7 +28,7 @@ MOST_CALLS = 1_024
 MOST_REMEMBERED = 256
 MOST_TOOLS = 256
 
-_VERSION = 3
+_VERSION = 4
 """Written first. State of another version is not read: the turn begins with an empty history."""
 
 
@@ -41,11 +41,11 @@ class History:
     """
 
     __slots__ = (
-        "active_at", "calls", "changes", "errors_in_row", "flags", "gates", "half_open", "idle", "insistable", "judged",
-        "keys", "last_key", "last_pending", "last_started", "most_calls", "news", "no_news_in_row", "no_news_in_turn",
-        "open_registry", "open_trips", "pairs", "pauses", "refusals", "refused_message", "repeated", "results",
-        "run_once", "shapes", "started_by_tool", "streak", "tick", "tools", "unknown_answered", "unknown_calls",
-        "waits", "window", "writes",
+        "active_at", "calls", "changes", "conclude_at", "concluded_at", "errors_in_row", "flags", "gates", "half_open",
+        "idle", "insistable", "judged", "keys", "last_key", "last_pending", "last_started", "most_calls",
+        "news", "no_news_in_row", "no_news_in_turn", "open_registry", "open_trips", "pairs", "pauses", "refusals",
+        "refused_message", "repeated", "results", "run_once", "shapes", "started_by_tool", "streak", "tick", "tools",
+        "unknown_answered", "unknown_calls", "waits", "window", "writes",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0915 - a statement for each field
@@ -90,6 +90,8 @@ class History:
         """Refusals since the last news that were not heeded; those of one model message count once."""
         self.refused_message = -1
         """The tick at which the message of the last refused call was written; -1 if that is not known."""
+        self.conclude_at = self.concluded_at = -1
+        """``news`` when a conclusion became due, and when one was made; -1 if none did. News withdraws what is due."""
         self.last_key = self.streak = 0
         """The last call that makes laps, and the number of its runs in a row, with any results."""
         # Most turns never need these:
@@ -159,6 +161,11 @@ class History:
         since: int = stats.changes
         return self.changes != since
 
+    @property
+    def conclusion_due(self) -> bool:
+        """The next model request is to be made without tools."""
+        return self.conclude_at == self.news and self.concluded_at < 0
+
     def to_bytes(self) -> bytes:
         """Write the state as JSON: fingerprints and counters, a few KB."""
         state: dict[str, Any] = {name: getattr(self, name) for name in _COUNTERS}
@@ -214,8 +221,8 @@ class History:
 
 _COUNTERS = (
     "tick", "calls", "judged", "news", "changes", "writes", "waits", "idle", "pauses", "last_pending", "last_started",
-    "no_news_in_row", "no_news_in_turn", "errors_in_row", "unknown_calls", "refusals", "refused_message", "last_key",
-    "streak", "open_registry",
+    "no_news_in_row", "no_news_in_turn", "errors_in_row", "unknown_calls", "refusals", "refused_message", "conclude_at",
+    "concluded_at", "last_key", "streak", "open_registry",
 )  # fmt: skip
 _SETS = ("unknown_answered", "pairs", "shapes", "half_open", "insistable")
 

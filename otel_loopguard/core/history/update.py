@@ -118,9 +118,7 @@ def refuse(history: History, record: Record, trip: Trip | None, *, counted: bool
     Refusals of calls of one model message count once. ``counted=False`` keeps it out of the window of counted calls,
     for a recorded call that has run all the same.
     """
-    if record.written is None or record.written != history.refused_message:
-        history.refusals += 1
-        history.refused_message = -1 if record.written is None else record.written
+    count_refusal(history, record, trip)
     history.tick += 1  # the model's next message is written later
     stats = record.stats
     if stats is not None:
@@ -128,13 +126,29 @@ def refuse(history: History, record: Record, trip: Trip | None, *, counted: bool
     if trip is not None and trip.action >= Action.REUSE:
         if trip.insistable:
             history.insistable = kept(history.insistable, record.key, MOST_REMEMBERED)
-        if trip.mode in _HALF_OPEN:
-            history.half_open = kept(history.half_open, record.resolved.tool.digest, MOST_REMEMBERED)
         if trip.wait and stats is not None and record.at is not None:
             lifted_at = record.at + trip.wait
             stats.lifted_at = min(stats.lifted_at or lifted_at, lifted_at)
     if counted and history.window is not None and history.window.counts_refused:
         history.window.add(record)
+
+
+def is_new_refusal(history: History, record: Record) -> bool:
+    """Return True if a refusal of this call counts: none of the same model message has counted."""
+    return record.written is None or record.written != history.refused_message
+
+
+def count_refusal(history: History, record: Record, trip: Trip | None) -> None:
+    """Count a refusal, of a call that is refused or of one that has run all the same."""
+    if is_new_refusal(history, record):
+        history.refusals += 1
+        history.refused_message = -1 if record.written is None else record.written
+    if trip is None:
+        return
+    if trip.action is Action.CONCLUDE:
+        history.conclude_at = history.news
+    if trip.mode in _HALF_OPEN and trip.action >= Action.REUSE:
+        history.half_open = kept(history.half_open, record.resolved.tool.digest, MOST_REMEMBERED)
 
 
 def let_run(history: History, record: Record, *, heeds: bool) -> None:

@@ -77,6 +77,8 @@ class Checker:
             else:
                 known = (*schema.POLICY, *_TABLES, "preset")
                 self._report(path, value, f"no such setting; {suggestion_or_all(name, known)}")
+        if self._in_code:
+            self.problems += ladder_problems(self.values, lambda _path: "")
 
     def _table(self, path: Path, value: Any) -> None:
         items = self._items(path, value, "a mapping", path[0])
@@ -163,7 +165,7 @@ class Checker:
 
     def _one_sentence(self, path: Path, name: str, value: Any) -> None:
         mode, _, step = name.partition(".")
-        if not self._is_mode(mode):
+        if not (self._is_mode(mode) or name == schema.CONCLUSION):
             self._report(path, value, f"no such mode; {suggestion_or_all(mode, schema.MODES)}")
         elif step and mode in schema.MODES and step not in schema.SENTENCES:
             self._report(path, value, f"no such sentence; {suggestion_or_all(step, schema.SENTENCES)}")
@@ -194,6 +196,15 @@ class Checker:
 
     def _report(self, path: Path, value: Any, remedy: str) -> None:
         self.problems.append(Problem(dotted(path), self._place(path), value, remedy))
+
+
+def ladder_problems(values: Mapping[Path, Any], place: Place) -> list[Problem]:
+    """Report a conclusion that the end of the run always comes before. ``values`` are those of all sources."""
+    conclude, abort = values.get(("conclude_after",)), values.get(("abort_after",), schema.ABORT_AFTER)
+    if conclude is None or not 0 < abort <= conclude:
+        return []
+    remedy = f"must be less than abort_after, which is {abort}; 0 switches either one off."
+    return [Problem("conclude_after", place(("conclude_after",)), conclude, remedy)]
 
 
 def must_be(setting: Setting, value: Any) -> str:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard.core.model import Action
 from otel_loopguard.core.policy import schema
-from otel_loopguard.core.policy.check import Checker, must_be, nested
+from otel_loopguard.core.policy.check import Checker, ladder_problems, must_be, nested
 from otel_loopguard.core.policy.files import UnreadableError, read_bytes
 from otel_loopguard.core.policy.policy import Policy
 from otel_loopguard.core.policy.problems import HIDDEN, Problem, nearest, suggestion_or_all
@@ -38,12 +38,13 @@ if TYPE_CHECKING:
 
 PREFIX = "OTEL_PYTHON_LOOPGUARD_"
 VARIABLES = (
-    "ACTION", "PRESET", "CONFIG", "EVENTS", "CONVERSATION_ID", "ENFORCE_WITHOUT_TURN", "HASH_KEY",
+    "ACTION", "CONCLUDE_AFTER", "PRESET", "CONFIG", "EVENTS", "CONVERSATION_ID", "ENFORCE_WITHOUT_TURN", "HASH_KEY",
     "HASH_KEY_FILE",
 )  # fmt: skip
 _BY_ENVIRONMENT = frozenset(PREFIX + name for name in VARIABLES)
 _MOST_DOTS = 200
 """In one line. The time and memory of the parser grow with the square of the parts of a key: 10,000 take 2 s."""
+_MOST_DIGITS = 20
 _OF_TELEMETRY = ("EVENTS", "CONVERSATION_ID")
 WITH_MISTAKES = "the policy has mistakes"
 """The origin of the action of a policy with mistakes."""
@@ -145,6 +146,7 @@ class _Layers:
 
     def loaded(self, file: str | None = None) -> LoadedPolicy:
         """Make the policy. With a mistake, the settings of the environment hold, and without its action it observes."""
+        self.problems += ladder_problems(self.values, self.origins.__getitem__)
         if self.problems:
             self.origins = {path: origin for path, origin in self.origins.items() if origin in _BY_ENVIRONMENT}
             self.values = {path: self.values[path] for path in self.origins}
@@ -166,6 +168,7 @@ def load_environment(environ: Mapping[str, str]) -> LoadedPolicy:
         preset = None
     layers.base_preset(preset)
     _add_action(layers, given)
+    _add_conclude_after(layers, given)
     _add_hash_key(layers, given)
     _report_unknown(layers, environ)
     return layers.loaded(file)
@@ -193,6 +196,15 @@ def _add_action(layers: _Layers, given: Mapping[str, str]) -> None:
     elif action:
         remedy = must_be(schema.ACTION, action)
         layers.problems.append(Problem(PREFIX + "ACTION", "environment", action, remedy))
+
+
+def _add_conclude_after(layers: _Layers, given: Mapping[str, str]) -> None:
+    text, name = given.get("CONCLUDE_AFTER", "").strip(), PREFIX + "CONCLUDE_AFTER"
+    number = schema.COUNT.parse(int(text)) if text.isdecimal() and len(text) < _MOST_DIGITS else None
+    if number is not None:
+        layers.values["conclude_after",], layers.origins["conclude_after",] = number, name
+    elif text:
+        layers.problems.append(Problem(name, "environment", text, must_be(schema.COUNT, text)))
 
 
 def _add_hash_key(layers: _Layers, given: Mapping[str, str]) -> None:

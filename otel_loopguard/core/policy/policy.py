@@ -9,7 +9,7 @@ checked like a policy file: mistakes are raised as one ``PolicyError`` that name
 ... except Exception as error:
 ...     print(error)
 Policy: 2 problems
-  - action = 'blok': must be one of off, observe, nudge, reuse, block, abort; did you mean block?
+  - action = 'blok': must be one of off, observe, nudge, reuse, block, conclude, abort; did you mean block?
   - modes.generic_repet: no such mode; did you mean generic_repeat?
 """
 
@@ -173,7 +173,9 @@ class Policy:
 
     action: Action = Action.BLOCK
     """The ceiling: the strongest action."""
-    abort_after: int = 10
+    conclude_after: int = 7
+    """Refusals without news in between, at which the model has to answer without tools, once a turn; 0 = never."""
+    abort_after: int = schema.ABORT_AFTER
     """Refusals without news in between, after which the next one ends the run; 0 = never."""
     max_calls: int = 0
     """Calls that a turn may make in all; 0 = no limit."""
@@ -198,7 +200,8 @@ class Policy:
     """The form of a refusal: "json", "mode" (JSON with only error and mode) or "text"."""
     sentences: Mapping[str, str] = field(default_factory=dict)
     """Replacements for the sentences that the model reads: of a refusal by mode, of a nudge by ``"MODE.nudge"``, of the
-    exception that ends the run by ``"MODE.abort"``. ``{tool}``, ``{count}`` and ``{limit}`` are filled in."""
+    exception that ends the run by ``"MODE.abort"``, of a request without tools by ``"conclude"``. ``{tool}``,
+    ``{count}`` and ``{limit}`` are filled in."""
     mark: str | None = None
     """A word added to each refusal, for programs that search for it."""
     cost_per_million_tokens: Mapping[str, Mapping[str, float]] = field(default_factory=dict)

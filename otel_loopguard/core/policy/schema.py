@@ -107,8 +107,11 @@ TEXTS = Setting("a list of texts", _texts)
 ACTION = Setting(f"one of {', '.join(ACTIONS)}", _action, ACTIONS)
 SENTENCE = Setting(f"a text; {{...}} may hold {', '.join(PLACEHOLDERS)} alone, and other braces are doubled", _sentence)
 
+ABORT_AFTER = 10
+"""The default, which ``conclude_after`` is compared with."""
 POLICY: Mapping[str, Setting] = {
     "action": ACTION,
+    "conclude_after": COUNT,
     "abort_after": COUNT,
     "max_calls": COUNT,
     "counting": _choice("results", "calls"),
@@ -206,3 +209,5 @@ PRICE: Mapping[str, Setting] = {
 }
 WORDS = ("poll", "wait", "read", "write", "shell", "agent", "think", "take", "final", "handoff", "cursor", "pending")
 SENTENCES = ("refusal", "nudge", "abort")
+CONCLUSION = "conclude"
+"""The name of the sentence for a model request without tools, which belongs to no mode."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from otel_loopguard.core.history.update import is_new_refusal
 from otel_loopguard.core.model import Action, Mode, Trip
 
 if TYPE_CHECKING:
     from otel_loopguard.core.history.state import History
     from otel_loopguard.core.model import Record
+    from otel_loopguard.core.policy.policy import Policy
     from otel_loopguard.core.turn.compiled import CompiledPolicy
 
 _ONCE_A_TURN = frozenset({Mode.UNKNOWN_TOOL_REPEAT, Mode.NO_NOVELTY, Mode.GLOBAL_CIRCUIT_BREAKER})
@@ -40,11 +42,23 @@ def before(
         best = _stronger(best, _capped(trip, tool.ceiling(trip.mode, policy), highest))
     if best is None:
         return None
-    if best.action >= Action.BLOCK and 0 < policy.abort_after <= history.refusals:
-        return best._replace(verdict=Action.ABORT, action=Action.ABORT)
+    if best.action >= Action.REUSE and min(tool.ceiling(best.mode, policy), highest) >= Action.BLOCK:
+        step = next_step(history, record, policy)
+        return best if step <= max(best.action, Action.BLOCK) else best._replace(verdict=step, action=step)
     if best.action < Action.REUSE and not _is_due(history, record, best):
         return None
     return best
+
+
+def next_step(history: History, record: Record, policy: Policy) -> Action:
+    """Return the action of a refusal by the refusals before it. After a conclusion without effect the run is ended."""
+    if policy.abort_after and (policy.abort_after <= history.refusals or history.concluded_at == history.news):
+        return Action.ABORT
+    if history.concluded_at < 0 and not history.conclusion_due:
+        refusals = history.refusals + is_new_refusal(history, record)
+        if 0 < policy.conclude_after <= refusals:
+            return Action.CONCLUDE
+    return Action.BLOCK
 
 
 def after(history: History, record: Record, compiled: CompiledPolicy, highest: Action) -> Trip | None:

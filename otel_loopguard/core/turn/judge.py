@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_loopguard.core.history import update
-from otel_loopguard.core.model import Action
+from otel_loopguard.core.model import Action, Mode
 from otel_loopguard.core.turn import decide
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _COUNTERS = ("tick", "calls", "judged", "idle", "active_at", "refusals", "refused_message", "started_by_tool")
 _MOST_OPEN_TRIPS = 32
 _NUDGE = Action.NUDGE
+_MODES = frozenset(map(str, Mode))
+_DECLARED = frozenset({Mode.RETRY_LIMIT, Mode.REPEATED_EFFECT})
 _NONE: set[int] = set()
 """Shared and never written to, as live turns observe nothing."""
 
@@ -103,12 +105,14 @@ class TurnJudge:
             update.let_run(history, record, heeds=self.heeds)
         update.start(history, record)
 
-    def _possible(self, record: Record, trip: Trip) -> Trip:
-        """Replace REUSE by another action under the ceiling if there is no result to give again.
+    def _possible(self, record: Record, trip: Trip, *, ran: bool = False) -> Trip:
+        """Replace REUSE by another action if there is no result to give again, and CONCLUDE after a conclusion.
 
         A mode whose nudge is switched off does not nudge here either: the call runs.
         """
-        if trip.action is not Action.REUSE or record.key in self.reusable:
+        if trip.action is Action.CONCLUDE and self.history.concluded_at >= 0:  # once a turn
+            return trip._replace(action=Action.BLOCK)
+        if trip.action is not Action.REUSE or (record.key in self.reusable and not ran):
             return trip
         tool = record.resolved.tool
         if min(tool.ceiling(trip.mode, self.compiled.policy), self.ceiling) >= Action.BLOCK:
@@ -148,6 +152,49 @@ class TurnJudge:
         return decide.after(self.history, record, self.compiled, self.ceiling)
 
     # --- calls that have run already -----------------------------------------------------------------------------
+
+    def observe(self, record: Record, facts: OutcomeFacts, now: float) -> Trip | None:
+        """Count a call of a live turn that has run, with its outcome. Return its trip, which ``count_trip`` counts.
+
+        It is the trip of the outcome, or that of the call, unless the outcome is news. A declared limit holds anyway.
+        """
+        history, trip = self.history, record.trip
+        if trip is None and (history.refusals or history.half_open):
+            update.let_run(history, record, heeds=self.heeds)
+        update.start(history, record)
+        refusals = history.refusals
+        nudge = self.end(record, facts, now)
+        if trip is None:
+            return nudge
+        if record.news and self.ceiling > Action.OBSERVE:
+            if not self._is_declared(trip):
+                record.trip = None
+                return None
+            history.refusals = refusals  # an executor would not have run it
+        trip = self._possible(record, trip, ran=True)
+        if trip.action >= Action.BLOCK:
+            step = decide.next_step(history, record, self.compiled.policy)
+            if step > trip.action:
+                trip = trip._replace(verdict=step, action=step)
+        return trip
+
+    def _is_declared(self, trip: Trip) -> bool:
+        """Return True if the limit of a trip was declared by the user, so that it holds whatever a call returns."""
+        declared = trip.reason == "max_calls" or trip.mode in _DECLARED or trip.mode not in _MODES
+        return declared or self.compiled.policy.counting == "calls"
+
+    def count_trip(self, record: Record, trip: Trip) -> Trip:
+        """Count the trip of a call that has run. Return it with the action that is possible."""
+        trip = self._possible(record, trip, ran=True)
+        if trip.action > _NUDGE:
+            update.count_refusal(self.history, record, trip)
+            if trip.action < Action.CONCLUDE:
+                trip = trip._replace(action=_NUDGE)
+        record.trip = trip
+        self.remember(trip)
+        return trip
+
+    # --- calls that were recorded ----------------------------------------------------------------------------------
 
     def begin(
         self,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import orjson
 from rapidfuzz import process
 
-from otel_loopguard.core.model import Action, Kind, Mode
+from otel_loopguard.core.model import Action, Kind, Mode, Sameness
 from otel_loopguard.core.names import clean_name
 from otel_loopguard.core.turn.user_messages import UserMessage, note_texts
 from otel_loopguard.core.values.introspect import name_text
@@ -18,7 +18,7 @@ from otel_loopguard.interrupts import pass_interrupt
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from otel_loopguard.core.model import Trip
+    from otel_loopguard.core.model import Record, Trip
     from otel_loopguard.core.policy.policy import Policy
     from otel_loopguard.core.turn.user_messages import Notes
 
@@ -92,6 +92,14 @@ _INSTEAD = "Use what you already have, or do something different."
 _DIFFERENT = "Do something different."
 _STOP = "Stop calling tools and give your answer with what you know, or say what is missing."
 _INSIST = "If you are sure that it is needed, make the same call again and it will run."
+_NOTHING_NEW = "This brought nothing new either."
+_WAIT_LONGER = "Wait longer between checks, or say so."
+_USER_STOPS = "The user has asked you to stop."
+_ANSWER = (
+    "No tool can be called for this answer: give your best answer now with what you know, and say what is missing."
+)
+_EQUAL = (Sameness.SAME, Sameness.ALIKE)
+_OTHER = (Sameness.DIFFERENT, Sameness.PROGRESS)
 _FAILED = (Mode.ERROR_REPEAT, Mode.GLOBAL_CIRCUIT_BREAKER)
 _THIRD = 3
 _MOST_NEAREST = 3
@@ -147,6 +155,41 @@ def nudge(trip: Trip, policy: Policy, known_tools: Collection[str] | None = None
     if trip.reason == "acted":
         return sentence
     return f"{sentence} {_nearest(trip, known_tools) if trip.mode == Mode.UNKNOWN_TOOL_REPEAT else _instead(trip)}"
+
+
+def told(record: Record, trip: Trip, policy: Policy, refusals: int, known_tools: Collection[str] | None = None) -> str:
+    """Write the sentence that the model reads with the result of a call that would have been refused, but has run."""
+    own = _own(policy, f"{trip.mode}.nudge", trip)
+    if own is not None:
+        return own
+    trip = trip._replace(wait=0, insistable=False)  # nothing is withheld
+    if trip.mode == Mode.REPEATED_EFFECT:
+        sentence = _filled(_NUDGES[Mode.REPEATED_EFFECT], trip)
+    elif record.sameness in _OTHER and not record.news and policy.counting != "calls":
+        sentence = _NOTHING_NEW
+    else:
+        counts = record.sameness in _EQUAL or record.row >= trip.count or policy.counting == "calls"
+        template = _template(trip, policy, _REFUSALS_FOR_REASON, _REFUSALS_COUNTED, _REFUSALS)
+        sentence = _filled(template, trip, before=trip.count if counts else trip.count - 1)
+    polls = trip.mode == Mode.POLL_NO_PROGRESS and refusals < _THIRD
+    return " ".join(["[loopguard]", sentence, *([_WAIT_LONGER] if polls else _advice(trip, refusals, known_tools))])
+
+
+def conclusion(trip: Trip | None, policy: Policy, refusals: int, *, stopped: bool) -> str:
+    """Write the sentence for a model request without tools. ``trip`` is the one that made the conclusion due, if known.
+
+    ``refusals`` are those since the last news; ``stopped``: the user has asked the run to stop.
+    """
+    if stopped:
+        return f"[loopguard] {_USER_STOPS} {_ANSWER}"
+    if trip is not None:
+        own = _own(policy, "conclude", trip._replace(count=refusals, limit=policy.conclude_after))
+        if own is not None:
+            return own
+    times = "Once" if refusals == 1 else f"{refusals} times in a row"
+    tool = clean_name("" if trip is None else trip.tool)
+    last = f", the last time with {tool}" if tool != clean_name("") else ""  # the name is not in a turn's bytes
+    return f"[loopguard] {times} you repeated calls that brought nothing new{last}. {_ANSWER}"
 
 
 def about_earlier_call(tool: str, sentence: str) -> str:
@@ -231,10 +274,10 @@ def _clean_names(known: Collection[str]) -> list[str]:
     return [clean_name(name_text(name)) for name in islice(known, _MOST_COMPARED)]
 
 
-def _filled(template: str, trip: Trip) -> str:
+def _filled(template: str, trip: Trip, before: int | None = None) -> str:
     values = {
         "tool": clean_name(trip.tool), "count": trip.count, "limit": trip.limit, "period": trip.period,
-        "wait": trip.wait, "before": trip.count - 1,
+        "wait": trip.wait, "before": trip.count - 1 if before is None else before,
         "laps": trip.count - 1 if trip.verdict > Action.NUDGE else trip.count,
     }  # fmt: skip
     return template.format_map(values)

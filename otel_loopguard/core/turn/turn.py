@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from otel_loopguard.core.history import update
 from otel_loopguard.core.model import Action, Decision, Record, ToolCall, Trip, nothing_seen
 from otel_loopguard.core.tools.contracts import LONGEST_TOOL_NAME
-from otel_loopguard.core.turn import hooks, model_text
+from otel_loopguard.core.turn import decide, hooks, model_text
 from otel_loopguard.core.turn.batch import Batch
 from otel_loopguard.core.turn.in_flight import CallsInFlight, ReusableResults
 from otel_loopguard.core.turn.judge import TurnJudge
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 USER_STOP = "user_stop"
 """The mode of the trips of a run whose user asked it to stop. ``on_trip`` is not called: the user has decided."""
 
-_NUDGE, _ABORT, _OBSERVE = Action.NUDGE, Action.ABORT, Action.OBSERVE
+_NUDGE, _CONCLUDE, _ABORT, _OBSERVE = Action.NUDGE, Action.CONCLUDE, Action.ABORT, Action.OBSERVE
 
 
 @dataclass(frozen=True, slots=True)  # its fields are read faster than those of a tuple
@@ -205,12 +205,9 @@ class Turn:
 
     # --- before a call -------------------------------------------------------------------------------------------
 
-    def begin(self, call: ToolCall, *, ran: float = 0.0) -> Decision:
-        """Decide about a call that is about to be made. It may run if ``decision.runs``.
-
-        ``ran`` is for a call that has run already: it began this many seconds ago.
-        """
-        record, decision = self._decide(call, ran)
+    def begin(self, call: ToolCall) -> Decision:
+        """Decide about a call that is about to be made. It may run if ``decision.runs``."""
+        record, decision = self._decide(call)
         if decision is None:
             record.trip = hooks.ask_on_trip(self._host.faults, self.policy.on_trip, record.trip)
             decision = self._settle_locked(call, record)
@@ -224,8 +221,11 @@ class Turn:
             decision = self._settle_locked(call, record)
         return decision
 
-    def _decide(self, call: ToolCall, ran: float = 0.0) -> tuple[Any, Decision | None]:
-        """Judge a call and record the decision in one step. There is no decision yet if ``on_trip`` must be asked."""
+    def _decide(self, call: ToolCall, ran: float | None = None) -> tuple[Any, Decision | None]:
+        """Judge a call and record the decision in one step. There is no decision yet if ``on_trip`` must be asked.
+
+        ``ran`` is for a call that has run already, for so many seconds: it is only judged.
+        """
         if self._changing and self._is_interrupted():
             return None, nothing_seen(None)
         judge = self._judge
@@ -237,7 +237,7 @@ class Turn:
         known = call.known_tools
         registered = None if known is None else _registered(call.tool, tool.name, known)
         self.last_used = self._host.clock()
-        now = self.last_used - ran
+        now = self.last_used if ran is None else self.last_used - ran
         if self.stored:
             self._host.use_again(self)
         history = judge.history
@@ -259,7 +259,7 @@ class Turn:
                 record.index, record.resumed = index, True
             else:
                 judge.judge(record, custom)
-            if record.trip is not None and compiled.policy.on_trip is not None:
+            if ran is not None or (record.trip is not None and compiled.policy.on_trip is not None):
                 return record, None
             decision = self._settle(call, record)
         if self._parent is not None and decision.runs and not record.resumed:
@@ -322,13 +322,22 @@ class Turn:
 
     def _stop(self, record: Record, messages: UserMessages) -> Decision:
         """Refuse a call with the user's message to stop, until the run itself is ended."""
-        history, limit = self._judge.history, self.policy.abort_after
+        history, policy = self._judge.history, self.policy
+        action = decide.next_step(history, record, policy)
+        if action is _ABORT and not messages.stop_is_delivered:
+            action = Action.BLOCK
         history.refusals += 1
-        action = _ABORT if 0 < limit < history.refusals and messages.stop_is_delivered else Action.BLOCK
+        if action is _CONCLUDE:
+            history.conclude_at = history.news
+        limit = policy.abort_after
         record.trip = trip = Trip(USER_STOP, record.tool, history.refusals, limit, action, action, kind=record.kind)
-        new = () if action is _ABORT else messages.take()
+        return self._stopped(record, trip, messages)
+
+    def _stopped(self, record: Record, trip: Trip, messages: UserMessages) -> Decision:
+        """Word the decision of a call that the user's message to stop came before."""
+        new = () if trip.action is _ABORT else messages.take()
         repeated = [message for message in messages.stops if message not in new]
-        return Decision(action, trip, "\n".join(note_texts([*repeated, *new])), record=record, notes=new)
+        return Decision(trip.action, trip, "\n".join(note_texts([*repeated, *new])), record=record, notes=new)
 
     # --- after a call --------------------------------------------------------------------------------------------
 
@@ -349,37 +358,54 @@ class Turn:
         return decision
 
     def observe(self, call: ToolCall, outcome: Outcome, *, ran: float = 0.0) -> Decision:
-        """Count a call that has run already, for ``ran`` seconds: judge it, then its outcome. Nothing is refused.
+        """Count a call that has run already, for ``ran`` seconds, with its outcome. Nothing is refused.
 
-        The decision has the trip of the outcome, else that of the call.
+        A call that would have been refused counts as a refusal, unless its outcome is news. Then the message, which is
+        for the model with the result, says so. The action is OBSERVE, NUDGE, CONCLUDE (a conclusion is due) or ABORT
+        (the run is to be ended).
         """
-        begun = self.begin(call, ran=ran)
-        if not begun.runs:  # ``on_trip`` chose an action, or the user asked to stop; the call has run all the same
-            self.redeliver(begun)
-            with self._lock:
-                begun.record.trip = None
-                self._changing = True
-                self._judge.settle(begun.record)
-                self._changing = False
-                self._in_flight.put(call, begun.record)
-            if self._parent is not None:
-                self._parent.count_call()
-        ended = self.end(call, outcome)
-        return ended if ended.trip is not None else ended._replace(trip=begun.trip)
+        record, trip, recovered, decision = self._count_observed(call, outcome, ran)
+        if decision is None:
+            if trip is not None and self.policy.on_trip is not None:
+                trip = hooks.ask_on_trip(self._host.faults, self.policy.on_trip, trip)
+            decision = self._observed(call, record, trip, recovered)
+        return decision
 
-    def _count_outcome(self, call: ToolCall, outcome: Outcome) -> tuple[Any, Any, tuple[Trip, ...], Decision | None]:
-        """Count the outcome. There is no decision yet if ``on_trip`` must be asked about the trip."""
+    async def aobserve(self, call: ToolCall, outcome: Outcome, *, ran: float = 0.0) -> Decision:
+        """Do the same as ``observe`` in async code, where an async ``on_trip`` is awaited."""
+        record, trip, recovered, decision = self._count_observed(call, outcome, ran)
+        if decision is None:
+            if trip is not None and self.policy.on_trip is not None:
+                trip = await hooks.await_on_trip(self._host.faults, self.policy.on_trip, trip)
+            decision = self._observed(call, record, trip, recovered)
+        return decision
+
+    def _count_observed(
+        self, call: ToolCall, outcome: Outcome, ran: float
+    ) -> tuple[Any, Any, tuple[Trip, ...], Decision | None]:
+        record, decision = self._decide(call, ran)
+        if decision is not None:
+            return record, None, (), decision
+        if self._parent is not None:
+            self._parent.count_call()
+        return self._count_outcome(call, outcome, record)
+
+    def _count_outcome(
+        self, call: ToolCall, outcome: Outcome, observed: Record | None = None
+    ) -> tuple[Any, Any, tuple[Trip, ...], Decision | None]:
+        """Count the outcome. There is no decision yet if ``on_trip`` must be asked about the trip.
+
+        ``observed`` is the record of a call that has run already, and was only judged.
+        """
         if self._changing and self._is_interrupted():
             return None, None, (), nothing_seen(None)
         judge, now = self._judge, self._host.clock()
         with self._lock:
-            record = self._in_flight.take(call)
-            if outcome.cancelled:
-                judge.cancelled(now)
-                if self._batch is not None:
-                    self._batch.interrupt(call)
+            record = observed or self._in_flight.take(call)
         if record is None or outcome.cancelled:
             record = record or self._take_equal(call)
+            if outcome.cancelled:
+                self._cancel(call, now)
             if record is None or outcome.cancelled:
                 return record, None, (), nothing_seen(record)
         record.registered = outcome.exists or record.registered
@@ -390,16 +416,18 @@ class Turn:
         recovered: tuple[Trip, ...] = ()
         with self._lock:
             self._changing = True
-            trip = judge.end(record, facts, now)
+            trip = judge.end(record, facts, now) if observed is None else judge.observe(record, facts, now)
             self._changing = False
             if record.news and history.open_trips:
                 recovered, history.open_trips = history.open_trips, ()
-            if record.resolved.tool.contract.reuse and not record.error:
+            if record.resolved.tool.contract.reuse and not record.error and observed is None:
                 judge.reusable = self._results = self._results or ReusableResults()
                 self._results.put(record.key, outcome, len(facts.data))
         parent = self._parent
         if parent is not None and record.news and parent.tree.is_news(record, facts, compiled.fingerprinter):
             parent.mark_news()
+        if observed is not None:
+            return record, trip, recovered, None
         if trip is None:
             if record.trip is None and self._messages is None and not recovered:
                 return record, None, (), nothing_seen(record)
@@ -407,6 +435,12 @@ class Turn:
         if compiled.policy.on_trip is not None:
             return record, trip, recovered, None
         return record, trip, recovered, self._nudge(call, record, trip, recovered)
+
+    def _cancel(self, call: ToolCall, now: float) -> None:
+        with self._lock:
+            self._judge.cancelled(now)
+            if self._batch is not None:
+                self._batch.interrupt(call)
 
     def _nudge(self, call: ToolCall, record: Record, trip: Trip, recovered: tuple[Trip, ...]) -> Decision:
         """Record the trip of an outcome, and word it for the model."""
@@ -426,14 +460,67 @@ class Turn:
         text = "\n".join(note_texts(notes)) or None
         return Decision(action, None, text, record=record, recovered=recovered, notes=notes)
 
-    def _take_equal(self, call: ToolCall) -> Record | None:
-        """Return the record of a call for which the caller made a new object."""
+    def _observed(self, call: ToolCall, record: Record, trip: Trip | None, recovered: tuple[Trip, ...]) -> Decision:
+        """Make the decision about a call that has run take effect, and word it for the model."""
+        messages, policy = self._messages, self.policy
+        if messages is not None and messages.stops and self.enforced:
+            return self._observed_after_stop(record, messages)._replace(recovered=recovered)
+        if trip is None:
+            return self._with_messages(call, record, None, recovered)
+        with self._lock:
+            trip = self._judge.count_trip(record, trip)
+            refusals = self._judge.history.refusals
+        if trip.action < _NUDGE or (trip.action is _NUDGE and trip.verdict is _NUDGE):
+            return self._with_messages(call, record, trip, recovered)._replace(trip=trip)
+        notes: Notes = () if messages is None or trip.action is _ABORT else messages.take()
+        notes = (*notes, model_text.told(record, trip, policy, refusals, call.known_tools))
+        return Decision(trip.action, trip, "\n".join(note_texts(notes)), None, record, recovered, None, notes)
+
+    def _observed_after_stop(self, record: Record, messages: UserMessages) -> Decision:
+        """Conclude the turn with the user's message to stop. End the run if the model has read it and makes calls."""
+        history, policy = self._judge.history, self.policy
+        with self._lock:
+            counts = update.is_new_refusal(history, record)
+            if policy.conclude_after and history.concluded_at < 0:
+                action = _CONCLUDE
+            else:
+                action = _ABORT if policy.abort_after and counts and messages.stop_is_delivered else _NUDGE
+            limit, verdict = policy.abort_after, max(action, Action.BLOCK)
+            trip = Trip(USER_STOP, record.tool, history.refusals + counts, limit, verdict, action, kind=record.kind)
+            update.count_refusal(history, record, trip)
+        record.trip = trip
+        return self._stopped(record, trip, messages)
+
+    # --- the model's side ----------------------------------------------------------------------------------------
+
+    @property
+    def conclusion_due(self) -> bool:
+        """The next model request is to be made without tools, so that the model answers."""
+        return self._judge.history.conclusion_due
+
+    def conclude(self) -> str | None:
+        """Return the sentence for a model request without tools, if a conclusion is due. There is one a turn."""
+        with self._lock:
+            history = self._judge.history
+            if not history.conclusion_due:
+                return None
+            history.concluded_at = history.news
+            trip = next((one for one in reversed(history.open_trips) if one.action is _CONCLUDE), None)
+            stopped = self._messages is not None and bool(self._messages.stops)
+            return model_text.conclusion(trip, self.policy, history.refusals, stopped=stopped)
+
+    def key_of(self, call: ToolCall) -> int:
+        """Return the number that identifies a call in the history: equal for the same tool with equal arguments."""
         compiled = self._judge.compiled
         resolved = compiled.contracts.resolve(call)
         values, folds_blanks = compiled.contracts.compared(*resolved)
-        arguments = compiled.fingerprinter.arguments(values, fold_blanks=folds_blanks)
+        return compiled.fingerprinter.arguments(values, fold_blanks=folds_blanks) ^ resolved.tool.digest
+
+    def _take_equal(self, call: ToolCall) -> Record | None:
+        """Return the record of a call for which the caller made a new object."""
+        key = self.key_of(call)
         with self._lock:
-            return self._in_flight.take_equal(call, lambda record: bool(record.arguments == arguments))
+            return self._in_flight.take_equal(call, lambda record: bool(record.key == key))
 
 
 def _registered(called: Any, name: str, known: Collection[str]) -> bool | None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 CORPORA = Path(__file__).resolve().parents[4] / "shared" / "corpora"
 NAMES = ("tau", "hotpot", "livemcp")
-REFUSALS = ("reuse", "block", "abort")
+REFUSALS = ("reuse", "block", "conclude", "abort")
 
 
 class Judged(Protocol):

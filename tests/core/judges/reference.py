@@ -231,12 +231,14 @@ class NaiveTurn:
     clock: Callable[[], float] = lambda: 0.0
     enforce: bool = True
     kind_of: Callable[[str, Any], str] = kinds.kind_of
+    conclude_after: int = 7
     abort_after: int = 10
     max_calls: int | None = None
     runs: list[Run] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     nudges: list[tuple[tuple[Any, ...], int]] = field(default_factory=list)
     events: int = 0
+    concluded_at: int = 0
     wait: int = 0
 
     # -- begin and end -------------------------------------------------------------------------------------------------
@@ -251,8 +253,12 @@ class NaiveTurn:
         verdict = self._refusal(run)
         action, self.wait = "block", 0
         if verdict:
-            if self.abort_after and self._unheeded() >= self.abort_after:
+            before = self._unheeded()
+            counts = call.written is None or call.written not in [r.run.call.written for r in self.refusals]
+            if self.abort_after and before >= self.abort_after:
                 action = "abort"
+            elif 0 < self.conclude_after <= before + counts and self.concluded_at <= self._last_news():
+                action, self.concluded_at = "conclude", self.events
             self.wait = self._wait(run) if verdict.timed else 0
             lifted_at = run.at + self.wait if self.wait else 0.0
             self.refusals.append(Refusal(run, verdict.mode, self.events, verdict.insistable, lifted_at))

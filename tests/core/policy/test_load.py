@@ -103,7 +103,7 @@ def test_a_file_with_a_mistake_makes_the_guard_observe(tmp_path, text):
     assert all(len(str(problem)) < 1_000 for problem in loaded.problems)
 
 
-@pytest.mark.parametrize("action", ["off", "observe", "nudge", "block", "abort"])
+@pytest.mark.parametrize("action", ["off", "observe", "nudge", "block", "conclude", "abort"])
 def test_the_action_of_the_environment_holds_whatever_is_wrong_in_the_file(tmp_path, action):
     """It is over every file, so it is known for sure. The limits of the file are not: the default ones hold."""
     (tmp_path / "loop.toml").write_text('action = "observe"\nabort_after = 3\nabort_afer = 3')
@@ -230,3 +230,20 @@ def test_whatever_the_file_holds_a_mistake_makes_the_guard_observe(tables, damag
             assert all(str(problem).isprintable() for problem in loaded.problems)
         else:
             CompiledPolicy(loaded.policy).contracts.tool("read_file", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "mistakes"), [("3", 3, 0), ("0", 0, 0), ("-1", 7, 1), ("x", 7, 1), ("9" * 30, 7, 1)]
+)
+def test_the_variable_for_the_conclusion_is_over_the_file(file, text, expected, mistakes):
+    """A wrong value is a mistake like any other, so the guard only observes."""
+    loaded = load_environment({PREFIX + "CONFIG": str(file), PREFIX + "CONCLUDE_AFTER": text})
+    assert (loaded.policy.conclude_after, len(loaded.problems)) == (expected, mistakes)
+
+
+def test_a_variable_that_does_not_fit_the_file_is_a_mistake(tmp_path):
+    """The run would always end before the conclusion."""
+    (tmp_path / "loop.toml").write_text("abort_after = 3")
+    loaded = load_environment({PREFIX + "CONFIG": str(tmp_path / "loop.toml"), PREFIX + "CONCLUDE_AFTER": "4"})
+    remedy = "must be less than abort_after, which is 3; 0 switches either one off."
+    assert [str(problem) for problem in loaded.problems] == [f"{PREFIX}CONCLUDE_AFTER: conclude_after = 4: {remedy}"]

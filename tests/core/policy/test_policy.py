@@ -41,10 +41,11 @@ def test_every_mistake_is_in_one_error():
         )
     told = raised.value.problems
     assert told == [
-        "action = 'blok': must be one of off, observe, nudge, reuse, block, abort; did you mean block?",
+        "action = 'blok': must be one of off, observe, nudge, reuse, block, conclude, abort; did you mean block?",
         "abort_after = -1: must be a whole number, 0 or more.",
         "modes.generic_repet: no such mode; did you mean generic_repeat?",
-        "modes.cycle.action = 'nudg': must be one of off, observe, nudge, reuse, block, abort; did you mean nudge?",
+        "modes.cycle.action = 'nudg': must be one of off, observe, nudge, reuse, block, conclude, abort; did you mean "
+        "nudge?",
         "modes.cycle.max_period = 99: must be a whole number from 2 to 32.",
         "modes.ping_pong.max_period = 3: ping_pong has no such setting; it is one of cycle.",
         'tools."read_[ab": must be a glob of tool names, such as "read_*"; a [ needs its ].',
@@ -196,3 +197,28 @@ def test_a_template_that_was_broken_later_is_left_for_the_default_sentence():
         nudge = turn.end(ToolCall("look"), Outcome("same")).message
     assert nudge.startswith("[loopguard] This returned")
     assert "returned the same each time" in turn.begin(ToolCall("look")).message
+
+
+@pytest.mark.parametrize(
+    ("settings", "wrong"),
+    [
+        ({"conclude_after": 10}, True),
+        ({"conclude_after": 9}, False),
+        ({"conclude_after": 3, "abort_after": 3}, True),
+        ({"conclude_after": 30, "abort_after": 0}, False),
+        ({"conclude_after": 0, "abort_after": 1}, False),
+        ({"abort_after": 5}, False),
+    ],
+)
+def test_a_conclusion_after_the_end_of_the_run_is_a_mistake(settings, wrong):
+    """In code and in a file alike. Whoever sets only ``abort_after`` makes none."""
+    text = "\n".join(f"{name} = {value}" for name, value in settings.items())
+    abort = settings.get("abort_after", 10)
+    told = f"must be less than abort_after, which is {abort}; 0 switches either one off."
+    problems = [str(problem) for problem in load_text(text, "loop.toml").problems]
+    assert problems == ([f"loop.toml, line 1: conclude_after = {settings['conclude_after']}: {told}"] if wrong else [])
+    if wrong:
+        with pytest.raises(PolicyError, match="must be less than abort_after"):
+            Policy(**settings)
+    else:
+        assert Policy(**settings).abort_after == abort

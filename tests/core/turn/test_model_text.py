@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from otel_loopguard.core.guard import Guard
-from otel_loopguard.core.model import Action, Kind, Mode, Outcome, ToolCall, Trip
+from otel_loopguard.core.model import Action, Kind, Mode, Outcome, Record, Sameness, ToolCall, Trip
 from otel_loopguard.core.names import clean_name
 from otel_loopguard.core.policy.policy import Policy
 from otel_loopguard.core.turn import model_text
@@ -18,7 +18,9 @@ REASONS = (
     "", "unregistered", "patience", "acted", "no_news", "window", "max_calls", "changed", "changed_alike",
     "any_result", "budget",
 )  # fmt: skip
-OWN = {f"{mode}{step}": "{tool} again" for mode in Mode for step in ("", ".nudge", ".abort")}
+OWN = {f"{mode}{step}": "{tool} again" for mode in Mode for step in ("", ".nudge", ".abort")} | {
+    "conclude": "{tool} again"
+}
 POLICIES = [
     Policy(refusal="text"), Policy(refusal="text", counting="calls"), Policy(refusal="mode"), Policy(sentences=OWN),
 ]  # fmt: skip
@@ -43,6 +45,12 @@ def sentences(tool, known):
             yield model_text.nudge(trip._replace(alone=True, reason=""), policy, known)
             yield model_text.abort(trip, policy, tool)
             yield model_text.reused(trip)
+            for sameness in (Sameness.FIRST, Sameness.SAME, Sameness.DIFFERENT):
+                record = Record()
+                record.sameness = sameness
+                yield model_text.told(record, trip, policy, 1, known)
+            yield model_text.conclusion(trip, policy, 7, stopped=False)
+    yield model_text.conclusion(None, Policy(), 1, stopped=True)
 
 
 def in_text(sentence):

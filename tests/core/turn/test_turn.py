@@ -66,7 +66,7 @@ def test_refusals_end():
     turn = Guard(Policy(abort_after=3)).turn()
     assert [make(turn, path="a").action for _ in range(6)][2:] == [Action.BLOCK] * 3 + [Action.ABORT]
     turn = Guard(Policy(abort_after=0)).turn()
-    assert {make(turn, path="a").action for _ in range(60)} == {None, Action.NUDGE, Action.BLOCK}
+    assert {make(turn, path="a").action for _ in range(60)} == {None, Action.NUDGE, Action.BLOCK, Action.CONCLUDE}
 
 
 def test_news_gives_the_agent_new_refusals():
