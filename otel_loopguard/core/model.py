@@ -184,7 +184,7 @@ class Record:
 
     __slots__ = (
         "alone", "arguments", "at", "beyond", "brief", "changed_between", "child_news", "concurrent", "error", "gap",
-        "haste", "idle", "index", "key", "kind", "limit", "news", "pending", "registered", "resolved", "result",
+        "haste", "idle", "index", "key", "kind", "limit", "lost", "news", "pending", "registered", "resolved", "result",
         "resumed", "row", "sameness", "since", "stats", "tick", "tool", "transient", "trip", "waited", "written",
     )  # fmt: skip
 
@@ -218,6 +218,8 @@ class Record:
     kind: Kind
     limit: Any
     """The ``Limit`` of a call that ran before: the run that is refused; None until it has run."""
+    lost: int
+    """The number of times that the model lost the result of this call, if it lost the last one; else 0."""
     news: bool
     """The outcome is one that this call did not have before."""
     pending: bool
@@ -286,7 +288,7 @@ class Record:
 
 _UNSET = {
     "alone": False, "beyond": False, "brief": False, "changed_between": False, "concurrent": False,
-    "error": False, "haste": 1.0, "limit": None, "news": False, "pending": False, "result": None,
+    "error": False, "haste": 1.0, "limit": None, "lost": 0, "news": False, "pending": False, "result": None,
     "row": 0, "sameness": None, "transient": False, "waited": False,
 }  # fmt: skip
 

@@ -17,6 +17,7 @@ import orjson
 
 from otel_loopguard.core.history.bounded import EMPTY
 from otel_loopguard.core.history.call_stats import LINE_LENGTH, CallStats
+from otel_loopguard.core.history.losses import Losses
 from otel_loopguard.core.history.tool_stats import ToolStats
 from otel_loopguard.core.model import Action, Kind, Trip
 from otel_loopguard.interrupts import pass_interrupt
@@ -42,7 +43,7 @@ class History:
 
     __slots__ = (
         "active_at", "calls", "changes", "conclude_at", "concluded_at", "errors_in_row", "flags", "gates", "half_open",
-        "idle", "insistable", "judged", "keys", "last_key", "last_pending", "last_started", "most_calls",
+        "idle", "insistable", "judged", "keys", "last_key", "last_pending", "last_started", "losses", "most_calls",
         "news", "no_news_in_row", "no_news_in_turn", "open_registry", "open_trips", "pairs", "pauses", "refusals",
         "refused_message", "repeated", "results", "run_once", "shapes", "started_by_tool", "streak", "tick", "tools",
         "unknown_answered", "unknown_calls", "waits", "window", "writes",
@@ -105,6 +106,8 @@ class History:
         """Tools of which an untried call was refused: the next untried call runs."""
         self.insistable: dict[int, None] = EMPTY
         """Refused calls that run if they are made again."""
+        self.losses: Losses | None = None
+        """Results that the model cannot see any more."""
         self.gates: dict[Any, int] = EMPTY
         """By mode and call or tool: the count at which a nudge is due again; see ``decide``."""
         self.tools: dict[int, ToolStats] = EMPTY
@@ -178,6 +181,7 @@ class History:
         state["gates"] = [[list(gate), due] for gate, due in self.gates.items()]
         state["tools"] = [[tool, stats.to_list()] for tool, stats in self.tools.items()]
         state["started_by_tool"] = list(self.started_by_tool.items())
+        state["losses"] = None if self.losses is None else self.losses.to_list()
         # A name of a tool may be model output, and nothing reads it in a trip that is over.
         state["open_trips"] = [list(trip._replace(tool="")) for trip in self.open_trips]
         state["window"] = None if self.window is None else self.window.to_list()
@@ -214,6 +218,7 @@ class History:
         self.gates = {tuple(gate): due for gate, due in state["gates"]} or EMPTY
         self.tools = {tool: ToolStats.from_list(values) for tool, values in state["tools"]} or EMPTY
         self.started_by_tool = dict(state["started_by_tool"]) or EMPTY
+        self.losses = None if state["losses"] is None else Losses.from_list(state["losses"])
         self.open_trips = tuple(_trip(values) for values in state["open_trips"])
         if self.window is not None and state["window"] is not None:
             self.window.restore(state["window"])

@@ -16,6 +16,7 @@ from otel_loopguard.core.history.call_stats import (
 )
 from otel_loopguard.core.history.clock import MOST_PAUSES, SHORTEST_PAUSE, compare_times
 from otel_loopguard.core.history.evidence import limit_of, strength, weigh
+from otel_loopguard.core.history.losses import Losses
 from otel_loopguard.core.history.state import MOST_REMEMBERED, History
 from otel_loopguard.core.model import Action, Kind, Mode, Record, Sameness
 from otel_loopguard.core.values.compare import compare, detailed_fingerprints
@@ -79,6 +80,8 @@ def open_record(
     record.stats = stats
     if stats is None:
         record.since = (history.news, history.changes, history.writes, history.waits)
+    elif history.losses is not None and key in history.losses and not tool.contract.once:
+        record.lost, record.stats, record.since = history.losses.count(key), None, history.since(stats)
     else:
         record.since = history.since(stats)
         record.waited = record.beyond = record.concurrent = False
@@ -151,6 +154,22 @@ def count_refusal(history: History, record: Record, trip: Trip | None) -> None:
         history.half_open = kept(history.half_open, record.resolved.tool.digest, MOST_REMEMBERED)
 
 
+def lose(history: History, key: int) -> None:
+    """Forget the last result of a call as evidence, because the model cannot see it any more."""
+    if key not in history.run_once and key not in history.repeated:
+        return
+    history.losses = history.losses or Losses()
+    if not history.losses.add(key, history.news):
+        return
+    if key == history.last_key:
+        history.last_key = history.streak = 0
+    for place, one in enumerate(history.keys):
+        if one == key:  # equal to no other result, so it is no step of a lap
+            history.results[place] = history.tick << 8 | place
+    if history.window is not None:
+        history.window.forget(key)
+
+
 def let_run(history: History, record: Record, *, heeds: bool) -> None:
     """Count a call that is not refused. With ``heeds`` it takes back the refusal of this call that the model heeded.
 
@@ -180,6 +199,10 @@ def end(
     if now is not None:
         history.active_at = now
     stats = record.stats or history.find(record.key)
+    if stats is not None and history.losses is not None and record.lost:
+        record.stats = stats
+        stats.writes += record.kind.writes  # its start was counted as that of another call
+        history.losses.read_again(record.key, history.news)
     if stats is None:
         _end_first(history, record, facts, flags)
     elif record.stats is None or record.tick < stats.last_end:
@@ -276,7 +299,10 @@ def _end_repeat(  # noqa: PLR0917 - the parts of one step; it is called once a c
     wrote, waited = record.kind.writes, record.kind is _WAIT
     proof = record.sameness is not _SAME  # another result of the same call proves a change
     changed = record.news and (proof or (not record.error and wrote))
-    weigh(history, record, stats, flags)
+    if record.limit is None:  # the model had lost the last result
+        stats.reset_evidence(history.idle)
+    else:
+        weigh(history, record, stats, flags)
     if record.sameness is not _SAME:
         stats.result = facts.digest
     news, changes, writes, waits = record.since
@@ -351,7 +377,7 @@ def _count(history: History, record: Record, *, changed: bool, wrote: bool, wait
     if record.news:
         history.news += 1
         history.no_news_in_row = history.refusals = 0
-    elif not record.concurrent and record.kind.is_evidence:
+    elif not record.concurrent and record.kind.is_evidence and not (history.losses and record.lost):
         part = strength(record, same=record.sameness is _SAME)
         history.no_news_in_turn += part
         if record.sameness is not _ALIKE:

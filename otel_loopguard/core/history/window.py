@@ -95,6 +95,14 @@ class CallWindow:
         if not self._by_key[oldest.key]:
             del self._by_key[oldest.key]
 
+    def forget(self, key: int) -> None:
+        """Drop the calls of this key: the model cannot see what they returned."""
+        kept = [call for call in self._calls if call.key != key]
+        self._calls.clear()
+        self._by_key.clear()
+        self.unknown = 0
+        self.restore(kept)
+
     def equal(self, key: int) -> int:
         """Return how many calls of the window are this one."""
         return self._by_key.get(key, 0)

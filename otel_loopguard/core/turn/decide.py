@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from otel_loopguard.core.detectors import lost
 from otel_loopguard.core.history.update import is_new_refusal
 from otel_loopguard.core.model import Action, Mode, Trip
 
@@ -31,7 +32,7 @@ def before(
     checks = tool.checks or compiled.checks_of(tool)
     for check, rule in checks.before_untried if record.stats is None else checks.before:
         trip = check(history, record, rule)
-        if trip is None or (trip.insistable and record.key in history.insistable):
+        if trip is None or (trip.insistable and (record.key in history.insistable or record.lost)):
             continue
         if tool.contract.reuse and trip.verdict is Action.BLOCK:
             trip = trip._replace(verdict=Action.REUSE)
@@ -64,6 +65,10 @@ def next_step(history: History, record: Record, policy: Policy) -> Action:
 def after(history: History, record: Record, compiled: CompiledPolicy, highest: Action) -> Trip | None:
     """Return the nudge for a result: that of the first mode that has one and is due."""
     tool, observed = record.resolved.tool, None
+    if history.losses and record.lost:
+        trip = lost.after(record, tool.rules[Mode.GENERIC_REPEAT])
+        trip = None if trip is None else _capped(trip, tool.ceiling(trip.mode, compiled.policy), highest)
+        return trip if trip is not None and _is_due(history, record, trip) else None
     checks = tool.checks or compiled.checks_of(tool)
     for check, rule in checks.after_news if record.news and record.stats is None and not record.error else checks.after:
         trip = check(history, record, rule)

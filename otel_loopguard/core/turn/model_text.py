@@ -83,6 +83,7 @@ _NUDGES_FOR_REASON = {
     "no_news": "{count} calls of this turn brought nothing new.",
     "window": "{count} tool calls were made in a short time.",
     "max_calls": "A turn may make {limit} tool calls; this is call {count}.",
+    "lost": "You have read this {count} times and lost it to the context limit. Write down what you need.",
     "budget": "{count} of the {limit} tool calls that this turn may make are used up.",
 }
 _ALONE = "This returned the same as before (call {count}); nothing else was called in between."
@@ -92,6 +93,8 @@ _INSTEAD = "Use what you already have, or do something different."
 _DIFFERENT = "Do something different."
 _STOP = "Stop calling tools and give your answer with what you know, or say what is missing."
 _INSIST = "If you are sure that it is needed, make the same call again and it will run."
+_COMPLETE = ("acted", "lost")
+"""The nudges for these reasons say what to do."""
 _NOTHING_NEW = "This brought nothing new either."
 _WAIT_LONGER = "Wait longer between checks, or say so."
 _USER_STOPS = "The user has asked you to stop."
@@ -152,7 +155,7 @@ def nudge(trip: Trip, policy: Policy, known_tools: Collection[str] | None = None
     if trip.alone and not trip.reason and policy.counting != "calls":
         template = _ALONE
     sentence = f"[loopguard] {_filled(template, trip)}"
-    if trip.reason == "acted":
+    if trip.reason in _COMPLETE:
         return sentence
     return f"{sentence} {_nearest(trip, known_tools) if trip.mode == Mode.UNKNOWN_TOOL_REPEAT else _instead(trip)}"
 

@@ -26,7 +26,7 @@ from otel_loopguard.core.values.introspect import name_text
 from otel_loopguard.core.values.results import outcome_facts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterable
 
     from typing_extensions import Self
 
@@ -508,6 +508,15 @@ class Turn:
             trip = next((one for one in reversed(history.open_trips) if one.action is _CONCLUDE), None)
             stopped = self._messages is not None and bool(self._messages.stops)
             return model_text.conclusion(trip, self.policy, history.refusals, stopped=stopped)
+
+    def lose(self, keys: Iterable[int]) -> None:
+        """Note that the model cannot see the latest result of these calls any more: it is no evidence from now on.
+
+        The next equal call is judged as if it had not run. It counts as any repeat from the 20th loss of one call on.
+        """
+        with self._lock:
+            for key in keys:
+                update.lose(self._judge.history, key)
 
     def key_of(self, call: ToolCall) -> int:
         """Return the number that identifies a call in the history: equal for the same tool with equal arguments."""

@@ -16,7 +16,7 @@ from otel_loopguard.core.turn import model_text
 
 REASONS = (
     "", "unregistered", "patience", "acted", "no_news", "window", "max_calls", "changed", "changed_alike",
-    "any_result", "budget",
+    "any_result", "budget", "lost",
 )  # fmt: skip
 OWN = {f"{mode}{step}": "{tool} again" for mode in Mode for step in ("", ".nudge", ".abort")} | {
     "conclude": "{tool} again"
