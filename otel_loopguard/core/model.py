@@ -264,11 +264,11 @@ class Record:
     def ran_in_vain(self) -> bool:
         """True if the call ran before, and this run brought nothing new while nothing changed.
 
-        A run that waited is no such run, nor is one of a kind whose repetition is the work.
+        A run that waited or whose result was lost is no such run, nor is one of a kind whose repetition is the work.
         """
         if self.stats is None or self.result is None or self.news or not self.kind.is_evidence:
             return False
-        return not (self.changed_between or self.waited or self.concurrent)
+        return not (self.changed_between or self.waited or self.concurrent or self.lost)
 
     @property
     def arguments_hash(self) -> str:

@@ -220,3 +220,11 @@ def test_a_turn_that_loses_nothing_keeps_nothing() -> None:
     turn = Guard().turn()
     actions(turn, A, 12)
     assert orjson.loads(turn.state())["losses"] is None
+
+
+def test_a_call_after_a_loss_did_not_run_in_vain() -> None:
+    """The model needed the result again; the tokens of its request are not those of a loop."""
+    turn = Guard().turn()
+    make(turn, A)
+    lose(turn, A)
+    assert [make(turn, A).record.ran_in_vain for _ in range(2)] == [False, True]
