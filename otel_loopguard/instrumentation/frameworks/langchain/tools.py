@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from otel_loopguard.core.model import Outcome, ToolCall
 from otel_loopguard.instrumentation.annotations import hints_of
 from otel_loopguard.instrumentation.content import appended
+from otel_loopguard.instrumentation.frameworks.langchain import commands
 from otel_loopguard.instrumentation.frameworks.langchain.runs import conversation
 from otel_loopguard.instrumentation.targets import MARK, CallStyle, Reading, ToolAdapter, ToolTarget
 from otel_loopguard.turns.scope import current_scope
@@ -51,11 +52,27 @@ def _read_node(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
         known = {*known, *supplied}
     return Reading(
         ToolCall(
-            call["name"], call.get("args"), call.get("id"), known, _hints(tool), _message_tick(), supplied is not None
+            call["name"],
+            _written(instance, call),
+            call.get("id"),
+            known,
+            _hints(tool),
+            _message_tick(),
+            supplied is not None,
         ),
         conversation_id=conversation(config),
         note=_Use(direct=getattr(tool, "return_direct", False), supplied=supplied),
     )
+
+
+def _written(node: Any, call: Any) -> Any:
+    """Return the arguments that the model wrote. Before langgraph-prebuilt 1.0 the node adds its state to them."""
+    arguments, of_state = call.get("args"), getattr(node, "tool_to_state_args", None)
+    if of_state is None or not isinstance(arguments, dict):
+        return arguments
+    name = call["name"]
+    added = {*(of_state.get(name) or ()), node.tool_to_store_arg.get(name)}
+    return {key: value for key, value in arguments.items() if key not in added}
 
 
 def _supplied(node: Any) -> set[str] | None:
@@ -127,7 +144,7 @@ def _mark(reading: Reading, answer: Any, mark: str) -> Any:
 
 def _outcome(reading: Reading, result: Any) -> Outcome:
     failed = reading.note.missing or getattr(result, "status", None) == "error"
-    content, artifact = _content(result), getattr(result, "artifact", None)
+    content, artifact = _content(result, reading.call.call_id), getattr(result, "artifact", None)
     keep = None if artifact is None else _Whole(content, artifact)
     return Outcome(result=content, is_error=failed, exists=_exists(reading, content, failed=failed), keep=keep)
 
@@ -142,34 +159,11 @@ def _exists(reading: Reading, content: Any, *, failed: bool) -> bool:
     return True
 
 
-def _content(result: Any) -> Any:
+def _content(result: Any, call_id: str | None) -> Any:
     """Return the content for the model, without the ids of messages, which differ each time."""
     if isinstance(result, (list, tuple)):
-        return [_content(part) for part in result]
-    if hasattr(result, "tool_call_id") and hasattr(result, "content"):
-        return _without_ids(result.content)
-    update = getattr(result, "update", None)
-    if hasattr(result, "goto") and not callable(update):  # a Command
-        return {"update": _update(update), "goto": str(result.goto)}
-    return result
-
-
-def _without_ids(content: Any) -> Any:
-    """Remove the ids that LangChain itself gives to content blocks."""
-    if not isinstance(content, list):
-        return content
-    return [
-        {key: value for key, value in block.items() if key != "id" or not str(value).startswith("lc_")}
-        if isinstance(block, dict)
-        else block
-        for block in content
-    ]
-
-
-def _update(update: Any) -> Any:
-    if isinstance(update, dict):
-        return {key: _content(value) for key, value in update.items()}
-    return _content(update)
+        return [_content(part, call_id) for part in result]
+    return commands.result_of(result, call_id) if commands.is_command(result) else commands.content_of(result)
 
 
 def _annotate(reading: Reading, result: Any, text: str) -> Any:
@@ -178,6 +172,8 @@ def _annotate(reading: Reading, result: Any, text: str) -> Any:
         return None
     if reading.note.text:
         return appended(result, text)
+    if commands.is_command(result):
+        return commands.annotated(result, reading.call.call_id, text)
     if not hasattr(result, "tool_call_id"):
         return None
     content = appended(result.content, text)

@@ -126,8 +126,8 @@ def test_an_agent_that_is_a_tool_has_a_turn_of_its_own() -> None:
         assert_no_trip(recording)
 
 
-def test_a_command_is_handed_on_as_it_is() -> None:
-    """A result that is a ``Command`` is not changed, and its repeat is refused."""
+def test_a_command_stays_one() -> None:
+    """The message in a result that is a ``Command`` takes the sentence, and its repeat is refused."""
     ran = []
 
     @tool
@@ -139,10 +139,11 @@ def test_a_command_is_handed_on_as_it_is() -> None:
     with guarded() as recording:
         output = prebuilt_agent(script("a", "a", "a", name="look_into"), [look_into]).invoke(QUESTION)
         read = [text_of(message) for message in results(output)]
-        assert read[:2] == ["read a", "read a"]
+        assert read[0] == "read a"
+        assert read[1].startswith("read a\n\n[loopguard]")
         assert "tool_loop_detected" in read[2]
         assert ran == ["a", "a"]
-        assert recording.outcomes[2] == "blocked"
+        assert recording.outcomes == ["executed", "nudged", "blocked"]
 
 
 def test_an_artifact_is_left_alone() -> None:
