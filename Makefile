@@ -45,10 +45,10 @@ coverage: $(STAMP) ## run the tests of .venv and list the lines that none reache
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -q --cov --cov-report=term:skip-covered
 
 matrix: $(STAMP) ## test each framework's oldest and newest version, and each Python, in separate environments
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tests/instrumentation/frameworks/run_matrix
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tests/run_matrix
 
 pythons: $(STAMP) ## run all tests but those of the stack and the report in each supported Python on PATH or in pyenv
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tests/instrumentation/frameworks/run_matrix --pythons
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tests/run_matrix --pythons
 
 dist: $(STAMP) ## build wheel, source and software bill of materials of the commit into dist/
 	PATH="$(CURDIR)/$(BIN):$$PATH" .ci/dist

@@ -80,7 +80,13 @@ def broken(request: pytest.FixtureRequest) -> Iterator[None]:
     put(owner, name, before)
 
 
-@pytest.mark.parametrize("broken", PLACES, ids=lambda place: f"{place[0]!r:.60}.{place[1]}", indirect=True)
+def named(place: tuple[Any, str]) -> str:
+    """The place of a fault, the same in every process."""
+    owner, name = place
+    return f"{getattr(owner, '__name__', type(owner).__name__)}.{name}"
+
+
+@pytest.mark.parametrize("broken", PLACES, ids=named, indirect=True)
 @pytest.mark.parametrize("driver", ["agent-invoke", "graph-astream"])
 def test_a_fault_changes_nothing_for_the_program(driver: str, broken: None, caplog: pytest.LogCaptureFixture) -> None:
     """Every call has its result; the fault is counted, logged once, and shows no value."""

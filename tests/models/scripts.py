@@ -38,9 +38,9 @@ class Looping:
 
     def __call__(self, asked: Asked) -> Reply:
         """Answer a request."""
-        if asked.number > self._rounds or not (asked.may_call or self._stubborn):
-            return self._answer
-        return self._steps[(asked.number - 1) % len(self._steps)]
+        step = self._steps[(asked.number - 1) % len(self._steps)]
+        allowed = asked.may_call or self._stubborn or not step.calls
+        return step if allowed and asked.number <= self._rounds else self._answer
 
 
 class Working:

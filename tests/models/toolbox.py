@@ -19,18 +19,34 @@ class Toolbox:
         """The tools by name. They are no methods: a client may copy a method with its object."""
 
         def read_file(path: str) -> str:
-            """Read a file of the project."""
+            """Read a file of the project.
+
+            Args:
+                path: The name of the file.
+
+            """
             self.runs.append(("read_file", {"path": path}))
             return self._files.get(path, f"There is no file {path}.")
 
         def write_file(path: str, text: str) -> str:
-            """Write a file of the project."""
+            """Write a file of the project.
+
+            Args:
+                path: The name of the file.
+                text: The whole text of the file.
+
+            """
             self.runs.append(("write_file", {"path": path, "text": text}))
             self._files[path] = text
             return f"{len(text)} characters were written."
 
         def search(query: str) -> str:
-            """Search the files of the project for a text."""
+            """Search the files of the project for a text.
+
+            Args:
+                query: The text.
+
+            """
             self.runs.append(("search", {"query": query}))
             return ", ".join(name for name, text in self._files.items() if query in text) or "nothing found"
 

@@ -35,7 +35,7 @@ def test_the_docs_name_its_supported_versions(framework):
 @EACH
 def test_it_is_tested_with_its_oldest_and_its_newest_version(framework):
     """The matrix has an environment for each version, and its tests exist."""
-    matrix = runpy.run_path(str(ROOT / "tests/instrumentation/frameworks/run_matrix"))["MATRIX"]
+    matrix = runpy.run_path(str(ROOT / "tests/run_matrix"))["MATRIX"]
     assert list(framework.versions)[0] == "oldest"  # noqa: RUF015 - the order is tested
     assert list(framework.versions)[-1] == "newest"
     for version, requirements in framework.versions.items():
