@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from otel_loopguard.cli.demo.rows import StoryResult
     from otel_loopguard.cli.demo.screen import Screen
-    from otel_loopguard.cli.demo.session import Session, StoryResult
+    from otel_loopguard.cli.demo.session import Session
     from otel_loopguard.cli.demo.show import Narrator
     from otel_loopguard.report import Report
 

@@ -1,4 +1,4 @@
-"""Run stories under the guard, one after the other or as load without end, and read each call back from its span."""
+"""Run stories under the guard, one after the other or as load without end."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ import time
 from collections import Counter, deque
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
-from otel_loopguard import semconv
+from otel_loopguard.cli.demo.rows import Row, SpanLog, StoryResult, row_of
 from otel_loopguard.cli.demo.stories import POLICY, STUCK, WORKING, Story
+from otel_loopguard.cli.demo.tokens import book_request
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
 from otel_loopguard.instrumentation.instrumentor import instrument, uninstrument
@@ -27,61 +28,10 @@ from otel_loopguard.testing.scripted.world import World
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from opentelemetry.sdk.trace import ReadableSpan
-
     from otel_loopguard.cli.demo.export import Exports
     from otel_loopguard.cli.demo.screen import Screen
     from otel_loopguard.testing.agent import Ask
     from otel_loopguard.testing.scripted import ScriptedRun
-
-REFUSED = ("blocked", "reused", "aborted")
-
-
-class Row(NamedTuple):
-    """One call: the model's request, the guard's decision as its span records it, and the text for the model."""
-
-    number: int
-    ask: Ask
-    outcome: str
-    sameness: str
-    mode: str
-    verdict: str
-    count: int  # type: ignore[assignment]  # hides tuple.count
-    limit: int
-    text: str
-    at: float
-
-    @property
-    def refused(self) -> bool:
-        """True if the tool did not run."""
-        return self.outcome in REFUSED
-
-
-class StoryResult(NamedTuple):
-    """A story, run to its end."""
-
-    story: Story
-    rows: list[Row]
-    error: ToolLoopError | None
-    ended: str
-    """The framework's own words, if this version of it ended the run."""
-
-    @property
-    def as_expected(self) -> bool:
-        """True if a stuck agent was stopped, or a working one not hindered."""
-        return bool(self.ended) or any(row.refused for row in self.rows) != self.story.works
-
-
-class SpanLog(SpanProcessor):
-    """Keeps the guard's spans of tool calls, in the order in which they end."""
-
-    def __init__(self) -> None:
-        self.ended: deque[ReadableSpan] = deque(maxlen=1_000)
-
-    def on_end(self, span: ReadableSpan) -> None:
-        """Keep a span that records the outcome of a call."""
-        if span.attributes and semconv.OUTCOME in span.attributes:
-            self.ended.append(span)
 
 
 class Model:
@@ -107,26 +57,11 @@ class Model:
     def add_row(self, text: str) -> None:
         """Add the row of the last call, which ended with this text."""
         if self._asked and self._spans.ended:
-            row = _row_of(len(self.rows) + 1, self._asked.popleft(), self._spans.ended.popleft(), text)
+            span, call = self._spans.ended.popleft()
+            row = row_of(len(self.rows) + 1, self._asked.popleft(), span, call, text)
+            book_request(self.rows, row, span)
             self.rows.append(row)
             self._show(row)
-
-
-def _row_of(number: int, ask: Ask, span: ReadableSpan, text: str) -> Row:
-    attributes: Any = span.attributes
-    trip: Any = next((event.attributes for event in span.events if event.name == semconv.EVENT_TRIP), {})
-    return Row(
-        number,
-        ask,
-        outcome=str(attributes[semconv.OUTCOME]),
-        sameness=str(attributes.get(semconv.RESULT_SAMENESS, "")),
-        mode=str(trip.get(semconv.MODE, "")),
-        verdict=str(trip.get(semconv.VERDICT, "")),
-        count=int(trip.get(semconv.COUNT, 0)),
-        limit=int(trip.get(semconv.LIMIT, 0)),
-        text=text,
-        at=(span.start_time or 0) / 1e9,
-    )
 
 
 class Session:

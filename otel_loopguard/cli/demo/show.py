@@ -1,17 +1,19 @@
-"""Show the stories with their calls, and a summary with an estimate of the savings."""
+"""Show the stories with their calls, and a summary with the tokens that were spent, and an estimate of the others."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from otel_loopguard import semconv
+from otel_loopguard.cli.demo.tokens import CHARACTERS, FIRST_TOKENS, SECONDS, STEPS, estimate, spent_on
 from otel_loopguard.report import Call, Run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from otel_loopguard.cli.demo.rows import Row, StoryResult
     from otel_loopguard.cli.demo.screen import Screen
-    from otel_loopguard.cli.demo.session import Row, StoryResult
     from otel_loopguard.cli.demo.stories import Story
     from otel_loopguard.testing.agent import Ask
 
@@ -90,36 +92,10 @@ def _one_line(text: str) -> str:
 
 # --- the summary -----------------------------------------------------------------------------------------------------
 
-STEPS = 50
-"""The assumed length of an unguarded run: the number of requests after which Pydantic AI ends one by default."""
-FIRST_TOKENS = 1_000
-"""The assumed size of the prompt and the descriptions of the tools."""
-SECONDS = 2.0
-"""The assumed duration of one request to a model."""
 _DECISIONS = {
     "executed": "ran", "failed": "failed", "cancelled": "failed", "nudged": "nudged", "reused": "reused",
     "blocked": "refused", "aborted": "aborted",
 }  # fmt: skip
-_CHARACTERS = 4
-"""The assumed length of a token."""
-
-
-class Estimate(NamedTuple):
-    """The requests, tokens and seconds that were not spent."""
-
-    requests: int = 0
-    tokens: int = 0
-    seconds: float = 0.0
-
-
-def estimate(result: StoryResult) -> Estimate:
-    """Estimate the requests between the end of this run and its end without a guard; each reads all calls before it."""
-    made = len(result.rows)
-    if result.story.works or result.ended or not made:
-        return Estimate()
-    a_call = sum(len(row.text) + len(str(row.ask)) for row in result.rows) // made // _CHARACTERS
-    missing = range(made, STEPS)
-    return Estimate(len(missing), sum(FIRST_TOKENS + number * a_call for number in missing), len(missing) * SECONDS)
 
 
 def print_summary(screen: Screen, results: Sequence[StoryResult]) -> None:
@@ -127,10 +103,12 @@ def print_summary(screen: Screen, results: Sequence[StoryResult]) -> None:
     rows = [_table_row(result) for result in results]
     screen.line(("", ""))
     screen.table(
-        "What happened", ("story", "calls", "ran", "nudged", "refused", "first refused", "tokens not spent"), rows
+        "What happened", ("story", "calls", "ran", "nudged", "refused", "first refused", "in loops", "not spent"), rows
     )
     estimates = [estimate(result) for result in results]
     requests, tokens = sum(one.requests for one in estimates), sum(one.tokens for one in estimates)
+    spent = [spent_on(result.rows) for result in results]
+    all_spent, in_loops = sum(one.tokens for one in spent), sum(one.in_loops for one in spent)
     refused = sum(row.refused for result in results for row in result.rows)
     stuck = sum(not result.story.works for result in results)
     wrongly = sum(row.refused for result in results if result.story.works for row in result.rows)
@@ -138,12 +116,20 @@ def print_summary(screen: Screen, results: Sequence[StoryResult]) -> None:
     screen.line(
         (f"{refused} calls were refused in {stuck} stuck runs, {wrongly} in {len(results) - stuck} that work.", "bold")
     )
+    counted = f"{all_spent:,} tokens were spent, {in_loops:,} of them in loops."
+    screen.line((f"{semconv.METRIC_MODEL_TOKENS}: {counted}", "bold"))
+    screen.block(
+        f"A scripted model has no tokens of its own: {CHARACTERS} characters count as one. A request reads "
+        f"{FIRST_TOKENS:,} tokens and all calls before it, and writes a call.",
+        0,
+        "dim",
+    )
     minutes = requests * SECONDS / 60
     screen.line((f"Not spent, as an estimate: {tokens:,} tokens and {minutes:.0f} minutes.", "bold green"))
     screen.block(
         f"The estimate: without a guard each stuck run goes on to {STEPS} requests, where Pydantic AI ends one by "
-        f"default. Request k reads {FIRST_TOKENS:,} tokens and all k calls before it (their characters in this run "
-        f"/ {_CHARACTERS}), and takes {SECONDS:.0f} s.",
+        f"default. Request k reads {FIRST_TOKENS:,} tokens and k calls of this run's mean length, and takes "
+        f"{SECONDS:.0f} s.",
         0,
         "dim",
     )
@@ -152,7 +138,7 @@ def print_summary(screen: Screen, results: Sequence[StoryResult]) -> None:
 def _table_row(result: StoryResult) -> tuple[str, ...]:
     refused = [row for row in result.rows if row.refused]
     nudged = sum(row.outcome == "nudged" for row in result.rows)
-    tokens = estimate(result).tokens
+    in_loops, tokens = spent_on(result.rows).in_loops, estimate(result).tokens
     return (
         str(result.story.name),
         str(len(result.rows)),
@@ -160,6 +146,7 @@ def _table_row(result: StoryResult) -> tuple[str, ...]:
         str(nudged),
         str(len(refused)),
         _first(result, refused[0]) if refused else "-",
+        f"{in_loops:,}" if in_loops else "-",
         f"{tokens:,}" if tokens else "-",
     )
 
@@ -179,4 +166,4 @@ def runs_of(results: Sequence[StoryResult]) -> Iterator[Run]:
             )
             for row in result.rows
         ]
-        yield Run("demo", result.story.name, calls)
+        yield Run("demo", result.story.name, calls, spent_on(result.rows))

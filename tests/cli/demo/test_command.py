@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
+from functools import partial
 
 import pytest
 
-from otel_loopguard.cli.demo.session import Session, SpanLog
-from otel_loopguard.cli.demo.show import FIRST_TOKENS, STEPS, estimate, runs_of
+from otel_loopguard.cli.demo.rows import SpanLog
+from otel_loopguard.cli.demo.session import Session
+from otel_loopguard.cli.demo.show import runs_of
 from otel_loopguard.cli.demo.stories import POLICY, STUCK, WORKING
+from otel_loopguard.cli.demo.tokens import FIRST_TOKENS, STEPS, estimate, spent_on
 from otel_loopguard.core.model import Mode
 from otel_loopguard.instrumentation.instrumentor import uninstrument
 from otel_loopguard.testing import guarded
@@ -77,6 +80,30 @@ def test_the_estimate_follows_its_formula(by_hand):
     assert estimate(by_hand[-1]).tokens == 0
 
 
+def test_the_tokens_of_the_summary_are_those_of_the_metric():
+    """Each request is counted once, as a step of a loop or as work; an agent that works is in no loop."""
+    spans = SpanLog()
+    with guarded(POLICY) as recording:
+        recording.tracer_provider.add_span_processor(spans)
+        session = Session(load(BY_HAND), spans, lambda row: None)
+        results = [session.run(story) for story in (*STUCK[:4], *WORKING)]
+        spent = [spent_on(result.rows) for result in results]
+        counted = partial(recording.counted, "loopguard.model.tokens")
+        assert counted() == sum(one.tokens for one in spent)
+        assert counted(loopguard__step="loop") == sum(one.in_loops for one in spent)
+        assert recording.counted("loopguard.model.requests") == sum(len(result.rows) for result in results)
+    assert [bool(one.in_loops) for one in spent] == [True] * 4 + [False] * 2
+
+
+@pytest.mark.filterwarnings("ignore")  # deprecation notices of old framework versions
+@pytest.mark.parametrize("name", INSTALLED)
+def test_each_framework_spends_in_loops(name):
+    """The guard's own record of a call tells it, whatever span the framework makes."""
+    (result,) = run_stories(name, [story for story in STUCK if story.name == Mode.GENERIC_REPEAT])
+    spent = spent_on(result.rows)
+    assert 0 < spent.in_loops < spent.tokens
+
+
 def test_the_report_holds_no_value(by_hand):
     """The HTML report has names, numbers and decisions only."""
     runs = list(runs_of(by_hand))
@@ -93,6 +120,7 @@ def test_plain_text_where_there_is_no_terminal(tmp_path):
     assert "\x1b" not in done.stdout
     assert [mode for mode in Mode if f" {mode}  " not in done.stdout] == []
     assert '"mode":"ping_pong"' in done.stdout
+    assert re.search(r"loopguard\.model\.tokens: [\d,]+ tokens were spent, [\d,]+ of them in loops\.", done.stdout)
     assert "Not spent, as an estimate:" in done.stdout
     assert str(report) in done.stdout
     assert report.read_text("utf-8").startswith("<!")
@@ -128,6 +156,7 @@ def test_a_collector_gets_the_trips():
         }
         assert {str(mode) for mode in Mode} <= tripped
         assert collector.points("loopguard.trips")
+        assert collector.points("loopguard.model.tokens")
         assert b"config.yaml" not in collector.all_bytes()
 
 

@@ -1,0 +1,100 @@
+"""Read each call of a story back from its span, with the guard's decision about it."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from opentelemetry.sdk.trace import SpanProcessor
+
+from otel_loopguard import semconv
+from otel_loopguard.telemetry.call_span import CALL_SPAN
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.sdk.trace import ReadableSpan, Span
+
+    from otel_loopguard.cli.demo.stories import Story
+    from otel_loopguard.errors import ToolLoopError
+    from otel_loopguard.telemetry.call_span import CallSpan
+    from otel_loopguard.testing.agent import Ask
+
+REFUSED = ("blocked", "reused", "aborted")
+
+
+class Row(NamedTuple):
+    """One call: the model's request, the guard's decision as its span records it, and the text for the model."""
+
+    number: int
+    ask: Ask
+    outcome: str
+    sameness: str
+    mode: str
+    verdict: str
+    count: int  # type: ignore[assignment]  # hides tuple.count
+    limit: int
+    text: str
+    at: float
+    in_loop: bool
+    """The call was refused, or was a repeat without news."""
+
+    @property
+    def refused(self) -> bool:
+        """True if the tool did not run."""
+        return self.outcome in REFUSED
+
+
+class StoryResult(NamedTuple):
+    """A story, run to its end."""
+
+    story: Story
+    rows: list[Row]
+    error: ToolLoopError | None
+    ended: str
+    """The framework's own words, if this version of it ended the run."""
+
+    @property
+    def as_expected(self) -> bool:
+        """True if a stuck agent was stopped, or a working one not hindered."""
+        return bool(self.ended) or any(row.refused for row in self.rows) != self.story.works
+
+
+class SpanLog(SpanProcessor):
+    """Keeps the guard's spans of tool calls, in the order in which they end."""
+
+    def __init__(self) -> None:
+        self.ended: deque[tuple[ReadableSpan, CallSpan | None]] = deque(maxlen=1_000)
+        self._calls: dict[int, CallSpan] = {}
+
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
+        """Keep the call that the span is of."""
+        call: Any = None if parent_context is None else parent_context.get(CALL_SPAN)
+        if call is not None:
+            self._calls[span.context.span_id] = call
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Keep a span that records the outcome of a call."""
+        call = self._calls.pop(span.context.span_id, None)
+        if span.attributes and semconv.OUTCOME in span.attributes:
+            self.ended.append((span, call))
+
+
+def row_of(number: int, ask: Ask, span: ReadableSpan, call: CallSpan | None, text: str) -> Row:
+    """Make the row of a call from its span and the text that the model reads."""
+    attributes: Any = span.attributes
+    decision = None if call is None else call.decision
+    trip: Any = next((event.attributes for event in span.events if event.name == semconv.EVENT_TRIP), {})
+    return Row(
+        number,
+        ask,
+        outcome=str(attributes[semconv.OUTCOME]),
+        sameness=str(attributes.get(semconv.RESULT_SAMENESS, "")),
+        mode=str(trip.get(semconv.MODE, "")),
+        verdict=str(trip.get(semconv.VERDICT, "")),
+        count=int(trip.get(semconv.COUNT, 0)),
+        limit=int(trip.get(semconv.LIMIT, 0)),
+        text=text,
+        at=(span.start_time or 0) / 1e9,
+        in_loop=decision is not None
+        and (not decision.runs or (decision.record is not None and decision.record.ran_in_vain)),
+    )
