@@ -1,0 +1,421 @@
+"""Find the conversation of a request by its messages, and the part of the request that is new.
+
+A request carries the whole conversation each time. It is known by the calls in it, else by all of its messages. They
+are remembered as hashes, which are of use in this process only. No text is kept, but the calls of a reply until their
+results come.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from array import array
+from collections import OrderedDict
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from otel_loopguard.turns.messages import WrittenResult, mark_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator, Sequence
+
+    from opentelemetry.trace import SpanContext
+
+    from otel_loopguard.core.turn.turn import Turn
+    from otel_loopguard.errors import ToolLoopError
+    from otel_loopguard.turns.messages import Message, Reply, WrittenCall
+
+MOST_LISTS: Final = 2_000
+"""A list that was dropped is read again from its next request."""
+IDLE_SECONDS: Final = 3600.0
+_MOST_OPEN: Final = 1_024
+_MOST_RESULTS: Final = 4_096
+_MOST_NAMES: Final = 64
+_MOST_OF_A_NAME: Final = 256
+
+latest: ContextVar[MessageList | None] = ContextVar("loopguard_message_list", default=None)
+"""The list of the last request of the running code. Of several equal conversations it tells which one goes on."""
+
+
+class Request(NamedTuple):
+    """The entries of a request. They are read only where that is needed."""
+
+    entries: Sequence[Any]
+    marks: list[int]
+    read: Callable[[Any], Message]
+    tools: frozenset[str] | None
+    """The declared tools; None if a name cannot be read."""
+    previous: str | None = None
+    """The id of the reply that the request continues, if the provider keeps the entries before."""
+
+
+class OpenCall(NamedTuple):
+    """A call that the model wrote, without its result yet."""
+
+    call: WrittenCall
+    at: float
+    """The time at which it was written, by the guard's clock."""
+    message: int
+    """The number of the model's message with it."""
+    name: str
+    """Its id, or a name that is unique in the list."""
+
+
+class NewResult(NamedTuple):
+    """A result that was in no earlier request, with its call."""
+
+    number: int
+    """Identifies the result in its list."""
+    opened: OpenCall
+    result: WrittenResult
+
+
+class Delta(NamedTuple):
+    """The part of a request that is new."""
+
+    new: list[NewResult]
+    lost: list[int]
+    """The keys of calls whose results the model can no longer see."""
+    begins_turn: bool
+    """A user has written, after all calls were answered."""
+    written: list[tuple[str, str]]
+    """The ids and names of the calls in it."""
+
+
+class _Visible(NamedTuple):
+    """A result that the model can see."""
+
+    place: int
+    """The position of its entry in the request."""
+    part: int
+    """Its position in that entry."""
+    mark: int
+    key: int
+    """The key of its call in the turn; 0 if it is of another turn, or is lost already."""
+
+
+class MessageList:
+    """One conversation as its model sees it.
+
+    The lock is held while a request is compared with the last one, never while code of the program runs.
+    """
+
+    __slots__ = (
+        "_last_number", "_message", "_numbers", "_replied", "_visible", "chain", "concluded", "error", "lock", "marks",
+        "names", "on_probation", "open_calls", "owns_turn", "refusals", "sentences", "ticks", "trace", "turn", "used",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.turn: Turn | None = None
+        """The turn of the calls that the model writes now."""
+        self.owns_turn = False
+        """True if the turn ends with this list. A turn of an agent's run ends with the run."""
+        self.used = 0.0
+        self.marks = array("q")
+        """The entries of the last request, as hashes."""
+        self.chain = _NO_ENTRIES
+        """All of them in one number."""
+        self.names: list[tuple[Hashable, ...]] = []
+        """The names under which the list is found."""
+        self.open_calls: dict[str, OpenCall] = {}
+        """By their names."""
+        self.sentences: dict[int, str] = {}
+        """The sentences that were added to results, by their numbers. They are in each later request, too."""
+        self.error: ToolLoopError | None = None
+        """The turn was ended with this error."""
+        self.concluded = False
+        """A request of this turn was sent without tools."""
+        self.on_probation = False
+        """The turn before this one was concluded or ended. Programs write the next message themselves."""
+        self.refusals = 0
+        """The calls of this turn in a row that an executor would have refused."""
+        self.trace: SpanContext | None = None
+        """The span of the turn's first call."""
+        self.ticks: dict[int, int] = {}
+        """The turn's tick before the first call of a model's message was counted."""
+        self._visible: dict[int, _Visible] = {}
+        """The results of the last request, by their numbers."""
+        self._numbers: dict[str, int] = {}
+        """The number of the latest result for each call id."""
+        self._last_number = 0
+        self._message = 0
+        self._replied = False
+        """``open_calls`` are those of the last reply, and the request that repeats the reply has not come yet."""
+
+    # --- requests ------------------------------------------------------------------------------------------------
+
+    def common(self, marks: Sequence[int]) -> int:
+        """Return the number of leading entries that are equal to those of the last request."""
+        known = self.marks
+        if len(marks) >= len(known) and array("q", marks[: len(known)]) == known:
+            return len(known)
+        pairs = enumerate(zip(known, marks, strict=False))
+        return next((place for place, (one, other) in pairs if one != other), min(len(known), len(marks)))
+
+    def read(self, request: Request, now: float) -> Delta:
+        """Take a request in, and return the part of it that is new."""
+        is_cold = self.turn is None and not self.marks and not self.open_calls
+        common = 0 if request.previous is not None else self.common(request.marks)
+        goes_on = request.previous is not None or common == len(self.marks)
+        before = () if goes_on else frozenset(self.marks[common:])
+        new: list[NewResult] = []
+        texts: list[tuple[int, Any]] = []
+        found: dict[int, _Visible] = {}
+        begins = False
+        written: list[tuple[str, str]] = []
+        for place in range(common, len(request.marks)):
+            message = request.read(request.entries[place])
+            if message.calls:
+                self._write(message.calls, now)
+                written += [(call.id, call.name) for call in message.calls if call.id is not None]
+            for part, result in enumerate(message.results):
+                # In a request that only goes on, an id that comes again is the id of another call.
+                number = None if goes_on or result.id is None else self._numbers.get(result.id)
+                if number is None:
+                    number = self._next_number(result.id)
+                    opened = self._take(result)
+                    if opened is not None:
+                        new.append(NewResult(number, opened, result))
+                found[number] = _Visible(place, part, mark_of(result.content), 0)
+                begins = False
+            if message.by_user and request.marks[place] not in before:
+                begins = True
+                texts.append((place, message.text))
+                if is_cold:  # the results before a user's message are of an earlier turn
+                    new.clear()
+        lost = self._see(found, common, goes_on=goes_on)
+        if goes_on and request.previous is None:
+            self.chain = chain_of(request.marks[common:], self.chain)
+        else:
+            self.chain = chain_of(request.marks)
+        self.marks = array("q", request.marks)
+        if begins and not new and self.open_calls and not is_cold:
+            if goes_on:
+                new = self._answered_by(*texts[-1])
+            begins = False  # else the history was replaced by a summary of it
+        self.open_calls.clear()
+        self._replied = False
+        return Delta(new, lost if request.tools != frozenset() else [], begins and not new, written)
+
+    def _write(self, calls: Sequence[WrittenCall], now: float) -> None:
+        """Note the calls of a model's message. Those of the last reply are known."""
+        if self._replied and any(call.id is None or call.id in self.open_calls for call in calls):
+            self._replied = False
+            return
+        self._message += 1
+        for call in calls:
+            if len(self.open_calls) < _MOST_OPEN:
+                name = call.id if call.id is not None else f"{id(self)}-{self._message}-{len(self.open_calls)}"
+                self.open_calls[name] = OpenCall(call, now, self._message, name)
+
+    def _take(self, result: WrittenResult) -> OpenCall | None:
+        """Remove and return the call of a result: by its id, else the first of that name."""
+        if result.id is not None:
+            return self.open_calls.pop(result.id, None)
+        for name, opened in self.open_calls.items():
+            if opened.call.id is None and result.name in (None, opened.call.name):
+                return self.open_calls.pop(name)
+        return None
+
+    def _answered_by(self, place: int, text: Any) -> list[NewResult]:
+        """Return the open calls with a user's text as their result: some programs write results that way."""
+        new = [
+            NewResult(self._next_number(None), opened, WrittenResult(opened.call.id, text))
+            for opened in self.open_calls.values()
+        ]
+        self._visible[new[-1].number] = _Visible(place, 0, mark_of(text), 0)
+        return new
+
+    def _next_number(self, call_id: str | None) -> int:
+        self._last_number += 1
+        if call_id is not None:
+            self._numbers[call_id] = self._last_number
+            if len(self._numbers) > _MOST_RESULTS:
+                self._numbers.pop(next(iter(self._numbers)))
+        return self._last_number
+
+    def _see(self, found: dict[int, _Visible], common: int, *, goes_on: bool) -> list[int]:
+        """Replace the results that the model can see. Return the keys of the calls whose results it has lost."""
+        if goes_on:
+            self._visible |= found
+            return []
+        lost = []
+        for number, before in list(self._visible.items()):
+            if before.place < common:
+                continue
+            now = found.get(number)
+            if now is not None and now.mark == before.mark:
+                found[number] = now._replace(key=before.key)
+            else:
+                lost.append(before.key)
+                del self._visible[number]
+        self._visible |= found
+        return [key for key in lost if key]
+
+    def judged(self, number: int, key: int) -> None:
+        """Note the key of the call of a result."""
+        visible = self._visible.get(number)
+        if visible is not None:
+            self._visible[number] = visible._replace(key=key)
+
+    def begin_turn(self) -> None:
+        """Forget the evidence of the turn before: its results belong to it."""
+        self._visible = {number: one._replace(key=0) for number, one in self._visible.items()}
+        self.on_probation = self.concluded or self.error is not None
+        self.concluded, self.error, self.trace, self.refusals = False, None, None, 0
+        self.ticks.clear()
+
+    def annotations(self) -> dict[int, dict[int, str]]:
+        """Return the sentences by entry, and by the position of the result in the entry."""
+        places: dict[int, dict[int, str]] = {}
+        for number, sentence in self.sentences.items():
+            visible = self._visible.get(number)
+            if visible is not None and visible.place < len(self.marks):
+                places.setdefault(visible.place, {})[visible.part] = sentence
+        return places
+
+    def last_result(self) -> int | None:
+        """Return the number of the last result in the request."""
+        return max(self._visible, key=lambda number: self._visible[number][:2], default=None)
+
+    # --- replies -------------------------------------------------------------------------------------------------
+
+    def reply(self, reply: Reply, now: float) -> None:
+        """Note the calls of a reply."""
+        self.open_calls.clear()
+        self._replied = False
+        if reply.calls:
+            self._write(reply.calls, now)
+            self._replied = True
+
+    def is_answered_by(self, request: Request) -> bool:
+        """Return True if the request repeats the last one and its reply, and goes on."""
+        place = len(self.marks)
+        if not self._replied or len(request.marks) <= place or self.common(request.marks) < place:
+            return False
+        return any(call.id in self.open_calls for call in request.read(request.entries[place]).calls)
+
+    def find_open(self, name: str, call_id: str | None) -> bool:
+        """Return True if the model has just written this call."""
+        calls = list(self.open_calls.values())
+        return any(one.call.name == name and call_id in (None, one.call.id) for one in calls)
+
+
+_NO_ENTRIES: Final = 1
+_EQUAL: Final = 2
+_LONGER: Final = 3
+
+
+def chain_of(marks: Sequence[int], chain: int = _NO_ENTRIES) -> int:
+    """Return a number for all entries of a list, which may go on after those of an earlier number."""
+    for mark in marks:
+        chain = hash((chain, mark))
+    return chain
+
+
+def _chains(marks: Sequence[int]) -> Iterator[int]:
+    """Yield a number for each beginning of a list, but for the empty one."""
+    chain = _NO_ENTRIES
+    for mark in marks:
+        chain = hash((chain, mark))
+        yield chain
+
+
+class MessageLists:
+    """The conversations of this process. The least recently used one is forgotten first."""
+
+    def __init__(self, dropped: Callable[[MessageList], None]) -> None:
+        self._dropped = dropped
+        self._lock = threading.RLock()
+        self._lists: OrderedDict[int, MessageList] = OrderedDict()
+        self._by_name: dict[Hashable, list[MessageList]] = {}
+
+    def __len__(self) -> int:
+        return len(self._lists)
+
+    def find(self, request: Request, turn: Turn | None) -> MessageList | None:
+        """Return the list that the request continues. ``turn`` is that of the agent's run around it."""
+        recent = latest.get()
+        if recent is not None and (turn is None or recent.turn is turn) and recent.is_answered_by(request):
+            return recent
+        with self._lock:
+            candidates = dict.fromkeys(self._candidates(request, turn))
+        best: MessageList | None = None
+        best_rank = (False, False, 0)
+        for one in candidates:
+            common = one.common(request.marks)
+            goes_on = common == len(one.marks)
+            rank = (
+                turn is not None and one.turn is turn,
+                one is recent,
+                _LONGER if goes_on and common < len(request.marks) else _EQUAL if goes_on else common > 0,
+            )
+            shares = rank != (False, False, 0) or not set(one.marks).isdisjoint(request.marks)
+            if shares and (best is None or rank > best_rank):
+                best, best_rank = one, rank
+        if best is not None and best_rank[2] == _EQUAL and request.read(request.entries[-1]).by_user:
+            return None  # the same question again, in another conversation
+        return best
+
+    def _candidates(self, request: Request, turn: Turn | None) -> list[MessageList]:
+        if request.previous is not None:
+            return self._by_name.get(("reply", request.previous), [])
+        found: list[MessageList] = []
+        for entry in reversed(request.entries):
+            for call in request.read(entry).calls:
+                if call.id is not None:
+                    found += self._by_name.get((call.id, call.name), ())
+            if found:
+                break
+        for chain in _chains(request.marks):
+            found += self._by_name.get(("chain", chain), ())
+        if turn is not None:
+            found += self._by_name.get(("turn", turn.id, request.tools), ())
+        return found
+
+    def keep(self, one: MessageList, names: Sequence[tuple[Hashable, ...]], now: float) -> None:
+        """Keep a list, to be found under these names, too. It has one name of the sort ``chain``, the last one."""
+        gone = []
+        with self._lock:
+            for name in names:
+                if name[0] == "chain":
+                    for before in [known for known in one.names if known[0] == "chain" and known != name]:
+                        self._unname(one, before)
+                known = self._by_name.setdefault(name, [])
+                if one not in known:
+                    known.append(one)
+                    one.names.append(name)
+                    if len(known) > _MOST_OF_A_NAME:
+                        self._unname(known[0], name)
+            for name in one.names[:-_MOST_NAMES]:
+                self._unname(one, name)
+            one.used = now
+            self._lists[id(one)] = one
+            self._lists.move_to_end(id(one))
+            for oldest in list(itertools.islice(self._lists.values(), 2)):  # two, so that no request waits long
+                if len(self._lists) > MOST_LISTS or now - oldest.used > IDLE_SECONDS:
+                    self._drop(oldest)
+                    gone.append(oldest)
+        for dropped in gone:
+            self._dropped(dropped)
+
+    def _unname(self, one: MessageList, name: tuple[Hashable, ...]) -> None:
+        if name in one.names:
+            one.names.remove(name)
+        known = self._by_name.get(name, [])
+        if one in known:
+            known.remove(one)
+        if not known:
+            self._by_name.pop(name, None)
+
+    def _drop(self, one: MessageList) -> None:
+        for name in list(one.names):
+            self._unname(one, name)
+        self._lists.pop(id(one), None)
+
+    def clear(self) -> None:
+        """Forget all, with a new lock: after a fork the thread that held the old one is gone."""
+        self._lock = threading.RLock()
+        self._lists.clear()
+        self._by_name.clear()
