@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]  # the package has no type hints
 
 from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
+from otel_loopguard.instrumentation.models import CLIENTS
 from otel_loopguard.instrumentation.patching import Patches
 from otel_loopguard.instrumentation.runtime import Runtime, active_runtime
 from otel_loopguard.shield import Shield
@@ -50,7 +51,10 @@ class LoopGuardInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
                 return
         active_runtime.put(runtime)
         with runtime.shield("instrument"):
-            self._patches = self._patches or tuple(Patches(one.targets, one.native_scopes) for one in FRAMEWORKS)
+            self._patches = self._patches or (
+                *(Patches(one.targets, one.native_scopes) for one in FRAMEWORKS),
+                *(Patches(one.targets) for one in CLIENTS),
+            )
             for patches in self._patches:
                 patches.install()
         runtime.start()

@@ -15,6 +15,7 @@ from otel_loopguard.core.policy.load import PREFIX, load_environment, short_key
 from otel_loopguard.core.policy.problems import listed
 from otel_loopguard.core.policy.reload import PolicyFileWatch
 from otel_loopguard.core.tools.declared import DeclaredTools
+from otel_loopguard.instrumentation.model_reader import ModelReader
 from otel_loopguard.shield import Shield
 from otel_loopguard.spans.open_spans import OpenSpans
 from otel_loopguard.telemetry.meters import combinations
@@ -93,6 +94,7 @@ class Runtime:
             patched=lambda scope: active_runtime.instrumented is self and scope in active_runtime.patched_scopes,
         )
         self.receiver = Receiver(self.shield, self.open_spans, self.watcher, lambda: self.guard.live)
+        self.reader = ModelReader(self.guard, self.runs, self.providers, self.usage, self.shield)
         self.off = False
         """True if calls are not guarded: the environment disables this package, and the program does not use it."""
         self.deferred_ends: deque[DeferredEnd] = deque()
@@ -154,6 +156,7 @@ class Runtime:
             self.attribution.clear()
             self.open_spans.clear()
             self.watcher.clear()
+            self.reader.after_fork()
             self.providers.after_fork()
 
 

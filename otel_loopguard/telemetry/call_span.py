@@ -80,6 +80,7 @@ class CallSpan:
         "_outlets",
         "_providers",
         "_seconds",
+        "_start_time",
         "_trip_reported",
         "_uses_native_span",
         "around",
@@ -117,6 +118,7 @@ class CallSpan:
         self._outlets = providers.outlets()
         self._native_span = native_span
         self._seconds = 0.0
+        self._start_time: int | None = None
         self._trip_reported = False
         self.usage: Usage | None = None
         """The tokens of the model request that wrote this call, if it is the first one that the request wrote."""
@@ -147,10 +149,18 @@ class CallSpan:
             f"{word} {self.name}",
             context=otel_context.set_value(CALL_SPAN, self, context),
             attributes=self._attributes_at_start(),
+            start_time=self._start_time,
             record_exception=False,
             set_status_on_exception=False,
         )
         self.context = trace.set_span_in_context(span, context)
+
+    def start_observed(self, decision: Decision, seconds: float, start_time: int) -> None:
+        """Start the span of a call that has run already, since this time in nanoseconds, and is judged."""
+        self._decided, self.decision, self._seconds = True, decision, seconds
+        self._start_time = start_time
+        self.start()
+        self.decide(self.span)
 
     def _attributes_at_start(self) -> dict[str, Any]:
         call, scope = self.call, self.scope
@@ -274,6 +284,8 @@ class CallSpan:
         self.finished = True
         span, meters = self.span, self._outlets.meters
         try:
+            if self._providers.executed is not None and self._start_time is None:
+                self._providers.executed(self.scope.turn, self.call, self.decision)
             try:
                 context = self.context or self._context_with(span)
                 if span.is_recording():

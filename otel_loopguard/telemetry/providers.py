@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import Tracer, TracerProvider
 
+    from otel_loopguard.core.model import Decision, ToolCall
+    from otel_loopguard.core.turn.turn import Turn
     from otel_loopguard.shield import Shield
     from otel_loopguard.spans.open_spans import OpenSpans
     from otel_loopguard.telemetry.watcher import SpanWatcher
@@ -166,6 +168,8 @@ class Providers:
         self._given = (tracer_provider, meter_provider, logger_provider)
         self._outlets = _nowhere()
         self._warned = False
+        self.executed: Callable[[Turn, ToolCall, Decision], None] | None = None
+        """Called with each call that an executor has run or refused. None until a request to a model was read."""
         self.first_call_seen = False
         self.greet: Callable[[], object] | None = None
         """Log the policy at the first call. None if it was logged at start."""

@@ -15,8 +15,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from otel_loopguard import semconv
+from otel_loopguard.core.guard import Guard
 from otel_loopguard.instrumentation.instrumentor import LoopGuardInstrumentor
-from otel_loopguard.instrumentation.runtime import Runtime, active_runtime
+from otel_loopguard.instrumentation.runtime import Runtime, active_runtime, policy_from_environment
 
 try:
     from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter as InMemoryLogs
@@ -24,7 +25,7 @@ except ImportError:  # its name before OpenTelemetry 1.39
     from opentelemetry.sdk._logs.export import InMemoryLogExporter as InMemoryLogs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.sdk.trace.sampling import Sampler
@@ -124,16 +125,24 @@ def _seen(attributes: Any) -> SeenTrip:
 
 @contextmanager
 def guarded(
-    policy: Policy | None = None, *, settings: Settings | None = None, sampler: Sampler | None = None
+    policy: Policy | None = None,
+    *,
+    settings: Settings | None = None,
+    sampler: Sampler | None = None,
+    clock: Callable[[], float] | None = None,
 ) -> Iterator[Recording]:
     """Switch the guard on for a block, with this policy, and record its telemetry.
 
-    A guard that is on already is replaced during the block.
+    A guard that is on already is replaced during the block. With a ``clock`` of its own the guard judges as fast or as
+    slowly as the test wants: a call that waited long enough is not refused.
     """
     recording = Recording(sampler)
     before = active_runtime.instrumented
     recording.runtime = Runtime(
-        policy,
+        policy if clock is None else None,
+        guard=None
+        if clock is None
+        else Guard(policy if policy is not None else policy_from_environment(), clock=clock),
         settings=settings,
         tracer_provider=recording.tracer_provider,
         meter_provider=recording.meter_provider,

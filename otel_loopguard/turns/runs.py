@@ -113,7 +113,7 @@ class Runs:
     def _begin(self, conversation_id: str, turn: Turn) -> None:
         replaced = self._conversations.started(conversation_id, turn)
         if replaced is not None:
-            self._close_turn(replaced)
+            self.close_turn(replaced)
 
     def close(self, run: OpenRun, *, unfinished: bool = False) -> list[str]:
         """Close a run. Return the user's messages that were not delivered.
@@ -129,9 +129,9 @@ class Runs:
             if self._conversations.ended(conversation_id, turn) and unfinished:
                 return []
             self._conversations.forget(conversation_id, turn)
-        return self._close_turn(turn)
+        return self.close_turn(turn)
 
-    def _close_turn(self, turn: Turn) -> list[str]:
+    def close_turn(self, turn: Turn) -> list[str]:
         """Close a turn. Return the user's messages that were not delivered; their senders can see that, too."""
         self._count_turn(turn.calls)
         left = turn.close()

@@ -1,0 +1,373 @@
+"""Read the requests to a model: count the tool calls whose results are new in it, and change it where a loop is found.
+
+The program runs its tools itself, so nothing is withheld here. A request may get sentences for the model, in a copy; it
+may be sent without tools, so that the model answers; or the run is ended with ``ToolLoopError``.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import OrderedDict
+from time import perf_counter, time_ns
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from opentelemetry import context as otel_context
+from opentelemetry import trace
+from opentelemetry.trace import NonRecordingSpan
+
+from otel_loopguard.core.model import Action, Outcome, ToolCall, Usage
+from otel_loopguard.instrumentation.aborts import abort_error
+from otel_loopguard.telemetry.call_span import CallSpan, NativeSpan, shown_name
+from otel_loopguard.turns.message_lists import MessageList, MessageLists, Request, chain_of, latest
+from otel_loopguard.turns.scope import Scope, current_scope
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from otel_loopguard.core.guard import Guard
+    from otel_loopguard.core.model import Decision
+    from otel_loopguard.core.turn.turn import Turn
+    from otel_loopguard.errors import ToolLoopError
+    from otel_loopguard.instrumentation.model_api import Body, Collector, Dialect, Sent
+    from otel_loopguard.shield import Shield
+    from otel_loopguard.telemetry.providers import Providers
+    from otel_loopguard.turns.message_lists import Delta, NewResult
+    from otel_loopguard.turns.messages import Reply
+    from otel_loopguard.turns.runs import Runs
+    from otel_loopguard.turns.usage import UsageLedger
+
+_MOST_TURNS = 2_000
+_MOST_CALLS = 1_024
+_MOST_NAMES = 16
+_AFTER_CONCLUSION = 3
+"""The would-be refusals that end a turn that follows a concluded one: programs write such a message themselves."""
+
+
+class _Judged(NamedTuple):
+    """A call that its executor has judged."""
+
+    tool: str
+    key: int
+    is_loop: bool
+    """It was refused, or repeated in vain."""
+
+
+class ModelReader:
+    """Reads the requests of this process."""
+
+    def __init__(self, guard: Guard, runs: Runs, providers: Providers, usage: UsageLedger, shield: Shield) -> None:
+        self.guard = guard
+        self.runs = runs
+        self.usage = usage
+        self.providers = providers
+        self.shield = shield
+        self.lists = MessageLists(self._dropped)
+        self._judged: OrderedDict[str, dict[Any, _Judged]] = OrderedDict()
+        """The calls that executors have judged, by turn and call id."""
+
+    def open(self, sent: Sent) -> Exchange:
+        """Read a request that is about to be sent. May fail: the caller holds the shield."""
+        dialect, body = sent.dialect, sent.body
+        entries = dialect.messages(body)
+        request = Request(entries, dialect.marks(entries), dialect.read, dialect.tools(body), dialect.previous(body))
+        self.providers.executed = self.executed
+        scope = current_scope()
+        if scope is not None and not scope.strong:
+            scope = None
+        turn = None if scope is None or scope.call is not None else scope.turn
+        found = self.lists.find(request, turn)
+        if found is not None:
+            with found.lock:
+                if request.tools == frozenset() and found.common(request.marks) < len(found.marks):
+                    found = None  # a request of another purpose about the same messages, such as a summary of them
+        if found is None and request.tools == frozenset():
+            return Exchange(self, sent, request, scope)
+        one, now = MessageList() if found is None else found, self.guard.clock()
+        with one.lock:
+            delta = one.read(request, now)
+        names: list[tuple[Any, ...]] = [*delta.written[-_MOST_NAMES:], ("chain", one.chain)]
+        if turn is not None:
+            names.append(("turn", turn.id, request.tools))
+        self.lists.keep(one, names, now)
+        latest.set(one)
+        return Exchange(self, sent, request, scope, one, delta)
+
+    def executed(self, turn: Turn, call: ToolCall, decision: Decision) -> None:
+        """Note a call that its executor has judged: its result in the next request is not counted again."""
+        record = decision.record
+        if record is None:
+            return
+        is_loop = not decision.runs or record.ran_in_vain
+        calls = self._judged.setdefault(turn.id, {})
+        calls[call.call_id or (record.key, record.index)] = _Judged(call.tool, record.key, is_loop)
+        if len(calls) > _MOST_CALLS:
+            calls.pop(next(iter(calls)), None)
+        if len(self._judged) > _MOST_TURNS:
+            self._judged.popitem(last=False)
+        if call.call_id is not None:
+            self.usage.judged(turn.id, call.call_id, is_loop=is_loop)
+
+    def take_executed(self, turn: Turn, call: ToolCall, key: int) -> _Judged | None:
+        """Return the judgement of a call by its executor, once; None if no executor has judged it.
+
+        Some frameworks give a call another id than the one on the wire, or none, and other arguments, such as defaults.
+        """
+        calls = self._judged.get(turn.id)
+        if not calls:
+            return None
+        if call.call_id in calls:
+            return calls.pop(call.call_id, None)
+        of_tool = [(name, one) for name, one in list(calls.items()) if one.tool == call.tool]
+        name = next((name for name, one in of_tool if one.key == key), of_tool[0][0] if of_tool else None)
+        return calls.pop(name, None)
+
+    def scope_of_call(self, name: str, call_id: str | None) -> Scope | None:
+        """Return the scope of a call that the model of the running code has just written."""
+        one = latest.get()
+        if one is None or one.turn is None or not one.find_open(name, call_id):
+            return None
+        return Scope(one.turn)
+
+    def end_turn(self, one: MessageList) -> None:
+        """End the turn of a list, if it is not that of an agent's run."""
+        if one.turn is not None and one.owns_turn:
+            self.usage.close(one.turn.id)
+            self.runs.close_turn(one.turn)
+        one.turn, one.owns_turn = None, False
+
+    def _dropped(self, one: MessageList) -> None:
+        with self.shield("model.drop"):
+            self.end_turn(one)
+
+    def after_fork(self) -> None:
+        """Forget the parent's conversations in a child process."""
+        self.lists.clear()
+        self._judged.clear()
+
+
+class Exchange:
+    """One request and its reply. It listens to the reply, whole or in chunks; its methods do not raise."""
+
+    def __init__(  # noqa: PLR0917 - the parts of one request
+        self,
+        reader: ModelReader,
+        sent: Sent,
+        request: Request,
+        scope: Scope | None,
+        one: MessageList | None = None,
+        delta: Delta | None = None,
+    ) -> None:
+        self._reader = reader
+        self._shield = reader.shield
+        self._sent = sent
+        self._request = request
+        self._list = one
+        self._delta = delta
+        self._scope = scope
+        self._abort: Decision | None = None
+        self._collector: Collector | None = None
+
+    # --- the request ---------------------------------------------------------------------------------------------
+
+    def observe(self) -> None:
+        """Count the calls whose results are new in this request."""
+        turn = self._turn()
+        if turn is not None:
+            for new, call, outcome, ran in self._unseen_calls(turn):
+                started = perf_counter()
+                self._count(new, call, outcome, turn.observe(call, outcome, ran=ran), started, ran)
+
+    async def aobserve(self) -> None:
+        """Do the same as ``observe`` in async code, where an async ``on_trip`` is awaited."""
+        turn = self._turn()
+        if turn is not None:
+            for new, call, outcome, ran in self._unseen_calls(turn):
+                started = perf_counter()
+                self._count(new, call, outcome, await turn.aobserve(call, outcome, ran=ran), started, ran)
+
+    def _turn(self) -> Turn | None:
+        """Return the turn of the calls that are new in this request, if there are any or if one begins."""
+        one, delta, scope = self._list, self._delta, self._scope
+        if one is None or delta is None:
+            return None
+        if scope is not None and scope.call is None:
+            self._use(scope.turn, one)
+        elif delta.begins_turn or (one.turn is not None and not one.owns_turn):
+            self._begin(one)
+        if one.turn is None:
+            if not delta.new:
+                return None
+            self._begin(one)
+        if one.turn is not None and delta.lost:
+            one.turn.lose(delta.lost)
+        return one.turn
+
+    def _use(self, turn: Turn, one: MessageList) -> None:
+        """Use the turn of the agent's run that makes this request."""
+        if one.turn is not turn:
+            self._reader.end_turn(one)
+            one.begin_turn()
+            one.turn = turn
+
+    def _begin(self, one: MessageList) -> None:
+        """Begin a turn for a user's message; inside a tool call it is a turn of that call."""
+        scope = self._scope
+        self._reader.end_turn(one)
+        one.begin_turn()
+        if scope is not None and scope.call is not None:
+            one.turn = scope.turn.child(scope.call)
+        else:
+            one.turn = self._reader.guard.turn(source="messages")
+        one.owns_turn = True
+
+    def _unseen_calls(self, turn: Turn) -> Iterator[tuple[NewResult, ToolCall, Outcome, float]]:
+        """Yield the calls with new results that no executor has judged."""
+        one, delta = self._list, self._delta
+        if one is None or delta is None:
+            return
+        now = self._reader.guard.clock()
+        for new in delta.new:
+            written, result = new.opened.call, new.result
+            call = ToolCall(
+                written.name,
+                written.arguments,
+                written.id,
+                self._request.tools or None,
+                written=one.ticks.setdefault(new.opened.message, turn.tick),
+            )
+            key = turn.key_of(call)
+            judged = self._reader.take_executed(turn, call, key)
+            one.judged(new.number, key if judged is None else judged.key)
+            if judged is None:
+                yield new, call, Outcome(result.content, is_error=result.is_error), max(0.0, now - new.opened.at)
+            else:
+                self._reader.usage.judged(turn.id, new.opened.name, is_loop=judged.is_loop)
+
+    def _count(  # noqa: PLR0917 - the parts of one call
+        self, new: NewResult, call: ToolCall, outcome: Outcome, decision: Decision, started: float, ran: float
+    ) -> None:
+        """Write the span of a call, and note what is to be done about it."""
+        one = self._list
+        if one is None or one.turn is None:
+            return
+        if decision.record is not None and decision.record.news:
+            one.refusals = 0
+        elif decision.trip is not None and decision.trip.verdict >= Action.REUSE:
+            one.refusals += 1
+            if one.on_probation and one.refusals >= _AFTER_CONCLUSION and one.turn.policy.action >= Action.BLOCK:
+                trip = decision.trip._replace(action=Action.ABORT)
+                decision = decision._replace(action=Action.ABORT, trip=trip, message=None)
+        if decision.action is Action.ABORT:
+            self._abort = decision
+        elif decision.message:
+            one.sentences[new.number] = decision.message
+        scope = Scope(one.turn) if self._scope is None else self._scope
+        span = CallSpan(self._reader.providers, call, scope, NativeSpan.NONE)
+        context = otel_context.get_current()
+        if one.trace is not None and not trace.get_current_span().get_span_context().is_valid:
+            context = trace.set_span_in_context(NonRecordingSpan(one.trace), context)
+        token = otel_context.attach(context)
+        try:
+            span.usage = self._reader.usage.written_first(one.turn.id, new.opened.name)
+            span.start_observed(decision, perf_counter() - started, time_ns() - int(ran * 1e9))
+            span.finish(_ending(decision), outcome, decision)
+        finally:
+            otel_context.detach(token)
+        vain = decision.record is not None and decision.record.ran_in_vain
+        self._reader.usage.judged(one.turn.id, new.opened.name, is_loop=vain)
+        if one.trace is None and span.span.get_span_context().is_valid:
+            one.trace = span.span.get_span_context()
+
+    def prepare(self, error: Callable[[], type[ToolLoopError]], args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """Return the arguments for the client's method, or raise the error that ends the run."""
+        one = self._list
+        if one is None:
+            return args, kwargs
+        ended = one.error
+        if ended is None and self._abort is not None:
+            trip = self._abort.trip
+            if trip is not None and one.turn is not None:
+                name = shown_name(ToolCall(trip.tool, known_tools=self._request.tools or None))
+                ended = abort_error(trip, name, Scope(one.turn), error())  # type: ignore[assignment]  # with a class it is of that class
+                one.error = ended
+        if ended is not None:
+            raise ended.with_traceback(None) from None
+        body = self._changed(one, self._sent.dialect, self._sent.body)
+        return (args, kwargs) if body is self._sent.body else self._sent.arguments(body)
+
+    def _changed(self, one: MessageList, dialect: Dialect, body: Body) -> Body:
+        """Return the request as it is to be sent; the program's own, if nothing is to be changed."""
+        if one.turn is not None and one.turn.conclusion_due and self._request.tools != frozenset():
+            body = dialect.withdraw(body)
+            sentence, one.concluded = one.turn.conclude(), True
+            last = one.last_result()
+            if sentence is not None and last is not None:
+                one.sentences[last] = "\n".join(filter(None, [one.sentences.get(last), sentence]))
+        places = one.annotations() if one.sentences else {}
+        if places:
+            entries = list(self._request.entries)
+            for place, texts in places.items():
+                if place < len(entries):
+                    entries[place] = dialect.annotate(entries[place], texts)
+            body = dialect.replace(body, entries)
+        return body
+
+    # --- the reply -----------------------------------------------------------------------------------------------
+
+    def listen(self, reply: Any) -> Any:
+        """Listen to the reply. Return it for the program."""
+        return self._sent.listen(reply, self)
+
+    def whole(self, reply: Any) -> None:
+        """Take a whole reply."""
+        with self._shield("model.reply"):
+            read = self._sent.dialect.reply(reply)
+            if read is not None:
+                self._learn(read)
+
+    def chunk(self, chunk: Any) -> None:
+        """Take a chunk of a streamed reply."""
+        with self._shield("model.chunk"):
+            if self._collector is None:
+                self._collector = self._sent.dialect.collector()
+            self._collector.add(chunk)
+
+    def over(self) -> None:
+        """Note that a streamed reply is complete."""
+        with self._shield("model.reply"):
+            if self._collector is not None:
+                self._learn(self._collector.reply())
+
+    def _learn(self, reply: Reply) -> None:
+        """Note the calls of the reply, so that the next request of this conversation is found by them."""
+        one, now = self._list, self._reader.guard.clock()
+        names: list[Any] = [(call.id, call.name) for call in reply.calls if call.id is not None]
+        if reply.id is not None:
+            names.append(("reply", reply.id))
+        usage = Usage.of(self._sent.model, reply.input_tokens, reply.output_tokens, reply.cached_tokens)
+        if one is None:
+            if not reply.calls:
+                self._reader.usage.response("", (), usage, otel_context.get_current())
+                return
+            one = self._list = MessageList()
+            one.marks = array("q", self._request.marks)
+            names.append(("chain", chain_of(one.marks)))
+        if reply.calls and one.turn is None:
+            if self._scope is not None and self._scope.call is None:
+                self._use(self._scope.turn, one)
+            else:
+                self._begin(one)
+        with one.lock:
+            one.reply(reply, now)
+        self._reader.lists.keep(one, names, now)
+        latest.set(one)
+        turn_id = "" if one.turn is None else one.turn.id
+        call_ids = [opened.name for opened in one.open_calls.values()] if reply.calls else ()
+        self._reader.usage.response(turn_id, call_ids, usage, otel_context.get_current())
+
+
+def _ending(decision: Decision) -> str:
+    """Return the word for the end of a call that has run."""
+    if decision.message and decision.action is not Action.ABORT:
+        return "nudged"
+    return "failed" if decision.record is not None and decision.record.error else "executed"

@@ -1,0 +1,95 @@
+"""The function that replaces a client's own: it reads each request before it is sent, and the reply as it comes.
+
+The outermost reader owns a request: below ``litellm.completion`` the method of another client is the same request.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from otel_loopguard.instrumentation.runtime import active_runtime
+from otel_loopguard.turns.gc_safety import garbage_collector
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from otel_loopguard.errors import ToolLoopError
+    from otel_loopguard.instrumentation.model_api import Sent
+    from otel_loopguard.instrumentation.model_reader import Exchange
+    from otel_loopguard.instrumentation.runtime import Runtime
+    from otel_loopguard.instrumentation.targets import Original
+
+    Read = Callable[[Any, tuple[Any, ...], dict[str, Any]], Sent | None]
+    """Read the instance, arguments and keywords of the client's method. Return None if it is no request to a model."""
+    ErrorOf = Callable[[], type[ToolLoopError]]
+    """Return the class of the error that ends a run here. Some programs retry all classes but a few."""
+
+_owned: ContextVar[bool] = ContextVar("loopguard_request", default=False)
+"""True below a client's method whose request is read."""
+
+
+def request_wrapper(read: Read, error: ErrorOf) -> Callable[[Original], Callable[..., Any]]:
+    """Return the ``wrapper`` of a ``CallTarget`` for a plain method that sends a request."""
+
+    def wrapper(original: Original) -> Callable[..., Any]:
+        def request(*given: Any, **kwargs: Any) -> Any:
+            wrapped, instance, args = original.bind(given)
+            runtime = active_runtime.instrumented
+            opened = None if runtime is None or _owned.get() else _open(runtime, read, instance, args, kwargs)
+            if runtime is None or opened is None:
+                return wrapped(*args, **kwargs)
+            with runtime.shield("model.observe"):
+                opened.observe()
+            with runtime.shield("model.change"):
+                args, kwargs = opened.prepare(error, args, kwargs)
+            token = _owned.set(True)
+            try:
+                reply = wrapped(*args, **kwargs)
+            finally:
+                _owned.reset(token)
+            with runtime.shield("model.reply"):
+                return opened.listen(reply)
+            return reply
+
+        return request
+
+    return wrapper
+
+
+def async_request_wrapper(read: Read, error: ErrorOf) -> Callable[[Original], Callable[..., Any]]:
+    """Return the ``wrapper`` of a ``CallTarget`` for a coroutine method that sends a request."""
+
+    def wrapper(original: Original) -> Callable[..., Any]:
+        async def request(*given: Any, **kwargs: Any) -> Any:
+            wrapped, instance, args = original.bind(given)
+            runtime = active_runtime.instrumented
+            opened = None if runtime is None or _owned.get() else _open(runtime, read, instance, args, kwargs)
+            if runtime is None or opened is None:
+                return await wrapped(*args, **kwargs)
+            with runtime.shield("model.observe"):
+                await opened.aobserve()
+            with runtime.shield("model.change"):
+                args, kwargs = opened.prepare(error, args, kwargs)
+            token = _owned.set(True)
+            try:
+                reply = await wrapped(*args, **kwargs)
+            finally:
+                _owned.reset(token)
+            with runtime.shield("model.reply"):
+                return opened.listen(reply)
+            return reply
+
+        return request
+
+    return wrapper
+
+
+def _open(runtime: Runtime, read: Read, instance: Any, args: Any, kwargs: Any) -> Exchange | None:
+    """Read a request; None if it is none to a model, or after a fault."""
+    if garbage_collector.running and garbage_collector.runs_here():
+        return None
+    with runtime.shield("model.read"):
+        sent = read(instance, args, kwargs)
+        return None if sent is None else runtime.reader.open(sent)
+    return None

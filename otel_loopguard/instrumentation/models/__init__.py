@@ -1,0 +1,7 @@
+"""The clients of model providers, one a file, with every fact of each. None is imported outside of functions."""
+
+from __future__ import annotations
+
+from otel_loopguard.instrumentation.models import openai
+
+CLIENTS = (openai.CLIENT,)

@@ -1,0 +1,355 @@
+"""Programs over a model client that nothing else guards: the reader of their requests sees and ends their loops.
+
+The client is OpenAI's, the server is a local one that refuses conversations which are not well-formed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import openai
+import pytest
+
+import otel_loopguard as loopguard
+from otel_loopguard import Action, Policy, ToolLoopError, semconv
+from otel_loopguard.testing import guarded
+from tests.models.scripts import Looping, Obedient, Working, call
+from tests.models.server import Server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.models.conversation import Asked, Reply
+
+FILES = {f"{name}.txt": f"This is file {name}." for name in "abcdefgh"}
+TOOLS = [
+    {"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {"path": {}}}}}
+    for name in ("read_file", "search")
+]
+READ = call("read_file", path="a.txt")
+QUESTION = "task-1: what is in it?"
+
+
+at_once = partial(guarded, clock=lambda: 0.0)
+"""The guard on a clock that does not move: no call has waited, however slow the machine is."""
+
+
+def read_file(path: str = "") -> str:
+    """A tool."""
+    return FILES.get(path, "nothing")
+
+
+class Agent:
+    """A loop over ``openai``, as it is written by hand."""
+
+    def __init__(self, server: Server, *, run_tool: Callable[..., str] = read_file, keep: int | None = None) -> None:
+        self.client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="local", max_retries=0)
+        self.run_tool = run_tool
+        self.keep = keep
+        self.runs = 0
+        self.messages: list[Any] = []
+
+    def ask(self, question: str = QUESTION, tools: list[Any] = TOOLS) -> str:
+        """Ask until the model answers."""
+        self.messages.append({"role": "user", "content": question})
+        return self.go_on(tools)
+
+    def go_on(self, tools: list[Any] = TOOLS) -> str:
+        """Send the messages until the model answers."""
+        while True:
+            sent = self.messages if self.keep is None else [self.messages[0], *self.messages[1:][-self.keep :]]
+            message = (
+                self.client.chat.completions.create(model="gpt-4.1", messages=sent, tools=tools).choices[0].message
+            )
+            self.messages.append(message.model_dump(exclude_none=True))
+            if not message.tool_calls:
+                return message.content or ""
+            for one in message.tool_calls:
+                self.runs += 1
+                result = self.run_tool(**json.loads(one.function.arguments))
+                self.messages.append({"role": "tool", "tool_call_id": one.id, "content": result})
+
+
+def sentences(server: Server) -> list[str]:
+    """The sentences of the guard in the last request."""
+    last = server.exchanges[-1].asked
+    assert last is not None
+    return [result.text.partition("[loopguard]")[2] for result in last.results if "[loopguard]" in result.text]
+
+
+# --- the ladder --------------------------------------------------------------------------------------------------
+
+
+def test_a_looping_run_ends_with_the_answer_of_the_model() -> None:
+    """The model is nudged, then asked for an answer without tools; nothing is rejected by the server."""
+    with at_once() as recording, Server(Looping(READ)).running() as server:
+        agent = Agent(server)
+        assert agent.ask() == "I looked."
+    assert server.rejected == []
+    assert len(server.exchanges) == 10
+    assert agent.runs == 9
+    assert server.exchanges[-1].json["tool_choice"] == "none"
+    assert server.exchanges[-1].json["tools"] == TOOLS
+    assert [trip.action for trip in recording.trips] == [*["nudge"] * 7, "conclude"]
+    assert [span.attributes[semconv.TURN_SOURCE] for span in recording.spans if span.attributes] == ["messages"] * 9
+
+
+def test_a_model_that_calls_all_the_same_is_ended() -> None:
+    """``ToolLoopError`` leaves the client's method."""
+    with at_once(), Server(Looping(READ, stubborn=True)).running() as server:
+        agent = Agent(server)
+        with pytest.raises(ToolLoopError, match="read_file"):
+            agent.ask()
+        sent = len(server.exchanges)
+        assert sent <= 12
+        for _ in range(3):  # a program that tries again
+            with pytest.raises(ToolLoopError):
+                agent.go_on()
+        assert len(server.exchanges) == sent
+
+
+def test_an_ended_conversation_answers_the_next_question() -> None:
+    """The error ends the turn, not the conversation."""
+    with at_once(), Server(Looping(READ, stubborn=True, rounds=12)).running() as server:
+        agent = Agent(server)
+        with pytest.raises(ToolLoopError):
+            agent.ask()
+        assert agent.ask("thank you") == "I looked."
+    assert server.rejected == []
+
+
+def test_a_model_that_reads_the_sentence_stops() -> None:
+    """The sentence is in the second equal result."""
+    with at_once(), Server(Obedient(Looping(READ))).running() as server:
+        agent = Agent(server)
+        assert agent.ask() == "I stop here."
+    assert agent.runs == 2
+    assert len(sentences(server)) == 1
+
+
+def test_a_working_run_sends_the_same_bytes() -> None:
+    """A request without a sentence leaves as the program wrote it."""
+    steps = (READ, (call("read_file", path="b.txt"), call("search", path="x")), call("read_file", path="c.txt"))
+    bodies = []
+    for guard in (False, True):
+        with Server(Working(*steps)).running() as server:
+            if guard:
+                with at_once() as recording:
+                    assert Agent(server).ask() == "Done."
+                assert recording.outcomes == ["executed"] * 4
+            else:
+                assert Agent(server).ask() == "Done."
+        bodies.append(server.bodies())
+    assert bodies[0] == bodies[1]
+
+
+def test_the_programs_own_messages_are_not_changed() -> None:
+    """Sentences are in copies, the same ones in each later request."""
+    with at_once(), Server(Looping(READ)).running() as server:
+        agent = Agent(server)
+        agent.ask()
+    assert "[loopguard]" not in json.dumps(agent.messages)
+    requests = [one.asked for one in server.exchanges if one.asked is not None]
+    for before, after in itertools.pairwise(requests):
+        assert after.messages[: len(before.messages)] == before.messages
+
+
+@pytest.mark.parametrize("action", [Action.OBSERVE, Action.NUDGE])
+def test_a_lower_action_ends_nothing(action: Action) -> None:
+    """The loop runs to the end of its script; under ``observe`` no request is changed."""
+    with at_once(Policy(action=action)) as recording, Server(Looping(READ, rounds=20)).running() as server:
+        assert Agent(server).ask() == "I looked."
+    assert len(server.exchanges) == 21
+    assert {trip.action for trip in recording.trips} == {str(action)}
+    assert bool(sentences(server)) is (action is Action.NUDGE)
+    assert "tool_choice" not in server.exchanges[-1].json
+
+
+def test_a_request_without_tools_is_not_concluded() -> None:
+    """``tool_choice`` without tools is an error."""
+    with at_once(), Server(Looping(READ)).running() as server:
+        agent = Agent(server)
+        agent.ask()
+        agent.messages.append({"role": "user", "content": "thanks"})
+        agent.client.chat.completions.create(model="gpt-4.1", messages=agent.messages)
+    assert server.rejected == []
+
+
+# --- turns -------------------------------------------------------------------------------------------------------
+
+
+def test_a_second_question_begins_a_turn() -> None:
+    """The same call is a first run again."""
+
+    def script(asked: Asked) -> Reply:
+        return Looping(READ)(asked) if asked.number % 2 else Working()(asked)
+
+    with at_once() as recording, Server(script).running() as server:
+        agent = Agent(server)
+        for _ in range(12):
+            agent.ask()
+    assert recording.outcomes == ["executed"] * 12
+    assert len({span.attributes[semconv.TURN_ID] for span in recording.spans if span.attributes}) == 12
+
+
+def test_a_program_that_rejects_the_answer_is_ended() -> None:
+    """It asks for a call again and again, in the role of the user."""
+    with at_once(), Server(Looping(READ)).running() as server:
+        agent = Agent(server)
+
+        def insist() -> None:
+            for _ in range(100):
+                agent.ask("There is no call in your answer. Each answer must have a call.")
+
+        with pytest.raises(ToolLoopError):
+            insist()
+    assert len(server.exchanges) <= 15
+
+
+@pytest.mark.parametrize("same_question", [True, False])
+def test_conversations_at_once_are_judged_as_alone(*, same_question: bool) -> None:
+    """50 loop and 50 work, in threads, and the server gives all of them equal ids."""
+    work = [call("read_file", path=f"{name}.txt") for name in "abcdefgh"]
+    with (
+        at_once() as recording,
+        Server(Looping(READ)).running() as looping,
+        Server(Working(*work)).running() as working,
+        ThreadPoolExecutor(50) as pool,
+    ):
+        kinds = [looping, working] * 50
+        questions = [QUESTION if same_question else f"task-{number}: q" for number in range(100)]
+        if same_question:  # a server counts the requests of a question
+            kinds, questions = kinds[:2], questions[:2]
+        found = list(pool.map(lambda one: Agent(one[0]).ask(one[1]), zip(kinds, questions, strict=True)))
+    assert found == ["I looked.", "Done."] * (len(kinds) // 2)
+    by_turn: dict[Any, list[str]] = {}
+    for span, outcome in zip(recording.spans, recording.outcomes, strict=True):
+        by_turn.setdefault((span.attributes or {})[semconv.TURN_ID], []).append(outcome)
+    looped, worked = ["executed", *["nudged"] * 8], ["executed"] * 8
+    assert sorted(by_turn.values()) == sorted([looped, worked] * (len(kinds) // 2))
+
+
+def test_async_conversations_at_once_are_judged_as_alone() -> None:
+    """Each in a task, in one loop."""
+
+    async def ask(client: openai.AsyncOpenAI, number: int) -> int:
+        messages: list[Any] = [{"role": "user", "content": f"task-{number}: q"}]
+        runs = 0
+        while True:
+            response = await client.chat.completions.create(model="gpt-4.1", messages=messages, tools=TOOLS)
+            message = response.choices[0].message
+            messages.append(message.model_dump(exclude_none=True))
+            if not message.tool_calls:
+                return runs
+            runs += 1
+            messages.append({"role": "tool", "tool_call_id": message.tool_calls[0].id, "content": "same"})
+
+    async def main(url: str) -> list[int]:
+        async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="local", max_retries=0) as client:
+            return await asyncio.gather(*(ask(client, number) for number in range(100)))
+
+    with at_once(), Server(Looping(READ)).running() as server:
+        assert asyncio.run(main(server.url)) == [9] * 100
+
+
+# --- results that the model has lost -----------------------------------------------------------------------------
+
+
+def test_a_result_that_was_dropped_is_not_held_against_the_next_read() -> None:
+    """The program keeps four messages, so the model reads two files again and again: it is nudged, and ends."""
+    files = [call("read_file", path=f"{name}.txt") for name in "abc"]
+    with at_once() as recording, Server(Looping(*files, rounds=400)).running() as server:
+        agent = Agent(server, keep=4)
+        with contextlib.suppress(ToolLoopError):
+            agent.ask()
+    assert server.rejected == []
+    assert agent.runs < 120
+    assert recording.outcomes[:6] == ["executed"] * 6
+    assert any("lost" in text for one in server.exchanges if one.asked for text in _texts(one.asked))
+
+
+def _texts(asked: Asked) -> list[str]:
+    return [result.text for result in asked.results]
+
+
+# --- executors in the same turn ----------------------------------------------------------------------------------
+
+
+def test_a_call_that_an_executor_judges_is_counted_once() -> None:
+    """The tools are guarded functions, and the program names its turn."""
+
+    @loopguard.tool
+    def read_file(path: str = "") -> str:
+        return "text"
+
+    with at_once() as recording, Server(Looping(READ)).running() as server:
+        agent = Agent(server, run_tool=read_file)
+        with loopguard.turn():
+            assert agent.ask() == "I looked."
+    assert len(server.exchanges) == 10
+    assert recording.outcomes == ["executed", "nudged", *["blocked"] * 7]
+    assert [trip.action for trip in recording.trips][-1] == "conclude"
+
+
+def test_a_call_that_never_reached_its_executor_is_counted() -> None:
+    """Something before the guarded function answers, such as a limit of a framework."""
+    with at_once() as recording, Server(Looping(READ)).running() as server:
+        agent = Agent(server, run_tool=lambda path: f"{path} was not read: the limit is reached.")
+        with loopguard.turn():
+            assert agent.ask() == "I looked."
+    assert len(server.exchanges) == 10
+    assert len(recording.outcomes) == 9
+
+
+# --- faults and leaks --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "ModelReader.open",
+        "Exchange._turn",
+        "Exchange._count",
+        "Exchange._changed",
+        "Exchange.listen",
+        "Exchange._learn",
+    ],
+)
+def test_a_fault_leaves_the_request_as_it_was(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program gets the results that it would get without the guard."""
+    from otel_loopguard.instrumentation import model_reader
+
+    def broken(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("fault")
+
+    owner, name = place.split(".")
+    with at_once() as recording, Server(Working(READ, call("read_file", path="b.txt"))).running() as server:
+        monkeypatch.setattr(getattr(model_reader, owner), name, broken)
+        assert Agent(server).ask() == "Done."
+    assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) >= 1
+
+
+def test_nothing_of_a_conversation_is_exported() -> None:
+    """Questions, arguments, results and answers stay in the process."""
+    canary = "canary-4711"
+    with at_once() as recording, Server(Looping(call("read_file", path=canary), answer=canary)).running() as server:
+        Agent(server, run_tool=lambda path: path).ask(f"task-1: {canary}")
+    exported = "".join(span.to_json() for span in recording.spans)
+    assert len(recording.spans) == 9
+    assert canary not in exported
+
+
+def test_tokens_are_booked_as_loop_or_work() -> None:
+    """The first two requests and the answer are work; the others repeated a call in vain."""
+    with at_once() as recording, Server(Looping(READ)).running() as server:
+        Agent(server).ask()
+    assert recording.counted(semconv.METRIC_MODEL_REQUESTS) == 10
+    assert recording.counted(semconv.METRIC_MODEL_REQUESTS, loopguard__step="work") == 2
+    assert recording.counted(semconv.METRIC_MODEL_REQUESTS, loopguard__step="loop") == 8
+    assert recording.counted(semconv.METRIC_MODEL_TOKENS) > 0
