@@ -82,13 +82,11 @@ class Meters:
         self._tool_trips = counter(semconv.METRIC_TOOL_TRIPS, "{trip}", "Loops that were seen, by tool.")
         self._tool_calls = counter(semconv.METRIC_TOOL_CALLS, "{call}", "Tool calls, by how they ended.")
         self._model_tokens = counter(
-            semconv.METRIC_MODEL_TOKENS, "{token}", "Tokens of model requests, by the step that they were spent on."
+            semconv.METRIC_MODEL_TOKENS, "{token}", "Tokens of model requests, by loop or work."
         )
-        self._model_requests = counter(
-            semconv.METRIC_MODEL_REQUESTS, "{request}", "Model requests, by the step that they were spent on."
-        )
+        self._model_requests = counter(semconv.METRIC_MODEL_REQUESTS, "{request}", "Model requests, by loop or work.")
         self._model_cost = counter(
-            semconv.METRIC_MODEL_COST, "{currency}", "Cost of model requests, in the currency of the policy's prices."
+            semconv.METRIC_MODEL_COST, "{currency}", "Cost of model requests, in the currency of the prices."
         )
         self._errors = counter(
             semconv.METRIC_INTERNAL_ERRORS, "{error}", "Faults of otel_loopguard itself; no call was affected."
