@@ -1,11 +1,11 @@
-"""The OpenAI Agents SDK: function tools, agents as tools, names that do not exist, and the run as the turn.
+"""The OpenAI Agents SDK: function tools, agents as tools, hand-offs, names that do not exist, and the run as the turn.
 
-Hand-offs are not tool calls, and hosted tools run at the provider. Guardrails and hooks get refusals as any result.
+Hosted tools run at the provider. Guardrails and hooks get refusals as any result.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -36,6 +36,7 @@ _FAILURE: Final = "_loopguard_failure"
 """The attribute of a tool's context that keeps its exception, which its result does not show."""
 _CUSTOM_DATA: Final = "_custom_data"
 """The SDK's attribute of a tool's context; older versions have no custom data."""
+_GUARDRAIL_RESULTS: Final = ("tool_input_guardrail_results", "tool_output_guardrail_results")
 _FAILED_TEXT: Final = "An error occurred while running the tool"
 
 
@@ -244,6 +245,83 @@ def _read_fatal(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any])
 FATAL = replace(UNKNOWN, read=_read_fatal)
 
 
+# --- a hand-off --------------------------------------------------------------------------------------------------
+
+
+class _HandOff(NamedTuple):
+    """The keywords of the function that makes a hand-off, and the texts since the same hand-off before."""
+
+    given: Mapping[str, Any]
+    agent: Any
+    texts: list[str]
+
+
+def _read_handoff(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Reading:
+    agent, first = kwargs.get("public_agent") or kwargs["agent"], kwargs["run_handoffs"][0]
+    handoff, call = first.handoff, first.tool_call
+    items, texts = import_module("agents.items"), []
+    for item in reversed([*kwargs["pre_step_items"], *kwargs["new_step_items"]]):
+        if isinstance(item, items.MessageOutputItem):
+            texts.append(items.ItemHelpers.text_message_output(item))
+        elif isinstance(item, items.HandoffOutputItem) and item.target_agent.name == handoff.agent_name:
+            break
+    return Reading(
+        ToolCall(handoff.tool_name, arguments_of(call.arguments), call.call_id, (handoff.tool_name,)),
+        agent_name=getattr(agent, "name", None),
+        note=_HandOff(kwargs, agent, texts),
+    )
+
+
+def _answer_handoff(reading: Reading, content: Any, error: bool) -> Any:
+    """Make a step in which the calls for hand-offs have results, and the same agent goes on."""
+    steps, items, given = (
+        import_module("agents.run_internal.run_steps"),
+        import_module("agents.items"),
+        reading.note.given,
+    )
+    given["new_step_items"].extend(
+        items.ToolCallOutputItem(
+            output=content,
+            raw_item=items.ItemHelpers.tool_call_output_item(one.tool_call, content),
+            agent=reading.note.agent,
+        )
+        for one in given["run_handoffs"]
+    )
+    names = {field.name for field in fields(steps.SingleStepResult)}
+    guardrails = {name: given.get(name) or [] for name in _GUARDRAIL_RESULTS if name in names}
+    return steps.SingleStepResult(
+        original_input=given["original_input"],
+        model_response=given["new_response"],
+        pre_step_items=given["pre_step_items"],
+        new_step_items=given["new_step_items"],
+        next_step=steps.NextStepRunAgain(),
+        **guardrails,
+    )
+
+
+def _outcome_handoff(reading: Reading, result: Any) -> Outcome:
+    """Take the texts for a part of the result: agents without tools that write and criticise in turns do work."""
+    return Outcome(result=[result.next_step.new_agent.name, reading.note.texts], is_error=False)
+
+
+def _annotate_handoff(reading: Reading, result: Any, text: str) -> Any:
+    for item in result.new_step_items:
+        raw = getattr(item, "raw_item", None)
+        if isinstance(raw, dict) and raw.get("call_id") == reading.call.call_id and "output" in raw:
+            longer = appended(raw["output"], text) or f"{raw['output']}\n\n{text}"  # the SDK's own text is JSON
+            raw["output"] = longer
+            return result
+    return None
+
+
+HAND_OFF = ToolAdapter(
+    read=_read_handoff,
+    answer=_answer_handoff,
+    outcome=_outcome_handoff,
+    annotate=_annotate_handoff,
+    error=_error,
+)
+
 # --- a run -------------------------------------------------------------------------------------------------------
 
 
@@ -294,6 +372,7 @@ _TARGETS: tuple[Target, ...] = (
     ToolTarget(
         _EXECUTION, "_execute_tool_input_guardrails", GUARDED, CallStyle.ASYNC, turned_down=_turned_down, optional=True
     ),
+    ToolTarget(_RESOLUTION, "execute_handoffs", HAND_OFF, CallStyle.ASYNC),
     CallTarget("agents.tool", "maybe_invoke_function_tool_failure_error_function", _keep_failure),
     ToolTarget(
         _RESOLUTION, "_build_tool_not_found_output_items", UNKNOWN, CallStyle.ASYNC, each=_each_unknown, optional=True

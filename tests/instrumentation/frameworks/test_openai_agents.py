@@ -32,6 +32,7 @@ from agents import (
 from agents.items import ToolCallOutputItem
 from agents.tracing import TracingProcessor
 from agents.tracing.span_data import FunctionSpanData
+from openai.types.responses import ResponseFunctionToolCall
 
 import otel_loopguard as loopguard
 from otel_loopguard import Policy, ToolContract, ToolLoopError, semconv
@@ -41,10 +42,12 @@ from otel_loopguard.testing.scripted.openai_agents import (
     DRIVERS,
     TELLS_UNKNOWN,
     ScriptedModel,
+    _text,
     config,
     run_async,
     run_streamed,
     run_sync,
+    text_message,
 )
 from otel_loopguard.turns.scope import current_scope
 from tests.instrumentation.processes import ROOT, start
@@ -127,7 +130,7 @@ def test_an_abort_among_parallel_calls_ends_the_run() -> None:
         assert recording.runtime.guard.live == 0
 
 
-def test_a_hand_off_is_the_same_turn_and_no_tool_call() -> None:
+def test_a_hand_off_is_a_call_of_the_same_turn() -> None:
     """After a hand-off the calls have the new agent's name, and the turn's history continues."""
     # Its script goes on where the first one's ends, because it reads the whole conversation.
     second = Agent(name="second", model=script("-", "-", "a", "a"), tools=[look])
@@ -139,8 +142,8 @@ def test_a_hand_off_is_the_same_turn_and_no_tool_call() -> None:
     )
     with guarded() as recording:
         run_async(first)
-        assert recording.outcomes == ["executed", "nudged", "blocked"]
-        assert attribute(recording, semconv.AGENT_NAME) == ["first", "second", "second"]
+        assert recording.outcomes == ["executed", "executed", "executed", "nudged"]
+        assert attribute(recording, semconv.AGENT_NAME) == ["first", "first", "second", "second"]
         assert len(set(attribute(recording, semconv.TURN_ID))) == 1
 
 
@@ -172,6 +175,70 @@ def test_a_helper_that_is_ended_is_a_failed_tool_of_its_boss(go: Any) -> None:
         assert recording.outcomes[0] == "failed"
         assert "aborted" in recording.outcomes
         assert recording.runtime.guard.live == 0
+
+
+class Talker(ScriptedModel):
+    """Hands over at each request until ``most``, with the text of ``says`` before it."""
+
+    def __init__(self, to: str, requests: list[int], says: Any = None, most: int = 30) -> None:
+        super().__init__([])
+        self._to, self._requests, self._says, self._most = to, requests, says, most
+
+    def _output(self, given: Any) -> list[Any]:
+        self.seen.append(given)
+        self._requests.append(1)
+        number = len(self._requests)
+        if number > self._most:
+            return [text_message("Done.")]
+        call = ResponseFunctionToolCall(
+            type="function_call", name=f"transfer_to_{self._to}", arguments="{}", call_id=f"handoff-{number}"
+        )
+        return [call] if self._says is None else [text_message(self._says(number)), call]
+
+
+def team(**options: Any) -> tuple[Agent[Any], list[int]]:
+    """Make two agents that can only hand over to each other. Return the first, and the requests of both."""
+    requests: list[int] = []
+    alice: Agent[Any] = Agent(name="alice", model=Talker("bob", requests, **options))
+    bob: Agent[Any] = Agent(name="bob", model=Talker("alice", requests, **options), handoffs=[alice])
+    alice.handoffs = [bob]
+    return alice, requests
+
+
+@pytest.mark.parametrize("go", [run_async, run_streamed])
+def test_agents_that_only_hand_over_to_each_other_are_stopped(go: Any) -> None:
+    """The third lap of hand-offs without a new word is refused; the agent that made the call goes on and reads that."""
+    alice, requests = team()
+    with guarded() as recording:
+        with pytest.raises(ToolLoopError):
+            go(alice)
+        assert_trips(recording, "ping_pong", action="block")
+        assert recording.outcomes == ["executed"] * 3 + ["nudged"] + ["blocked"] * 10 + ["aborted"]
+        assert set(attribute(recording, semconv.TOOL_KIND)) == {"handoff"}
+        assert len(requests) == 15
+        texts = [_text(item["output"]) for item in alice.model.seen[-1] if item.get("type") == "function_call_output"]  # type: ignore[union-attr]  # as above
+        assert sum("[loopguard]" in text for text in texts) == 1
+        assert sum("tool_loop_detected" in text for text in texts) == 10
+
+
+@pytest.mark.parametrize("go", [run_async, run_streamed])
+def test_agents_that_write_in_turns_are_left_alone(go: Any) -> None:
+    """A new text before each hand-off is work."""
+    alice, requests = team(says=lambda number: f"draft {'of rivers ' * number}")
+    with guarded() as recording:
+        go(alice)
+        assert_no_trip(recording)
+        assert len(requests) == 31
+
+
+def test_after_a_refused_hand_off_the_agent_may_answer() -> None:
+    """A run whose model stops after a refusal ends as any other, and its session goes on."""
+    alice, _ = team(most=5)
+    with guarded() as recording:
+        session = SQLiteSession("session-2")
+        assert run_async(alice, session=session).final_output == "Done."
+        assert recording.outcomes == ["executed"] * 3 + ["nudged", "blocked"]
+        assert run_async(alice, session=session).final_output == "Done."
 
 
 def test_each_message_of_a_session_is_a_turn_of_its_own() -> None:
