@@ -121,12 +121,10 @@ class ModelReader:
         name = next((name for name, one in of_tool if one.key == key), of_tool[0][0] if of_tool else None)
         return calls.pop(name, None)
 
-    def scope_of_call(self, name: str, call_id: str | None) -> Scope | None:
-        """Return the scope of a call that the model of the running code has just written."""
+    def turn_of_call(self, call: ToolCall) -> Turn | None:
+        """Return the turn of a call that the model of the running code has just written."""
         one = latest.get()
-        if one is None or one.turn is None or not one.find_open(name, call_id):
-            return None
-        return Scope(one.turn)
+        return one.turn if one is not None and one.has_open(call.tool, call.call_id) else None
 
     def end_turn(self, one: MessageList) -> None:
         """End the turn of a list, if it is not that of an agent's run."""

@@ -78,11 +78,13 @@ class Runtime:
         )
         self.usage = UsageLedger(self._book_usage)
         self.runs = Runs(self.guard, self.conversations, self.providers.count_turn)
+        self.reader = ModelReader(self.guard, self.runs, self.providers, self.usage, self.shield)
         self.attribution = Attribution(
             self.guard,
             self.conversations,
             self.runs,
             agent_span=self.open_spans.agent,
+            written=self.reader.turn_of_call,
             enforce_weak=self.settings.enforce_without_turn,
         )
         self.watcher = SpanWatcher(
@@ -94,7 +96,6 @@ class Runtime:
             patched=lambda scope: active_runtime.instrumented is self and scope in active_runtime.patched_scopes,
         )
         self.receiver = Receiver(self.shield, self.open_spans, self.watcher, lambda: self.guard.live)
-        self.reader = ModelReader(self.guard, self.runs, self.providers, self.usage, self.shield)
         self.off = False
         """True if calls are not guarded: the environment disables this package, and the program does not use it."""
         self.deferred_ends: deque[DeferredEnd] = deque()

@@ -59,7 +59,9 @@ def open_call(runtime: Runtime, adapter: ToolAdapter, instance: Any, args: Any, 
     try:
         reading = adapter.read(instance, args, kwargs)
         if reading is not None:
-            scope = runtime.attribution.of_call(reading.conversation_id, reading.agent_name, reading.run_id)
+            scope = runtime.attribution.of_call(
+                reading.call, reading.conversation_id, reading.agent_name, reading.run_id
+            )
             if scope is not None:
                 return GuardedCall(runtime, adapter, reading, scope, outer)
     except Exception as error:  # noqa: BLE001 - see Shield.take

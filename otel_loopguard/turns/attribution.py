@@ -1,4 +1,4 @@
-"""Attribute a call to a turn: by its scope, run, thread id, agent span, trace or task."""
+"""Attribute a call to a turn: by its scope, run, thread id, the message that wrote it, agent span, trace or task."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from otel_loopguard.core.guard import Guard
+    from otel_loopguard.core.model import ToolCall
     from otel_loopguard.core.turn.turn import Turn
     from otel_loopguard.turns.conversations import Conversations
     from otel_loopguard.turns.runs import Runs
@@ -38,6 +39,7 @@ class Attribution:
         runs: Runs,
         *,
         agent_span: Callable[[], int | None],
+        written: Callable[[ToolCall], Turn | None] = lambda call: None,  # noqa: ARG005 - the signature
         enforce_weak: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -45,21 +47,29 @@ class Attribution:
         self._conversations = conversations
         self._runs = runs
         self._agent_span = agent_span
+        self._written = written
+        """Return the turn of a call that the model of the running code has just written."""
         self._enforce_weak = enforce_weak
         self._tasks = _Tasks(clock)
 
-    def of_call(self, conversation_id: str | None, agent_name: str | None, run_id: str | None) -> Scope | None:
+    def of_call(
+        self, call: ToolCall, conversation_id: str | None, agent_name: str | None, run_id: str | None
+    ) -> Scope | None:
         """Return the scope of a tool call that is made now; None for a layer of a call in progress."""
         scope, known = current_scope(), None if run_id is None else self._runs.known(run_id)
         if scope is not None and scope.call is not None and (known is None or known.turn is scope.turn):
             return None
         scope = known or scope
         if scope is None:
-            return self.find(conversation_id, agent_name, run_id)
+            return self.find(conversation_id, agent_name, run_id, call)
         return scope if agent_name is None else scope.of_agent(agent_name)
 
     def find(
-        self, conversation_id: str | None = None, agent_name: str | None = None, run_id: str | None = None
+        self,
+        conversation_id: str | None = None,
+        agent_name: str | None = None,
+        run_id: str | None = None,
+        call: ToolCall | None = None,
     ) -> Scope:
         """Return the scope of the running code. A current scope inside a tool call is passed over for other sources."""
         scope = current_scope()
@@ -70,6 +80,9 @@ class Attribution:
             return Scope(turn, conversation_id=conversation_id, agent_name=agent_name)
         if conversation_id is not None:
             return Scope(self._of_thread(conversation_id), conversation_id=conversation_id, agent_name=agent_name)
+        written = None if call is None else self._written(call)
+        if written is not None:
+            return Scope(written, agent_name=agent_name)
         agent = self._agent_span()
         if agent is not None:
             return Scope(self._guard.turn(f"agent-{agent:016x}", source="agent_span"), agent_name=agent_name)

@@ -296,7 +296,7 @@ class MessageList:
             return False
         return any(call.id in self.open_calls for call in request.read(request.entries[place]).calls)
 
-    def find_open(self, name: str, call_id: str | None) -> bool:
+    def has_open(self, name: str, call_id: str | None) -> bool:
         """Return True if the model has just written this call."""
         calls = list(self.open_calls.values())
         return any(one.call.name == name and call_id in (None, one.call.id) for one in calls)

@@ -10,6 +10,7 @@ import contextlib
 import itertools
 import json
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -295,6 +296,24 @@ def test_a_call_that_an_executor_judges_is_counted_once() -> None:
     assert len(server.exchanges) == 10
     assert recording.outcomes == ["executed", "nudged", *["blocked"] * 7]
     assert [trip.action for trip in recording.trips][-1] == "conclude"
+
+
+def test_an_executor_finds_the_turn_of_the_message_that_wrote_its_call() -> None:
+    """A guarded function in a hand-written loop is refused; outside of it the function is only observed."""
+
+    @loopguard.tool
+    def read_file(path: str = "") -> str:
+        return "text"
+
+    def elsewhere(path: str) -> str:  # as ``asyncio.wait_for`` runs it: in a copy of the context
+        return copy_context().run(read_file, path)
+
+    with at_once() as recording, Server(Looping(READ)).running() as server:
+        assert Agent(server, run_tool=elsewhere).ask() == "I looked."
+        assert recording.outcomes == ["executed", "nudged", *["blocked"] * 7]
+        assert [read_file("a.txt") for _ in range(5)] == ["text"] * 5
+    sources = [(span.attributes or {})[semconv.TURN_SOURCE] for span in recording.spans]
+    assert sources == [*["messages"] * 9, *["task"] * 5]
 
 
 def test_a_call_that_never_reached_its_executor_is_counted() -> None:
