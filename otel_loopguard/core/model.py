@@ -322,6 +322,16 @@ class Decision(NamedTuple):
         """True if the tool may run."""
         return self.action is None or self.action < Action.REUSE
 
+    @property
+    def is_loop_step(self) -> bool:
+        """True if the call was refused, or would have been above its ceiling, or ran in vain: its tokens are a loop's.
+
+        That is known of a call that runs once it has ended.
+        """
+        if self.trip is not None and self.trip.verdict >= Action.REUSE:
+            return True
+        return self.record is not None and bool(self.record.ran_in_vain)
+
 
 def nothing_seen(record: Record | None) -> Decision:
     """Return the decision for a call without a loop. ``tuple.__new__`` takes half the time of the constructor."""

@@ -70,7 +70,7 @@ class ModelReader:
         dialect, body = sent.dialect, sent.body
         entries = dialect.messages(body)
         request = Request(entries, dialect.marks(entries), dialect.read, dialect.tools(body), dialect.previous(body))
-        self.providers.executed = self.executed
+        self.providers.executed, self.providers.usage_of = self.executed, self.usage.written_first
         scope = current_scope()
         if scope is not None and not scope.strong:
             scope = None
@@ -97,7 +97,7 @@ class ModelReader:
         record = decision.record
         if record is None:
             return
-        is_loop = not decision.runs or record.ran_in_vain
+        is_loop = decision.is_loop_step
         calls = self._judged.setdefault(turn.id, {})
         calls[call.call_id or (record.key, record.index)] = _Judged(call.tool, record.key, is_loop)
         if len(calls) > _MOST_CALLS:
@@ -271,8 +271,7 @@ class Exchange:
             span.finish(_ending(decision), outcome, decision)
         finally:
             otel_context.detach(token)
-        vain = decision.record is not None and decision.record.ran_in_vain
-        self._reader.usage.judged(one.turn.id, new.opened.name, is_loop=vain)
+        self._reader.usage.judged(one.turn.id, new.opened.name, is_loop=decision.is_loop_step)
         if one.trace is None and span.span.get_span_context().is_valid:
             one.trace = span.span.get_span_context()
 

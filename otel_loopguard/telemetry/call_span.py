@@ -244,8 +244,11 @@ class CallSpan:
             attributes[semconv.TOOL_REGISTERED] = call.tool in call.known_tools
         if self.name == semconv.UNKNOWN_TOOL:
             attributes[semconv.TOOL_NAME_HASH] = self._providers.fingerprint(call.tool)
-        if self.usage is not None:
-            _add_usage(attributes, self.usage)
+        usage, usage_of = self.usage, self._providers.usage_of
+        if usage is None and usage_of is not None and call.call_id is not None:
+            usage = usage_of(self.scope.turn.id, call.call_id)
+        if usage is not None:
+            _add_usage(attributes, usage)
         return attributes
 
     def _rename(self, span: Span, *, refused: bool) -> None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import Tracer, TracerProvider
 
-    from otel_loopguard.core.model import Decision, ToolCall
+    from otel_loopguard.core.model import Decision, ToolCall, Usage
     from otel_loopguard.core.turn.turn import Turn
     from otel_loopguard.shield import Shield
     from otel_loopguard.spans.open_spans import OpenSpans
@@ -170,6 +170,8 @@ class Providers:
         self._warned = False
         self.executed: Callable[[Turn, ToolCall, Decision], None] | None = None
         """Called with each call that an executor has run or refused. None until a request to a model was read."""
+        self.usage_of: Callable[[str, str], Usage | None] | None = None
+        """Returns the tokens of the request that wrote a call of a turn, if the call is its first. None as above."""
         self.first_call_seen = False
         self.greet: Callable[[], object] | None = None
         """Log the policy at the first call. None if it was logged at start."""

@@ -365,7 +365,7 @@ def test_nothing_of_a_conversation_is_exported() -> None:
 
 
 def test_tokens_are_booked_as_loop_or_work() -> None:
-    """The first two requests and the answer are work; the others repeated a call in vain."""
+    """The first request and the answer are work; the others repeated a call in vain."""
     with at_once() as recording, Server(Looping(READ)).running() as server:
         Agent(server).ask()
     assert recording.counted(semconv.METRIC_MODEL_REQUESTS) == 10

@@ -82,7 +82,6 @@ class SpanLog(SpanProcessor):
 def row_of(number: int, ask: Ask, span: ReadableSpan, call: CallSpan | None, text: str) -> Row:
     """Make the row of a call from its span and the text that the model reads."""
     attributes: Any = span.attributes
-    decision = None if call is None else call.decision
     trip: Any = next((event.attributes for event in span.events if event.name == semconv.EVENT_TRIP), {})
     return Row(
         number,
@@ -95,6 +94,5 @@ def row_of(number: int, ask: Ask, span: ReadableSpan, call: CallSpan | None, tex
         limit=int(trip.get(semconv.LIMIT, 0)),
         text=text,
         at=(span.start_time or 0) / 1e9,
-        in_loop=decision is not None
-        and (not decision.runs or (decision.record is not None and decision.record.ran_in_vain)),
+        in_loop=call is not None and call.decision.is_loop_step,
     )

@@ -222,7 +222,7 @@ class _TurnReplay:
 
     def _end(self, ended: Running) -> None:
         _, position, call, record = ended
-        if record.trip is not None and record.trip.action >= Action.REUSE:
+        if record.trip is not None and record.trip.verdict >= Action.REUSE:
             self.in_vain.add(position)
         if call.cancelled:
             self._turn.cancelled(self._timeline.now)

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
+from google.protobuf.json_format import MessageToDict
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
-from otel_loopguard import semconv
+import otel_loopguard as loopguard
+from otel_loopguard import Policy, semconv
 from otel_loopguard.cli.main import main
+from tests.instrumentation.test_model_reader import Agent, at_once
+from tests.models.scripts import Looping, call
+from tests.models.server import Server
 
 from . import made
 from .test_span_buffer import exported, one_by_one
@@ -199,3 +206,32 @@ def test_traces_do_not_share_requests(tmp_path, capfd):
     lines = [chat(1, trace="only a chat"), *stuck_trace(2), chat(1, trace="u"), tool(1, "same", trace="u")]
     runs = [json.loads(one) for one in replayed(tmp_path, capfd, lines, "--json").splitlines()]
     assert {run["run_id"]: run["spent"]["all"]["requests"] for run in runs} == {"t": 3, "u": 1}
+
+
+# --- a guarded program -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("executor", [False, True])
+@pytest.mark.parametrize("action", ["observe", "nudge", "block"])
+def test_a_guarded_program_spends_what_the_replay_of_its_spans_finds(tmp_path, capfd, executor, action):
+    """The metrics and the spans have the same tokens in loops, whether executors are guarded or only the client is."""
+    steps = (call("read_file", path="a.txt"), (call("read_file", path="b.txt"), call("read_file", path="a.txt")))
+
+    def read_file(path: str) -> str:
+        written = next(one["tool_calls"] for one in reversed(agent.messages) if "tool_calls" in one)
+        call_id = next(one["id"] for one in written if path in one["function"]["arguments"])
+        return str(loopguard.call("read_file", {"path": path}, lambda path: f"file {path}", call_id=call_id))
+
+    with at_once(Policy(action=action)) as recording, Server(Looping(*steps, rounds=8)).running() as server:
+        agent = Agent(server, **({"run_tool": read_file} if executor else {}))
+        with loopguard.turn():
+            agent.ask()
+        counted = partial(recording.counted, semconv.METRIC_MODEL_TOKENS)
+        in_loops = tuple(int(counted(loopguard__step="loop", gen_ai__token__type=kind)) for kind in ("input", "output"))
+        requests = int(recording.counted(semconv.METRIC_MODEL_REQUESTS, loopguard__step="loop"))
+        lines = one_by_one(MessageToDict(encode_spans(recording.spans))["resourceSpans"])
+        sent = len(server.exchanges)
+    found = spent(tmp_path, capfd, lines)
+    assert numbers(found["in_loops"]) == (requests, *in_loops)
+    assert requests > 3
+    assert found["all"]["requests"] == sent - 1, "the answer wrote no call"
