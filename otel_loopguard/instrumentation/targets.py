@@ -48,6 +48,8 @@ class Reading(NamedTuple):
     agent_name: str | None = None
     run_id: str | None = None
     """The framework's own id of the run that makes this call."""
+    session: object = None
+    """The connection that this call is made through: its turn, if no other source suggests one."""
     native_span: NativeSpan = NativeSpan.NONE
     """The position of the framework's own span of this call, seen from ours."""
     note: Any = None

@@ -60,7 +60,7 @@ def open_call(runtime: Runtime, adapter: ToolAdapter, instance: Any, args: Any, 
         reading = adapter.read(instance, args, kwargs)
         if reading is not None:
             scope = runtime.attribution.of_call(
-                reading.call, reading.conversation_id, reading.agent_name, reading.run_id
+                reading.call, reading.conversation_id, reading.agent_name, reading.run_id, reading.session
             )
             if scope is not None:
                 return GuardedCall(runtime, adapter, reading, scope, outer)

@@ -1,4 +1,4 @@
-"""Attribute a call to a turn: by its scope, run, thread id, the message that wrote it, agent span, trace or task."""
+"""Attribute a call to a turn: by scope, run, thread id, the message that wrote it, agent span, trace, session, task."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 import weakref
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opentelemetry import trace
 
@@ -25,11 +25,22 @@ if TYPE_CHECKING:
 TASK_IDLE_SECONDS = 600.0
 
 
+class Origin(NamedTuple):
+    """The facts of a call that its turn may be found by."""
+
+    conversation_id: str | None
+    agent_name: str | None
+    run_id: str | None
+    session: object
+    """The connection that the call is made through."""
+    call: ToolCall | None
+
+
 class Attribution:
     """Find the turn of a call, the strongest source first.
 
-    A turn that is suggested by a trace or a task is weak: a program that calls a tool in a loop is no agent. Its calls
-    are only observed, unless a setting enforces more.
+    A turn that is suggested by a trace, a session or a task is weak: a program that calls a tool in a loop is no agent.
+    Its calls are only observed, unless a setting enforces more.
     """
 
     def __init__(
@@ -50,10 +61,24 @@ class Attribution:
         self._written = written
         """Return the turn of a call that the model of the running code has just written."""
         self._enforce_weak = enforce_weak
-        self._tasks = _Tasks(clock)
+        self._runners = _Runners(clock)
+        self._sources: tuple[Callable[[Origin], Scope | None], ...] = (
+            self._by_scope,
+            self._by_run,
+            self._by_conversation,
+            self._by_message,
+            self._by_agent_span,
+            self._by_trace,
+            self._by_session,
+        )
 
     def of_call(
-        self, call: ToolCall, conversation_id: str | None, agent_name: str | None, run_id: str | None
+        self,
+        call: ToolCall,
+        conversation_id: str | None,
+        agent_name: str | None,
+        run_id: str | None,
+        session: object = None,
     ) -> Scope | None:
         """Return the scope of a tool call that is made now; None for a layer of a call in progress."""
         scope, known = current_scope(), None if run_id is None else self._runs.known(run_id)
@@ -61,7 +86,7 @@ class Attribution:
             return None
         scope = known or scope
         if scope is None:
-            return self.find(conversation_id, agent_name, run_id, call)
+            return self.find(conversation_id, agent_name, run_id, session, call)
         return scope if agent_name is None else scope.of_agent(agent_name)
 
     def find(
@@ -69,24 +94,57 @@ class Attribution:
         conversation_id: str | None = None,
         agent_name: str | None = None,
         run_id: str | None = None,
+        session: object = None,
         call: ToolCall | None = None,
     ) -> Scope:
         """Return the scope of the running code. A current scope inside a tool call is passed over for other sources."""
+        origin = Origin(conversation_id, agent_name, run_id, session, call)
+        for source in self._sources:
+            scope = source(origin)
+            if scope is not None:
+                return scope
+        return Scope(self._of_runner(_runner(), "task"), agent_name=agent_name, strong=False)
+
+    # --- the sources, the strongest first ----------------------------------------------------------------------------
+
+    def _by_scope(self, origin: Origin) -> Scope | None:
         scope = current_scope()
-        if scope is not None and scope.call is None:
-            return scope.of_agent(agent_name)
-        if run_id is not None:
-            turn = self._guard.turn(f"run-{run_id}", source="thread")
-            return Scope(turn, conversation_id=conversation_id, agent_name=agent_name)
-        if conversation_id is not None:
-            return Scope(self._of_thread(conversation_id), conversation_id=conversation_id, agent_name=agent_name)
-        written = None if call is None else self._written(call)
-        if written is not None:
-            return Scope(written, agent_name=agent_name)
+        return None if scope is None or scope.call is not None else scope.of_agent(origin.agent_name)
+
+    def _by_run(self, origin: Origin) -> Scope | None:
+        if origin.run_id is None:
+            return None
+        turn = self._guard.turn(f"run-{origin.run_id}", source="thread")
+        return Scope(turn, conversation_id=origin.conversation_id, agent_name=origin.agent_name)
+
+    def _by_conversation(self, origin: Origin) -> Scope | None:
+        conversation_id = origin.conversation_id
+        if conversation_id is None:
+            return None
+        return Scope(self._of_thread(conversation_id), conversation_id=conversation_id, agent_name=origin.agent_name)
+
+    def _by_message(self, origin: Origin) -> Scope | None:
+        turn = None if origin.call is None else self._written(origin.call)
+        return None if turn is None else Scope(turn, agent_name=origin.agent_name)
+
+    def _by_agent_span(self, origin: Origin) -> Scope | None:
         agent = self._agent_span()
-        if agent is not None:
-            return Scope(self._guard.turn(f"agent-{agent:016x}", source="agent_span"), agent_name=agent_name)
-        return Scope(self._weak(), agent_name=agent_name, strong=False)
+        if agent is None:
+            return None
+        return Scope(self._guard.turn(f"agent-{agent:016x}", source="agent_span"), agent_name=origin.agent_name)
+
+    def _by_trace(self, origin: Origin) -> Scope | None:
+        context = trace.get_current_span().get_span_context()
+        if not context.is_valid:
+            return None
+        turn = self._guard.turn(f"trace-{context.trace_id:032x}", source="trace", enforced=self._enforce_weak)
+        return Scope(turn, agent_name=origin.agent_name, strong=False)
+
+    def _by_session(self, origin: Origin) -> Scope | None:
+        """A session outlives tasks: ``asyncio.wait_for`` makes each call in a task of its own before Python 3.12."""
+        if origin.session is None:
+            return None
+        return Scope(self._of_runner(origin.session, "session"), agent_name=origin.agent_name, strong=False)
 
     def _of_thread(self, conversation_id: str) -> Turn:
         turn = self._conversations.last(conversation_id)
@@ -96,43 +154,40 @@ class Attribution:
             self._conversations.ended(conversation_id, turn)
         return turn
 
-    def _weak(self) -> Turn:
-        context = trace.get_current_span().get_span_context()
-        if context.is_valid:
-            return self._guard.turn(f"trace-{context.trace_id:032x}", source="trace", enforced=self._enforce_weak)
-        known = self._tasks.turn_id()
-        turn = self._guard.turn(known, source="task", enforced=self._enforce_weak)
+    def _of_runner(self, runner: object, source: str) -> Turn:
+        known = self._runners.turn_id(runner)
+        turn = self._guard.turn(known, source=source, enforced=self._enforce_weak)
         if known is None:
-            self._tasks.keep(turn.id)
+            self._runners.keep(runner, turn.id)
         return turn
 
     def clear(self) -> None:
-        """Forget the parent's tasks, after a fork."""
-        self._tasks.clear()
+        """Forget the parent's tasks and sessions, after a fork."""
+        self._runners.clear()
 
 
-class _Tasks:
-    """The turn of each asyncio task, or of each thread that runs no task. It is over after ten idle minutes."""
+class _Runners:
+    """The turn of each session, asyncio task, or thread that runs no task. It is over after ten idle minutes."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._lock = threading.RLock()
         self._turns: weakref.WeakKeyDictionary[object, tuple[str, float]] = weakref.WeakKeyDictionary()
 
-    def turn_id(self) -> str | None:
-        """Return the id of the turn that runs here."""
-        key, now = _runner(), self._clock()
+    def turn_id(self, runner: object) -> str | None:
+        """Return the id of the turn that this one runs."""
+        now = self._clock()
         with self._lock:
-            found = self._turns.get(key)
+            found = self._turns.get(runner)
             if found is None or now - found[1] > TASK_IDLE_SECONDS:
                 return None
-            self._turns[key] = (found[0], now)
+            self._turns[runner] = (found[0], now)
             return found[0]
 
-    def keep(self, turn_id: str) -> None:
-        """Remember the turn that runs here."""
+    def keep(self, runner: object, turn_id: str) -> None:
+        """Remember the turn that this one runs."""
         with self._lock:
-            self._turns[_runner()] = (turn_id, self._clock())
+            self._turns[runner] = (turn_id, self._clock())
 
     def clear(self) -> None:
         self._lock = threading.RLock()

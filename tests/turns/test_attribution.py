@@ -112,8 +112,8 @@ def test_a_thread_is_a_weak_turn_for_ten_idle_minutes(monkeypatch: pytest.Monkey
     now = [0.0]
     with guarded() as recording:
         assert recording.runtime is not None
-        tasks = recording.runtime.attribution._tasks
-        monkeypatch.setattr(tasks, "_clock", lambda: now[0])
+        runners = recording.runtime.attribution._runners
+        monkeypatch.setattr(runners, "_clock", lambda: now[0])
         assert {look("a") for _ in range(3)} == {"there is a"}
         now[0] += attribution.TASK_IDLE_SECONDS + 1
         look("a")

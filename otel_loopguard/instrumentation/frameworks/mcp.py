@@ -1,7 +1,8 @@
 """The MCP client: every ``call_tool`` of a session, and the tools that its server lists.
 
-A session is a connection, not a turn: a call belongs to the turn of the framework, or of ``loopguard.turn``, around
-it. If a framework calls through a session, its own patch has counted the call already.
+A session is a connection: a call belongs to the turn of the framework, or of ``loopguard.turn``, around it. If there is
+none, and no trace, the session is a weak turn. If a framework calls through a session, its own patch has counted the
+call already.
 """
 
 from __future__ import annotations
@@ -92,11 +93,12 @@ def _read(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Re
     if kwargs.get("input_responses") is not None or kwargs.get("request_state") is not None:
         return None  # the same call again, with the answers that its server requested
     name = args[0] if args else kwargs["name"]
-    listing = getattr(getattr(instance, "session", instance), _LISTING, _NOTHING_LISTED)
+    session = getattr(instance, "session", instance)
+    listing = getattr(session, _LISTING, _NOTHING_LISTED)
     listed = listing.tools.get(name, _UNLISTED)
     known = listing.tools if listing.complete else None
     arguments = args[1] if len(args) > 1 else kwargs.get("arguments")
-    return Reading(ToolCall(name, arguments, known_tools=known, hints=listed.hints), note=listed)
+    return Reading(ToolCall(name, arguments, known_tools=known, hints=listed.hints), session=session, note=listed)
 
 
 def _outcome(reading: Reading, result: Any) -> Outcome:

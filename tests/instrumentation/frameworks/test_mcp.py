@@ -381,3 +381,21 @@ async def test_a_refusal_is_marked_in_the_meta_of_its_result() -> None:
         assert text_of(answers[3]).startswith("[loop-detected]")
         assert structured(answers[3]) is None
         assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
+
+
+async def test_without_another_turn_the_session_is_one() -> None:
+    """Calls that are made in tasks of their own are one loop; two sessions are two turns. They are only observed."""
+
+    def look(path: str) -> str:
+        return f"there is {path}"
+
+    with guarded() as recording:
+        for _ in range(2):
+            async with over_memory(server_of({"look": look})) as session:
+                for _ in range(3):
+                    await asyncio.create_task(session.call_tool("look", {"path": "a"}))
+        assert_trips(recording, "generic_repeat", action="observe", times=4)
+        attributes = [span.attributes or {} for span in recording.spans]
+        assert {one[semconv.TURN_SOURCE] for one in attributes} == {"session"}
+        assert len({one[semconv.TURN_ID] for one in attributes}) == 2
+        assert recording.outcomes == ["executed"] * 6

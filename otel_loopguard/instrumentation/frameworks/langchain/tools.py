@@ -53,7 +53,7 @@ def _read_node(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
     return Reading(
         ToolCall(
             call["name"],
-            _written(instance, call),
+            _written(instance, call) if hasattr(instance, "tool_to_state_args") else call.get("args"),
             call.get("id"),
             known,
             _hints(tool),
@@ -67,11 +67,10 @@ def _read_node(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
 
 def _written(node: Any, call: Any) -> Any:
     """Return the arguments that the model wrote. Before langgraph-prebuilt 1.0 the node adds its state to them."""
-    arguments, of_state = call.get("args"), getattr(node, "tool_to_state_args", None)
-    if of_state is None or not isinstance(arguments, dict):
+    name, arguments = call["name"], call.get("args")
+    if not isinstance(arguments, dict):
         return arguments
-    name = call["name"]
-    added = {*(of_state.get(name) or ()), node.tool_to_store_arg.get(name)}
+    added = {*(node.tool_to_state_args.get(name) or ()), node.tool_to_store_arg.get(name)}
     return {key: value for key, value in arguments.items() if key not in added}
 
 
@@ -161,6 +160,8 @@ def _exists(reading: Reading, content: Any, *, failed: bool) -> bool:
 
 def _content(result: Any, call_id: str | None) -> Any:
     """Return the content for the model, without the ids of messages, which differ each time."""
+    if type(getattr(result, "content", None)) is str:
+        return result.content
     if isinstance(result, (list, tuple)):
         return [_content(part, call_id) for part in result]
     return commands.result_of(result, call_id) if commands.is_command(result) else commands.content_of(result)
