@@ -9,7 +9,7 @@ from otel_loopguard.core.model import Action
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-DECISIONS = ("ran", "failed", "nudged", "reused", "refused", "aborted")
+DECISIONS = ("ran", "failed", "nudged", "reused", "refused", "concluded", "aborted")
 """The possible fates of a call, from the mildest to the strongest."""
 
 TRIPS = DECISIONS[2:]
@@ -19,7 +19,7 @@ _OF_ACTION = {
     Action.NUDGE: "nudged",
     Action.REUSE: "reused",
     Action.BLOCK: "refused",
-    Action.CONCLUDE: "refused",
+    Action.CONCLUDE: "concluded",
     Action.ABORT: "aborted",
 }
 

@@ -26,7 +26,7 @@ def plain(run_id: str = "plain", length: int = 6) -> Run:
 
 def every_decision() -> Run:
     """One call again and again, until the turn is ended."""
-    words = ["ran", "failed", "nudged", "reused", "refused", "aborted"]
+    words = ["ran", "failed", "nudged", "reused", "refused", "concluded", "aborted"]
     return Run("all", 1, [Call("read", 7, word, "" if word in words[:2] else "generic_repeat", NOON) for word in words])
 
 
@@ -42,7 +42,7 @@ def many(number: int = 100_000) -> list[Run]:
         for index in range(length):
             at += rng.random()
             if len(runs) % 3 == 0 and index > period:
-                decision = rng.choice(("nudged", "refused", "refused", "reused", "aborted"))
+                decision = rng.choice(("nudged", "refused", "refused", "reused", "concluded", "aborted"))
                 calls.append(Call(f"tool_{index % period}", index % period, decision, MODES[len(runs) % 6], at))
             else:
                 calls.append(Call(f"tool_{rng.randrange(40)}", 1_000 + index, "ran", "", at))

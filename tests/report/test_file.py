@@ -54,7 +54,7 @@ def test_replay_writes_it_without_arguments_and_results(tmp_path, capfdbinary):
     data = data_of(tmp_path / "r.html")
     decisions = [data["decisions"][code] for code in data["calls"]["decision"]]
     tripped = {trip["call"]: trip["action"] for trip in json.loads(line)["trips"]}
-    words = {"nudge": "nudged", "block": "refused", "abort": "aborted"}
+    words = {"nudge": "nudged", "block": "refused", "conclude": "concluded", "abort": "aborted"}
     assert decisions == [words.get(tripped.get(call), "failed") for call in range(4)]
     assert set(data["calls"]["same"]) == {0}
     assert data["tools"] == ["read_file"]
@@ -87,7 +87,8 @@ def test_a_place_that_cannot_be_written_is_said_before_the_work(tmp_path, capsys
 
 def test_what_was_done_has_one_word():
     """A trip's action wins over a failure; what was only observed did what it did."""
-    assert [report.decision(action) for action in Action] == ["ran", "ran", "nudged", "reused", "refused", "aborted"]
+    words = ["ran", "ran", "nudged", "reused", "refused", "concluded", "aborted"]
+    assert [report.decision(action) for action in Action] == words
     assert report.decision(None, failed=True) == report.decision(Action.OBSERVE, failed=True) == "failed"
     assert report.decision(Action.NUDGE, failed=True) == "nudged"
 
@@ -113,9 +114,9 @@ def test_all_is_counted_however_much_it_is():
     for _ in range(4):
         columns.add(made.every_decision())
     data = columns.to_json()
-    assert (len(data["calls"]["tool"]), data["totals"]) == (6, {"turns": 4, "calls": 24, "looping": 4})
-    assert data["counts"] == [[4] * 6]
-    assert sum(sum(bins) for _, _, bins in data["over"]["rows"]) == 16
+    assert (len(data["calls"]["tool"]), data["totals"]) == (7, {"turns": 4, "calls": 28, "looping": 4})
+    assert data["counts"] == [[4] * 7]
+    assert sum(sum(bins) for _, _, bins in data["over"]["rows"]) == 20
     assert MOST_CALLS >= 100_000
 
 

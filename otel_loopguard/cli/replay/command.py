@@ -39,7 +39,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON line a run instead of tables")
     parser.add_argument("--html", metavar="FILE", help="write a report: one HTML file, without arguments and results")
     parser.add_argument(
-        "--fail-on", choices=["nudge", "reuse", "block", "abort"], help="exit status 1 if a run meets this or worse"
+        "--fail-on",
+        choices=["nudge", "reuse", "block", "conclude", "abort"],
+        help="exit status 1 if a run meets this or worse",
     )
     parser.add_argument(
         "--longest-line",

@@ -43,6 +43,8 @@ class Summary:
         self.runs: Counter[bool | None] = Counter()
         self.nudged: Counter[bool | None] = Counter()
         self.refused: Counter[bool | None] = Counter()
+        self.concluded: Counter[bool | None] = Counter()
+        """Runs that reached a conclusion, those that would have been ended after it included."""
         self.aborted: Counter[bool | None] = Counter()
         self.spared: Counter[bool | None] = Counter()
         """Refused calls whose recorded result was not new."""
@@ -63,6 +65,7 @@ class Summary:
         self.strongest = max(self.strongest, strongest)
         self.nudged[success] += any(trip.action is Action.NUDGE for trip in trips)
         self.refused[success] += strongest >= Action.REUSE
+        self.concluded[success] += any(trip.action is Action.CONCLUDE for trip in trips)
         self.aborted[success] += strongest is Action.ABORT
         for trip in trips:
             self.modes[trip.mode, trip.action] += 1
@@ -93,14 +96,14 @@ def _outcomes(summaries: Sequence[Summary]) -> str:
         if any(summary.runs[success] for summary in summaries):
             row = [word, str(summaries[0].runs[success])]
             for one in summaries:
-                counters = (one.nudged, one.refused, one.aborted, one.spared, one.lost)
+                counters = (one.nudged, one.refused, one.concluded, one.aborted, one.spared, one.lost)
                 row += [str(counter[success]) for counter in counters]
             rows.append(row)
     return table(head, rows)
 
 
 def _columns(summary: Summary, summaries: Sequence[Summary]) -> list[str]:
-    words = ["nudged", "refused", "aborted", "calls spared", "calls lost"]
+    words = ["nudged", "refused", "concluded", "aborted", "calls spared", "calls lost"]
     return [f"{word} ({summary.name})" for word in words] if len(summaries) > 1 else words
 
 

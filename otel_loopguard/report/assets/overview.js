@@ -9,7 +9,7 @@ function leadSentence() {
   const { turns, calls: all, looping } = data.totals;
   if (all === 0) return "Nothing was recorded: no turn made any call.";
   if (looping === 0) return `No loop in ${count(turns, "turn")} and ${count(all, "call")}.`;
-  const kept = totalOf("reused") + totalOf("refused") + totalOf("aborted");
+  const kept = totalOf("reused") + totalOf("refused") + totalOf("concluded") + totalOf("aborted");
   const nudged = totalOf("nudged");
   const of = `${whole.format(looping)} of ${count(turns, "turn")} looped.`;
   const what = `${whole.format(kept)} of ${count(all, "call")} did not run`;

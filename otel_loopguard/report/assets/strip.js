@@ -68,7 +68,7 @@ function inset([x, y, width, height], by) {
   return [x + by, y + by, Math.max(width - 2 * by, 0.5), height - 2 * by];
 }
 
-/** Draw the mark of a decision: none, bar, triangle, ring, cross, square. */
+/** Draw the mark of a decision: none, bar, triangle, ring, cross, diamond, square. */
 function drawMark(ctx, word, x, y, half = STRIP.mark) {
   if (word === "ran") return;
   ctx.strokeStyle = ctx.fillStyle = palette[word];
@@ -84,6 +84,12 @@ function drawMark(ctx, word, x, y, half = STRIP.mark) {
     ctx.moveTo(x, y - half);
     ctx.lineTo(x + half, y + half);
     ctx.lineTo(x - half, y + half);
+    ctx.fill();
+  } else if (word === "concluded") {
+    ctx.moveTo(x, y - half - 1);
+    ctx.lineTo(x + half + 1, y);
+    ctx.lineTo(x, y + half + 1);
+    ctx.lineTo(x - half - 1, y);
     ctx.fill();
   } else if (word === "aborted") ctx.fillRect(x - half, y - half, 2 * half, 2 * half);
   else ctx.stroke();

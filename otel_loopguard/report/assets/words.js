@@ -21,6 +21,7 @@ const WHAT_IT_MEANS = {
   nudged: "ran; a message to the model was added",
   reused: "did not run; the model got the earlier result",
   refused: "did not run; the model read a refusal",
+  concluded: "did not run; the model was asked for its answer",
   aborted: "did not run; the turn was ended",
 };
 

@@ -178,8 +178,8 @@ def test_tables(file, capfdbinary):
     _, out, _ = replayed(capfdbinary, file)
     assert "2 runs, 5 calls" in out
     rows = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line.strip()}
-    assert rows["successful"] == ["1", "0", "0", "0", "0", "0"]
-    assert rows["failed"] == ["1", "1", "1", "0", "2", "0"]
+    assert rows["successful"] == ["1", "0", "0", "0", "0", "0", "0"]
+    assert rows["failed"] == ["1", "1", "1", "0", "0", "2", "0"]
     assert rows["generic_repeat"] == ["1", "2"]
     assert rows["read_file"] == ["1", "2"]
     assert rows["stuck"] == ["0", "3", "read_file", "generic_repeat", "block", "4"]
@@ -284,3 +284,14 @@ def test_a_file_in_which_nothing_is_found_is_named(file, tmp_path, capfdbinary, 
     assert "OpenInference" in err
     assert "docs/replay.md" in err
     assert file not in err
+
+
+def test_a_run_that_would_have_been_concluded_has_a_column_and_an_exit_status(tmp_path, capfdbinary):
+    """Seven refusals: concluded, and not ended. ``--fail-on conclude`` is met, ``--fail-on abort`` is not."""
+    path = tmp_path / "runs.jsonl"
+    path.write_bytes(lines(made.stuck(times=9)))
+    _, out, _ = replayed(capfdbinary, str(path))
+    head, _, row = out.splitlines()[2:5]
+    assert head.split()[1:5] == ["nudged", "refused", "concluded", "aborted"]
+    assert row.split()[2:6] == ["1", "1", "1", "0"]
+    assert [replayed(capfdbinary, str(path), "--fail-on", action)[0] for action in ("conclude", "abort")] == [1, 0]

@@ -97,9 +97,10 @@ def test_every_refusal_is_listed():
 
 
 def test_after_ten_refusals_the_run_would_have_been_ended():
-    """The eleventh refusal is an abort, and what follows is replayed all the same."""
+    """The seventh refusal is a conclusion, the eleventh an abort, and what follows is replayed all the same."""
     found = trips(made.stuck(times=16))
-    assert [action for *_, action in found] == ["nudge", *["block"] * 10, *["abort"] * 4]
+    expected = ["nudge", *["block"] * 6, "conclude", *["block"] * 3, *["abort"] * 4]
+    assert [action for *_, action in found] == expected
 
 
 def test_calls_of_one_step_begin_together():
