@@ -76,7 +76,10 @@ def _trips(by: str, *matchers: str) -> str:
 
 
 # Before it opens, the breaker nudges. That is a trip, but not urgent.
-_BREAKER_REFUSES = (equals(names.MODE, Mode.GLOBAL_CIRCUIT_BREAKER.value), f'{names.VERDICT}=~"reuse|block|abort"')
+_BREAKER_REFUSES = (
+    equals(names.MODE, Mode.GLOBAL_CIRCUIT_BREAKER.value),
+    f'{names.VERDICT}=~"reuse|block|conclude|abort"',
+)
 
 RECORDINGS: Final = (
     Recording(TRIPS_BY_MODE, _trips(f"{names.JOB}, {names.MODE}")),

@@ -71,7 +71,7 @@ def _numbers() -> list[Builder[Panel]]:
     return [
         number(
             "Loop trips",
-            "Loops that were nudged, answered from an earlier result, refused, aborted, or only observed.",
+            "Loops that were nudged, answered from an earlier result, refused, concluded, aborted, or only observed.",
             queries.TRIPS_TOTAL,
             steps=[(None, "green"), (1, "orange")],
             empty=_NO_TRIPS,

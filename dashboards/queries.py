@@ -15,7 +15,7 @@ _JOB: Final = f'{names.JOB}=~"$job"'
 _MODE: Final = f'{names.MODE}=~"$mode"'
 _TOOL: Final = f'{names.TOOL}=~"$tool"'
 # Actions that replace the tool's run, and actions that let it run.
-_REFUSING: Final = "reuse|block|abort"
+_REFUSING: Final = "reuse|block|conclude|abort"
 _LETTING: Final = "off|observe|nudge"
 _REFUSED_OUTCOMES: Final = "reused|blocked|aborted"
 
