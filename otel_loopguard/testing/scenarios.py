@@ -134,6 +134,17 @@ def _aborted(transcript: Transcript, recording: Recording, toolbox: Toolbox) -> 
     _expect("turns left in memory", recording.runtime.guard.live if recording.runtime else None, 0)
 
 
+def _not_concluded(transcript: Transcript, recording: Recording, toolbox: Toolbox) -> None:
+    if not isinstance(transcript.error, ToolLoopError):
+        raise AssertionError(  # noqa: TRY004 - a test failed, no type of an argument is wrong
+            f"the run was to end with ToolLoopError, and not with {transcript.error!r}"
+        )
+    _expect("runs of the tool", toolbox.ran["read_file"], 2)
+    _expect("outcomes", recording.outcomes[2:], ["blocked", "blocked", "blocked", "aborted"])
+    actions = [trip.action for trip in recording.trips]
+    _expect("actions", actions, ["nudge", "block", "conclude", "block", "abort"])
+
+
 def _watched(transcript: Transcript, recording: Recording, toolbox: Toolbox) -> None:
     _expect("runs of the tool", toolbox.ran["read_file"], 5)
     _expect("results", set(transcript.read), {"the text of a.txt"})
@@ -161,6 +172,8 @@ SCENARIOS = (
     Scenario("ping_pong", (*_same(1, "list_folder"), *_same(1)) * 3, _two_laps),
     Scenario("unknown_tool", _same(4, MADE_UP), _made_up),
     Scenario("abort", _same(8), _aborted, policy=Policy(abort_after=1)),
+    # No model client is patched here, so the conclusion has no effect, and the run is ended as without one.
+    Scenario("conclude", _same(8), _not_concluded, policy=Policy(conclude_after=2, abort_after=3)),
     Scenario("observe", _same(5), _watched, policy=Policy(action=Action.OBSERVE)),
     Scenario("unsampled", _same(5), _unsampled, sampler=ALWAYS_OFF),
     Scenario("parallel", ((Ask("read_file", {"path": "a.txt"}),) * 4,), _parallel),
