@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
 
 
 class WrittenCall(NamedTuple):
@@ -56,14 +59,30 @@ NO_MESSAGE = Message()
 def mark_of(value: Any) -> int:
     """Hash a JSON value, without the marks of a prompt cache, which move from request to request.
 
-    The hash of a text is kept in the text object, so a text that comes again costs nothing.
+    The hash of a text is kept in the text object, so a text that comes again costs nothing. A list of one text is equal
+    to the text: clients write the list where they mark the text for a cache.
     """
-    return hash(value if type(value) is str else _hashable(value))
+    if type(value) is str or value is None:
+        return hash(value)
+    if type(value) is list and len(value) == 1 and type(value[0]) is dict:
+        part = value[0]
+        if part.get("type") == "text" and part.keys() <= _OF_TEXT:
+            value = part.get("text")
+    return hash(_hashable(value))
 
 
-def _hashable(value: Any) -> Any:
+_CACHE_MARK: Final = "cache_control"
+_OF_TEXT: Final = {"type", "text", _CACHE_MARK}
+
+
+def _hashable(value: Any) -> Hashable:
     if isinstance(value, dict):
-        return tuple((key, _hashable(part)) for key, part in value.items() if key != "cache_control")
+        if _CACHE_MARK in value:
+            value = {key: part for key, part in value.items() if key != _CACHE_MARK}
+        return (*value, *[part if type(part) is str else _hashable(part) for part in value.values()])
     if isinstance(value, (list, tuple)):
-        return tuple(map(_hashable, value))
-    return value
+        return tuple([part if type(part) is str else _hashable(part) for part in value])
+    if value is None or isinstance(value, (str, int, float, bytes)):
+        return value
+    # An object of a client. A program may make it again for each request, and an iterator belongs to the program.
+    return _hashable(getattr(value, "__dict__", type(value).__name__))

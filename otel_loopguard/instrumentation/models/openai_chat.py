@@ -6,121 +6,149 @@ from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.instrumentation.content import arguments_of
 from otel_loopguard.instrumentation.model_api import Dialect
-from otel_loopguard.interrupts import pass_interrupt
+from otel_loopguard.instrumentation.models.fields import count, field, sequence
 from otel_loopguard.turns.messages import Message, Reply, WrittenCall, WrittenResult, mark_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping
+
+# --- requests ----------------------------------------------------------------------------------------------------
 
 
-def _messages(body: Mapping[str, Any]) -> Sequence[Any]:
-    messages: Sequence[Any] = body.get("messages") or ()
-    return messages
-
-
-def _marks(messages: Sequence[Any]) -> list[int]:
-    try:  # a message with calls is known by the results that follow it
-        return [hash((one.get("role"), one.get("tool_call_id"), one.get("content"))) for one in messages]
-    except TypeError as error:  # a content is in parts
-        pass_interrupt(error)
-        return [mark_of((one.get("role"), one.get("tool_call_id"), one.get("content"))) for one in messages]
+def _mark(message: Any) -> int:
+    """Hash an entry. A message with calls is known by the results that follow it."""
+    return hash((mark_of(field(message, "content")), field(message, "role"), field(message, "tool_call_id")))
 
 
 def _read(message: Any) -> Message:
-    role = message.get("role")
+    role = field(message, "role")
     if role == "tool":
-        return Message(results=(WrittenResult(message.get("tool_call_id"), message.get("content")),))
+        return Message(results=(WrittenResult(field(message, "tool_call_id"), field(message, "content")),))
+    if role == "function":
+        return Message(results=(WrittenResult(None, field(message, "content"), name=field(message, "name")),))
     if role == "assistant":
-        return Message(calls=_calls(message.get("tool_calls")))
-    return Message(by_user=role == "user", text=message.get("content"))
+        return Message(calls=tuple(_calls(message)))
+    return Message(by_user=role == "user", text=field(message, "content"))
 
 
-def _calls(written: Any) -> tuple[WrittenCall, ...]:
-    return tuple(
-        WrittenCall(call.get("id"), call["function"]["name"], arguments_of(call["function"].get("arguments")))
-        if "function" in call
-        else WrittenCall(call.get("id"), call["custom"]["name"], call["custom"].get("input"))
-        for call in written or ()
-    )
+def _calls(message: Any) -> Iterator[WrittenCall]:
+    """Read the calls of an assistant's message, in a request or in a reply."""
+    for call in sequence(field(message, "tool_calls")):
+        function = field(call, "function") or field(call, "custom")
+        if function is not None:
+            yield _call(field(call, "id"), function)
+    function = field(message, "function_call")  # deprecated, and without ids
+    if function is not None:
+        yield _call(None, function)
+
+
+def _call(call_id: str | None, function: Any) -> WrittenCall:
+    return WrittenCall(call_id, field(function, "name"), arguments_of(_written(function)))
+
+
+def _written(function: Any) -> Any:
+    """Return the arguments of a function, or the text for a custom tool."""
+    arguments = field(function, "arguments")
+    return field(function, "input") if arguments is None else arguments
 
 
 def _tools(body: Mapping[str, Any]) -> frozenset[str] | None:
-    names = [(tool.get("function") or tool.get("custom") or {}).get("name") for tool in body.get("tools") or ()]
-    return frozenset(name for name in names if name) if all(names) else None
+    names = [
+        *(field(field(tool, "function") or field(tool, "custom"), "name") for tool in sequence(body.get("tools"))),
+        *(field(function, "name") for function in sequence(body.get("functions"))),
+    ]
+    return None if None in names else frozenset(names)
 
 
 def _annotate(message: Any, texts: Mapping[int, str]) -> Any:
-    text, content = texts[0], message.get("content")
+    content = field(message, "content")
+    if not isinstance(message, dict) or not isinstance(content, (str, list, type(None))):
+        return message
     if isinstance(content, list):
-        return {**message, "content": [*content, {"type": "text", "text": text}]}
-    return {**message, "content": f"{content}\n\n{text}" if content else text}
+        return {**message, "content": [*content, {"type": "text", "text": texts[0]}]}
+    return {**message, "content": f"{content}\n\n{texts[0]}" if content else texts[0]}
+
+
+def _withdraw(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    kept = {**body, "tool_choice": "none"} if body.get("tools") else dict(body)
+    return {**kept, "function_call": "none"} if body.get("functions") else kept
+
+
+# --- replies -----------------------------------------------------------------------------------------------------
 
 
 def _reply(reply: Any) -> Reply | None:
-    choices = getattr(reply, "choices", None)
+    choices = field(reply, "choices")
     if choices is None:
         return None
-    usage = getattr(reply, "usage", None)
+    usage = field(reply, "usage")
     return Reply(
-        calls=tuple(
-            call for choice in choices for call in _calls_of_object(getattr(choice.message, "tool_calls", None))
-        ),
-        input_tokens=getattr(usage, "prompt_tokens", None),
-        output_tokens=getattr(usage, "completion_tokens", None),
+        calls=tuple(call for choice in sequence(choices) for call in _calls(field(choice, "message"))),
+        input_tokens=count(usage, "prompt_tokens"),
+        output_tokens=count(usage, "completion_tokens"),
+        cached_tokens=count(field(usage, "prompt_tokens_details"), "cached_tokens"),
     )
 
 
-def _calls_of_object(calls: Any) -> tuple[WrittenCall, ...]:
-    found = []
-    for call in calls or ():
-        function = getattr(call, "function", None)
-        if function is not None:
-            found.append(WrittenCall(call.id, function.name, arguments_of(function.arguments)))
-        elif getattr(call, "custom", None) is not None:
-            found.append(WrittenCall(call.id, call.custom.name, call.custom.input))
-    return tuple(found)
-
-
 class _Pieces:
-    """The calls of a streamed reply, by their index: the arguments come in pieces."""
+    """The calls of a streamed reply: the arguments come in pieces, and only the first one has id and name."""
 
     def __init__(self) -> None:
-        self._calls: dict[tuple[int, int], list[Any]] = {}
+        self._calls: list[_Call] = []
+        self._open: dict[Any, _Call] = {}
+        """By choice and index, the calls that the next pieces belong to."""
         self._usage: Any = None
 
     def add(self, chunk: Any) -> None:
-        if getattr(chunk, "usage", None) is not None:
-            self._usage = chunk.usage
-        for choice in chunk.choices or ():
-            for call in getattr(choice.delta, "tool_calls", None) or ():
-                function = call.function
-                parts = self._calls.setdefault((choice.index, call.index), [None, "", []])
-                parts[0] = call.id or parts[0]
-                if function is not None:
-                    parts[1] = function.name or parts[1]
-                    parts[2].append(function.arguments or "")
+        self._usage = field(chunk, "usage") or self._usage
+        for choice in sequence(field(chunk, "choices")):
+            delta, place = field(choice, "delta"), field(choice, "index")
+            for piece in sequence(field(delta, "tool_calls")):
+                function = field(piece, "function") or field(piece, "custom")
+                self._add((place, field(piece, "index")), field(piece, "id"), function)
+            function = field(delta, "function_call")
+            if function is not None:
+                self._add((place, None), None, function)
+
+    def _add(self, place: Any, call_id: str | None, function: Any) -> None:
+        call = self._open.get(place)
+        # Some providers give all calls of a reply the same index.
+        if call is None or (call_id and call.id and call_id != call.id):
+            call = self._open[place] = _Call()
+            self._calls.append(call)
+        call.id = call_id or call.id
+        call.name = field(function, "name") or call.name
+        call.pieces.append(_written(function) or "")
 
     def reply(self) -> Reply:
         return Reply(
             calls=tuple(
-                WrittenCall(call_id, name, arguments_of("".join(pieces)))
-                for call_id, name, pieces in self._calls.values()
-                if name
+                WrittenCall(call.id, call.name, arguments_of("".join(call.pieces))) for call in self._calls if call.name
             ),
-            input_tokens=getattr(self._usage, "prompt_tokens", None),
-            output_tokens=getattr(self._usage, "completion_tokens", None),
+            input_tokens=count(self._usage, "prompt_tokens"),
+            output_tokens=count(self._usage, "completion_tokens"),
+            cached_tokens=count(field(self._usage, "prompt_tokens_details"), "cached_tokens"),
         )
 
 
+class _Call:
+    """A call of which more pieces may come."""
+
+    def __init__(self) -> None:
+        self.id: str | None = None
+        self.name = ""
+        self.pieces: list[str] = []
+
+
 CHAT = Dialect(
-    messages=_messages,
-    marks=_marks,
+    messages=lambda body: sequence(body.get("messages")),
+    marks=lambda messages: [*map(_mark, messages)],
     read=_read,
     tools=_tools,
     previous=lambda body: None,
     annotate=_annotate,
     replace=lambda body, messages: {**body, "messages": messages},
-    withdraw=lambda body: {**body, "tool_choice": "none"},
+    withdraw=_withdraw,
     reply=_reply,
     collector=_Pieces,
 )

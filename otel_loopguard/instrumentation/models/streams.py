@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from typing_extensions import Self
 
     from otel_loopguard.instrumentation.model_api import Listener
+    from otel_loopguard.instrumentation.targets import Original
+
+# --- streams that keep their iterator in a field -----------------------------------------------------------------
+
+
+def tapped(iterator: Any, listener: Listener) -> TappedIterator | TappedAsyncIterator:
+    """Return an iterator over the same chunks, which the listener gets, too."""
+    return (TappedAsyncIterator if hasattr(iterator, "__anext__") else TappedIterator)(iterator, listener)
 
 
 class TappedIterator:
@@ -23,13 +31,7 @@ class TappedIterator:
         return self
 
     def __next__(self) -> Any:
-        try:
-            chunk = next(self._iterator)
-        except StopIteration:
-            self._listener.over()
-            raise
-        self._listener.chunk(chunk)
-        return chunk
+        return _next(self._iterator.__next__, self._listener)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._iterator, name)
@@ -46,13 +48,59 @@ class TappedAsyncIterator:
         return self
 
     async def __anext__(self) -> Any:
-        try:
-            chunk = await self._iterator.__anext__()
-        except StopAsyncIteration:
-            self._listener.over()
-            raise
-        self._listener.chunk(chunk)
-        return chunk
+        return await _anext(self._iterator.__anext__, self._listener)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._iterator, name)
+
+
+def _next(read: Callable[[], Any], listener: Listener) -> Any:
+    try:
+        chunk = read()
+    except StopIteration:
+        listener.over()
+        raise
+    listener.chunk(chunk)
+    return chunk
+
+
+async def _anext(read: Callable[[], Any], listener: Listener) -> Any:
+    try:
+        chunk = await read()
+    except StopAsyncIteration:
+        listener.over()
+        raise
+    listener.chunk(chunk)
+    return chunk
+
+
+# --- streams whose own method makes the chunks -------------------------------------------------------------------
+
+_LISTENER: Final = "_loopguard_listener"
+
+
+def listen_at_next(stream: Any, listener: Listener) -> None:
+    """Give a stream its listener. The class of the stream is patched with ``next_wrapper`` or ``anext_wrapper``."""
+    setattr(stream, _LISTENER, listener)
+
+
+def next_wrapper(original: Original) -> Callable[..., Any]:
+    """Replace the ``__next__`` of a class of streams."""
+
+    def __next__(*given: Any) -> Any:  # noqa: N807 - its name in a traceback
+        read, stream, _ = original.bind(given)
+        listener = getattr(stream, _LISTENER, None)
+        return read() if listener is None else _next(read, listener)
+
+    return __next__
+
+
+def anext_wrapper(original: Original) -> Callable[..., Any]:
+    """Replace the ``__anext__`` of a class of streams."""
+
+    async def __anext__(*given: Any) -> Any:  # noqa: N807 - its name in a traceback
+        read, stream, _ = original.bind(given)
+        listener = getattr(stream, _LISTENER, None)
+        return await (read() if listener is None else _anext(read, listener))
+
+    return __anext__

@@ -1,0 +1,24 @@
+"""Read the fields of requests and replies, which are plain dicts or the objects of a client."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def field(value: Any, name: str) -> Any:
+    """Return an item of a dict or an attribute of an object; None if there is none."""
+    return value.get(name) if isinstance(value, dict) else getattr(value, name, None)
+
+
+def sequence(value: Any) -> Sequence[Any]:
+    """Return a list or tuple as it is, and () for anything else: an iterator belongs to the program."""
+    return value if isinstance(value, (list, tuple)) else ()
+
+
+def count(usage: Any, name: str) -> int | None:
+    """Return a number of tokens; None if the provider does not give it."""
+    found = field(usage, name)
+    return found if isinstance(found, int) else None

@@ -1,0 +1,71 @@
+"""Streams that are read in passing."""
+
+from __future__ import annotations
+
+import pytest
+
+from otel_loopguard.instrumentation.models.streams import tapped
+
+
+class Listener:
+    """Notes what it gets."""
+
+    def __init__(self) -> None:
+        self.heard: list[object] = []
+        self.whole = self.chunk = self.heard.append
+
+    def over(self) -> None:
+        """Note the end."""
+        self.heard.append("over")
+
+
+def test_chunks_are_passed_on_and_counted_one_by_one():
+    """None is read before the program asks for it."""
+    listener = Listener()
+    stream = tapped(iter("ab"), listener)
+    assert iter(stream) is stream
+    assert (next(stream), listener.heard) == ("a", ["a"])
+    assert (list(stream), listener.heard) == (["b"], ["a", "b", "over"])
+
+
+async def test_async_chunks_are_passed_on():
+    """In the same way."""
+
+    async def chunks():
+        yield "a"
+        yield "b"
+
+    listener = Listener()
+    stream = tapped(chunks(), listener)
+    assert aiter(stream) is stream
+    assert [chunk async for chunk in stream] == ["a", "b"]
+    assert listener.heard == ["a", "b", "over"]
+
+
+def test_an_error_of_the_stream_passes_and_is_no_end():
+    """The reply is not complete."""
+
+    def chunks():
+        yield "a"
+        raise ConnectionError
+
+    listener = Listener()
+    with pytest.raises(ConnectionError):
+        list(tapped(chunks(), listener))
+    assert listener.heard == ["a"]
+
+
+def test_a_stream_can_be_closed():
+    """The other methods are those of the original."""
+    closed = []
+
+    def chunks():
+        try:
+            yield "a"
+        finally:
+            closed.append(True)
+
+    stream = tapped(chunks(), Listener())
+    next(stream)
+    stream.close()
+    assert closed == [True]
