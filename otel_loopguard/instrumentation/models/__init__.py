@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from otel_loopguard.instrumentation.models import openai
+from otel_loopguard.instrumentation.models import anthropic, openai
 
-CLIENTS = (openai.CLIENT,)
+CLIENTS = tuple(module.CLIENT for module in (anthropic, openai))
