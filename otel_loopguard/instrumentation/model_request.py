@@ -85,6 +85,31 @@ def async_request_wrapper(read: Read, error: ErrorOf) -> Callable[[Original], Ca
     return wrapper
 
 
+def generator_request_wrapper(read: Read, error: ErrorOf) -> Callable[[Original], Callable[..., Any]]:
+    """Return the ``wrapper`` of a ``CallTarget`` for a generator function that sends a request and yields the reply."""
+
+    def wrapper(original: Original) -> Callable[..., Any]:
+        def request(*given: Any, **kwargs: Any) -> Any:
+            wrapped, instance, args = original.bind(given)
+            runtime = active_runtime.instrumented
+            opened = None if runtime is None or _owned.get() else _open(runtime, read, instance, args, kwargs)
+            if runtime is None or opened is None:
+                yield from wrapped(*args, **kwargs)
+                return
+            with runtime.shield("model.observe"):
+                opened.observe()
+            with runtime.shield("model.change"):
+                args, kwargs = opened.prepare(error, args, kwargs)
+            chunks = wrapped(*args, **kwargs)  # not owned: code of the program runs between the chunks
+            with runtime.shield("model.reply"):
+                chunks = opened.listen(chunks)
+            yield from chunks
+
+        return request
+
+    return wrapper
+
+
 def _open(runtime: Runtime, read: Read, instance: Any, args: Any, kwargs: Any) -> Exchange | None:
     """Read a request; None if it is none to a model, or after a fault."""
     if garbage_collector.running and garbage_collector.runs_here():
