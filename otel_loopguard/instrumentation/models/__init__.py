@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from otel_loopguard.instrumentation.models import anthropic, google_genai, openai
+from otel_loopguard.instrumentation.models import anthropic, google_genai, litellm, openai
 
-CLIENTS = tuple(module.CLIENT for module in (anthropic, google_genai, openai))
+CLIENTS = tuple(module.CLIENT for module in (anthropic, google_genai, litellm, openai))
