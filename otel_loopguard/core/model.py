@@ -157,6 +157,10 @@ class Outcome(NamedTuple):
     """The object to give again instead of ``result``, for results that have another part, such as an artifact."""
 
 
+USER_STOP = "user_stop"
+"""The mode of the trips of a run whose user asked it to stop. ``on_trip`` is not called: the user has decided."""
+
+
 class Trip(NamedTuple):
     """A detected loop. ``verdict`` is the action that the rules want, ``action`` the one that the ceiling allows."""
 
@@ -326,10 +330,10 @@ class Decision(NamedTuple):
     def is_loop_step(self) -> bool:
         """True if the call was refused, or would have been above its ceiling, or ran in vain: its tokens are a loop's.
 
-        That is known of a call that runs once it has ended.
+        That is known of a call that runs once it has ended. A call that the user stopped is no step of a loop.
         """
         if self.trip is not None and self.trip.verdict >= Action.REUSE:
-            return True
+            return self.trip.mode != USER_STOP
         return self.record is not None and bool(self.record.ran_in_vain)
 
 

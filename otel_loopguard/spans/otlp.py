@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard import semconv
-from otel_loopguard.core.model import Kind, Sameness, ToolCall
+from otel_loopguard.core.model import USER_STOP, Kind, Sameness, ToolCall
 from otel_loopguard.core.values.results import Findings, OutcomeFacts, outcome_facts
 from otel_loopguard.spans import dialects
 from otel_loopguard.spans.dialects import SpanView
@@ -90,6 +90,11 @@ class RecordedCall(NamedTuple):
     def refused(self) -> bool:
         """True if the guard refused the call, so that it did not run."""
         return self.span.view.attributes.get(semconv.OUTCOME) in _REFUSED
+
+    @property
+    def stopped_by_user(self) -> bool:
+        """True if the guard refused the call because the user asked the run to stop."""
+        return self.span.view.attributes.get(semconv.MODE) == USER_STOP
 
     @property
     def cancelled(self) -> bool:

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry.metrics import Observation
 
 from otel_loopguard import semconv
-from otel_loopguard.core.model import Action, Mode
+from otel_loopguard.core.model import USER_STOP, Action, Mode
 from otel_loopguard.core.names import is_plain_name
-from otel_loopguard.core.turn.turn import USER_STOP
 from otel_loopguard.interrupts import pass_interrupt
 
 if TYPE_CHECKING:

@@ -194,7 +194,8 @@ class _TurnReplay:
                 self._end(one)
             record = self._begin(call)
             if call.refused:
-                self.in_vain.add(position)
+                if not call.stopped_by_user:
+                    self.in_vain.add(position)
                 if record.trip is not None:
                     self._add(position, record.trip, record)
             else:

@@ -14,7 +14,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core.history import update
-from otel_loopguard.core.model import Action, Decision, Record, ToolCall, Trip, nothing_seen
+from otel_loopguard.core.model import USER_STOP, Action, Decision, Record, ToolCall, Trip, nothing_seen
 from otel_loopguard.core.tools.contracts import LONGEST_TOOL_NAME
 from otel_loopguard.core.turn import decide, hooks, model_text
 from otel_loopguard.core.turn.batch import Batch
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from otel_loopguard.core.policy.policy import Policy
     from otel_loopguard.core.turn.compiled import CompiledPolicy
     from otel_loopguard.core.turn.user_messages import Notes, UserMessage
-
-USER_STOP = "user_stop"
-"""The mode of the trips of a run whose user asked it to stop. ``on_trip`` is not called: the user has decided."""
 
 _NUDGE, _CONCLUDE, _ABORT, _OBSERVE = Action.NUDGE, Action.CONCLUDE, Action.ABORT, Action.OBSERVE
 

@@ -100,6 +100,16 @@ def test_a_request_is_work_if_one_of_its_calls_is(tmp_path, capfd):
     assert numbers(found["in_loops"]) == (1, 1_003, 13)
 
 
+@pytest.mark.parametrize(("mode", "in_loops"), [("generic_repeat", 1), ("user_stop", 0)])
+def test_a_call_that_the_user_stopped_is_no_step_of_a_loop(tmp_path, capfd, mode, in_loops):
+    """It was refused, but repeated nothing."""
+    lines = guarded_spans([("a", "x"), ("b", "x")], [0, 1])
+    of_span = lines[1]["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["attributes"]
+    of_span[:] = [one for one in of_span if one["key"] != semconv.OUTCOME]
+    of_span += [attribute(semconv.OUTCOME, "blocked"), attribute(semconv.MODE, mode)]
+    assert spent(tmp_path, capfd, lines)["in_loops"]["requests"] == in_loops
+
+
 def test_a_request_counts_whatever_order_its_spans_arrive_in(tmp_path, capfd):
     """The tokens are on the first call by its index."""
     lines = guarded_spans([("a", "x")] * 4, [0, 1, 2, 3])

@@ -184,3 +184,38 @@ def test_a_run_that_waited_did_not_run_in_vain():
         found.append(turn.end(call, Outcome("running")).record.ran_in_vain)
         time[0] += 60
     assert found == [False, False, False]
+
+
+def steps(policy: Policy, paths: str, outcome: Outcome) -> list[bool]:
+    """Make a call with each of these paths and this outcome. True for each that is a step of a loop."""
+    turn = Guard(policy, clock=lambda: 0.0).turn()
+    found = []
+    for path in paths:
+        call = ToolCall("read_file", {"path": path}, written=turn.tick)
+        decision = turn.begin(call)
+        if decision.runs:
+            turn.end(call, outcome)
+        found.append(decision.is_loop_step)
+    return found
+
+
+def test_a_call_that_would_be_refused_is_a_step_of_a_loop():
+    """The figures of a policy that only observes can be compared with those of one that enforces."""
+    for action in ("observe", "nudge", "block"):
+        assert steps(Policy(action=action), "aaaa", Outcome("same")) == [False, True, True, True]
+
+
+def test_an_untried_call_is_a_step_of_a_loop_if_it_is_refused():
+    """Its error has come ten times, with other arguments; the next one runs, half open."""
+    found = steps(Policy(), "abcdefghijklm", Outcome(error="no such file"))
+    assert found.index(True) == 9
+    assert found.count(True) == 2
+
+
+def test_a_call_that_the_user_stopped_is_no_step_of_a_loop():
+    """It was refused, but repeated nothing."""
+    turn = Guard().turn()
+    turn.say("stop", stop=True)
+    decision = turn.begin(ToolCall("read_file", {"path": "a"}))
+    assert not decision.runs
+    assert not decision.is_loop_step

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 import pytest
 
 from otel_loopguard.core.guard import Guard
-from otel_loopguard.core.model import Action, Decision, Mode, Outcome, ToolCall, Trip
+from otel_loopguard.core.model import USER_STOP, Action, Decision, Mode, Outcome, ToolCall, Trip
 from otel_loopguard.core.policy.policy import Policy, Rule, ToolContract
-from otel_loopguard.core.turn.turn import USER_STOP, Turn
+
+if TYPE_CHECKING:
+    from otel_loopguard.core.turn.turn import Turn
 
 NUDGE, BLOCK, CONCLUDE, ABORT = Action.NUDGE, Action.BLOCK, Action.CONCLUDE, Action.ABORT
 LONG = "the text of the file, " * 9

@@ -9,9 +9,8 @@ import threading
 import pytest
 
 from otel_loopguard.core.guard import Guard
-from otel_loopguard.core.model import Action, Outcome, ToolCall
+from otel_loopguard.core.model import USER_STOP, Action, Outcome, ToolCall
 from otel_loopguard.core.policy.policy import Policy, ToolContract
-from otel_loopguard.core.turn.turn import USER_STOP
 
 
 def make(turn, tool="read_file", result="same", **arguments):
