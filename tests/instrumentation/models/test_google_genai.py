@@ -39,6 +39,12 @@ def test_a_changed_request_is_sent_changed(loop):
 
 
 @of_each_way
+def test_a_loop_is_ended(loop):
+    """With an answer, or with ToolLoopError if the model does not obey."""
+    ways.assert_a_loop_is_ended(loop)
+
+
+@of_each_way
 def test_results_can_be_annotated(loop):
     """Each result takes a sentence, in a copy."""
     ways.assert_results_can_be_annotated(loop)

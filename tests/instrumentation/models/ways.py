@@ -5,9 +5,13 @@ from __future__ import annotations
 import gc
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from otel_loopguard import ToolLoopError
+from otel_loopguard.testing import guarded
 from tests.instrumentation.models.recording import recorded
 from tests.models.loops import run
-from tests.models.scripts import Working, call
+from tests.models.scripts import Looping, Working, call
 from tests.models.server import Server
 from tests.models.toolbox import Toolbox
 
@@ -110,3 +114,22 @@ def assert_results_can_be_annotated(loop: Callable[..., object]) -> None:
     assert len(texts) == len(CALLS)
     assert all("[loopguard] Stop." in text for text in texts)
     assert all("[loopguard]" not in str(one.sent.body) for one in exchanges)
+
+
+def assert_a_loop_is_ended(loop: Callable[..., object], *, obeys: bool = True) -> None:
+    """A model that repeats one call is asked for an answer without tools; if it calls on, the run is ended."""
+    for stubborn in (False, True):
+        tools = Toolbox()
+        script = Looping(STEPS[0], answer=ANSWER, stubborn=stubborn)
+        with Server(script).running() as server, guarded() as recording:
+            if obeys and not stubborn:
+                assert run(loop, server.url, QUESTION, tools) == ANSWER
+            else:
+                with pytest.raises(ToolLoopError):
+                    run(loop, server.url, QUESTION, tools)
+        gc.collect()
+        assert recording.runtime.shield.seen == set()
+        assert server.rejected == []
+        assert len(server.exchanges) == 10
+        asked = [one.asked for one in server.exchanges if one.asked]
+        assert [one.choice for one in asked] == ["auto"] * 9 + (["none"] if obeys else ["auto"])
