@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core.turn import model_text
 from otel_loopguard.errors import ToolLoopError
+from otel_loopguard.semconv import UNKNOWN_TOOL
 
 if TYPE_CHECKING:
     from otel_loopguard.core.model import Trip
@@ -26,7 +27,12 @@ class LoopAbort(BaseException):
 
 
 def abort_error(
-    trip: Trip | None, shown_name: str, scope: Scope, kind: type[ToolLoopError] | None = None
+    trip: Trip | None,
+    shown_name: str,
+    scope: Scope,
+    kind: type[ToolLoopError] | None = None,
+    *,
+    attempts: int = 0,
 ) -> BaseException | None:
     """Return the exception that aborts the run.
 
@@ -39,7 +45,13 @@ def abort_error(
     if trip is None:
         return None if run_state is None or run_state.abort_error is None else LoopAbort(run_state.abort_error)
     error = (kind or ToolLoopError)(
-        model_text.abort(trip, scope.turn.policy, shown_name),
+        model_text.abort(
+            trip,
+            scope.turn.policy,
+            None if shown_name == UNKNOWN_TOOL else shown_name,
+            attempts=attempts,
+            refusals=max(0, scope.turn.refusals - 1),  # this one is raised
+        ),
         tool_name=trip.tool,
         mode=str(trip.mode),
         repeats=trip.count,

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
+from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.aborts import LoopAbort, carried
 from otel_loopguard.turns.gc_safety import garbage_collector
 from otel_loopguard.turns.scope import Scope, bind, current_scope, unbind
@@ -125,8 +126,11 @@ class _Running:
         state = self._run_state
         if loop_error is None and state is not None and (error is None or isinstance(error, Exception)):
             loop_error = None if state.abort_waits else state.abort_error
+        if loop_error is None and self._outermost and issubclass(type(error), ToolLoopError):
+            loop_error = error  # type: ignore[assignment]  # its type was checked, without asking the object
         if loop_error is not None:
-            raise loop_error if self._outermost else LoopAbort(loop_error) from None
+            # Without the frames of the framework: they are a hundred lines that say nothing of the loop.
+            raise loop_error.with_traceback(None) if self._outermost else LoopAbort(loop_error) from None
 
 
 def run_plain(agent_run: AgentRun, run: Callable[[], Any]) -> Any:

@@ -77,7 +77,7 @@ class Runtime:
             logger_provider=logger_provider,
         )
         self.usage = UsageLedger(self._book_usage)
-        self.runs = Runs(self.guard, self.conversations, self.providers.count_turn)
+        self.runs = Runs(self.guard, self.conversations, self.providers.count_turn, self._sum_up)
         self.reader = ModelReader(self.guard, self.runs, self.providers, self.usage, self.shield)
         self.attribution = Attribution(
             self.guard,
@@ -119,6 +119,10 @@ class Runtime:
         while self.deferred_ends:
             with self.shield("function.deferred_ends"):
                 self.deferred_ends.popleft().end()
+
+    def _sum_up(self, turn_id: str) -> None:
+        with self.shield("turn.sum_up"):
+            self.providers.outlets().events.sum_up(turn_id)
 
     def _count_error(self, site: str) -> None:
         self.providers.outlets().meters.error(site)

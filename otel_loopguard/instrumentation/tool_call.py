@@ -120,7 +120,9 @@ class GuardedCall:
         if decision.action is Action.ABORT:
             abort, answered = None, False
             with self.runtime.shield("guard.abort"):
-                abort = abort_error(decision.trip, self._span.name, self._scope, self._adapter.error_class())
+                attempts = 0 if decision.record is None else decision.record.attempt
+                error_class = self._adapter.error_class()
+                abort = abort_error(decision.trip, self._span.name, self._scope, error_class, attempts=attempts)
                 answered = gets_answer(decision.trip, self._scope)
             if abort is not None and not (answered and self._answer(decision.message or str(abort), error=True)):
                 self._span.finish("aborted", None, _NOTHING)

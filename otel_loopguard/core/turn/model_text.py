@@ -211,15 +211,21 @@ def no_such_tool(known: Collection[str] | None) -> str:
     return json.dumps({"error": "unknown_tool", "message": f"There is no such tool. There are: {names}."})
 
 
-def abort(trip: Trip, policy: Policy, shown_name: str) -> str:
-    """Write the message of the exception that ends the run. It is logged, so it has the tool name that may be shown."""
-    own = _own(policy, f"{trip.mode}.abort", trip._replace(tool=shown_name))
+def abort(trip: Trip, policy: Policy, shown_name: str | None, *, attempts: int = 0, refusals: int = 0) -> str:
+    """Write the message of the exception that ends the run. It is logged, so it has the tool name that may be shown.
+
+    ``attempts`` are those of this call, ``refusals`` are those of all calls since the last news. Without a name the
+    tool does not exist.
+    """
+    called = "tools that do not exist" if shown_name is None else clean_name(shown_name)
+    own = _own(policy, f"{trip.mode}.abort", trip._replace(tool=called))
     if own is not None:
         return own
     vainly = "" if policy.counting == "calls" else " without getting anywhere"
+    refused = f", {refusals} refused" if refusals else ""
     return (
-        f"The agent called {clean_name(shown_name)} again and again{vainly} "
-        f"({clean_name(str(trip.mode))}: {trip.count} of {trip.limit}). The run was ended."
+        f"The agent called {called} again and again{vainly} "
+        f"({clean_name(str(trip.mode))}: {max(attempts, trip.count)} attempts{refused}). The run was ended."
     )
 
 

@@ -106,6 +106,11 @@ class Turn:
         return self._judge.history.tick
 
     @property
+    def refusals(self) -> int:
+        """The number of refusals since the last news, as ``abort_after`` counts them."""
+        return self._judge.history.refusals
+
+    @property
     def policy(self) -> Policy:
         """The policy that this turn began with."""
         return self._judge.compiled.policy
