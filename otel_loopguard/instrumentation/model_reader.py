@@ -129,7 +129,6 @@ class ModelReader:
     def end_turn(self, one: MessageList) -> None:
         """End the turn of a list, if it is not that of an agent's run."""
         if one.turn is not None and one.owns_turn:
-            self.usage.close(one.turn.id)
             self.runs.close_turn(one.turn)
         one.turn, one.owns_turn = None, False
 

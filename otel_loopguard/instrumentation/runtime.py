@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from otel_loopguard.core.model import Usage
     from otel_loopguard.core.policy.policy import Policy, ToolContract
+    from otel_loopguard.core.turn.turn import Turn
     from otel_loopguard.turns.gc_safety import DeferredEnd
 
 logger = logging.getLogger("otel_loopguard")
@@ -77,7 +78,7 @@ class Runtime:
             logger_provider=logger_provider,
         )
         self.usage = UsageLedger(self._book_usage)
-        self.runs = Runs(self.guard, self.conversations, self.providers.count_turn, self._sum_up)
+        self.runs = Runs(self.guard, self.conversations, self._turn_over)
         self.reader = ModelReader(self.guard, self.runs, self.providers, self.usage, self.shield)
         self.attribution = Attribution(
             self.guard,
@@ -120,12 +121,15 @@ class Runtime:
             with self.shield("function.deferred_ends"):
                 self.deferred_ends.popleft().end()
 
-    def _sum_up(self, turn_id: str) -> None:
-        with self.shield("turn.sum_up"):
-            self.providers.outlets().events.sum_up(turn_id)
-
     def _count_error(self, site: str) -> None:
         self.providers.outlets().meters.error(site)
+
+    def _turn_over(self, turn: Turn) -> None:
+        self.providers.count_turn(turn.calls)
+        with self.shield("turn.sum_up"):
+            self.providers.outlets().events.sum_up(turn.id)
+        with self.shield("turn.end"):
+            self.usage.close(turn.id)
 
     def _book_usage(self, usage: Usage, context: Context, *, is_loop: bool) -> None:
         with self.shield("usage.book"):

@@ -58,18 +58,11 @@ class Runs:
     program opens itself is a new turn; inside a tool call only if it names a conversation or a turn.
     """
 
-    def __init__(
-        self,
-        guard: Guard,
-        conversations: Conversations,
-        count_turn: Callable[[int], None],
-        sum_up: Callable[[str], None] = lambda turn_id: None,  # noqa: ARG005 - the signature
-    ) -> None:
+    def __init__(self, guard: Guard, conversations: Conversations, turn_over: Callable[[Turn], None]) -> None:
         self._guard = guard
-        self._sum_up = sum_up
-        """Called with the id of a turn that is over."""
         self._conversations = conversations
-        self._count_turn = count_turn
+        self._turn_over = turn_over
+        """Called with a turn that is over, before it is closed."""
         self._known: dict[str, Scope] = {}
 
     def known(self, run_id: str | None) -> Scope | None:
@@ -141,8 +134,7 @@ class Runs:
 
     def close_turn(self, turn: Turn) -> list[str]:
         """Close a turn. Return the user's messages that were not delivered; their senders can see that, too."""
-        self._count_turn(turn.calls)
-        self._sum_up(turn.id)
+        self._turn_over(turn)
         left = turn.close()
         if left:
             logger.info(

@@ -364,6 +364,15 @@ def test_nothing_of_a_conversation_is_exported() -> None:
     assert canary not in exported
 
 
+def test_the_tokens_of_a_call_that_was_never_made_are_work() -> None:
+    """The program fails before its tool returns; the request is booked when the turn is over."""
+    with at_once() as recording, Server(Looping(READ)).running() as server:
+        agent = Agent(server, run_tool=lambda path: 1 / 0)
+        with loopguard.turn(), contextlib.suppress(ZeroDivisionError):
+            agent.ask()
+        assert recording.counted(semconv.METRIC_MODEL_REQUESTS, loopguard__step="work") == 1
+
+
 def test_tokens_are_booked_as_loop_or_work() -> None:
     """The first request and the answer are work; the others repeated a call in vain."""
     with at_once() as recording, Server(Looping(READ)).running() as server:
