@@ -104,7 +104,7 @@ def diagnose(command: list[str] | None, selftest: list[str]) -> Diagnosis:
 def _settings(loaded: LoadedPolicy) -> dict[str, dict[str, Any]]:
     """The settings that differ from the default; of the hash key only whether it is set."""
     rows = [(dotted(path), value, origin) for path, value, origin in settings_of(loaded)]
-    always = ("action", "abort_after", "hash_key")
+    always = ("action", "conclude_after", "abort_after", "hash_key")
     return {
         name: {"value": value, "from": origin} for name, value, origin in rows if origin != "default" or name in always
     }
