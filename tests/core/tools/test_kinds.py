@@ -33,6 +33,7 @@ def kind(tool, arguments=None):
         ("run_and_wait", Kind.WAIT),
         ("wait_and_click", Kind.WAIT),
         ("git_log", Kind.READ),
+        ("git_status", Kind.READ),
         ("sleep", Kind.WAIT),
         ("find_and_replace", Kind.WRITE),
         ("log_time", Kind.WRITE),
