@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from opentelemetry import context as otel_context
 
 from otel_loopguard.core.model import Action, Decision
+from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.aborts import abort_error, gets_answer
 from otel_loopguard.instrumentation.adapter import ShieldedAdapter
 from otel_loopguard.interrupts import pass_interrupt
@@ -145,6 +146,15 @@ class GuardedCall:
             self.answer = self._adapter.answer(content, error=error)
             self.answered = True
         return self.answered
+
+    def answers(self, error: BaseException) -> bool:
+        """Return True if a run inside this call was aborted: the call has failed, and ``answer`` tells its agent."""
+        if self._scope.run_state is None or not issubclass(type(error), ToolLoopError):
+            return False
+        inner = error.turn_id  # type: ignore[attr-defined]  # its type was checked, without asking the object
+        if type(inner) is not str or not inner.startswith(f"{self._scope.turn.id}/"):
+            return False
+        return self._answer(str(error), error=True)
 
     def _bind(self) -> None:
         """Bind the call's scope.

@@ -87,8 +87,10 @@ def _tool(target: ToolTarget, original: Original) -> Callable[..., Any]:
         try:
             with call:
                 return call.answer if call.answered else call.result(wrapped(*args, **kwargs))
-        except BaseException:
+        except BaseException as error:
             call.cut_short()
+            if call.answers(error):
+                return call.answer
             raise
 
     return guarded
@@ -109,8 +111,10 @@ def _tool_async(target: ToolTarget, original: Original) -> Callable[..., Any]:
         try:
             async with call:
                 return call.answer if call.answered else await call.aresult(await wrapped(*args, **kwargs))
-        except BaseException:
+        except BaseException as error:
             call.cut_short()
+            if call.answers(error):
+                return call.answer
             raise
 
     return guarded
