@@ -79,6 +79,15 @@ class Sent(NamedTuple):
     program, of the same type."""
 
 
+class TextProtocol(NamedTuple):
+    """A kind of agent that asks for tool calls in plain text. Its loop cannot be read in requests to a model."""
+
+    name: str
+    module: str
+    path: str
+    """The function that runs only in a program that uses it."""
+
+
 @dataclass(frozen=True)
 class ModelClient:
     """The facts of one client. Each client's module exports one, as ``CLIENT``."""

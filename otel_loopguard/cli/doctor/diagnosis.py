@@ -114,7 +114,7 @@ def _process(report: Report, *, first: bool) -> Iterator[str]:
     telemetry = report["telemetry"]
     yield f"process {report['pid']}: Python {report['python']}, {report['executable']}"
     yield f"  guard: {_guard(report)}"
-    for framework in report["frameworks"]:
+    for framework in (*report["frameworks"], *report["clients"]):
         if first or framework["imported"]:
             yield f"  {framework['name']}: {versions(framework)}; {_patches(framework)}"
     yield f"  calls: {_calls(report) or 'none'}"

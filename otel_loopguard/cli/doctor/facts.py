@@ -1,10 +1,12 @@
-"""Gather the facts of a running process: frameworks and patches, providers and exporters, other instrumentations."""
+"""Gather the facts of a running process: frameworks, clients and patches, exporters, other instrumentations."""
 
 from __future__ import annotations
 
 import inspect
 import random
 import sys
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -14,14 +16,16 @@ from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type:
 
 from otel_loopguard.instrumentation.distributions import distributions_of
 from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
+from otel_loopguard.instrumentation.model_api import ModelClient
+from otel_loopguard.instrumentation.models import CLIENTS
 from otel_loopguard.instrumentation.patching import is_ours
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import RunTarget, ToolTarget
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from otel_loopguard.instrumentation.targets import Target
+    from otel_loopguard.instrumentation.targets import Framework, Target
 
 _SAMPLES = 200
 _SUBJECTS = ((ToolTarget, "tools"), (RunTarget, "runs"))
@@ -37,32 +41,44 @@ def gather() -> dict[str, Any]:
         "action": None if runtime is None else str(runtime.guard.policy.action),
         "policy": None if runtime is None else runtime._policy_name,  # noqa: SLF001 - as in the line at start
         "frameworks": list(frameworks()),
+        "clients": list(clients()),
         "telemetry": telemetry(),
         "instrumentations": sorted(instrumentations()),
     }
 
 
-# --- frameworks ----------------------------------------------------------------------------------------------------
+# --- frameworks and clients ----------------------------------------------------------------------------------------
 
 
 def frameworks() -> Iterator[dict[str, Any]]:
     """Each installed framework, with the state of its targets."""
     for framework in FRAMEWORKS:
-        name = framework.name
         tops = dict.fromkeys(target.module.partition(".")[0] for target in framework.targets)
         versions = {dist: version for top in tops for dist, version in distributions_of(top).items()}
-        if not versions:
-            continue  # not installed, or part of Python
-        yield {
-            "name": name,
-            "versions": versions,
-            "imported": any(top in sys.modules for top in tops),
-            "targets": [_target(target) for target in framework.targets if target.module in sys.modules],
-        }
+        if versions:  # else it is not installed, or part of Python
+            yield _patched(framework, versions, tops)
 
 
-def _target(target: Target) -> dict[str, Any]:
-    subject = next((word for kind, word in _SUBJECTS if isinstance(target, kind)), "other")
+def clients() -> Iterator[dict[str, Any]]:
+    """Each installed client of a model provider, with the state of its targets."""
+    for client in CLIENTS:
+        (package,) = client.versions["newest"]  # not by module: ``google`` is a module of many packages
+        with suppress(PackageNotFoundError):
+            yield _patched(client, {package: version(package)}, client.modules)
+
+
+def _patched(one: Framework | ModelClient, versions: dict[str, str], modules: Iterable[str]) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "versions": versions,
+        "imported": any(module in sys.modules for module in modules),
+        "targets": [_target(target, one) for target in one.targets if target.module in sys.modules],
+    }
+
+
+def _target(target: Target, of: Framework | ModelClient) -> dict[str, Any]:
+    other = "requests" if isinstance(of, ModelClient) else "other"
+    subject = next((word for kind, word in _SUBJECTS if isinstance(target, kind)), other)
     return {
         "module": target.module,
         "path": target.path,

@@ -91,7 +91,7 @@ KINDS = {
     # --- frameworks
     "no-framework": FindingKind(
         TELLS,
-        "No supported framework is installed.",
+        "No supported framework and no client of a model provider is installed.",
         "Guard your own functions with @otel_loopguard.tool, or your own loop with otel_loopguard.call.",
     ),
     "targets-missing": FindingKind(
@@ -104,6 +104,11 @@ KINDS = {
         "{framework} {versions}: {place} is not patched; its {subject} are not guarded.",
         "Something replaced it after start: import the framework before that, or call otel_loopguard.instrument() "
         "after it.",
+    ),
+    "text-protocol": FindingKind(
+        WARNS,
+        "{name} asks for tool calls in plain text: its loop cannot be read in the requests to the model.",
+        "Guard its tools with @otel_loopguard.tool.",
     ),
     "loop-ran": FindingKind(
         BREAKS,
@@ -246,6 +251,8 @@ def of_program(reports: Sequence[Report], origin: str, *, selftest: bool) -> Ite
         yield from _of_calls(reports)
     for name in sorted({name for report in reports for name in report["instrumentations"]}):
         yield finding("other-instrumentation", name=name)
+    for name in sorted({name for report in reports for name in report["text_protocols"]}):
+        yield finding("text-protocol", name=name)
     for name in sorted({name for report in reports for name in report["guards"]}):
         yield finding("other-guard", name=name)
 
@@ -266,11 +273,11 @@ def _of_guard(report: Report, origin: str) -> Iterator[Finding]:
 
 
 def _of_frameworks(report: Report) -> Iterator[Finding]:
-    if not report["frameworks"]:
+    if not report["frameworks"] and not report["clients"]:
         yield finding("no-framework")
     if not report["on"]:
         return
-    for framework in report["frameworks"]:
+    for framework in (*report["frameworks"], *report["clients"]):
         names = {"framework": framework["name"], "versions": versions(framework)}
         for target in framework["targets"]:
             if target["state"] == "bare" and target["subject"] != "other" and not _patched_elsewhere(framework, target):

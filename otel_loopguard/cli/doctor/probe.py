@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
+from otel_loopguard.instrumentation.models import TEXT_PROTOCOLS
 from otel_loopguard.instrumentation.patching import Patches
 from otel_loopguard.instrumentation.targets import CallTarget, OwnLimit
 from otel_loopguard.telemetry.call_span import CallSpan
@@ -50,6 +51,7 @@ class Probe:
         """Calls whose span is not recorded."""
         self.errors: Counter[str] = Counter()
         self.guards: set[str] = set()
+        self.text_protocols: set[str] = set()
         self.written = _NEVER
         self.tested: dict[str, str] = {}
         """The results of the self-test, by framework."""
@@ -82,6 +84,7 @@ class Probe:
             "unseen": self.unseen,
             "errors": dict(self.errors),
             "guards": sorted(self.guards),
+            "text_protocols": sorted(self.text_protocols),
             "tested": self.tested,
         }
 
@@ -126,12 +129,15 @@ _LIMITS = (
 
 
 def _listen(probe: Probe) -> None:
-    """Count calls, turns and faults from now on, and the limits of frameworks that the program uses."""
+    """Count calls, turns and faults from now on, and note the limits and the text protocols that the program uses."""
     _before(CallSpan, "finish", lambda args: _count_call(probe, args[0], args[1]))
     _before(Runs, "close", lambda _args: probe.turn_over())
     _before(Meters, "tool_call", lambda _args: _count_any(probe))
     _before(Meters, "error", lambda args: probe.errors.update([args[1]]))
-    Patches(CallTarget(limit.module, limit.path, partial(_note_limit, probe, limit)) for limit in _LIMITS).install()
+    limits = (partial(_note, probe.guards, one.name, one.keyword) for one in _LIMITS)
+    protocols = (partial(_note, probe.text_protocols, one.name, None) for one in TEXT_PROTOCOLS)
+    noted = zip((*_LIMITS, *TEXT_PROTOCOLS), (*limits, *protocols), strict=True)
+    Patches(CallTarget(one.module, one.path, wrapper) for one, wrapper in noted).install()
 
 
 def _before(owner: Any, name: str, listener: Callable[[Any], None]) -> None:
@@ -155,11 +161,13 @@ def _count_any(probe: Probe) -> None:
     probe.counted += 1
 
 
-def _note_limit(probe: Probe, limit: OwnLimit, original: Original) -> Callable[..., Any]:
-    def note_limit(*given: Any, **kwargs: Any) -> Any:
-        if limit.keyword is None or kwargs.get(limit.keyword) is not None:
-            probe.guards.add(limit.name)
+def _note(names: set[str], name: str, keyword: str | None, original: Original) -> Callable[..., Any]:
+    """Note the name when the function is called, or when it is called with this keyword."""
+
+    def note(*given: Any, **kwargs: Any) -> Any:
+        if keyword is None or kwargs.get(keyword) is not None:
+            names.add(name)
         wrapped, _, args = original.bind(given)
         return wrapped(*args, **kwargs)
 
-    return note_limit
+    return note

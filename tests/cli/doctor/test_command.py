@@ -286,6 +286,22 @@ def test_another_guard_in_use(tmp_path):
     assert "other-guard" in codes(found)
 
 
+def test_an_agent_with_a_text_protocol_is_named(tmp_path):
+    """Its loop cannot be read in requests; a program that only imports it does not use it."""
+    package = tmp_path / "dspy" / "predict"
+    package.mkdir(parents=True)
+    (tmp_path / "dspy" / "__init__.py").touch()
+    (package / "__init__.py").touch()
+    (package / "react.py").write_text("class ReAct:\n    def __init__(self, tools):\n        self.tools = tools\n")
+    text = STRONG + "from dspy.predict.react import ReAct\n"
+    found, _ = examined(tmp_path, *script(tmp_path, text))
+    assert "text-protocol" not in codes(found)
+    found, _ = examined(tmp_path, *script(tmp_path, text + "assert ReAct([read_file]).tools\n"))
+    assert [one["text"] for one in found["findings"] if one["code"] == "text-protocol"] == [
+        "ReAct of DSPy asks for tool calls in plain text: its loop cannot be read in the requests to the model."
+    ]
+
+
 def test_a_provider_of_the_programs_own(tmp_path):
     """Calls that are known only from another instrumentation's spans are reported as spans-only."""
     text = (

@@ -1,0 +1,34 @@
+"""The doctor's facts of the clients of model providers."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from importlib import import_module
+
+import pytest
+
+from otel_loopguard.cli.doctor import facts
+from otel_loopguard.cli.doctor.findings import _of_frameworks
+from otel_loopguard.instrumentation.models import CLIENTS
+from otel_loopguard.testing import guarded
+
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # litellm would fetch it when it is imported
+
+
+@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
+def test_an_installed_client_is_named_with_its_patches(client):
+    """Each place that this version has is patched, and a lost patch is a finding."""
+    pytest.importorskip(client.modules[0], reason="the clients are tested in environments of their own")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import_module(client.targets[0].module)
+    with guarded():
+        (found,) = (one for one in facts.clients() if one["name"] == client.name)
+    bare = next(one for one in facts.clients() if one["name"] == client.name)
+    assert found["imported"]
+    assert {target["state"] for target in found["targets"]} <= {"held", "absent"}
+    assert {target["subject"] for target in found["targets"]} == {"requests"}
+    report = {"frameworks": [], "clients": [found], "on": True}
+    assert list(_of_frameworks(report)) == []
+    assert {one.code for one in _of_frameworks({**report, "clients": [bare]})} == {"patch-lost"}
