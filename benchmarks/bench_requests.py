@@ -1,0 +1,135 @@
+"""Measure reading the requests of OpenAI's client, beside the bare client, in one run.
+
+    python -m benchmarks.bench_requests            # all
+    python -m benchmarks.bench_requests --quick    # fewer rounds
+
+The conversation has 200 messages of 1 KB before each request, of which two are new. The client's transport answers at
+once, so the client's figure is its own work alone. All cases take turns, round by round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from time import thread_time
+from typing import TYPE_CHECKING, Any
+
+from otel_loopguard.instrumentation.instrumentor import instrument, uninstrument
+from otel_loopguard.instrumentation.model_api import Sent
+from otel_loopguard.instrumentation.models.openai_chat import CHAT
+from otel_loopguard.instrumentation.runtime import active_runtime
+from otel_loopguard.turns.message_lists import latest
+from otel_loopguard.turns.messages import Reply, WrittenCall
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MESSAGES = 200
+GOAL_US = 100.0
+TOOLS: list[Any] = [
+    {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}} for name in ("read", "write")
+]
+
+
+def conversation(messages: int, number: int) -> list[Any]:
+    """A conversation whose calls are all different."""
+    made: list[Any] = [{"role": "system", "content": "Help."}, {"role": "user", "content": f"question {number}"}]
+    while len(made) < messages:
+        call_id = f"call_{number}_{len(made)}"
+        function = {"name": "read", "arguments": json.dumps({"path": f"{call_id}.py"})}
+        made.append(
+            {
+                "role": "assistant",
+                "content": "",
+                "tool_calls": [{"id": call_id, "type": "function", "function": function}],
+            }
+        )
+        made.append({"role": "tool", "tool_call_id": call_id, "content": call_id + " text" * 200})
+    for one in made:  # as in a program that has sent them before
+        hash(one["content"])
+    return made
+
+
+def sent(messages: list[Any]) -> Sent:
+    """The request as the client's method gets it: fresh objects, the same texts."""
+    body = {"model": "m", "messages": [dict(one) for one in messages], "tools": TOOLS}
+    return Sent(CHAT, body, "m", lambda changed: ((), {}), lambda reply, listener: reply)  # noqa: ARG005 - nothing is sent
+
+
+def read(messages: list[Any]) -> tuple[float, float]:
+    """Return the processor time of reading a request, and of counting its new call."""
+    runtime, request = active_runtime.get(), sent(messages)
+    started = thread_time()
+    exchange = runtime.reader.open(request)
+    opened = thread_time()
+    exchange.observe()
+    exchange.prepare(lambda: RuntimeError, (), {})  # type: ignore[arg-type, return-value]  # nothing is raised
+    return opened - started, thread_time() - opened
+
+
+def reading(number: int) -> tuple[float, float]:
+    """Read a conversation, and then its next request, with two new messages."""
+    messages = conversation(MESSAGES + 2, number)
+    read(messages[:MESSAGES])
+    call, known = messages[MESSAGES]["tool_calls"][0], latest.get()
+    assert known is not None
+    known.reply(Reply((WrittenCall(call["id"], "read", {}),)), 0.0)
+    return read(messages[: MESSAGES + 2])
+
+
+def cold(messages: int, number: int) -> float:
+    """Read a conversation that is not known."""
+    made = conversation(messages, number)
+    return sum(read(made))
+
+
+def client_call(create: Callable[..., Any], number: int) -> float:
+    """Send a request with the bare client."""
+    messages = conversation(MESSAGES + 2, number)
+    started = thread_time()
+    create(model="m", messages=messages, tools=TOOLS)
+    return thread_time() - started
+
+
+def bare_client() -> Callable[..., Any]:
+    """OpenAI's client on a transport that answers at once."""
+    import httpx
+    import openai
+
+    answer = {
+        "id": "c", "object": "chat.completion", "created": 1, "model": "m",
+        "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "done"}}],
+    }  # fmt: skip
+    transport = httpx.MockTransport(lambda request: httpx.Response(200, json=answer))  # noqa: ARG005 - its signature
+    client = openai.OpenAI(api_key="local", base_url="http://local/v1", http_client=httpx.Client(transport=transport))
+    create: Callable[..., Any] = client.chat.completions.create
+    return create
+
+
+def main() -> int:
+    """Run all; the exit status is 1 if the goal is missed."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="fewer rounds")
+    rounds = 20 if parser.parse_args().quick else 100
+    create = bare_client()
+    found: dict[str, list[float]] = {}
+    for number in range(rounds):
+        uninstrument()
+        found.setdefault("the bare client", []).append(client_call(create, number))
+        instrument()
+        found.setdefault("the client, read for the first time", []).append(client_call(create, number))
+        opened, counted = reading(rounds + number)
+        found.setdefault(f"reading {MESSAGES} messages, 2 new", []).append(opened)
+        found.setdefault("counting the new call", []).append(counted)
+        for messages in (MESSAGES, 4 * MESSAGES):
+            found.setdefault(f"first reading of {messages} messages", []).append(cold(messages, 2 * rounds + number))
+    uninstrument()
+    for name, seconds in found.items():
+        print(f"{name:38} {1e6 * statistics.median(seconds):10,.0f} us {1e6 * min(seconds):10,.0f} least")
+    return int(1e6 * statistics.median(found[f"reading {MESSAGES} messages, 2 new"]) > GOAL_US)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
