@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from otel_loopguard.instrumentation.targets import Target
+    from otel_loopguard.shield import Shield
     from otel_loopguard.turns.messages import Message, Reply
 
     Body = Mapping[str, Any]
@@ -54,7 +55,11 @@ class Dialect:
 
 
 class Listener(Protocol):
-    """Gets the reply of a request: whole, or chunk by chunk. Its methods never raise."""
+    """Gets the reply of a request: whole, or chunk by chunk. Its methods may fail: the caller holds the shield."""
+
+    @property
+    def shield(self) -> Shield:
+        """The fault barrier."""
 
     def whole(self, reply: Any) -> None:
         """Take a whole reply."""

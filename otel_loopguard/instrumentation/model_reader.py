@@ -69,7 +69,9 @@ class ModelReader:
         """Read a request that is about to be sent. May fail: the caller holds the shield."""
         dialect, body = sent.dialect, sent.body
         entries = dialect.messages(body)
-        request = Request(entries, dialect.marks(entries), dialect.read, dialect.tools(body), dialect.previous(body))
+        request = Request(
+            entries, array("q", dialect.marks(entries)), dialect.read, dialect.tools(body), dialect.previous(body)
+        )
         self.providers.executed, self.providers.usage_of = self.executed, self.usage.written_first
         scope = current_scope()
         if scope is not None and not scope.strong:
@@ -104,6 +106,9 @@ class ModelReader:
             calls.pop(next(iter(calls)), None)
         if len(self._judged) > _MOST_TURNS:
             self._judged.popitem(last=False)
+        one = self._list_of_call(call)
+        if one is not None and one.turn is not turn:
+            self.join_turn(one, turn)  # of an agent's run whose requests are made outside of its scope
         if call.call_id is not None:
             self.usage.judged(turn.id, call.call_id, is_loop=is_loop)
 
@@ -124,11 +129,42 @@ class ModelReader:
     def turn_of_call(self, call: ToolCall) -> Turn | None:
         """Return the turn of a call that the model of the running code has just written."""
         one = latest.get()
-        return one.turn if one is not None and one.has_open(call.tool, call.call_id) else None
+        if one is None or not one.has_open(call.tool, call.call_id):
+            return None
+        if one.turn is None:
+            self.begin_turn(one, None)
+        return one.turn
+
+    def _list_of_call(self, call: ToolCall) -> MessageList | None:
+        """Return the list whose model has just written this call: that of the running code, else the only one."""
+        one = latest.get()
+        if one is not None and one.has_open(call.tool, call.call_id):
+            return one
+        return None if call.call_id is None else self.lists.find_open(call.tool, call.call_id)
+
+    def begin_turn(self, one: MessageList, scope: Scope | None) -> None:
+        """Begin a turn for a user's message; inside a tool call it is a turn of that call."""
+        self.end_turn(one)
+        one.begin_turn()
+        if scope is not None and scope.call is not None:
+            one.turn = scope.turn.child(scope.call)
+        else:
+            one.turn = self.guard.turn(source="messages")
+        one.owns_turn = True
+
+    def join_turn(self, one: MessageList, turn: Turn) -> None:
+        """Use the turn of the agent's run that makes the requests of a list."""
+        if one.turn is not turn:
+            self.end_turn(one)
+            one.begin_turn()
+            one.turn = turn
+            self.usage.rename(one.account, turn.id)
+            one.account = turn.id
 
     def end_turn(self, one: MessageList) -> None:
         """End the turn of a list, if it is not that of an agent's run."""
         if one.turn is not None and one.owns_turn:
+            self.usage.close(one.account)
             self.runs.close_turn(one.turn)
         one.turn, one.owns_turn = None, False
 
@@ -143,7 +179,7 @@ class ModelReader:
 
 
 class Exchange:
-    """One request and its reply. It listens to the reply, whole or in chunks; its methods do not raise."""
+    """One request and its reply, which it listens to, whole or in chunks. May fail: the callers hold the shield."""
 
     def __init__(  # noqa: PLR0917 - the parts of one request
         self,
@@ -155,7 +191,7 @@ class Exchange:
         delta: Delta | None = None,
     ) -> None:
         self._reader = reader
-        self._shield = reader.shield
+        self.shield = reader.shield
         self._sent = sent
         self._request = request
         self._list = one
@@ -188,34 +224,16 @@ class Exchange:
         if one is None or delta is None:
             return None
         if scope is not None and scope.call is None:
-            self._use(scope.turn, one)
-        elif delta.begins_turn or (one.turn is not None and not one.owns_turn):
-            self._begin(one)
+            self._reader.join_turn(one, scope.turn)
+        elif delta.begins_turn:
+            self._reader.begin_turn(one, scope)
         if one.turn is None:
             if not delta.new:
                 return None
-            self._begin(one)
+            self._reader.begin_turn(one, scope)
         if one.turn is not None and delta.lost:
             one.turn.lose(delta.lost)
         return one.turn
-
-    def _use(self, turn: Turn, one: MessageList) -> None:
-        """Use the turn of the agent's run that makes this request."""
-        if one.turn is not turn:
-            self._reader.end_turn(one)
-            one.begin_turn()
-            one.turn = turn
-
-    def _begin(self, one: MessageList) -> None:
-        """Begin a turn for a user's message; inside a tool call it is a turn of that call."""
-        scope = self._scope
-        self._reader.end_turn(one)
-        one.begin_turn()
-        if scope is not None and scope.call is not None:
-            one.turn = scope.turn.child(scope.call)
-        else:
-            one.turn = self._reader.guard.turn(source="messages")
-        one.owns_turn = True
 
     def _unseen_calls(self, turn: Turn) -> Iterator[tuple[NewResult, ToolCall, Outcome, float]]:
         """Yield the calls with new results that no executor has judged."""
@@ -238,7 +256,7 @@ class Exchange:
             if judged is None:
                 yield new, call, Outcome(result.content, is_error=result.is_error), max(0.0, now - new.opened.at)
             else:
-                self._reader.usage.judged(turn.id, new.opened.name, is_loop=judged.is_loop)
+                self._reader.usage.judged(one.account, new.opened.name, is_loop=judged.is_loop)
 
     def _count(  # noqa: PLR0917 - the parts of one call
         self, new: NewResult, call: ToolCall, outcome: Outcome, decision: Decision, started: float, ran: float
@@ -265,12 +283,12 @@ class Exchange:
             context = trace.set_span_in_context(NonRecordingSpan(one.trace), context)
         token = otel_context.attach(context)
         try:
-            span.usage = self._reader.usage.written_first(one.turn.id, new.opened.name)
+            span.usage = self._reader.usage.written_first(one.account, new.opened.name)
             span.start_observed(decision, perf_counter() - started, time_ns() - int(ran * 1e9))
             span.finish(_ending(decision), outcome, decision)
         finally:
             otel_context.detach(token)
-        self._reader.usage.judged(one.turn.id, new.opened.name, is_loop=decision.is_loop_step)
+        self._reader.usage.judged(one.account, new.opened.name, is_loop=decision.is_loop_step)
         if one.trace is None and span.span.get_span_context().is_valid:
             one.trace = span.span.get_span_context()
 
@@ -316,23 +334,20 @@ class Exchange:
 
     def whole(self, reply: Any) -> None:
         """Take a whole reply."""
-        with self._shield("model.reply"):
-            read = self._sent.dialect.reply(reply)
-            if read is not None:
-                self._learn(read)
+        read = self._sent.dialect.reply(reply)
+        if read is not None:
+            self._learn(read)
 
     def chunk(self, chunk: Any) -> None:
         """Take a chunk of a streamed reply."""
-        with self._shield("model.chunk"):
-            if self._collector is None:
-                self._collector = self._sent.dialect.collector()
-            self._collector.add(chunk)
+        if self._collector is None:
+            self._collector = self._sent.dialect.collector()
+        self._collector.add(chunk)
 
     def over(self) -> None:
         """Note that a streamed reply is complete."""
-        with self._shield("model.reply"):
-            if self._collector is not None:
-                self._learn(self._collector.reply())
+        if self._collector is not None:
+            self._learn(self._collector.reply())
 
     def _learn(self, reply: Reply) -> None:
         """Note the calls of the reply, so that the next request of this conversation is found by them."""
@@ -346,20 +361,16 @@ class Exchange:
                 self._reader.usage.response("", (), usage, otel_context.get_current())
                 return
             one = self._list = MessageList()
-            one.marks = array("q", self._request.marks)
+            one.marks = self._request.marks
             names.append(("chain", chain_of(one.marks)))
-        if reply.calls and one.turn is None:
-            if self._scope is not None and self._scope.call is None:
-                self._use(self._scope.turn, one)
-            else:
-                self._begin(one)
+        if self._scope is not None and self._scope.call is None and one.turn is None:
+            self._reader.join_turn(one, self._scope.turn)
         with one.lock:
             one.reply(reply, now)
         self._reader.lists.keep(one, names, now)
         latest.set(one)
-        turn_id = "" if one.turn is None else one.turn.id
         call_ids = [opened.name for opened in one.open_calls.values()] if reply.calls else ()
-        self._reader.usage.response(turn_id, call_ids, usage, otel_context.get_current())
+        self._reader.usage.response(one.account, call_ids, usage, otel_context.get_current())
 
 
 def _ending(decision: Decision) -> str:

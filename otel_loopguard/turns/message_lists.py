@@ -33,6 +33,8 @@ _MOST_RESULTS: Final = 4_096
 _MOST_NAMES: Final = 64
 _MOST_OF_A_NAME: Final = 256
 
+_numbers: Final = itertools.count(1)
+
 latest: ContextVar[MessageList | None] = ContextVar("loopguard_message_list", default=None)
 """The list of the last request of the running code. Of several equal conversations it tells which one goes on."""
 
@@ -41,7 +43,7 @@ class Request(NamedTuple):
     """The entries of a request. They are read only where that is needed."""
 
     entries: Sequence[Any]
-    marks: list[int]
+    marks: array[int]
     read: Callable[[Any], Message]
     tools: frozenset[str] | None
     """The declared tools; None if a name cannot be read."""
@@ -101,8 +103,9 @@ class MessageList:
     """
 
     __slots__ = (
-        "_last_number", "_message", "_numbers", "_replied", "_visible", "chain", "concluded", "error", "lock", "marks",
-        "names", "on_probation", "open_calls", "owns_turn", "refusals", "sentences", "ticks", "trace", "turn", "used",
+        "_last_number", "_message", "_numbers", "_replied", "_visible", "account", "chain", "concluded", "error",
+        "lock", "marks", "names", "on_probation", "open_calls", "owns_turn", "refusals", "sentences", "ticks", "trace",
+        "turn", "used",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -111,6 +114,8 @@ class MessageList:
         """The turn of the calls that the model writes now."""
         self.owns_turn = False
         """True if the turn ends with this list. A turn of an agent's run ends with the run."""
+        self.account = f"list-{next(_numbers)}"
+        """The name under which the tokens of replies are kept until their calls are judged; the turn's id in a run."""
         self.used = 0.0
         self.marks = array("q")
         """The entries of the last request, as hashes."""
@@ -145,10 +150,10 @@ class MessageList:
 
     # --- requests ------------------------------------------------------------------------------------------------
 
-    def common(self, marks: Sequence[int]) -> int:
+    def common(self, marks: array[int]) -> int:
         """Return the number of leading entries that are equal to those of the last request."""
         known = self.marks
-        if len(marks) >= len(known) and array("q", marks[: len(known)]) == known:
+        if marks[: len(known)] == known:
             return len(known)
         pairs = enumerate(zip(known, marks, strict=False))
         return next((place for place, (one, other) in pairs if one != other), min(len(known), len(marks)))
@@ -189,7 +194,7 @@ class MessageList:
             self.chain = chain_of(request.marks[common:], self.chain)
         else:
             self.chain = chain_of(request.marks)
-        self.marks = array("q", request.marks)
+        self.marks = request.marks
         if begins and not new and self.open_calls and not is_cold:
             if goes_on:
                 new = self._answered_by(*texts[-1])
@@ -357,6 +362,12 @@ class MessageLists:
         if best is not None and best_rank[2] == _EQUAL and request.read(request.entries[-1]).by_user:
             return None  # the same question again, in another conversation
         return best
+
+    def find_open(self, name: str, call_id: str) -> MessageList | None:
+        """Return the list whose model has just written this call, if it is the only one."""
+        with self._lock:
+            found = [one for one in self._by_name.get((call_id, name), ()) if one.has_open(name, call_id)]
+        return found[0] if len(found) == 1 else None
 
     def _candidates(self, request: Request, turn: Turn | None) -> list[MessageList]:
         if request.previous is not None:

@@ -91,6 +91,15 @@ class UsageLedger:
             self._remove(response)
         self._book(response.usage, response.context, is_loop=is_loop)
 
+    def rename(self, turn_id: str, new: str) -> None:
+        """Keep the responses of a turn under another id."""
+        with self._lock:
+            calls = self._by_turn.pop(turn_id, None)
+            if calls:
+                for response in calls.values():
+                    response.turn_id = new
+                self._by_turn.setdefault(new, {}).update(calls)
+
     def close(self, turn_id: str) -> None:
         """Book the responses of a turn that is over. Each has a call that was not judged, so all are work."""
         if turn_id not in self._by_turn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import logging
 import types
@@ -121,6 +122,36 @@ def agent() -> list[str]:
     ]
 
 
+def conversation() -> list[Any]:
+    """Run hand-written loops over OpenAI's client, plain, streamed and async: all answers, and all bodies sent."""
+    openai = pytest.importorskip("openai")
+    from tests.models.loops.openai import chat, chat_async, chat_stream
+    from tests.models.scripts import Working, call
+    from tests.models.server import Server
+    from tests.models.toolbox import Toolbox
+
+    assert openai
+    read: list[Any] = []
+    for loop in (chat, chat_stream, chat_async):
+        with Server(Working(call("read_file", path="a.txt"), call("read_file", path="b.txt"))).running() as server:
+            ended = loop(server.url, "task-1: who owns the files?", Toolbox())
+            read += [asyncio.run(ended) if inspect.iscoroutine(ended) else ended, server.bodies()]
+    return read
+
+
+def looping_conversation() -> None:
+    """Run a loop to its end: it ends with an answer, or with the error."""
+    from tests.models.loops.openai import chat
+    from tests.models.scripts import Looping, call
+    from tests.models.server import Server
+    from tests.models.toolbox import Toolbox
+
+    looping = Looping(call("read_file", path="a.txt"), rounds=12)
+    with Server(looping).running() as server, contextlib.suppress(loopguard.ToolLoopError):
+        assert chat(server.url, "task-1: who owns the files?", Toolbox()) == "I looked."
+    assert server.rejected == []
+
+
 def by_hand() -> list[Any]:
     """Run everything that needs no framework."""
 
@@ -154,7 +185,7 @@ def test_a_fault_in_any_function_changes_nothing_for_the_program(caplog: pytest.
     """Each function's fault changes no result, is counted, and shows no value in the log."""
     caplog.set_level(logging.DEBUG, PACKAGE)
     failures, tried = [], set()
-    for scenario in (by_hand, agent):
+    for scenario in (by_hand, agent, conversation, looping_conversation):
         with guarded():
             want = scenario()
         for label in sorted(called(scenario) - tried - set(EXCUSED)):

@@ -7,17 +7,26 @@ from typing import TYPE_CHECKING, Any
 from otel_loopguard.instrumentation.content import arguments_of
 from otel_loopguard.instrumentation.model_api import Dialect
 from otel_loopguard.instrumentation.models.fields import count, field, sequence
+from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.turns.messages import Message, Reply, WrittenCall, WrittenResult, mark_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 # --- requests ----------------------------------------------------------------------------------------------------
 
 
-def _mark(message: Any) -> int:
-    """Hash an entry. A message with calls is known by the results that follow it."""
-    return hash((mark_of(field(message, "content")), field(message, "role"), field(message, "tool_call_id")))
+def _marks(messages: Sequence[Any]) -> list[int]:
+    """Hash the entries. A message with calls is known by the results that follow it."""
+    try:
+        return [hash((one.get("tool_call_id"), one.get("content"))) for one in messages]
+    except (TypeError, AttributeError) as error:  # a content is in parts, or an entry is an object of a client
+        pass_interrupt(error)
+        return [_mark(field(one, "tool_call_id"), field(one, "content")) for one in messages]
+
+
+def _mark(call_id: Any, content: Any) -> int:
+    return hash((call_id, content if content is None or type(content) is str else mark_of(content)))
 
 
 def _read(message: Any) -> Message:
@@ -142,7 +151,7 @@ class _Call:
 
 CHAT = Dialect(
     messages=lambda body: sequence(body.get("messages")),
-    marks=lambda messages: [*map(_mark, messages)],
+    marks=_marks,
     read=_read,
     tools=_tools,
     previous=lambda body: None,

@@ -58,9 +58,11 @@ def _next(read: Callable[[], Any], listener: Listener) -> Any:
     try:
         chunk = read()
     except StopIteration:
-        listener.over()
+        with listener.shield("model.reply"):
+            listener.over()
         raise
-    listener.chunk(chunk)
+    with listener.shield("model.chunk"):
+        listener.chunk(chunk)
     return chunk
 
 
@@ -68,9 +70,11 @@ async def _anext(read: Callable[[], Any], listener: Listener) -> Any:
     try:
         chunk = await read()
     except StopAsyncIteration:
-        listener.over()
+        with listener.shield("model.reply"):
+            listener.over()
         raise
-    listener.chunk(chunk)
+    with listener.shield("model.chunk"):
+        listener.chunk(chunk)
     return chunk
 
 
