@@ -38,8 +38,8 @@ lint: $(STAMP) ## check with ruff, mypy --strict and import-linter
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m dashboards.build --check
 
-unit: $(STAMP) ## run the tests of .venv
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -q
+unit: $(STAMP) ## run the tests of .venv, a file in each processor
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -q -n logical --maxprocesses 8 --dist loadfile
 
 coverage: $(STAMP) ## run the tests of .venv and list the lines that none reaches; takes three times as long
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -q --cov --cov-report=term:skip-covered
