@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+import warnings
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,12 +20,27 @@ if TYPE_CHECKING:
 
 # litellm would fetch its list of prices when it is imported.
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+MODULES = {"openai": "openai", "anthropic": "anthropic", "google_genai": "google.genai", "litellm": "litellm"}
 SYSTEM = "You work with the files of a project."
 
 
 def loops_of(client: str) -> dict[str, Callable[..., object]]:
     """The loops over a client by their names; those that this version of the client can run."""
     return {f"{client}.{one.__name__}": one for one in import_module(f"{__name__}.{client}").LOOPS}
+
+
+def installed() -> dict[str, Callable[..., object]]:
+    """The loops over all clients that are installed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return {name: loop for client in filter(_is_there, MODULES) for name, loop in loops_of(client).items()}
+
+
+def _is_there(client: str) -> bool:
+    try:
+        return find_spec(MODULES[client]) is not None
+    except ModuleNotFoundError:  # the parent of the module is not there
+        return False
 
 
 def run(loop: Callable[..., object], url: str, question: str, tools: Toolbox) -> str:
