@@ -272,7 +272,8 @@ class CallSpan:
         events.emit(trip, self.name, span, context)
         self._outlets.meters.trip(trip, self.name, context)
         if trip.action >= Action.BLOCK:
-            events.warn(trip, self.name, self.decision.record, self.scope.turn.id)
+            has_run = self._start_time is not None
+            events.warn(trip, self.name, self.decision.record, self.scope.turn.id, has_run=has_run)
         elif not self.scope.turn.enforced and trip.verdict >= Action.BLOCK:
             events.warn_unenforced(trip, self.name)
 

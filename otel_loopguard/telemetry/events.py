@@ -22,10 +22,18 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("otel_loopguard")
 
-_ABORTS: Final = "abort"
 _SWALLOWED: Final = 3
 """After so many errors of one turn, it is told that the program goes on."""
 _MOST_TURNS: Final = 10_000
+_AT_A_CALL: Final = {
+    Action.CONCLUDE: "The next model request is to have no tools; refused",
+    Action.ABORT: "Raised ToolLoopError at",
+}
+_AT_A_REQUEST: Final = {
+    Action.CONCLUDE: "The model is asked for an answer without tools after",
+    Action.ABORT: "Ended the run at a model request after",
+}
+"""How the log line of a call begins: where its executor is guarded, and where its result is read in a request."""
 
 LOG_EVENTS: Final = "event_name" in inspect.signature(LogRecord.__init__).parameters
 
@@ -63,8 +71,8 @@ class Events:
             logger.warning("This OpenTelemetry has no log events (1.35 added them): trips are written on spans only.")
         self._advised = False
         self._warned_unenforced = False
-        self._refused: dict[str, dict[str, int]] = {}
-        """The refused calls of each turn by mode."""
+        self._trips: dict[str, dict[str | Action, int]] = {}
+        """For each turn its refused calls by mode, and its conclusions and aborts by action."""
 
     def emit(self, trip: Trip, tool: str, span: Span, context: Context) -> None:
         """Emit the event of a trip."""
@@ -81,18 +89,21 @@ class Events:
             )
             self._otel_logger.emit(record)
 
-    def warn(self, trip: Trip, tool: str, record: Record | None, turn_id: str) -> None:
-        """Log the first refused call of a turn and mode, and the error of its abort; ``sum_up`` logs the others.
+    def warn(self, trip: Trip, tool: str, record: Record | None, turn_id: str, *, has_run: bool = False) -> None:
+        """Log the first refused call of a turn and mode, its conclusion and its abort; ``sum_up`` logs the others.
 
-        Arguments are logged as a fingerprint. The first line also names the setting that refuses nothing: a program
-        without a logging setup logs no greeting.
+        ``has_run`` is True of a call that was read in a model request: it was not refused. Arguments are logged as a
+        fingerprint. The first line also names the setting that refuses nothing: a program without a logging setup logs
+        no greeting.
         """
-        aborts, mode = trip.action is Action.ABORT, clean_name(str(trip.mode))
+        action, mode = trip.action, clean_name(str(trip.mode))
         counts = self._counts_of(turn_id)
-        key = _ABORTS if aborts else mode
+        if action is Action.CONCLUDE and not has_run:
+            counts[mode] = counts.get(mode, 0) + 1
+        key = mode if action < Action.CONCLUDE else action
         counts[key] = counts.get(key, 0) + 1
         if counts[key] > 1:
-            if aborts and counts[key] == _SWALLOWED:
+            if action is Action.ABORT and counts[key] == _SWALLOWED:
                 logger.warning(
                     "The program catches the ToolLoopError that ends turn %s, and goes on; each repeat raises it.",
                     turn_id,
@@ -100,36 +111,36 @@ class Events:
             return
         advice = "" if self._advised else ". To observe and refuse nothing, set OTEL_PYTHON_LOOPGUARD_ACTION=observe."
         self._advised = True
-        fingerprint = record.arguments_hash[:19] if record is not None else "unknown"
         logger.warning(
-            "%s %s (arguments %s) in turn %s, attempt %d, limit %d: %s%s",
-            "Raised ToolLoopError at" if aborts else "Refused",
+            "%s %s (arguments %s) in turn %s, %s %d, limit %d: %s%s",
+            (_AT_A_REQUEST if has_run else _AT_A_CALL).get(action, "Refused"),
             clean_name(tool),
-            fingerprint,
+            record.arguments_hash[:19] if record is not None else "unknown",
             turn_id,
+            "call" if has_run else "attempt",
             trip.count if record is None else max(trip.count, record.attempt),
             trip.limit,
             mode,
             advice,
         )
 
-    def _counts_of(self, turn_id: str) -> dict[str, int]:
-        counts = self._refused.get(turn_id)
+    def _counts_of(self, turn_id: str) -> dict[str | Action, int]:
+        counts = self._trips.get(turn_id)
         if counts is None:
-            counts = self._refused.setdefault(turn_id, {})
-            if len(self._refused) > _MOST_TURNS:
-                self._refused.pop(next(iter(self._refused)), None)
+            counts = self._trips.setdefault(turn_id, {})
+            if len(self._trips) > _MOST_TURNS:
+                self._trips.pop(next(iter(self._trips)), None)
         return counts
 
     def sum_up(self, turn_id: str) -> None:
         """Log the sum of a turn's refused calls at its end, if there were more than the lines say."""
-        counts = self._refused.pop(turn_id, None) if self._refused else None
+        counts = self._trips.pop(turn_id, None) if self._trips else None
         if counts is None:
             return
-        counts.pop(_ABORTS, None)
-        if any(count > 1 for count in counts.values()):
-            parts = ", ".join(f"{mode} {count}" for mode, count in counts.items())
-            logger.warning("Turn %s ended with %d calls refused (%s).", turn_id, sum(counts.values()), parts)
+        refused = {mode: count for mode, count in counts.items() if isinstance(mode, str)}
+        if any(count > 1 for count in refused.values()):
+            parts = ", ".join(f"{mode} {count}" for mode, count in refused.items())
+            logger.warning("Turn %s ended with %d calls refused (%s).", turn_id, sum(refused.values()), parts)
 
     def warn_unenforced(self, trip: Trip, tool: str) -> None:
         """Log the first trip of calls that belong to no known run, and the ways to have such loops stopped."""

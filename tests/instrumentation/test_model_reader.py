@@ -115,6 +115,21 @@ def test_a_model_that_calls_all_the_same_is_ended() -> None:
         assert len(server.exchanges) == sent
 
 
+def test_the_log_says_that_calls_have_run(caplog: pytest.LogCaptureFixture) -> None:
+    """No call is refused at the model's side: the log names the request without tools, and the end of the run."""
+    with (
+        caplog.at_level("WARNING", "otel_loopguard"),
+        at_once(),
+        Server(Looping(READ, stubborn=True)).running() as server,
+        pytest.raises(ToolLoopError),
+    ):
+        Agent(server).ask()
+    concluded, ended = [record.getMessage() for record in caplog.records if record.name == "otel_loopguard"]
+    assert concluded.startswith("The model is asked for an answer without tools after read_file (arguments blake2b-64:")
+    assert ended.startswith("Ended the run at a model request after read_file")
+    assert "refused" not in (concluded + ended).lower()
+
+
 def test_an_ended_conversation_answers_the_next_question() -> None:
     """The error ends the turn, not the conversation."""
     with at_once(), Server(Looping(READ, stubborn=True, rounds=12)).running() as server:

@@ -58,6 +58,17 @@ def test_a_turn_has_one_line_for_each_mode_and_a_sum(caplog: pytest.LogCaptureFi
     assert last == f"Turn {turn_id} ended with 5 calls refused (generic_repeat 5)."
 
 
+def test_a_conclusion_has_a_line_and_counts_as_a_refusal(caplog: pytest.LogCaptureFixture) -> None:
+    """At an executor the call is refused as well, so the sum has it."""
+    with caplog.at_level(logging.WARNING, "otel_loopguard"), guarded(), loopguard.turn():
+        for _ in range(10):
+            loopguard.call("look", {"path": "a"}, look)
+    refused, concluded, summed = messages(caplog)
+    assert refused.startswith("Refused look")
+    assert concluded.startswith("The next model request is to have no tools; refused look")
+    assert "8 calls refused (generic_repeat 8)" in summed
+
+
 def test_an_error_that_the_program_swallows_is_no_end_of_the_run(caplog: pytest.LogCaptureFixture) -> None:
     """The log says that the error was raised, and once that the program goes on."""
     with caplog.at_level(logging.WARNING, "otel_loopguard"), guarded(Policy(abort_after=1)), loopguard.turn():
