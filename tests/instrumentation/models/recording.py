@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from otel_loopguard.instrumentation.model_api import Collector, Sent
+    from otel_loopguard.shield import Shield
     from otel_loopguard.turns.messages import Message, Reply
 
 
@@ -19,6 +20,7 @@ class Exchange:
 
     def __init__(self, sent: Sent, recorder: Recorder) -> None:
         self.sent = sent
+        self.shield = recorder.shield
         self._recorder = recorder
         entries = sent.dialect.messages(sent.body)
         self.marks = sent.dialect.marks(entries)
@@ -64,7 +66,8 @@ class Exchange:
 class Recorder:
     """All requests, in order."""
 
-    def __init__(self, change: Callable[[Sent], Any] | None = None, *, ends: bool = False) -> None:
+    def __init__(self, shield: Shield, change: Callable[[Sent], Any] | None = None, *, ends: bool = False) -> None:
+        self.shield = shield
         self.exchanges: list[Exchange] = []
         self.change = change
         self.ends = ends
@@ -78,8 +81,8 @@ class Recorder:
 @contextmanager
 def recorded(change: Callable[[Sent], Any] | None = None, *, ends: bool = False) -> Iterator[list[Exchange]]:
     """Patch the clients for a block. A fault of the package fails the test."""
-    recorder = Recorder(change, ends=ends)
     with guarded() as recording:
+        recorder = Recorder(recording.runtime.shield, change, ends=ends)
         recording.runtime.reader = recorder  # type: ignore[assignment]  # it is in the reader's place
         yield recorder.exchanges
         assert recording.runtime.shield.seen == set()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from otel_loopguard.instrumentation.models.streams import tapped
+from otel_loopguard.shield import Shield
 
 
 class Listener:
     """Notes what it gets."""
 
     def __init__(self) -> None:
+        self.shield = Shield()
         self.heard: list[object] = []
         self.whole = self.chunk = self.heard.append
 
