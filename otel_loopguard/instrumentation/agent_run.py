@@ -9,8 +9,12 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
+from opentelemetry import context as otel_context
+
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.aborts import LoopAbort, carried
+from otel_loopguard.instrumentation.tool_call import detach
+from otel_loopguard.telemetry.run_span import RunSpan
 from otel_loopguard.turns.gc_safety import garbage_collector
 from otel_loopguard.turns.scope import Scope, bind, current_scope, unbind
 
@@ -18,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Iterator
     from types import TracebackType
 
+    from opentelemetry.context import Context
     from typing_extensions import Self
 
     from otel_loopguard.instrumentation.runtime import Runtime
@@ -42,6 +47,11 @@ class AgentRun:
             self._info = None if garbage_collector.runs_here() else target.read(instance, args, kwargs)
             if self._info is not None:
                 self._open_run = runtime.runs.open(self._info)
+        self._span: RunSpan | None = None
+        self._error: BaseException | None = None
+        if self._outermost and self._open_run is not None and self._open_run.owned:
+            with runtime.shield("run.span"):
+                self._span = RunSpan.start(runtime.providers, self._open_run.scope)
 
     def __enter__(self) -> Self:
         return self
@@ -55,6 +65,7 @@ class AgentRun:
             run_state = self._open_run.scope.run_state
             resumable = self._unfinished or (run_state is not None and run_state.resumable)
             self._unfinished = resumable or (error is not None and self._info.survives)
+            self._error = error if isinstance(error, Exception) else None
             with self._runtime.shield("run.close"):
                 if garbage_collector.runs_here():
                     self._runtime.deferred_ends.append(self)
@@ -66,12 +77,22 @@ class AgentRun:
         """Close the run. Called later if it was thrown away under the garbage collector."""
         if self._open_run is not None:
             self._runtime.runs.close(self._open_run, unfinished=self._unfinished)
+        if self._span is not None:
+            with self._runtime.shield("run.span"):
+                self._span.end(self._error)
+
+    def lend_span(self) -> None:
+        """Make the run's span the parent of its calls, which are made outside of ``running``."""
+        run_state = None if self._open_run is None else self._open_run.scope.run_state
+        if run_state is not None and self._span is not None:
+            run_state.span_context = self._span.context
 
     def running(self, *, closing: bool = False) -> _Running:
         """Bind the run's scope in a block that runs the agent's code. ``closing``: the result is not used any more."""
         scope = self._open_run.scope if self._open_run is not None else current_scope()
         run_state = None if self._open_run is None or closing else self._open_run.scope.run_state
-        return _Running(scope, run_state, self._runtime.shield, outermost=self._outermost)
+        context = None if self._span is None else self._span.context
+        return _Running(scope, run_state, self._runtime.shield, context, outermost=self._outermost)
 
     def continue_in_background(self, result: Any, end: Callable[[], None]) -> None:
         """End the run when its background work is over."""
@@ -101,9 +122,20 @@ class _Running:
     An abort that code in between has caught ends the run, too: its error is in the run's state.
     """
 
-    __slots__ = ("_outermost", "_run_state", "_scope", "_shield", "_token")
+    __slots__ = ("_context", "_context_token", "_outermost", "_run_state", "_scope", "_shield", "_token")
 
-    def __init__(self, scope: Scope | None, run_state: RunState | None, shield: Shield, *, outermost: bool) -> None:
+    def __init__(
+        self,
+        scope: Scope | None,
+        run_state: RunState | None,
+        shield: Shield,
+        context: Context | None = None,
+        *,
+        outermost: bool,
+    ) -> None:
+        self._context = context
+        """The context with the run's span, if it has one."""
+        self._context_token: Any = None
         self._scope = scope
         self._shield = shield
         self._run_state = run_state
@@ -112,10 +144,14 @@ class _Running:
 
     def __enter__(self) -> None:
         self._token = bind(self._scope)
+        if self._context is not None and self._token is not None:
+            self._context_token = otel_context.attach(self._context)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if self._context_token is not None and otel_context.get_current() is self._context:
+            detach(self._context_token)
         unbind(self._token, self._scope, thrown_away=isinstance(error, GeneratorExit))
         loop_error = None
         if error is not None:
@@ -167,6 +203,7 @@ class RunContext:
     async def __aenter__(self) -> Any:
         self._framework_run = await self._manager.__aenter__()
         self._agent_run = self._open(self._framework_run)
+        self._agent_run.lend_span()
         return self._framework_run
 
     async def __aexit__(

@@ -182,7 +182,7 @@ class GuardedCall:
         if self._token is not None:
             # A generator that was thrown away may be closed in any context, where another span is the current one.
             if not thrown_away or otel_context.get_current() is self._span.context:
-                _detach(self._token)
+                detach(self._token)
             self._token = None
         if self._bound is not None:
             unbind(self._bound, self._inside, thrown_away=thrown_away)
@@ -335,7 +335,7 @@ class GuardedCall:
             self._scope.turn.redeliver(decision)
 
 
-def _detach(token: Any) -> None:
+def detach(token: Any) -> None:
     """Restore the context from before ``attach``. ``otel_context.detach`` swallows exceptions of signal handlers."""
     if type(token) is Token:
         try:

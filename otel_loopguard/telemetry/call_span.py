@@ -135,6 +135,9 @@ class CallSpan:
         if not self._providers.first_call_seen:
             self._providers.see_first_call()
         self.around = context = otel_context.get_current()
+        run_state = self.scope.run_state
+        if run_state is not None and run_state.span_context is not None:
+            context = run_state.span_context if trace.get_current_span(context) is INVALID_SPAN else context
         if context.get(_SUPPRESSED) or context.get(_SUPPRESSED_BY_OTHERS):
             self.context = context
             return
@@ -177,11 +180,7 @@ class CallSpan:
         if scope.agent_name is not None:
             attributes[semconv.AGENT_NAME] = scope.agent_name
         if scope.conversation_id is not None:
-            shown, conversation_id = self._providers.settings.conversation_id, scope.conversation_id
-            if shown != "off":
-                attributes[semconv.CONVERSATION_ID] = (
-                    conversation_id if shown == "raw" else self._providers.fingerprint(conversation_id)
-                )
+            attributes |= self._providers.conversation_attributes(scope.conversation_id)
         return attributes
 
     # --- the decision --------------------------------------------------------------------------------------------

@@ -49,6 +49,8 @@ class LoopGuardSpanProcessor(SpanProcessor):
             elif isinstance(call_span, CallSpan):
                 call_span.decide(span)
                 receiver.watcher.mark_counted(span, call_span.call.tool)
+            else:  # the span of a run, which is ours, too
+                return
             receiver.span_started(span)
         except Exception as error:  # noqa: BLE001 - the shield, without the cost of its ``with``
             receiver.shield.take("processor.on_start", error)

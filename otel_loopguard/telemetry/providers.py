@@ -176,6 +176,13 @@ class Providers:
         self.greet: Callable[[], object] | None = None
         """Log the policy at the first call. None if it was logged at start."""
 
+    def conversation_attributes(self, conversation_id: str | None) -> dict[str, str]:
+        """Return the attribute of a conversation's id, as the settings want it shown."""
+        shown = self.settings.conversation_id
+        if conversation_id is None or shown == "off":
+            return {}
+        return {semconv.CONVERSATION_ID: conversation_id if shown == "raw" else self.fingerprint(conversation_id)}
+
     def outlets(self) -> Outlets:
         """Return the tracer, the instruments and the events of the current providers."""
         outlets = self._outlets

@@ -66,7 +66,9 @@ class Recording:
         ours = [
             span
             for span in self._spans.get_finished_spans()
-            if span.instrumentation_scope is not None and span.instrumentation_scope.name == semconv.SCOPE
+            if span.instrumentation_scope is not None
+            and span.instrumentation_scope.name == semconv.SCOPE
+            and semconv.TOOL_NAME in (span.attributes or {})
         ]
         return sorted(ours, key=lambda span: span.start_time or 0)
 

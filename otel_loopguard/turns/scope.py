@@ -13,6 +13,8 @@ from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.turns.gc_safety import garbage_collector
 
 if TYPE_CHECKING:
+    from opentelemetry.context import Context
+
     from otel_loopguard.core.model import ToolCall
     from otel_loopguard.core.turn.turn import Turn
     from otel_loopguard.errors import ToolLoopError
@@ -24,7 +26,7 @@ _new = object.__new__
 class RunState:
     """The state of a run, shared by all scopes of the run."""
 
-    __slots__ = ("abort_error", "abort_waits", "aborted_message", "has_steps", "resumable", "steps")
+    __slots__ = ("abort_error", "abort_waits", "aborted_message", "has_steps", "resumable", "span_context", "steps")
 
     def __init__(self) -> None:
         self.abort_error: ToolLoopError | None = None
@@ -37,6 +39,8 @@ class RunState:
         """The tick of the message whose call aborted the run. All its calls get an answer."""
         self.resumable = False
         """The run may be resumed: an interrupt waits for an answer, or there is a checkpoint."""
+        self.span_context: Context | None = None
+        """The context with the run's span, for calls that are made outside of it."""
         self.steps: dict[Any, Any] = {}
         """Notes of the framework's functions about the run's steps."""
 

@@ -38,6 +38,8 @@ DRIVERS_OF_OURS = (
     "instrumentation.functions.generators:drive_generator",
     "instrumentation.frameworks.langchain.messages:_of_message",
     "instrumentation.frameworks.langchain.runs:_note_end",
+    "instrumentation.models.streams:_anext",
+    "instrumentation.models.streams:_next",
     "instrumentation.targets:Original.bind",
     "instrumentation.wrappers:_open_run",
     "instrumentation.functions.deferred:_DeferredCall.begin",

@@ -1,0 +1,59 @@
+"""The span of an agent's run: the calls of a turn are one trace, also in a program without any other span."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from opentelemetry import context as otel_context
+from opentelemetry import trace
+from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY
+from opentelemetry.trace import Status, StatusCode
+
+from otel_loopguard import semconv
+from otel_loopguard.core.names import clean_name
+from otel_loopguard.telemetry.call_span import CALL_SPAN
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Span
+    from typing_extensions import Self
+
+    from otel_loopguard.telemetry.providers import Providers
+    from otel_loopguard.turns.scope import Scope
+
+
+class RunSpan:
+    """An open span ``invoke_agent``. It is the current one only while the agent's code runs."""
+
+    def __init__(self, span: Span, context: Context) -> None:
+        self._span = span
+        self.context = context
+        """The context with the span in it."""
+
+    @classmethod
+    def start(cls, providers: Providers, scope: Scope) -> Self | None:
+        """Start the span of a run. None inside of any other span, which holds the trace together already."""
+        around = otel_context.get_current()
+        if around.get(_SUPPRESS_INSTRUMENTATION_KEY) or trace.get_current_span(around).get_span_context().is_valid:
+            return None
+        attributes = {
+            semconv.OPERATION_NAME: semconv.OPERATION_INVOKE_AGENT,
+            semconv.TURN_ID: scope.turn.id,
+            semconv.TURN_SOURCE: scope.turn.source,
+            **providers.conversation_attributes(scope.conversation_id),
+        }
+        name = semconv.OPERATION_INVOKE_AGENT
+        if scope.agent_name is not None:
+            attributes[semconv.AGENT_NAME] = scope.agent_name
+            name = f"{name} {clean_name(scope.agent_name)}"
+        # Our span processor passes it over: no call's span has to look through it for a message or a layer.
+        ours = otel_context.set_value(CALL_SPAN, cls, around)
+        span = providers.outlets().tracer.start_span(name, context=ours, attributes=attributes)
+        return cls(span, trace.set_span_in_context(span, around)) if span.get_span_context().is_valid else None
+
+    def end(self, error: BaseException | None) -> None:
+        """End the span. Of an exception it has the class alone: the text may quote an argument."""
+        if error is not None:
+            self._span.set_attribute(semconv.ERROR_TYPE, type(error).__qualname__)
+            self._span.set_status(Status(StatusCode.ERROR))
+        self._span.end()
