@@ -88,6 +88,8 @@ class ModelReader:
         with one.lock:
             delta = one.read(request, now)
         names: list[tuple[Any, ...]] = [*delta.written[-_MOST_NAMES:], ("chain", one.chain)]
+        if request.previous is not None:  # the id of a conversation stays the same
+            names.append(("reply", request.previous))
         if turn is not None:
             names.append(("turn", turn.id, request.tools))
         self.lists.keep(one, names, now)

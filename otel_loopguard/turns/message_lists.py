@@ -356,7 +356,11 @@ class MessageLists:
                 one is recent,
                 _LONGER if goes_on and common < len(request.marks) else _EQUAL if goes_on else common > 0,
             )
-            shares = rank != (False, False, 0) or not set(one.marks).isdisjoint(request.marks)
+            shares = (
+                request.previous is not None
+                or rank != (False, False, 0)
+                or not set(one.marks).isdisjoint(request.marks)
+            )
             if shares and (best is None or rank > best_rank):
                 best, best_rank = one, rank
         if best is not None and best_rank[2] == _EQUAL and request.read(request.entries[-1]).by_user:

@@ -19,14 +19,20 @@ import pytest
 
 import otel_loopguard as loopguard
 from otel_loopguard import Action, Policy, ToolLoopError, semconv
+from otel_loopguard.instrumentation.model_api import Sent
+from otel_loopguard.instrumentation.models.openai_responses import RESPONSES
+from otel_loopguard.instrumentation.runtime import Runtime
 from otel_loopguard.testing import guarded
+from otel_loopguard.turns.message_lists import latest
+from otel_loopguard.turns.messages import Reply, WrittenCall
 from tests.models.scripts import Looping, Obedient, Working, call
 from tests.models.server import Server
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.models.conversation import Asked, Reply
+    from tests.models.conversation import Asked
+    from tests.models.conversation import Reply as ModelReply
 
 FILES = {f"{name}.txt": f"This is file {name}." for name in "abcdefgh"}
 TOOLS = [
@@ -203,7 +209,7 @@ def test_a_request_without_tools_is_not_concluded() -> None:
 def test_a_second_question_begins_a_turn() -> None:
     """The same call is a first run again."""
 
-    def script(asked: Asked) -> Reply:
+    def script(asked: Asked) -> ModelReply:
         return Looping(READ)(asked) if asked.number % 2 else Working()(asked)
 
     with at_once() as recording, Server(script).running() as server:
@@ -212,6 +218,27 @@ def test_a_second_question_begins_a_turn() -> None:
             agent.ask()
     assert recording.outcomes == ["executed"] * 12
     assert len({span.attributes[semconv.TURN_ID] for span in recording.spans if span.attributes}) == 12
+
+
+def test_a_conversation_that_the_provider_keeps_is_found_by_its_id() -> None:
+    """Each request has the outputs alone; other conversations have equal ids of calls."""
+    runtime = Runtime()
+    tools = [{"type": "function", "name": "read_file"}]
+    lists = []
+    for step in range(3):
+        for name in ("conv_a", "conv_b"):
+            latest.set(None)
+            output = {"type": "function_call_output", "call_id": f"call_{step - 1}", "output": "text"}
+            item = output if step else {"role": "user", "content": "what is in it?"}
+            body = {"conversation": name, "input": [item], "tools": tools}
+            exchange = runtime.reader.open(Sent(RESPONSES, body, "m", lambda changed: ((), {}), lambda reply, _: reply))
+            exchange.observe()
+            exchange._learn(Reply((WrittenCall(f"call_{step}", "read_file", {"path": "a.txt"}),)))
+            lists.append(exchange._list)
+    assert lists[0] is lists[2] is lists[4]
+    assert lists[1] is lists[3] is lists[5]
+    turns = [one.turn for one in lists[:2] if one is not None and one.turn is not None]
+    assert [turn.calls for turn in turns] == [2, 2]
 
 
 def test_a_program_that_rejects_the_answer_is_ended() -> None:
