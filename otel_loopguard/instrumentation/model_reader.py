@@ -267,13 +267,10 @@ class Exchange:
         one = self._list
         if one is None or one.turn is None:
             return
-        if decision.record is not None and decision.record.news:
-            one.refusals = 0
-        elif decision.trip is not None and decision.trip.verdict >= Action.REUSE:
-            one.refusals += 1
-            if one.on_probation and one.refusals >= _AFTER_CONCLUSION and one.turn.policy.action >= Action.BLOCK:
-                trip = decision.trip._replace(action=Action.ABORT)
-                decision = decision._replace(action=Action.ABORT, trip=trip, message=None)
+        ends = one.on_probation and one.turn.refusals >= _AFTER_CONCLUSION and one.turn.policy.abort_after > 0
+        if ends and decision.trip is not None and decision.trip.verdict >= Action.REUSE:
+            trip = decision.trip._replace(verdict=Action.ABORT, action=Action.ABORT)
+            decision = decision._replace(action=Action.ABORT, trip=trip, message=None)
         if decision.action is Action.ABORT:
             self._abort = decision
         elif decision.message:

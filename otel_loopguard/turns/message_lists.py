@@ -104,7 +104,7 @@ class MessageList:
 
     __slots__ = (
         "_last_number", "_message", "_numbers", "_replied", "_visible", "account", "chain", "concluded", "error",
-        "lock", "marks", "names", "on_probation", "open_calls", "owns_turn", "refusals", "sentences", "ticks", "trace",
+        "lock", "marks", "names", "on_probation", "open_calls", "owns_turn", "sentences", "ticks", "trace",
         "turn", "used",
     )  # fmt: skip
 
@@ -133,8 +133,6 @@ class MessageList:
         """A request of this turn was sent without tools."""
         self.on_probation = False
         """The turn before this one was concluded or ended. Programs write the next message themselves."""
-        self.refusals = 0
-        """The calls of this turn in a row that an executor would have refused."""
         self.trace: SpanContext | None = None
         """The span of the turn's first call."""
         self.ticks: dict[int, int] = {}
@@ -268,7 +266,7 @@ class MessageList:
         """Forget the evidence of the turn before: its results belong to it."""
         self._visible = {number: one._replace(key=0) for number, one in self._visible.items()}
         self.on_probation = self.concluded or self.error is not None
-        self.concluded, self.error, self.trace, self.refusals = False, None, None, 0
+        self.concluded, self.error, self.trace = False, None, None
         self.ticks.clear()
 
     def annotations(self) -> dict[int, dict[int, str]]:

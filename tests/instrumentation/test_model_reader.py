@@ -255,6 +255,16 @@ def test_a_program_that_rejects_the_answer_is_ended() -> None:
     assert len(server.exchanges) <= 15
 
 
+def test_a_turn_after_a_concluded_one_is_concluded_if_nothing_may_be_ended() -> None:
+    """``abort_after = 0`` holds for it, too."""
+    with guarded(Policy(abort_after=0), clock=lambda: 0.0) as recording, Server(Looping(READ)).running() as server:
+        agent = Agent(server)
+        assert {agent.ask("There is no call in your answer. Each answer must have a call.") for _ in range(3)} == {
+            "I looked."
+        }
+    assert [trip.action for trip in recording.trips].count("conclude") == 3
+
+
 @pytest.mark.parametrize("same_question", [True, False])
 def test_conversations_at_once_are_judged_as_alone(*, same_question: bool) -> None:
     """50 loop and 50 work, in threads, and the server gives all of them equal ids."""
