@@ -118,7 +118,7 @@ class Events:
             record.arguments_hash[:19] if record is not None else "unknown",
             turn_id,
             "call" if has_run else "attempt",
-            trip.count if record is None else max(trip.count, record.attempt),
+            trip.count if record is None or has_run else max(trip.count, record.attempt),
             trip.limit,
             mode,
             advice,

@@ -132,7 +132,9 @@ def test_the_log_says_that_calls_have_run(caplog: pytest.LogCaptureFixture) -> N
         Agent(server).ask()
     concluded, ended = [record.getMessage() for record in caplog.records if record.name == "otel_loopguard"]
     assert concluded.startswith("The model is asked for an answer without tools after read_file (arguments blake2b-64:")
+    assert ", call 9, limit 3: generic_repeat" in concluded
     assert ended.startswith("Ended the run at a model request after read_file")
+    assert ", call 10, limit 3: generic_repeat" in ended
     assert "refused" not in (concluded + ended).lower()
 
 
