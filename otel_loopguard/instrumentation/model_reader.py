@@ -72,6 +72,7 @@ class ModelReader:
         request = Request(
             entries, array("q", dialect.marks(entries)), dialect.read, dialect.tools(body), dialect.previous(body)
         )
+        # Only now: the calls of a program whose requests are not read need not be kept.
         self.providers.executed, self.providers.usage_of = self.executed, self.usage.written_first
         scope = current_scope()
         if scope is not None and not scope.strong:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("otel_loopguard")
 
 _SWALLOWED: Final = 3
-"""After so many errors of one turn, it is told that the program goes on."""
+"""After so many errors of one turn, the log says that the program goes on."""
 _MOST_TURNS: Final = 10_000
 _AT_A_CALL: Final = {
     Action.CONCLUDE: "The next model request is to have no tools; refused",
