@@ -9,10 +9,12 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.instrumentation.runtime import active_runtime
+from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.turns.gc_safety import garbage_collector
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextvars import Token
 
     from otel_loopguard.errors import ToolLoopError
     from otel_loopguard.instrumentation.model_api import Sent
@@ -47,7 +49,7 @@ def request_wrapper(read: Read, error: ErrorOf) -> Callable[[Original], Callable
             try:
                 reply = wrapped(*args, **kwargs)
             finally:
-                _owned.reset(token)
+                _disown(token)
             with runtime.shield("model.reply"):
                 return opened.listen(reply)
             return reply
@@ -75,7 +77,7 @@ def async_request_wrapper(read: Read, error: ErrorOf) -> Callable[[Original], Ca
             try:
                 reply = await wrapped(*args, **kwargs)
             finally:
-                _owned.reset(token)
+                _disown(token)
             with runtime.shield("model.reply"):
                 return opened.listen(reply)
             return reply
@@ -108,6 +110,16 @@ def generator_request_wrapper(read: Read, error: ErrorOf) -> Callable[[Original]
         return request
 
     return wrapper
+
+
+def _disown(token: Token[bool]) -> None:
+    """Undo ``_owned.set``. A request that was abandoned or passed on ends in another context, which is left alone."""
+    if garbage_collector.running and garbage_collector.runs_here():
+        return
+    try:
+        _owned.reset(token)
+    except (ValueError, RuntimeError) as error:
+        pass_interrupt(error)
 
 
 def _open(runtime: Runtime, read: Read, instance: Any, args: Any, kwargs: Any) -> Exchange | None:

@@ -14,6 +14,7 @@ from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import openai
 import pytest
 
@@ -311,6 +312,24 @@ def test_async_conversations_at_once_are_judged_as_alone() -> None:
 
     with at_once(), Server(Looping(READ)).running() as server:
         assert asyncio.run(main(server.url)) == [9] * 100
+
+
+def test_a_request_may_be_abandoned_in_another_context() -> None:
+    """So end the coroutines that the garbage collector closes, and those of frameworks that pass them on."""
+
+    async def silent(request: httpx.Request) -> httpx.Response:
+        await asyncio.Event().wait()
+        return httpx.Response(500)
+
+    async def abandon() -> None:
+        http = httpx.AsyncClient(transport=httpx.MockTransport(silent))
+        client = openai.AsyncOpenAI(base_url="http://local/v1", api_key="local", http_client=http)
+        asked: Any = client.chat.completions.create(model="gpt-4.1", messages=[{"role": "user", "content": QUESTION}])
+        copy_context().run(asked.send, None)
+        asked.close()
+
+    with at_once():
+        asyncio.run(abandon())
 
 
 # --- results that the model has lost -----------------------------------------------------------------------------
