@@ -295,9 +295,18 @@ class MessageList:
     def is_answered_by(self, request: Request) -> bool:
         """Return True if the request repeats the last one and its reply, and goes on."""
         place = len(self.marks)
-        if not self._replied or len(request.marks) <= place or self.common(request.marks) < place:
+        return place < len(request.marks) and self.common(request.marks) == place and self.is_next(request, place)
+
+    def is_next(self, request: Request, place: int = 0) -> bool:
+        """Return True if the request has a call of the last reply, at this place or later."""
+        if not self._replied:
             return False
-        return any(call.id in self.open_calls for call in request.read(request.entries[place]).calls)
+        for entry in reversed(request.entries[place:]):
+            calls = request.read(entry).calls
+            if calls:
+                written = [(call, self.open_calls.get(call.id)) for call in calls if call.id is not None]
+                return any(opened is not None and opened.call == call for call, opened in written)
+        return False
 
     def has_open(self, name: str, call_id: str | None) -> bool:
         """Return True if the model has just written this call."""
@@ -308,6 +317,12 @@ class MessageList:
 _NO_ENTRIES: Final = 1
 _EQUAL: Final = 2
 _LONGER: Final = 3
+
+
+def _telling(request: Request) -> set[int]:
+    """Return the marks of a user's messages and of results: those that differ from conversation to conversation."""
+    pairs = ((mark, request.read(entry)) for mark, entry in zip(request.marks, request.entries, strict=True))
+    return {mark for mark, message in pairs if message.by_user or message.results}
 
 
 def chain_of(marks: Sequence[int], chain: int = _NO_ENTRIES) -> int:
@@ -345,23 +360,21 @@ class MessageLists:
         with self._lock:
             candidates = dict.fromkeys(self._candidates(request, turn))
         best: MessageList | None = None
-        best_rank = (False, False, 0)
+        best_rank = (False, 0, 0, False, False)
+        telling: set[int] | None = None
         for one in candidates:
-            common = one.common(request.marks)
-            goes_on = common == len(one.marks)
-            rank = (
-                turn is not None and one.turn is turn,
-                one is recent,
-                _LONGER if goes_on and common < len(request.marks) else _EQUAL if goes_on else common > 0,
-            )
-            shares = (
-                request.previous is not None
-                or rank != (False, False, 0)
-                or not set(one.marks).isdisjoint(request.marks)
-            )
-            if shares and (best is None or rank > best_rank):
+            of_turn, known = turn is not None and one.turn is turn, one.common(request.marks)
+            is_next = one.is_next(request)
+            goes_on = 0 if known < len(one.marks) else _LONGER if known < len(request.marks) else _EQUAL
+            if not goes_on:
+                # Equal instructions and equal call ids are no proof: servers may number the calls of each conversation.
+                telling = _telling(request) if telling is None else telling
+                known = len(telling.intersection(one.marks))
+            rank = (of_turn, goes_on, known, is_next, one is recent)
+            proved = of_turn or known or is_next or request.previous is not None
+            if proved and (best is None or rank > best_rank):
                 best, best_rank = one, rank
-        if best is not None and best_rank[2] == _EQUAL and request.read(request.entries[-1]).by_user:
+        if best is not None and best_rank[1] == _EQUAL and request.read(request.entries[-1]).by_user:
             return None  # the same question again, in another conversation
         return best
 

@@ -307,6 +307,30 @@ def test_conversations_with_different_questions_do_not_mix(lists: MessageLists, 
     assert len({id(one.found[0]) for one in many}) == 20
 
 
+@pytest.mark.parametrize("changes", [False, True])
+def test_a_worker_that_serves_many_conversations_mixes_none(lists: MessageLists, *, changes: bool) -> None:
+    """Its context is that of another one. Ids and instructions are equal, or the instructions change with the time."""
+    many = [Conversation(lists, f"question {number}") for number in range(20)]
+    for time in range(5):
+        for one in many:
+            instructions = ("text", f"It is {time}." if changes else "Be brief.")
+            one.entries = [instructions, *one.entries[-1 - 2 * time :]]
+            one.send()
+    assert all(len(set(map(id, one.found))) == 1 for one in many)
+    assert len({id(one.found[0]) for one in many}) == 20
+
+
+def test_equal_ids_and_instructions_are_no_proof(lists: MessageLists) -> None:
+    """A conversation that was kept elsewhere goes on after another one with these ids."""
+    instructions = ("text", "Be brief.")
+    known, other = Conversation(lists, "question"), Conversation(lists, "another question")
+    known.entries.insert(0, instructions)
+    for _ in range(3):
+        known.send()
+    other.entries = [instructions, *other.entries, calls("1"), answers("1", "b"), asks("go on")]
+    assert other.send() is not known.found[0]
+
+
 @pytest.mark.parametrize("has_ids", [True, False])
 def test_equal_conversations_have_a_list_each(lists: MessageLists, *, has_ids: bool) -> None:
     """The same question with the same ids, results and all: as many lists go on as there are conversations."""
