@@ -187,6 +187,8 @@ class MessageList:
                 texts.append((place, message.text))
                 if is_cold:  # the results before a user's message are of an earlier turn
                     new.clear()
+        if not goes_on and 0 < common == len(request.marks):  # the list was cut: a question may be asked again
+            begins = request.read(request.entries[-1]).by_user
         lost = self._see(found, common, goes_on=goes_on)
         if goes_on and request.previous is None:
             self.chain = chain_of(request.marks[common:], self.chain)

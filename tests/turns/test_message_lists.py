@@ -155,6 +155,18 @@ def test_a_users_message_after_the_answer_begins_a_turn() -> None:
     assert begins(one, asks("q"), calls("1"), answers("1", "a"), ("text",), asks("again"))
 
 
+def test_a_question_that_is_asked_again_begins_a_turn() -> None:
+    """A user lets the last answer be written again: what was done for the first one is no evidence."""
+    one = after_first_result()
+    one.reply(replied(), 0.0)
+    history = (asks("q"), calls("1"), answers("1", "a"), ("text", "done"))
+    assert begins(one, *history, asks("q2"))
+    one.reply(replied("2"), 0.0)
+    assert not begins(one, *history, asks("q2"), calls("2"), answers("2", "a"))
+    one.reply(replied(), 0.0)
+    assert begins(one, *history, asks("q2"))
+
+
 def test_a_text_after_new_results_begins_none() -> None:
     """A program may add an instruction to the results of its tools."""
     one = after_first_result()
