@@ -17,16 +17,14 @@ if TYPE_CHECKING:
 
 
 def _marks(messages: Sequence[Any]) -> list[int]:
-    """Hash the entries. A message with calls is known by the results that follow it."""
+    """Hash the entries: a result with its id, a text with its role. Calls are known by the results that follow them."""
     try:
-        return [hash((one.get("tool_call_id"), one.get("content"))) for one in messages]
+        return [hash((one.get("tool_call_id") or one.get("role"), hash(one.get("content")))) for one in messages]
     except (TypeError, AttributeError) as error:  # a content is in parts, or an entry is an object of a client
         pass_interrupt(error)
-        return [_mark(field(one, "tool_call_id"), field(one, "content")) for one in messages]
-
-
-def _mark(call_id: Any, content: Any) -> int:
-    return hash((call_id, content if content is None or type(content) is str else mark_of(content)))
+        return [
+            hash((field(one, "tool_call_id") or field(one, "role"), mark_of(field(one, "content")))) for one in messages
+        ]
 
 
 def _read(message: Any) -> Message:
