@@ -59,16 +59,21 @@ NO_MESSAGE = Message()
 def mark_of(value: Any) -> int:
     """Hash a JSON value, without the marks of a prompt cache, which move from request to request.
 
-    The hash of a text is kept in the text object, so a text that comes again costs nothing. A list of one text is equal
-    to the text: clients write the list where they mark the text for a cache.
+    The hash of a text is kept in the text object, so a text that comes again costs nothing.
     """
-    if type(value) is str or value is None:
-        return hash(value)
+    return hash(value if type(value) is str or value is None else unmarked(value))
+
+
+def unmarked(value: Any) -> Hashable:
+    """Make a JSON value hashable, without the marks of a prompt cache.
+
+    A list of one text becomes the text: clients write the list where they mark the text for a cache.
+    """
     if type(value) is list and len(value) == 1 and type(value[0]) is dict:
         part = value[0]
         if part.get("type") == "text" and part.keys() <= _OF_TEXT:
             value = part.get("text")
-    return hash(_hashable(value))
+    return _hashable(value)
 
 
 _CACHE_MARK: Final = "cache_control"

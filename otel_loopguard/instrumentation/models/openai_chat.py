@@ -8,7 +8,7 @@ from otel_loopguard.instrumentation.content import arguments_of
 from otel_loopguard.instrumentation.model_api import Dialect
 from otel_loopguard.instrumentation.models.fields import count, field, sequence
 from otel_loopguard.interrupts import pass_interrupt
-from otel_loopguard.turns.messages import Message, Reply, WrittenCall, WrittenResult, mark_of
+from otel_loopguard.turns.messages import Message, Reply, WrittenCall, WrittenResult, unmarked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 def _marks(messages: Sequence[Any]) -> list[int]:
     """Hash the entries: a result with its id, a text with its role. Calls are known by the results that follow them."""
     try:
-        return [hash((one.get("tool_call_id") or one.get("role"), hash(one.get("content")))) for one in messages]
+        return [hash((one.get("tool_call_id") or one.get("role"), one.get("content"))) for one in messages]
     except (TypeError, AttributeError) as error:  # a content is in parts, or an entry is an object of a client
         pass_interrupt(error)
-        return [
-            hash((field(one, "tool_call_id") or field(one, "role"), mark_of(field(one, "content")))) for one in messages
-        ]
+        return [_mark(field(one, "tool_call_id") or field(one, "role"), field(one, "content")) for one in messages]
+
+
+def _mark(key: Any, content: Any) -> int:
+    return hash((key, unmarked(content)))
 
 
 def _read(message: Any) -> Message:
