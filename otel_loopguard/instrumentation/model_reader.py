@@ -274,8 +274,11 @@ class Exchange:
             decision = decision._replace(action=Action.ABORT, trip=trip, message=None)
         if decision.action is Action.ABORT:
             self._abort = decision
-        elif decision.message:
+        elif decision.message and self._has_place(one, new.number):
             one.sentences[new.number] = decision.message
+        elif decision.message:
+            one.turn.redeliver(decision)
+            decision = decision._replace(message=None)
         scope = Scope(one.turn) if self._scope is None else self._scope
         span = CallSpan(self._reader.providers, call, scope, NativeSpan.NONE)
         context = otel_context.get_current()
@@ -291,6 +294,14 @@ class Exchange:
         self._reader.usage.judged(one.account, new.opened.name, is_loop=decision.is_loop_step)
         if one.trace is None and span.span.get_span_context().is_valid:
             one.trace = span.span.get_span_context()
+
+    def _has_place(self, one: MessageList, number: int) -> bool:
+        """Return True if a sentence can be added to this result."""
+        place = one.place_of(number)
+        if place is None:
+            return False
+        entry = self._request.entries[place[0]]
+        return self._sent.dialect.annotate(entry, {place[1]: "a sentence"}) is not entry
 
     def prepare(self, error: Callable[[], type[ToolLoopError]], args: Any, kwargs: Any) -> tuple[Any, Any]:
         """Return the arguments for the client's method, or raise the error that ends the run."""

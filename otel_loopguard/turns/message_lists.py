@@ -50,6 +50,10 @@ class Request(NamedTuple):
     previous: str | None = None
     """The id of the reply that the request continues, if the provider keeps the entries before."""
 
+    def ends_with_user(self) -> bool:
+        """Return True if a user has written the last entry."""
+        return bool(self.entries) and self.read(self.entries[-1]).by_user
+
 
 class OpenCall(NamedTuple):
     """A call that the model wrote, without its result yet."""
@@ -188,7 +192,7 @@ class MessageList:
                 if is_cold:  # the results before a user's message are of an earlier turn
                     new.clear()
         if not goes_on and 0 < common == len(request.marks):  # the list was cut: a question may be asked again
-            begins = request.read(request.entries[-1]).by_user
+            begins = request.ends_with_user()
         lost = self._see(found, common, goes_on=goes_on)
         if goes_on and request.previous is None:
             self.chain = chain_of(request.marks[common:], self.chain)
@@ -255,6 +259,7 @@ class MessageList:
             else:
                 lost.append(before.key)
                 del self._visible[number]
+                self.sentences.pop(number, None)
         self._visible |= found
         return [key for key in lost if key]
 
@@ -279,6 +284,11 @@ class MessageList:
             if visible is not None and visible.place < len(self.marks):
                 places.setdefault(visible.place, {})[visible.part] = sentence
         return places
+
+    def place_of(self, number: int) -> tuple[int, int] | None:
+        """Return the position of a result: of its entry, and in that entry. None if it is not in the request."""
+        visible = self._visible.get(number)
+        return None if visible is None else visible[:2]
 
     def last_result(self) -> int | None:
         """Return the number of the last result in the request."""
@@ -376,7 +386,7 @@ class MessageLists:
             proved = of_turn or known or is_next or request.previous is not None
             if proved and (best is None or rank > best_rank):
                 best, best_rank = one, rank
-        if best is not None and best_rank[1] == _EQUAL and request.read(request.entries[-1]).by_user:
+        if best is not None and best_rank[1] == _EQUAL and request.ends_with_user():
             return None  # the same question again, in another conversation
         return best
 

@@ -21,6 +21,7 @@ import pytest
 import otel_loopguard as loopguard
 from otel_loopguard import Action, Policy, ToolLoopError, semconv
 from otel_loopguard.instrumentation.model_api import Sent
+from otel_loopguard.instrumentation.models.openai_chat import CHAT
 from otel_loopguard.instrumentation.models.openai_responses import RESPONSES
 from otel_loopguard.instrumentation.runtime import Runtime
 from otel_loopguard.testing import guarded
@@ -242,6 +243,34 @@ def test_a_conversation_that_the_provider_keeps_is_found_by_its_id() -> None:
     assert lists[1] is lists[3] is lists[5]
     turns = [one.turn for one in lists[:2] if one is not None and one.turn is not None]
     assert [turn.calls for turn in turns] == [2, 2]
+
+
+def test_a_sentence_without_a_place_is_not_called_delivered() -> None:
+    """The output of a computer call takes no text: the call is not nudged, and the sentence waits for the next text."""
+    computer = [{"type": "computer_call_output", "call_id": "1", "output": {"type": "computer_screenshot"}}]
+    with at_once() as recording:
+        assert recording.runtime is not None
+        for step in range(3):
+            latest.set(None)
+            body = {"conversation": "c", "input": computer if step else "look", "tools": [{"type": "computer_use"}]}
+            sent = Sent(RESPONSES, body, "m", lambda changed: ((), {}), lambda reply, _: reply)
+            exchange = recording.runtime.reader.open(sent)
+            exchange.observe()
+            exchange.prepare(lambda: ToolLoopError, (), {})
+            exchange._learn(Reply((WrittenCall("1", "computer", {"action": "screenshot"}),)))
+    assert recording.outcomes == ["executed", "executed"]
+    assert [trip.action for trip in recording.trips] == ["nudge"]
+    assert [bool((span.attributes or {}).get(semconv.UNDELIVERED)) for span in recording.spans] == [False, True]
+
+
+def test_a_request_without_messages_is_no_fault() -> None:
+    """Some programs send it, and the provider refuses it."""
+    with at_once() as recording:
+        assert recording.runtime is not None
+        for _ in range(3):
+            body = {"messages": [], "tools": TOOLS}
+            recording.runtime.reader.open(Sent(CHAT, body, "m", lambda _: ((), {}), lambda reply, _: reply)).observe()
+    assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
 
 
 def test_a_program_that_rejects_the_answer_is_ended() -> None:

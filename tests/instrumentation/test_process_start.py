@@ -34,6 +34,8 @@ def test_the_stuck_agent_is_stopped_and_seen() -> None:
         assert "Refused read_file" in ended.stderr
         assert [attributes(span)[semconv.OUTCOME] for span in received.spans] == ["executed", "nudged", "blocked"]
         assert {span.name for span in received.spans} == {"execute_tool read_file"}
+        assert [span.name for span in received.all_spans if span not in received.spans] == ["invoke_agent"]
+        assert len({span.trace_id for span in received.all_spans}) == 1
         (event,) = received.spans[2].events
         assert event.name == "tool_loop_detected"
         assert attributes(event)[semconv.MODE] == "generic_repeat"

@@ -12,6 +12,8 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from otel_loopguard import semconv
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -51,6 +53,11 @@ class Receiver:
 
     @property
     def spans(self) -> list[Any]:
+        """The spans of tool calls."""
+        return [span for span in self.all_spans if semconv.TOOL_NAME in attributes(span)]
+
+    @property
+    def all_spans(self) -> list[Any]:
         """The spans of our scope."""
         return [
             span
