@@ -56,6 +56,8 @@ ERROR_TRANSIENT: Final = "loopguard.error_transient"
 OUTCOME: Final = "loopguard.outcome"
 """``executed``, ``failed``, ``cancelled``, ``reused``, ``blocked``, ``aborted``; or ``nudged``: the call ran, and its
 result carries a sentence of the guard, about this call or an earlier one."""
+OWN_TRACE: Final = "loopguard.own_trace"
+"""True on the spans of an agent's run that no other span is around: the root of their trace is the run's span."""
 UNDELIVERED: Final = "loopguard.undelivered"
 """True on the span of a nudge if the result has no place for the sentence. It goes with the next text for the model."""
 MODEL_NAME: Final = "loopguard.model.name"

@@ -52,6 +52,9 @@ class AgentRun:
         if self._outermost and self._open_run is not None and self._open_run.owned:
             with runtime.shield("run.span"):
                 self._span = RunSpan.start(runtime.providers, self._open_run.scope)
+                run_state, around = self._open_run.scope.run_state, None if outer is None else outer.run_state
+                if run_state is not None:
+                    run_state.own_trace = self._span is not None or (around is not None and around.own_trace)
 
     def __enter__(self) -> Self:
         return self
@@ -62,6 +65,8 @@ class AgentRun:
         if self._open_run is not None and self._info is not None:
             if current_scope() is self._open_run.scope:
                 bind(self._outer)  # an exception of a signal handler has cut ``_Running`` short
+            if self._span is not None and otel_context.get_current() is self._span.context:
+                otel_context.attach(self._span.around)  # as above
             run_state = self._open_run.scope.run_state
             resumable = self._unfinished or (run_state is not None and run_state.resumable)
             self._unfinished = resumable or (error is not None and self._info.survives)
@@ -151,7 +156,8 @@ class _Running:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self._context_token is not None and otel_context.get_current() is self._context:
-            detach(self._context_token)
+            with self._shield("run.span"):
+                detach(self._context_token)
         unbind(self._token, self._scope, thrown_away=isinstance(error, GeneratorExit))
         loop_error = None
         if error is not None:

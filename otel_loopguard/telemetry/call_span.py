@@ -175,6 +175,8 @@ class CallSpan:
         }
         if self._native_span not in _NOT_OURS:
             attributes[semconv.OPERATION_NAME] = semconv.OPERATION_EXECUTE_TOOL
+        if scope.run_state is not None and scope.run_state.own_trace:
+            attributes[semconv.OWN_TRACE] = True
         if call.call_id is not None:
             attributes[semconv.TOOL_CALL_ID] = call.call_id
         if scope.agent_name is not None:

@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 class RunSpan:
     """An open span ``invoke_agent``. It is the current one only while the agent's code runs."""
 
-    def __init__(self, span: Span, context: Context) -> None:
+    def __init__(self, span: Span, context: Context, around: Context) -> None:
         self._span = span
+        self.around = around
+        """The context around the run."""
         self.context = context
         """The context with the span in it."""
 
@@ -36,10 +38,11 @@ class RunSpan:
         around = otel_context.get_current()
         if around.get(_SUPPRESS_INSTRUMENTATION_KEY) or trace.get_current_span(around).get_span_context().is_valid:
             return None
-        attributes = {
+        attributes: dict[str, str | bool] = {
             semconv.OPERATION_NAME: semconv.OPERATION_INVOKE_AGENT,
             semconv.TURN_ID: scope.turn.id,
             semconv.TURN_SOURCE: scope.turn.source,
+            semconv.OWN_TRACE: True,
             **providers.conversation_attributes(scope.conversation_id),
         }
         name = semconv.OPERATION_INVOKE_AGENT
@@ -49,7 +52,7 @@ class RunSpan:
         # Our span processor passes it over: no call's span has to look through it for a message or a layer.
         ours = otel_context.set_value(CALL_SPAN, cls, around)
         span = providers.outlets().tracer.start_span(name, context=ours, attributes=attributes)
-        return cls(span, trace.set_span_in_context(span, around)) if span.get_span_context().is_valid else None
+        return cls(span, trace.set_span_in_context(span, around), around) if span.get_span_context().is_valid else None
 
     def end(self, error: BaseException | None) -> None:
         """End the span. Of an exception it has the class alone: the text may quote an argument."""

@@ -26,7 +26,16 @@ _new = object.__new__
 class RunState:
     """The state of a run, shared by all scopes of the run."""
 
-    __slots__ = ("abort_error", "abort_waits", "aborted_message", "has_steps", "resumable", "span_context", "steps")
+    __slots__ = (
+        "abort_error",
+        "abort_waits",
+        "aborted_message",
+        "has_steps",
+        "own_trace",
+        "resumable",
+        "span_context",
+        "steps",
+    )
 
     def __init__(self) -> None:
         self.abort_error: ToolLoopError | None = None
@@ -39,6 +48,8 @@ class RunState:
         """The tick of the message whose call aborted the run. All its calls get an answer."""
         self.resumable = False
         """The run may be resumed: an interrupt waits for an answer, or there is a checkpoint."""
+        self.own_trace = False
+        """The root of the trace is the span of a run of ours."""
         self.span_context: Context | None = None
         """The context with the run's span, for calls that are made outside of it."""
         self.steps: dict[Any, Any] = {}
