@@ -108,6 +108,7 @@ class Ended(NamedTuple):
     """The answer, or the exception with its causes."""
     server: Server
     runs: list[tuple[str, dict[str, Any]]]
+    """The tools that were run, sorted: some programs run the calls of one message in threads."""
 
 
 def run(program: Program, script: Script) -> Ended:
@@ -120,7 +121,7 @@ def run(program: Program, script: Script) -> Ended:
         except Exception:
             text = traceback.format_exc()
     assert server.rejected == []
-    return Ended(text, server, tools.runs)
+    return Ended(text, server, sorted(tools.runs, key=str))
 
 
 @pytest.mark.parametrize("program", [*PROGRAMS, TEXT_ONLY], ids=lambda program: program.name)
