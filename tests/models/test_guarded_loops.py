@@ -1,4 +1,4 @@
-"""Hand-written loops under the guard: they end, with an answer where the model gives one, and stay well-formed."""
+"""Hand-written loops under the guard: parallel calls, obedient models, many conversations at once, whole processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from otel_loopguard import ToolLoopError
 from otel_loopguard.testing import guarded
 from tests.instrumentation.processes import NOTHING_EXPORTED, clean_environment
 from tests.models.loops import installed, run
@@ -49,31 +48,11 @@ MOST = 15
 
 
 @EACH_ANSWERING
-def test_a_loop_ends_with_the_answer(loop):
-    """The model is asked for its answer without tools, and the program gets it as any answer."""
-    with Server(Looping(READ, answer=LOOKED)).running() as server, guarded():
-        assert run(loop, server.url, QUESTION, Toolbox()) == LOOKED
-    assert server.rejected == []
-    assert len(server.exchanges) <= MOST
-    assert [one.asked.choice for one in server.exchanges].count("none") == 1
-
-
-@EACH_ANSWERING
 def test_parallel_calls_in_turn_are_a_loop(loop):
     """Messages with several calls, alternating: the run ends as well, and each call has its result."""
     script = Looping((READ, SEARCH), (call("read_file", path="b.txt"), SEARCH), answer=LOOKED)
     with Server(script).running() as server, guarded():
         assert run(loop, server.url, QUESTION, Toolbox()) == LOOKED
-    assert server.rejected == []
-    assert len(server.exchanges) <= MOST
-
-
-@EACH
-def test_a_model_that_calls_all_the_same_is_stopped(loop):
-    """The program gets the error, and the provider no more requests."""
-    stopped = pytest.raises(ToolLoopError, match="again and again")
-    with Server(Looping(READ, stubborn=True)).running() as server, guarded(), stopped:
-        run(loop, server.url, QUESTION, Toolbox())
     assert server.rejected == []
     assert len(server.exchanges) <= MOST
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -34,7 +33,6 @@ def sent_by(loop: Callable[..., object]) -> list[bytes]:
     """Run a loop, and return the bodies that it sends."""
     with Server(Working(*STEPS, answer=ANSWER)).running() as server:
         assert run(loop, server.url, QUESTION, Toolbox()) == ANSWER
-    gc.collect()  # the loops leave their clients open, and Python warns where it finds them
     return server.bodies()
 
 
@@ -85,7 +83,6 @@ def assert_changes_reach_the_model(loop: Callable[..., object]) -> None:
     """A sentence is read by the model, and it may not call tools; the service rejects nothing."""
     with recorded(nudge), Server(Working(*STEPS, answer=ANSWER)).running() as server:
         assert run(loop, server.url, QUESTION, Toolbox()) == ANSWER
-    gc.collect()
     assert server.rejected == []
     asked = [one.asked for one in server.exchanges]
     assert [(one.reads("[loopguard] Stop."), one.choice) for one in asked if one] == [(True, "none")]
@@ -106,7 +103,6 @@ def assert_results_can_be_annotated(loop: Callable[..., object]) -> None:
     """A sentence stands at the end of each result that the model reads; the program's own list has none."""
     with recorded(nudge_results) as exchanges, Server(Working(*STEPS, answer=ANSWER)).running() as server:
         assert run(loop, server.url, QUESTION, Toolbox()) == ANSWER
-    gc.collect()
     assert server.rejected == []
     last = server.exchanges[-1].asked
     assert last is not None
@@ -127,7 +123,6 @@ def assert_a_loop_is_ended(loop: Callable[..., object], *, obeys: bool = True) -
             else:
                 with pytest.raises(ToolLoopError):
                     run(loop, server.url, QUESTION, tools)
-        gc.collect()
         assert recording.runtime.shield.seen == set()
         assert server.rejected == []
         assert len(server.exchanges) == 10
