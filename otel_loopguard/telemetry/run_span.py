@@ -52,7 +52,9 @@ class RunSpan:
         # Our span processor passes it over: no call's span has to look through it for a message or a layer.
         ours = otel_context.set_value(CALL_SPAN, cls, around)
         span = providers.outlets().tracer.start_span(name, context=ours, attributes=attributes)
-        return cls(span, trace.set_span_in_context(span, around), around) if span.get_span_context().is_valid else None
+        if not span.is_recording():  # below a span that was sampled out the spans of other providers would be dropped
+            return None
+        return cls(span, trace.set_span_in_context(span, around), around)
 
     def end(self, error: BaseException | None) -> None:
         """End the span. Of an exception it has the class alone: the text may quote an argument."""

@@ -11,12 +11,15 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON
 
 from otel_loopguard import semconv
 from otel_loopguard.instrumentation.instrumentor import LoopGuardInstrumentor
 from otel_loopguard.instrumentation.runtime import Runtime
+from otel_loopguard.telemetry.run_span import RunSpan
 from otel_loopguard.testing import Ask, Toolbox
 from otel_loopguard.testing.scripted.langchain import DRIVERS
+from otel_loopguard.turns.scope import Scope
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -75,6 +78,13 @@ def test_inside_of_another_span_there_is_none() -> None:
         exported.run()
     assert "invoke_agent" not in exported.spans
     assert {call.parent.span_id for call in exported.spans["execute_tool"]} == {request.get_span_context().span_id}
+
+
+def test_a_run_that_is_sampled_out_has_none() -> None:
+    """Below it the spans of other providers would be dropped, too."""
+    for sampler, is_there in ((ALWAYS_OFF, False), (ALWAYS_ON, True)):
+        runtime = Runtime(tracer_provider=TracerProvider(sampler=sampler))
+        assert (RunSpan.start(runtime.providers, Scope(runtime.guard.turn())) is not None) is is_there
 
 
 def test_where_instrumentation_is_suppressed_there_is_none() -> None:
