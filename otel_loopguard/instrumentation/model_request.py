@@ -49,7 +49,8 @@ def request_wrapper(read: Read, error: ErrorOf) -> Callable[[Original], Callable
             try:
                 reply = wrapped(*args, **kwargs)
             finally:
-                _disown(token)
+                with runtime.shield("model.end"):
+                    _disown(token)
             with runtime.shield("model.reply"):
                 return opened.listen(reply)
             return reply
@@ -77,7 +78,8 @@ def async_request_wrapper(read: Read, error: ErrorOf) -> Callable[[Original], Ca
             try:
                 reply = await wrapped(*args, **kwargs)
             finally:
-                _disown(token)
+                with runtime.shield("model.end"):
+                    _disown(token)
             with runtime.shield("model.reply"):
                 return opened.listen(reply)
             return reply
