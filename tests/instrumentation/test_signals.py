@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 import threading
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,14 @@ if TYPE_CHECKING:
     from otel_loopguard.instrumentation.runtime import Runtime
 
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+
+
+@pytest.fixture(autouse=True)
+def coroutines_of_this_test() -> Iterator[None]:
+    """Collect the coroutines that a strike left unawaited: elsewhere their warnings would be errors."""
+    yield
+    gc.collect()
+
 
 UNPROTECTED = ("turn.__exit__ before", "turn.__aexit__ before")
 """The first instruction of the exit of the program's own ``with turn():``: there the turn stays bound."""
