@@ -32,6 +32,8 @@ TOOL_CALL_ID: Final = "gen_ai.tool.call.id"
 AGENT_NAME: Final = "gen_ai.agent.name"
 CONVERSATION_ID: Final = "gen_ai.conversation.id"
 ERROR_TYPE: Final = "error.type"
+ERROR_REFUSED: Final = "tool_loop_detected"
+"""The ``error.type`` of a call that was refused: without one, dashboards of GenAI spans count it as a quick success."""
 
 TOOL_KIND: Final = "loopguard.tool.kind"
 TOOL_REGISTERED: Final = "loopguard.tool.registered"
@@ -56,6 +58,8 @@ ERROR_TRANSIENT: Final = "loopguard.error_transient"
 OUTCOME: Final = "loopguard.outcome"
 """``executed``, ``failed``, ``cancelled``, ``reused``, ``blocked``, ``aborted``; or ``nudged``: the call ran, and its
 result carries a sentence of the guard, about this call or an earlier one."""
+REFUSED_OUTCOMES: Final = frozenset({"reused", "blocked", "aborted"})
+"""The outcomes of calls that did not run."""
 OWN_TRACE: Final = "loopguard.own_trace"
 """True on the spans of an agent's run that no other span is around: the root of their trace is the run's span."""
 UNDELIVERED: Final = "loopguard.undelivered"

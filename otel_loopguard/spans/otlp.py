@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from otel_loopguard.core.turn.judge import TurnJudge
     from otel_loopguard.spans.dialects import SpanCall
 
-_REFUSED = frozenset({"blocked", "aborted", "reused"})
 _SECOND = 1e9
 _END_OF_TIME = 1 << 64
 _FAILED = (2, "STATUS_CODE_ERROR")
@@ -89,7 +88,7 @@ class RecordedCall(NamedTuple):
     @property
     def refused(self) -> bool:
         """True if the guard refused the call, so that it did not run."""
-        return self.span.view.attributes.get(semconv.OUTCOME) in _REFUSED
+        return self.span.view.attributes.get(semconv.OUTCOME) in semconv.REFUSED_OUTCOMES
 
     @property
     def stopped_by_user(self) -> bool:

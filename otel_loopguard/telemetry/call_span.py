@@ -318,6 +318,8 @@ class CallSpan:
 
 def _attributes_at_end(record: Record | None, ending: str, outcome: Outcome | None, *, failed: bool) -> dict[str, Any]:
     attributes: dict[str, Any] = {semconv.OUTCOME: ending}
+    if ending in semconv.REFUSED_OUTCOMES:
+        attributes[semconv.ERROR_TYPE] = semconv.ERROR_REFUSED
     if outcome is None or record is None:
         return attributes
     if record.result is not None:  # it has ended

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +12,7 @@ from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY
 from opentelemetry.trace import StatusCode
 
 import otel_loopguard as loopguard
-from otel_loopguard import semconv
+from otel_loopguard import Policy, ToolContract, ToolLoopError, semconv
 from otel_loopguard.core.model import ToolCall, Usage
 from otel_loopguard.instrumentation.functions.decorator import FUNCTION
 from otel_loopguard.instrumentation.targets import Reading
@@ -23,6 +24,8 @@ from tests.telemetry.agents import attributes, look, stuck
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from opentelemetry.sdk.trace import ReadableSpan
 
 
 def test_what_a_span_says() -> None:
@@ -104,6 +107,52 @@ def test_a_failure_is_told_also_where_it_was_nudged() -> None:
         assert attributes[semconv.ERROR_TYPE] == "tool_error"
         assert second.status.status_code is StatusCode.ERROR
         assert second.status.description is None
+
+
+def refused_span(policy: Policy, calls: int) -> ReadableSpan:
+    """The span of the last of so many equal calls."""
+    with guarded(policy) as recording, loopguard.turn():
+        for _ in range(calls):
+            with suppress(ToolLoopError):
+                loopguard.call("look", {"path": "a"}, lambda path: f"a file with many lines {path} " * 10)
+    return recording.spans[-1]
+
+
+@pytest.mark.parametrize(
+    ("policy", "calls", "outcome", "action"),
+    [
+        (Policy(), 3, "blocked", "block"),
+        (Policy(tools={"look": ToolContract(reuse=True)}), 3, "reused", "reuse"),
+        (Policy(), 9, "blocked", "conclude"),
+        (Policy(abort_after=1), 4, "aborted", "abort"),
+    ],
+)
+def test_a_refused_call_is_no_quick_success(policy: Policy, calls: int, outcome: str, action: str) -> None:
+    """Dashboards of GenAI spans tell it from one by ``error.type``. Its status is unset: the tool did not fail."""
+    span = refused_span(policy, calls)
+    assert (attributes(span)[semconv.OUTCOME], attributes(span)[semconv.ACTION]) == (outcome, action)
+    assert attributes(span)[semconv.ERROR_TYPE] == "tool_loop_detected"
+    assert span.status.status_code is StatusCode.UNSET
+
+
+def test_a_call_that_runs_has_the_error_of_its_tool_alone() -> None:
+    """A nudged call succeeded; a failed one has the class of its own error, nudged or not."""
+
+    def fail() -> None:
+        raise FileNotFoundError("secret.txt")
+
+    with guarded() as recording, loopguard.turn():
+        for _ in range(2):
+            loopguard.call("look", {"path": "a"}, look)
+        for _ in range(2):
+            with suppress(FileNotFoundError):
+                loopguard.call("open", {}, fail)
+    assert [attributes(span).get(semconv.ERROR_TYPE) for span in recording.spans] == [
+        None,
+        None,
+        "FileNotFoundError",
+        "FileNotFoundError",
+    ]
 
 
 def test_the_event_says_why() -> None:

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from otel_loopguard.telemetry.call_span import CallSpan
     from otel_loopguard.testing.agent import Ask
 
-REFUSED = ("blocked", "reused", "aborted")
-
 
 class Row(NamedTuple):
     """One call: the model's request, the guard's decision as its span records it, and the text for the model."""
@@ -41,7 +39,7 @@ class Row(NamedTuple):
     @property
     def refused(self) -> bool:
         """True if the tool did not run."""
-        return self.outcome in REFUSED
+        return self.outcome in semconv.REFUSED_OUTCOMES
 
 
 class StoryResult(NamedTuple):
