@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 SCOPE: Final = "otel_loopguard"
-SCHEMA_URL: Final = "https://opentelemetry.io/schemas/1.37.0"
+SCHEMA_URL: Final = "https://opentelemetry.io/schemas/1.44.0"
+"""The newest published schema. The GenAI conventions build on it, and have no release of their own yet."""
 
 # --- spans -----------------------------------------------------------------------------------------------------
 SPAN_EXECUTE_TOOL: Final = "execute_tool"
