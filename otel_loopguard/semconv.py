@@ -82,9 +82,14 @@ COUNT: Final = "loopguard.count"
 LIMIT: Final = "loopguard.limit"
 PERIOD: Final = "loopguard.period"
 FIRST_SEEN_INDEX: Final = "loopguard.first_seen_index"
+TURN_FIRST: Final = "loopguard.turn.first"
+"""``action`` on the first trip of its turn with this action; ``mode`` on a further one that is the first with this mode
+and action, and on the first that the user's request to stop makes with its action; ``no`` on all others."""
 
 # --- metrics ---------------------------------------------------------------------------------------------------
 METRIC_TRIPS: Final = "loopguard.trips"
+METRIC_TURNS_TRIPPED: Final = "loopguard.turns.tripped"
+METRIC_TURNS_LOOPING: Final = "loopguard.turns.looping"
 METRIC_RECOVERIES: Final = "loopguard.recoveries"
 METRIC_TOOL_TRIPS: Final = "loopguard.tool.trips"
 METRIC_TOOL_CALLS: Final = "loopguard.tool_calls"

@@ -183,6 +183,17 @@ class Trip(NamedTuple):
     """No other call was started since the last run of this one."""
 
 
+class First(str, enum.Enum):
+    """Whether a trip is the first of its turn with its action; if not, whether it is with its mode and action."""
+
+    ACTION = "action"
+    MODE = "mode"
+    NO = "no"
+
+    def __str__(self) -> str:
+        return self.value
+
+
 class Record:
     """The fingerprints of one call, never its values. Made at ``begin``, completed at ``end``."""
 

@@ -268,10 +268,11 @@ class CallSpan:
             return
         self._trip_reported = True
         events, context = self._outlets.events, self._context_with(span)
+        first = self.scope.turn.reach(trip)
         if span.is_recording():
             span.set_attributes(tripped_attributes(trip))
-        events.emit(trip, self.name, span, context)
-        self._outlets.meters.trip(trip, self.name, context)
+        events.emit(trip, self.name, first, span, context)
+        self._outlets.meters.trip(trip, self.name, first, context)
         if trip.action >= Action.BLOCK:
             has_run = self._start_time is not None
             events.warn(trip, self.name, self.decision.record, self.scope.turn.id, has_run=has_run)

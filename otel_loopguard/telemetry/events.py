@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.trace import Span
 
-    from otel_loopguard.core.model import Record, Trip
+    from otel_loopguard.core.model import First, Record, Trip
     from otel_loopguard.telemetry.settings import Settings
 
 logger = logging.getLogger("otel_loopguard")
@@ -47,8 +47,8 @@ def tripped_attributes(trip: Trip) -> dict[str, str]:
     }
 
 
-def event_attributes(trip: Trip, tool: str) -> dict[str, Any]:
-    """Return the attributes of the event. Mode, verdict, action and kind are plain text, because they become labels."""
+def event_attributes(trip: Trip, tool: str, first: First) -> dict[str, Any]:
+    """Return the attributes of the event. What may become a label is plain text."""
     return {
         **tripped_attributes(trip),
         semconv.TOOL_KIND: str(trip.kind),
@@ -57,6 +57,7 @@ def event_attributes(trip: Trip, tool: str) -> dict[str, Any]:
         semconv.LIMIT: trip.limit,
         semconv.PERIOD: trip.period,
         semconv.FIRST_SEEN_INDEX: trip.first_seen_index,
+        semconv.TURN_FIRST: str(first),
     }
 
 
@@ -74,9 +75,9 @@ class Events:
         self._trips: dict[str, dict[str | Action, int]] = {}
         """For each turn its refused calls by mode, and its conclusions and aborts by action."""
 
-    def emit(self, trip: Trip, tool: str, span: Span, context: Context) -> None:
+    def emit(self, trip: Trip, tool: str, first: First, span: Span, context: Context) -> None:
         """Emit the event of a trip."""
-        attributes = event_attributes(trip, tool)
+        attributes = event_attributes(trip, tool, first)
         if self._span_events:
             span.add_event(semconv.EVENT_TRIP, attributes)
         if self._log_events:

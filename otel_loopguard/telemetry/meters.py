@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry.metrics import Observation
 
 from otel_loopguard import semconv
-from otel_loopguard.core.model import USER_STOP, Action, Mode
+from otel_loopguard.core.model import USER_STOP, Action, First, Mode
 from otel_loopguard.core.names import is_plain_name
 from otel_loopguard.interrupts import pass_interrupt
 
@@ -75,6 +75,12 @@ class Meters:
         self._live = live
         counter = meter.create_counter
         self._trips = counter(semconv.METRIC_TRIPS, "{trip}", "Loops that were seen, by what was done about them.")
+        self._turns_tripped = counter(
+            semconv.METRIC_TURNS_TRIPPED, "{turn}", "Turns with a loop, once for each mode and action."
+        )
+        self._turns_looping = counter(
+            semconv.METRIC_TURNS_LOOPING, "{turn}", "Turns with a loop, once for each action; a user's stop is none."
+        )
         self._recoveries = counter(
             semconv.METRIC_RECOVERIES, "{trip}", "Trips after which the agent brought something new again."
         )
@@ -107,12 +113,17 @@ class Meters:
         for mode, verdict, action in combinations:
             self._record(self._trips.add, 0, {semconv.MODE: mode, semconv.VERDICT: verdict, semconv.ACTION: action})
 
-    def trip(self, trip: Trip, tool: str, context: Context) -> None:
-        """Count a trip."""
+    def trip(self, trip: Trip, tool: str, first: First, context: Context) -> None:
+        """Count a trip, and its turn if the trip is the first one with its action, or with its mode and action."""
         mode = str(trip.mode)
         attributes = {semconv.MODE: mode, semconv.VERDICT: str(trip.verdict), semconv.ACTION: str(trip.action)}
         self._record(self._trips.add, 1, attributes, context)
         self._record(self._tool_trips.add, 1, {semconv.TOOL_NAME: self._labels[tool], semconv.MODE: mode}, context)
+        action = {semconv.ACTION: str(trip.action)}
+        if first is not First.NO:
+            self._record(self._turns_tripped.add, 1, {semconv.MODE: mode, **action}, context)
+        if first is First.ACTION:
+            self._record(self._turns_looping.add, 1, action, context)
 
     def recovery(self, trip: Trip, context: Context) -> None:
         """Count a trip after which the turn brought news again."""

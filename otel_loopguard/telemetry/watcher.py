@@ -161,12 +161,13 @@ class SpanWatcher:
         name = shown_name(seen.call)
         self._providers.outlets().meters.tool_call(name, "failed" if failed else "executed", context)
         if trip is not None:
-            self._report(span, trip._replace(action=Action.OBSERVE), name, context)
+            self._report(span, trip._replace(action=Action.OBSERVE), name, observed.turn, context)
 
-    def _report(self, span: ReadableSpan, trip: Trip, name: str, context: Context) -> None:
+    def _report(self, span: ReadableSpan, trip: Trip, name: str, turn: Turn, context: Context) -> None:
         """Write the trip on the nearest open span. The span of the call has ended, and takes no attributes."""
         outlets = self._providers.outlets()
-        outlets.meters.trip(trip, name, context)
+        first = turn.reach(trip)
+        outlets.meters.trip(trip, name, first, context)
         around: Any = next((one for one in self._open_spans.ancestors(span) if one.is_recording()), None)
         marker = around is None and span.context is not None
         if marker:
@@ -176,7 +177,7 @@ class SpanWatcher:
         around = around or INVALID_SPAN
         if around.is_recording():
             around.set_attributes(tripped_attributes(trip))
-        outlets.events.emit(trip, name, around, context)
+        outlets.events.emit(trip, name, first, around, context)
         if marker:
             around.end()
 

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from threading import Barrier
 
 from otel_loopguard.core.guard import Guard
-from otel_loopguard.core.model import Outcome, ToolCall
+from otel_loopguard.core.model import Action, First, Outcome, ToolCall, Trip
 from otel_loopguard.core.policy.policy import Policy, ToolContract
 
 MANY = 64
@@ -48,6 +48,23 @@ def test_a_cap_is_exact_under_threads():
         )
 
     assert sum(together(work)) == 100
+
+
+def test_one_trip_of_each_mode_and_action_is_the_first_under_threads():
+    """64 threads report the same 20 trips of one turn: each action and each mode has one first trip."""
+    turn = Guard().turn()
+    trips = [
+        Trip(mode, "t", 3, 3, Action.ABORT, action)
+        for mode in ("cycle", "ping_pong", "generic_repeat", "user_stop")
+        for action in (Action.OBSERVE, Action.NUDGE, Action.BLOCK, Action.CONCLUDE, Action.ABORT)
+    ]
+
+    def work(number):
+        return [turn.reach(trip) for trip in trips[number % len(trips) :] + trips[: number % len(trips)]]
+
+    answers = [first for found in together(work) for first in found]
+    assert answers.count(First.ACTION) == 5
+    assert answers.count(First.MODE) == 15
 
 
 def test_turns_do_not_know_of_each_other_under_threads():

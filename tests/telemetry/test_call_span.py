@@ -171,6 +171,7 @@ def test_the_event_says_why() -> None:
             "loopguard.limit": 3,
             "loopguard.period": 1,
             "loopguard.first_seen_index": event.attributes["loopguard.first_seen_index"],  # type: ignore[index]
+            "loopguard.turn.first": "action",
         }
 
 

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from opentelemetry import context as otel_context
 
-from otel_loopguard import semconv
+import otel_loopguard as loopguard
+from otel_loopguard import ToolLoopError, semconv
 from otel_loopguard.core.model import Action, Trip, Usage
 from otel_loopguard.core.policy.policy import Policy, Rule, ToolContract
 from otel_loopguard.telemetry.meters import Labels, combinations
@@ -74,6 +80,75 @@ def test_no_trip_falls_outside_of_the_series_that_were_named(name: str) -> None:
         look("outside of a turn")
         assert {(trip.mode, trip.verdict, trip.action) for trip in recording.trips} <= named
         assert bool(named) == bool(recording.trips) == (name != "off")
+
+
+# --- turns -------------------------------------------------------------------------------------------------------
+
+
+def turns_by(recording: Recording, metric: str) -> Counter[tuple[str, ...]]:
+    """The values of a counter of turns, by mode and action, or by action alone."""
+    found: Counter[tuple[str, ...]] = Counter()
+    for point in recording.points(metric):
+        labels = [point.attributes.get(name) for name in (semconv.MODE, semconv.ACTION)]
+        found[tuple(label for label in labels if label is not None)] += point.value
+    return found
+
+
+CALLS = st.tuples(st.sampled_from(["look", "list_files", "fails"]), st.sampled_from("ab"))
+LABELS = (semconv.MODE, semconv.ACTION, semconv.TURN_FIRST)
+SCRIPTS = st.lists(st.lists(CALLS, min_size=3, max_size=25), min_size=1, max_size=6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(scripts=SCRIPTS, action=st.sampled_from([Action.OBSERVE, Action.NUDGE, Action.ABORT]), weak=st.booleans())
+def test_each_turn_is_counted_once_for_each_mode_and_action(
+    scripts: list[list[tuple[str, str]]], action: Action, weak: bool
+) -> None:
+    """The counters are the distinct turns, modes and actions of all trip events, made by a thread for each turn."""
+    tools = {"look": look, "list_files": "files of {}".format, "fails": "Error: {} does not exist".format}
+
+    def make(script: list[tuple[str, str]]) -> None:
+        with suppress(ToolLoopError), nullcontext() if weak else loopguard.turn():
+            for tool, path in script:
+                loopguard.call(tool, {"path": path}, lambda path, tool=tool: tools[tool](path))
+
+    with guarded(Policy(action=action, conclude_after=2, abort_after=4)) as recording:
+        with ThreadPoolExecutor(len(scripts)) as pool:
+            list(pool.map(make, scripts))
+        trips = [
+            (attributes(span)[semconv.TURN_ID], *map(attributes(event).get, LABELS))
+            for span in recording.spans
+            for event in span.events
+        ]
+        reached = {(turn, mode, done) for turn, mode, done, _ in trips}
+        assert turns_by(recording, semconv.METRIC_TURNS_TRIPPED) == Counter((mode, done) for _, mode, done in reached)
+        looping = Counter((done,) for _, done in {(turn, done) for turn, _, done in reached})
+        assert turns_by(recording, semconv.METRIC_TURNS_LOOPING) == looping
+        firsts = Counter(first for *_, first in trips)
+        assert firsts["action"] == sum(looping.values())
+        assert firsts["action"] + firsts["mode"] == len(reached)
+
+
+def test_a_stubborn_turn_is_one_looping_turn_for_each_action() -> None:
+    """A dozen trips of one turn: it is counted once as nudged, once as refused, once as ended."""
+    with guarded(Policy(abort_after=10)) as recording:
+        ScriptedAgent({"look": look}, [("look", {"path": "a"})] * 20).run()
+        assert len(recording.trips) > 10
+        once = dict.fromkeys(("nudge", "block", "conclude", "abort"), 1)
+        assert turns_by(recording, semconv.METRIC_TURNS_LOOPING) == {(action,): 1 for action in once}
+        assert turns_by(recording, semconv.METRIC_TURNS_TRIPPED) == {("generic_repeat", action): 1 for action in once}
+
+
+def test_a_turn_that_its_user_stopped_is_not_looping() -> None:
+    """It is counted as a turn that reached the mode ``user_stop``."""
+    with guarded() as recording:
+        with loopguard.turn() as turn:
+            turn.say("enough", stop=True)
+            loopguard.call("look", {"path": "a"}, look)
+        assert turns_by(recording, semconv.METRIC_TURNS_TRIPPED) == {("user_stop", "block"): 1}
+        assert turns_by(recording, semconv.METRIC_TURNS_LOOPING) == {}
+        (event,) = recording.spans[0].events
+        assert (event.attributes or {})[semconv.TURN_FIRST] == "mode"
 
 
 def test_a_recovery_is_counted() -> None:

@@ -83,6 +83,20 @@ def test_a_repeat_is_written_on_the_span_around_it() -> None:
         assert recording.counted(semconv.METRIC_TRIPS, loopguard__verdict="block", loopguard__action="observe") == 1
 
 
+def test_a_watched_turn_that_loops_is_counted_once() -> None:
+    """Two messages of ten equal calls each are two looping turns, and the first trip of each says so."""
+    with watching() as recording:
+        agent = Agent(recording, "opentelemetry")
+        for _ in range(2):
+            with agent.message():
+                for _ in range(10):
+                    agent.look("a.txt")
+        firsts = [event.attributes[semconv.TURN_FIRST] for one in all_spans(recording) for event in one.events]
+        assert firsts[:2] == ["action", "no"]
+        assert firsts.count("action") == recording.counted(semconv.METRIC_TURNS_LOOPING) == 2
+        assert recording.counted(semconv.METRIC_TURNS_TRIPPED, loopguard__mode="generic_repeat") == 2
+
+
 @pytest.mark.parametrize("value", UNTOLD)
 @pytest.mark.parametrize("key", ["gen_ai.tool.call.arguments", "gen_ai.tool.call.result"])
 def test_what_is_kept_back_equals_nothing(key: str, value: str) -> None:

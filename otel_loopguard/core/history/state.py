@@ -19,7 +19,7 @@ from otel_loopguard.core.history.bounded import EMPTY
 from otel_loopguard.core.history.call_stats import LINE_LENGTH, CallStats
 from otel_loopguard.core.history.losses import Losses
 from otel_loopguard.core.history.tool_stats import ToolStats
-from otel_loopguard.core.model import Action, Kind, Trip
+from otel_loopguard.core.model import USER_STOP, Action, First, Kind, Trip
 from otel_loopguard.interrupts import pass_interrupt
 
 if TYPE_CHECKING:
@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 MOST_CALLS = 1_024
 MOST_REMEMBERED = 256
 MOST_TOOLS = 256
+MOST_REACHED = 64
 
-_VERSION = 4
+_VERSION = 5
 """Written first. State of another version is not read: the turn begins with an empty history."""
 
 
@@ -44,9 +45,9 @@ class History:
     __slots__ = (
         "active_at", "calls", "changes", "conclude_at", "concluded_at", "errors_in_row", "flags", "gates", "half_open",
         "idle", "insistable", "judged", "keys", "last_key", "last_pending", "last_started", "losses", "most_calls",
-        "news", "no_news_in_row", "no_news_in_turn", "open_registry", "open_trips", "pairs", "pauses", "refusals",
-        "refused_message", "repeated", "results", "run_once", "shapes", "started_by_tool", "streak", "tick", "tools",
-        "unknown_answered", "unknown_calls", "waits", "window", "writes",
+        "news", "no_news_in_row", "no_news_in_turn", "open_registry", "open_trips", "pairs", "pauses", "reached",
+        "refusals", "refused_message", "repeated", "results", "run_once", "shapes", "started_by_tool", "streak", "tick",
+        "tools", "unknown_answered", "unknown_calls", "waits", "window", "writes",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0915 - a statement for each field
@@ -116,6 +117,8 @@ class History:
         """Calls of the tools that have a cap."""
         self.open_trips: tuple[Trip, ...] = ()
         """Trips since the last news."""
+        self.reached: dict[tuple[str | None, Action], None] = EMPTY
+        """The modes and actions of the trips that were reported, and with None as the mode their actions alone."""
         self.open_registry = False
         """There may be tools that are not registered."""
         self.window = window
@@ -164,6 +167,20 @@ class History:
         since: int = stats.changes
         return self.changes != since
 
+    def reach(self, mode: str, action: Action) -> First:
+        """Note the mode and the action of a trip. Return whether it is the first with this action, or with both.
+
+        The trips of a run that its user stopped are no loop: none of them is the first with its action.
+        """
+        reached = self.reached = self.reached or {}
+        is_first = (mode, action) not in reached and len(reached) < MOST_REACHED
+        if is_first:
+            reached[mode, action] = None
+        if mode != USER_STOP and (None, action) not in reached:
+            reached[None, action] = None
+            return First.ACTION
+        return First.MODE if is_first else First.NO
+
     @property
     def conclusion_due(self) -> bool:
         """The next model request is to be made without tools."""
@@ -184,6 +201,7 @@ class History:
         state["losses"] = None if self.losses is None else self.losses.to_list()
         # A name of a tool may be model output, and nothing reads it in a trip that is over.
         state["open_trips"] = [list(trip._replace(tool="")) for trip in self.open_trips]
+        state["reached"] = [list(pair) for pair in self.reached]
         state["window"] = None if self.window is None else self.window.to_list()
         try:
             return bytes(memoryview(orjson.dumps(state)))  # copied: the original keeps a buffer of up to 16 KB
@@ -220,6 +238,7 @@ class History:
         self.started_by_tool = dict(state["started_by_tool"]) or EMPTY
         self.losses = None if state["losses"] is None else Losses.from_list(state["losses"])
         self.open_trips = tuple(_trip(values) for values in state["open_trips"])
+        self.reached = {(mode, Action(action)): None for mode, action in state["reached"]} or EMPTY
         if self.window is not None and state["window"] is not None:
             self.window.restore(state["window"])
 

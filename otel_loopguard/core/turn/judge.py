@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from otel_loopguard.core.values.pending import PendingWords
     from otel_loopguard.core.values.results import OutcomeFacts
 
-_COUNTERS = ("tick", "calls", "judged", "idle", "active_at", "refusals", "refused_message", "started_by_tool")
+_KEPT = ("tick", "calls", "judged", "idle", "active_at", "refusals", "refused_message", "started_by_tool", "reached")
 _MOST_OPEN_TRIPS = 32
 _NUDGE = Action.NUDGE
 _MODES = frozenset(map(str, Mode))
@@ -74,9 +74,9 @@ class TurnJudge:
         """The observed calls that succeeded, for ``reusable``: no result is kept of them."""
 
     def start_over(self) -> None:
-        """Begin with an empty history, without evidence. The counters of calls and of time go on."""
+        """Begin with an empty history, without evidence. What is counted and reported of the turn goes on."""
         history = self.compiled.new_history()
-        for name in _COUNTERS:
+        for name in _KEPT:
             setattr(history, name, getattr(self.history, name))
         self.history = history
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from otel_loopguard.core.model import Outcome
+    from otel_loopguard.core.model import First, Outcome
     from otel_loopguard.core.policy.policy import Policy
     from otel_loopguard.core.turn.compiled import CompiledPolicy
     from otel_loopguard.core.turn.user_messages import Notes, UserMessage
@@ -162,6 +162,7 @@ class Turn:
         self._lock = RLock()
         self._changing = self.stored = False
         self._judge.start_over()
+        self._judge.history.reached = {}
         self._in_flight = CallsInFlight()
         self._results = self._batch = None
         if self._tree is not None:
@@ -526,6 +527,13 @@ class Turn:
         resolved = compiled.contracts.resolve(call)
         values, folds_blanks = compiled.contracts.compared(*resolved)
         return compiled.fingerprinter.arguments(values, fold_blanks=folds_blanks) ^ resolved.tool.digest
+
+    # --- reports -------------------------------------------------------------------------------------------------
+
+    def reach(self, trip: Trip) -> First:
+        """Note that a trip is reported. Return whether it is the turn's first with its action, or with its mode."""
+        with self._lock:
+            return self._judge.history.reach(str(trip.mode), trip.action)
 
     def _take_equal(self, call: ToolCall) -> Record | None:
         """Return the record of a call for which the caller made a new object."""

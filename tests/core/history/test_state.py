@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from otel_loopguard.core.guard import Guard
-from otel_loopguard.core.history.state import History
-from otel_loopguard.core.model import Action, Outcome, ToolCall, Trip
+from otel_loopguard.core.history.state import MOST_REACHED, History
+from otel_loopguard.core.model import USER_STOP, Action, First, Outcome, ToolCall, Trip
 from otel_loopguard.core.policy.load import load_preset
 from otel_loopguard.core.policy.policy import Policy, Rule, ToolContract
 from tests.core.judges.worlds import AGENTS, KINDS, TEXTS, world
@@ -139,3 +139,36 @@ def test_the_bytes_take_no_more_memory_than_their_length():
     kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert kept < 1.5 * sum(map(len, states))
+
+
+TRIPS = st.tuples(st.sampled_from(["cycle", "ping_pong", USER_STOP]), st.sampled_from(list(Action)))
+
+
+@given(trips=st.lists(TRIPS, max_size=40), stored=st.booleans())
+def test_the_first_trip_of_each_mode_and_action_is_told_from_the_others(trips, stored):
+    """A list of all earlier trips gives the same answers, also if the state is written after each trip."""
+    history, earlier, answers, expected = History(), [], [], []
+    for mode, action in trips:
+        answers.append(history.reach(mode, action))
+        if stored:
+            state = history.to_bytes()
+            history = History()
+            history.restore(state)
+        is_first = (mode, action) not in earlier
+        if mode != USER_STOP and action not in [done for name, done in earlier if name != USER_STOP]:
+            expected.append(First.ACTION)
+        else:
+            expected.append(First.MODE if is_first else First.NO)
+        earlier.append((mode, action))
+    assert answers == expected
+
+
+def test_the_modes_that_a_turn_reached_are_bounded():
+    """A detector that invents modes counts as new for the first of them, and each action counts once all the same."""
+    history = History()
+    answers = [history.reach(f"mode {number % 500}", Action.BLOCK) for number in range(1_000)]
+    assert answers.count(First.ACTION) == 1
+    assert answers.count(First.MODE) < MOST_REACHED
+    assert history.reach("another mode", Action.ABORT) is First.ACTION
+    assert history.reach("another mode", Action.ABORT) is First.NO
+    assert len(history.reached) <= MOST_REACHED + len(Action)

@@ -6,7 +6,7 @@ import gc
 import weakref
 
 from otel_loopguard.core.guard import Guard
-from otel_loopguard.core.model import Action, Outcome, ToolCall
+from otel_loopguard.core.model import Action, First, Outcome, ToolCall, Trip
 from otel_loopguard.core.policy.policy import Policy
 from otel_loopguard.core.turn.store import MemoryStore
 
@@ -37,6 +37,15 @@ def test_a_stored_turn_goes_on_where_it_was():
     assert gone() is None
     assert guard.live == 2
     assert read(guard.turn("a")) is Action.BLOCK
+
+
+def test_a_trip_of_a_stored_turn_is_not_its_first_one_again():
+    """The turn that comes back from the store knows which trips were reported."""
+    guard, trip = guard_of(), Trip("cycle", "read_file", 3, 3, Action.BLOCK, Action.BLOCK)
+    assert guard.turn("a").reach(trip) is First.ACTION
+    guard.turn("b")
+    gc.collect()
+    assert guard.turn("a").reach(trip) is First.NO
 
 
 def test_a_stored_turn_that_is_still_held_is_not_made_twice():
@@ -140,3 +149,12 @@ def test_a_child_process_begins_with_no_turns():
     guard.after_fork()
     assert guard.live == 0
     assert guard.turn("a").calls == 0
+
+
+def test_a_turn_that_a_child_process_inherits_has_first_trips_of_its_own():
+    """The parent's counters have its trips; the child's begin at zero."""
+    guard, trip = Guard(), Trip("cycle", "read_file", 3, 3, Action.BLOCK, Action.BLOCK)
+    turn = guard.turn()
+    turn.reach(trip)
+    guard.after_fork()
+    assert turn.reach(trip) is First.ACTION
