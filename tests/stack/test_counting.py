@@ -8,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
+import pytest
+
 from dashboards.promql import grown, total
 
 from .harness.process import wait_until
@@ -44,6 +46,31 @@ def test_every_trip_is_counted_by_mode(stack: Stack, make_application: Callable[
     agent.flush()
 
     expect_trips(stack, "counted", agent)
+
+
+@pytest.mark.parametrize("metrics", [True, False])
+def test_turns_with_a_loop_are_counted_exactly(
+    stack: Stack, make_application: Callable[..., Application], metrics: bool
+) -> None:
+    """The metrics count each turn once for each action, and so do the events, also where they are all that comes."""
+    job = f"turns-{metrics}"
+    agent = make_application(stack.collector, job, metrics=metrics)
+    for number in range(40):
+        agent.turn(*MODES[: number % 4] * 3, calls=12)
+        with agent.call() as span:
+            for action in ("observe", "abort", "abort")[number % 2 :]:
+                agent.trip(span, MODES[number % 3], action=action)
+    agent.flush()
+    looping = Counter(action for _, action in {(turn, action) for turn, _, action in agent.reached})
+    tripped = Counter(mode for _, mode, _ in agent.reached)
+
+    events = f'loopguard_trip_events_total{{job="{job}", loopguard_turn_first%s}}'
+    expected = [("loopguard_action", events % '="action"', looping), ("loopguard_mode", events % '!="no"', tripped)]
+    if metrics:
+        expected.append(("loopguard_action", f'loopguard_turns_looping_total{{job="{job}"}}', looping))
+        expected.append(("loopguard_mode", f'loopguard_turns_tripped_total{{job="{job}"}}', tripped))
+    for label, series, made in expected:
+        wait_until(f"{series} shows {made}", partial(equals, partial(stack.prometheus.by, label, series), made))
 
 
 def test_four_instances_at_once_are_counted_together(

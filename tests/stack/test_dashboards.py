@@ -124,9 +124,9 @@ def do_everything(agent: Application) -> None:
         agent.turn(mode, calls=5)
     with agent.call(semconv.UNKNOWN_TOOL, "blocked") as span:
         agent.trip(span, "unknown_tool_repeat", semconv.UNKNOWN_TOOL, verdict="block", action="observe")
-    agent.recoveries.add(1, {semconv.MODE: "generic_repeat", semconv.ACTION: "nudge"})
-    agent.internal_errors.add(1, {semconv.SITE: "decide"})
-    agent.turns_live.add(2)
+    agent.recover("generic_repeat", "nudge")
+    agent.meters.error("decide")
+    agent.live = 2
     for step, tokens in (("work", 900), ("loop", 800), ("loop", 1_000), ("work", None)):
         agent.model_request(step, tokens, cost=0.25)
     for action in ("conclude", "abort"):

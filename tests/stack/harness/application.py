@@ -1,7 +1,7 @@
 """An application as the stack sees one: its spans, events and metrics, made without an agent.
 
-What it emits follows the names of ``semconv``; where a scenario needs telemetry that a well-behaved agent makes only
-once in a while (late trips, foreign spans full of prompts), this makes it at once.
+Events and metrics are made by the package's own classes. Where a scenario needs telemetry that a well-behaved agent
+makes only once in a while (late trips, foreign spans full of prompts), this makes it at once.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from opentelemetry import context as otel_context
 from opentelemetry.sdk.metrics import Counter as CounterInstrument
 from opentelemetry.sdk.metrics import Histogram, MeterProvider
 from opentelemetry.sdk.metrics.export import AggregationTemporality, PeriodicExportingMetricReader
@@ -20,6 +21,10 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 from opentelemetry.trace import set_span_in_context
 
 from otel_loopguard import semconv
+from otel_loopguard.core.guard import Guard
+from otel_loopguard.core.model import Action, Trip, Usage
+from otel_loopguard.telemetry.events import event_attributes, tripped_attributes
+from otel_loopguard.telemetry.meters import Meters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -83,13 +88,19 @@ class Application:
         )
         self.tracer = self._tracers.get_tracer(semconv.SCOPE)
         self.foreign = self._tracers.get_tracer("somebody.else", attributes={"note": SECRET})
-        self._make_instruments()
+        self.live = 0
+        self.meters = Meters(self._meters.get_meter(semconv.SCOPE), lambda: self.live)
+        self._guard = Guard()
+        self._turn = self._guard.turn()
         self.trips: Counter[str] = Counter()
+        self.reached: set[tuple[str, str, str]] = set()
+        """The turn, the mode and the action of each trip."""
         self.looping_traces: set[str] = set()
         self.other_traces: set[str] = set()
 
     def turn(self, *modes: str, calls: int = 3) -> None:
-        """One trace: a foreign root and ``calls`` tool spans, the last of which trip in these modes."""
+        """One trace of a new turn: a foreign root and ``calls`` tool spans, the last of which trip in these modes."""
+        self._turn = self._guard.turn()
         with self.foreign.start_as_current_span("invoke_agent", attributes={"gen_ai.prompt": SECRET}) as root:
             for _ in range(calls - len(modes)):
                 with self.call():
@@ -98,7 +109,8 @@ class Application:
                 with self.call() as span:
                     self.trip(span, mode)
         self._remember(root, looping=bool(modes))
-        self.turn_calls.record(calls)
+        self._turn.close()
+        self.meters.turn(calls)
 
     @contextmanager
     def call(self, tool: str = TOOL, outcome: str = "executed") -> Iterator[Span]:
@@ -112,27 +124,29 @@ class Application:
                 pass
             span.add_event("exception", {"exception.message": SECRET})
             yield span
-        self.tool_calls.add(1, {semconv.TOOL_NAME: tool, semconv.OUTCOME: outcome})
-        self.check_duration.record(5e-6)
+        context = set_span_in_context(span)
+        self.meters.tool_call(tool, outcome, context)
+        self.meters.check(5e-6, context)
 
     def trip(self, span: Span, mode: str, tool: str = TOOL, verdict: str = "block", action: str = "block") -> None:
-        """A trip on a span, with its event and its counts."""
-        labels = {semconv.MODE: mode, semconv.VERDICT: verdict, semconv.ACTION: action}
-        span.set_attributes(labels)
-        span.add_event(semconv.EVENT_TRIP, labels | {semconv.TOOL_NAME: tool, semconv.COUNT: 3, "note": SECRET})
-        context = set_span_in_context(span)
-        self.trip_counter.add(1, labels, context)
-        self.tool_trips.add(1, {semconv.TOOL_NAME: tool, semconv.MODE: mode}, context)
+        """A trip of the latest turn on a span, with its event and its counts."""
+        trip = Trip(mode, tool, 3, 3, Action[verdict.upper()], Action[action.upper()])
+        first = self._turn.reach(trip)
+        span.set_attributes(tripped_attributes(trip))
+        span.add_event(semconv.EVENT_TRIP, event_attributes(trip, tool, first) | {"note": SECRET})
+        self.meters.trip(trip, tool, first, set_span_in_context(span))
         self.trips[mode] += 1
+        self.reached.add((self._turn.id, mode, action))
+
+    def recover(self, mode: str, action: str) -> None:
+        """Count a recovery from a trip."""
+        trip = Trip(mode, TOOL, 3, 3, Action.BLOCK, Action[action.upper()])
+        self.meters.recovery(trip, otel_context.get_current())
 
     def model_request(self, step: str, tokens: int | None, cost: float | None = None) -> None:
         """Count a model request: a step of a ``loop``, or ``work``. Without tokens its usage is unknown."""
-        labels = {semconv.REQUEST_MODEL: "gpt-5", semconv.LOOP_OR_WORK: step}
-        self.model_requests.add(1, labels | {semconv.USAGE: "unknown" if tokens is None else "known"})
-        if tokens is not None:
-            self.model_tokens.add(tokens, labels | {semconv.TOKEN_TYPE: "input"})
-        if cost is not None:
-            self.model_cost.add(cost, labels)
+        usage = Usage("gpt-5") if tokens is None else Usage("gpt-5", tokens, 0)
+        self.meters.model_request(usage, cost, otel_context.get_current(), is_loop=step == "loop")
 
     @property
     def exports(self) -> int:
@@ -152,20 +166,6 @@ class Application:
     def _remember(self, root: Span, *, looping: bool) -> None:
         trace_id = f"{root.get_span_context().trace_id:032x}"
         (self.looping_traces if looping else self.other_traces).add(trace_id)
-
-    def _make_instruments(self) -> None:
-        meter = self._meters.get_meter(semconv.SCOPE)
-        self.trip_counter = meter.create_counter(semconv.METRIC_TRIPS, "{trip}")
-        self.tool_trips = meter.create_counter(semconv.METRIC_TOOL_TRIPS, "{trip}")
-        self.recoveries = meter.create_counter(semconv.METRIC_RECOVERIES, "{trip}")
-        self.tool_calls = meter.create_counter(semconv.METRIC_TOOL_CALLS, "{call}")
-        self.turn_calls = meter.create_histogram(semconv.METRIC_TURN_TOOL_CALLS, "{call}")
-        self.check_duration = meter.create_histogram(semconv.METRIC_CHECK_DURATION, "s")
-        self.turns_live = meter.create_up_down_counter(semconv.METRIC_TURNS_LIVE, "{turn}")
-        self.model_tokens = meter.create_counter(semconv.METRIC_MODEL_TOKENS, "{token}")
-        self.model_requests = meter.create_counter(semconv.METRIC_MODEL_REQUESTS, "{request}")
-        self.model_cost = meter.create_counter(semconv.METRIC_MODEL_COST, "{currency}")
-        self.internal_errors = meter.create_counter(semconv.METRIC_INTERNAL_ERRORS, "{error}")
 
 
 def _exporters(
