@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 PATTERNS = (
     "collector-config.yaml",
     "collector-config-tempo.yaml",
+    "collector-config-balancer.yaml",
     "compose.yaml",
     "dashboards/alertmanager/*.yml",
     "dashboards/compose/*.y*ml",
@@ -51,6 +52,11 @@ CHECKS = (
         "collector with a trace back end",
         ("otelcol-contrib", "otelcol-loopguard"),
         ("validate", "--config=collector-config.yaml", "--config=collector-config-tempo.yaml"),
+    ),
+    Check(
+        "collector that spreads the load",
+        ("otelcol-contrib", "otelcol-loopguard"),
+        ("validate", "--config=collector-config-balancer.yaml"),
     ),
     Check("Prometheus", ("promtool",), ("check", "config", "dashboards/prometheus/prometheus.yml")),
     Check("alert rules", ("promtool",), ("test", "rules", "dashboards/prometheus/rules_test.yml")),

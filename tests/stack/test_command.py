@@ -58,7 +58,14 @@ def test_check_accepts_what_is_shipped(capsys: pytest.CaptureFixture[str]) -> No
     assert run("check", "--collector", need("collector")) == 0
     said = capsys.readouterr().out
     assert "failed" not in said
-    for what in ("collector", "collector with a trace back end", "Prometheus", "alert rules", "Alertmanager"):
+    for what in (
+        "collector",
+        "collector with a trace back end",
+        "collector that spreads the load",
+        "Prometheus",
+        "alert rules",
+        "Alertmanager",
+    ):
         assert f"ok       {what} (" in said
 
 

@@ -9,53 +9,59 @@ from typing import TYPE_CHECKING
 import pytest
 from opentelemetry.trace import set_span_in_context
 
-from .harness.collector import CONFIG, CONFIG_TEMPO
+from .harness.collector import CONFIG, CONFIG_BALANCER, CONFIG_TEMPO
 from .harness.process import answers, wait_until
 from .harness.programs import ROOT, need
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from .harness.application import Application
     from .harness.collector import Collector
 
 DOCS = ROOT / "docs" / "stack.md"
-VARIABLES = sorted(set(re.findall(r"\$\{env:(LOOPGUARD_\w+):-", CONFIG.read_text())))
-NUMBERS = [name for name in VARIABLES if re.search(r"\+\$\{env:" + name, CONFIG.read_text())]
+NUMBERS = [
+    (path, name)
+    for path in (CONFIG, CONFIG_BALANCER)
+    for name in sorted(set(re.findall(r"\+\$\{env:(LOOPGUARD_\w+):-", path.read_text())))
+]
 
 
-def validate(**environment: str) -> subprocess.CompletedProcess[str]:
-    command = [need("collector"), "validate", f"--config={CONFIG}"]
+def validate(config: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [need("collector"), "validate", f"--config={config}"]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
 
 
-def test_config_is_valid_without_any_setting() -> None:
+@pytest.mark.parametrize("config", [CONFIG, CONFIG_BALANCER], ids=lambda path: path.stem)
+def test_config_is_valid_without_any_setting(config: Path) -> None:
     """The file runs unchanged: every variable has a default."""
-    result = validate()
+    result = validate(config)
 
     assert result.returncode == 0, result.stderr
 
 
-@pytest.mark.parametrize("name", NUMBERS)
-def test_an_empty_number_is_refused(name: str) -> None:
+@pytest.mark.parametrize(("config", "name"), NUMBERS)
+def test_an_empty_number_is_refused(config: Path, name: str) -> None:
     """A variable that is set but empty stops the collector: read as 0 it would keep no trace, or wait for none."""
-    result = validate(**{name: ""})
+    result = validate(config, **{name: ""})
 
     assert result.returncode != 0
 
 
-def test_every_number_and_duration_is_guarded() -> None:
+@pytest.mark.parametrize("config", [CONFIG, CONFIG_BALANCER], ids=lambda path: path.stem)
+def test_every_number_and_duration_is_guarded(config: Path) -> None:
     """Every variable that is a number or a duration has a plus sign before it."""
-    defaults = dict(re.findall(r"\$\{env:(LOOPGUARD_\w+):-([^}]*)\}", CONFIG.read_text()))
+    defaults = dict(re.findall(r"\$\{env:(LOOPGUARD_\w+):-([^}]*)\}", config.read_text()))
     numeric = {name for name, value in defaults.items() if re.fullmatch(r"\d+(\.\d+)?(ms|s|m|h)?", value)}
 
-    assert numeric == set(NUMBERS)
+    assert numeric == {name for path, name in NUMBERS if path == config}
 
 
 @pytest.mark.parametrize("value", ["0.5", "1", "100"])
 def test_a_share_may_be_whole_or_not(value: str) -> None:
     """The guard against emptiness refuses no real percentage."""
-    result = validate(LOOPGUARD_SAMPLING_PERCENTAGE=value)
+    result = validate(CONFIG, LOOPGUARD_SAMPLING_PERCENTAGE=value)
 
     assert result.returncode == 0, result.stderr
 
@@ -69,12 +75,14 @@ def test_collector_starts_without_a_complaint(make_collector: Callable[..., Coll
 
 
 def test_every_setting_is_documented_with_its_default() -> None:
-    """The table in docs/stack.md and the two configurations agree."""
-    both = CONFIG.read_text() + CONFIG_TEMPO.read_text()
-    used = dict(re.findall(r"\$\{env:(LOOPGUARD_\w+):-([^}]*)\}", both))
+    """The table in docs/stack.md and the configurations agree, and these agree with one another."""
+    text = CONFIG.read_text() + CONFIG_TEMPO.read_text() + CONFIG_BALANCER.read_text()
+    settings = set(re.findall(r"\$\{env:(LOOPGUARD_\w+):-([^}]*)\}", text))
+    used = dict(settings)
     documented = dict(re.findall(r"^\| `(LOOPGUARD_\w+)` \| `([^`]*)`", DOCS.read_text(), re.MULTILINE))
 
     assert documented == used
+    assert len(settings) == len(used)
 
 
 def test_everything_listens_on_the_loopback_address_only(make_collector: Callable[..., Collector]) -> None:

@@ -59,7 +59,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
             stopping.callback(each.stop)
         collector = Collector(folder, tempo=True, **tempo.settings)
         alertmanager = Alertmanager(folder, webhook)
-        prometheus = Prometheus(folder, collector, alertmanager.port, window="20s")
+        prometheus = Prometheus(folder, collector, alertmanager_port=alertmanager.port, window="20s")
         for program in (collector, alertmanager, prometheus):
             stopping.callback(program.stop)
             program.start()

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 CONFIG = ROOT / "collector-config.yaml"
 CONFIG_TEMPO = ROOT / "collector-config-tempo.yaml"
+CONFIG_BALANCER = ROOT / "collector-config-balancer.yaml"
 
 # Shorter than in life, so that tests need not wait; what they are compared with is in the configuration.
 # The flush interval is twice Prometheus's: an exemplar is shown from one flush to the next.
@@ -25,10 +26,12 @@ QUICK = {"LOOPGUARD_TRIPS_FLUSH_INTERVAL": "2s", "LOOPGUARD_DECISION_WAIT_AFTER_
 class Collector(Program):
     """A collector on free ports; ``settings`` are its environment variables."""
 
+    config = CONFIG
+
     def __init__(self, folder: Path, *, tempo: bool = False, **settings: str) -> None:
         self.grpc, self.http, self.health, self.metrics, self.own_metrics = free_ports(5)
         self.state = folder / "state"
-        configs = [CONFIG, CONFIG_TEMPO] if tempo else [CONFIG]
+        configs = [self.config, CONFIG_TEMPO] if tempo else [self.config]
         command = [need("collector"), *(f"--config={config}" for config in configs)]
         environment = self._places() | QUICK | settings
         super().__init__(command, folder / "collector.log", environment, f"http://127.0.0.1:{self.health}/")
@@ -74,6 +77,19 @@ class Collector(Program):
             "LOOPGUARD_COLLECTOR_METRICS_PORT": str(self.own_metrics),
             "LOOPGUARD_STATE_DIR": str(self.state),
         }
+
+
+class Balancer(Collector):
+    """A collector that spreads what it gets over two others, and has neither a file nor metrics of applications."""
+
+    config = CONFIG_BALANCER
+
+    def __init__(self, folder: Path, first: Collector, second: Collector, **settings: str) -> None:
+        endpoints = {
+            "LOOPGUARD_FIRST_COLLECTOR_ENDPOINT": f"127.0.0.1:{first.grpc}",
+            "LOOPGUARD_SECOND_COLLECTOR_ENDPOINT": f"127.0.0.1:{second.grpc}",
+        }
+        super().__init__(folder, tempo=False, **(endpoints | settings))
 
 
 def spans_of(export: dict[str, Any], service: str | None) -> Iterator[dict[str, Any]]:

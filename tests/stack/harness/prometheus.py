@@ -13,6 +13,7 @@ from .process import Program, free_ports
 from .programs import ROOT, need
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from .collector import Collector
@@ -22,16 +23,16 @@ INTERVAL = "1s"
 
 
 class Prometheus(Program):
-    """A Prometheus that scrapes one collector every second; alerts need hold for two seconds only.
+    """A Prometheus that scrapes collectors every second; alerts need hold for two seconds only.
 
     With a ``window`` the rules that look back 5 minutes look back so long only, so that a test sees alerts resolve.
     """
 
     def __init__(
-        self, folder: Path, collector: Collector, alertmanager_port: int | None = None, window: str = "5m"
+        self, folder: Path, *collectors: Collector, alertmanager_port: int | None = None, window: str = "5m"
     ) -> None:
         (self.port,) = free_ports(1)
-        config = write_config(folder, collector, alertmanager_port, window)
+        config = write_config(folder, collectors, alertmanager_port, window)
         command = [
             need("prometheus"),
             f"--config.file={config}",
@@ -74,13 +75,13 @@ class Prometheus(Program):
             return json.load(response)["data"]
 
 
-def write_config(folder: Path, collector: Collector, alertmanager_port: int | None, window: str) -> Path:
+def write_config(folder: Path, collectors: Sequence[Collector], alertmanager_port: int | None, window: str) -> Path:
     """The repository's configuration with other targets, intervals and waits, and nothing else changed."""
     config = yaml.safe_load((HOME / "prometheus.yml").read_text())
     config["global"] = {"scrape_interval": INTERVAL, "evaluation_interval": INTERVAL}
-    ports = {"loopguard": collector.metrics, "otelcol": collector.own_metrics}
+    ports = {"loopguard": [each.metrics for each in collectors], "otelcol": [each.own_metrics for each in collectors]}
     for job in config["scrape_configs"]:
-        job["static_configs"] = [{"targets": [f"127.0.0.1:{ports[job['job_name']]}"]}]
+        job["static_configs"] = [{"targets": [f"127.0.0.1:{port}" for port in ports[job["job_name"]]]}]
     config["alerting"]["alertmanagers"] = (
         [{"static_configs": [{"targets": [f"127.0.0.1:{alertmanager_port}"]}]}] if alertmanager_port else []
     )
