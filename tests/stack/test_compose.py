@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 import subprocess
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from .harness.collector import CONFIG, CONFIG_TEMPO
 from .harness.programs import ROOT, need
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
@@ -110,10 +108,34 @@ def test_grafana_finds_what_is_provisioned() -> None:
     sources = yaml.safe_load((PROVISIONING / "datasources" / "loopguard.yaml").read_text())["datasources"]
     uids = {source["uid"] for source in sources}
     rules = yaml.safe_load((PROVISIONING / "alerting" / "loopguard.yaml").read_text())["groups"][0]["rules"]
-    (provider,) = yaml.safe_load((PROVISIONING / "dashboards" / "loopguard.yaml").read_text())["providers"]
-    mounts = [mount.split(":")[1] for mount in SERVICES["grafana"]["volumes"]]
 
     assert {source["url"].strip("${}") for source in sources} <= set(environment("grafana"))
     assert {query["datasourceUid"] for rule in rules for query in rule["data"]} <= uids | {"__expr__"}
     assert sources[0]["jsonData"]["exemplarTraceIdDestinations"][0]["datasourceUid"] in uids
-    assert provider["options"]["path"] in mounts
+
+
+def test_grafana_finds_the_dashboards_in_a_container_and_outside() -> None:
+    """The folder that LOOPGUARD_STACK names has the dashboards: in the container by a mount, outside in an export."""
+    (provider,) = yaml.safe_load((PROVISIONING / "dashboards" / "loopguard.yaml").read_text())["providers"]
+    path = provider["options"]["path"]
+    mounts = dict(mount.split(":")[1::-1] for mount in SERVICES["grafana"]["volumes"])
+
+    assert mounts[path.replace("${LOOPGUARD_STACK}", environment("grafana")["LOOPGUARD_STACK"])] == "./dashboards/json"
+    assert list(Path(path.replace("${LOOPGUARD_STACK}", str(ROOT))).glob("overview.json"))
+
+
+def test_every_variable_of_the_provisioning_is_documented() -> None:
+    """docs/stack.md starts Grafana with all variables that its files read: Grafana would put in an empty text."""
+    read = {name for path in PROVISIONING.glob("*/*.yaml") for name in re.findall(r"\$\{([A-Z_]+)\}", path.read_text())}
+    documented = re.findall(r"\b([A-Z_]+)=", (ROOT / "docs" / "stack.md").read_text())
+
+    assert read == {"LOOPGUARD_STACK", "PROMETHEUS_URL", "TEMPO_URL", "ALERTMANAGER_URL"}
+    assert read <= set(environment("grafana")) & set(documented)
+
+
+def test_grafana_lets_everybody_follow_a_trip_and_save_nothing() -> None:
+    """Anonymous users are viewers, as Grafana 12 wants, and viewers may open Explore, which shows traces."""
+    grafana = environment("grafana")
+
+    assert grafana["GF_AUTH_ANONYMOUS_ORG_ROLE"] == "Viewer"
+    assert grafana["GF_USERS_VIEWERS_CAN_EDIT"] == "true"
