@@ -18,7 +18,7 @@ from otel_loopguard.core.tools.declared import DeclaredTools
 from otel_loopguard.instrumentation.model_reader import ModelReader
 from otel_loopguard.shield import Shield
 from otel_loopguard.spans.open_spans import OpenSpans
-from otel_loopguard.telemetry.meters import combinations
+from otel_loopguard.telemetry.meters import announced_trips
 from otel_loopguard.telemetry.providers import Attachments, Providers, Receiver
 from otel_loopguard.telemetry.settings import Settings
 from otel_loopguard.telemetry.watcher import SpanWatcher
@@ -72,7 +72,7 @@ class Runtime:
             self.shield,
             active_runtime.attachments,
             fingerprint=self.hash,
-            combinations=combinations(self.guard.policy, self.guard.declared),
+            announced=announced_trips(self.guard.policy),
             tracer_provider=tracer_provider,
             meter_provider=meter_provider,
             logger_provider=logger_provider,

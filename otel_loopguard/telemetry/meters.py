@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, Counter, Histogram, Meter
 
     from otel_loopguard.core.model import Trip, Usage
-    from otel_loopguard.core.policy.policy import Policy, ToolContract
+    from otel_loopguard.core.policy.policy import Policy
 
-CHECK_SECONDS = (1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 1e-2, 1e-1)
+# Each bound is a time series of each instance. A check takes 10 to 300 us; from 10 ms on it is slow.
+CHECK_SECONDS = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 1e-2)
 CHECKS_PER_SAMPLE = 16
-TURN_CALLS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233)
+TURN_CALLS = (1, 2, 5, 10, 20, 50, 100, 200)
 MOST_LABELS = 200
 MOST_MODELS = 50
 MOST_UNFLUSHED = 32
@@ -108,9 +109,12 @@ class Meters:
         self._flush()  # the counters are about to be read
         yield Observation(self._live())
 
-    def announce(self, combinations: Iterable[tuple[str, str, str]]) -> None:
-        """Count every possible trip zero times: ``increase()`` does not see a series that begins at one."""
-        for mode, verdict, action in combinations:
+    def announce(self, trips: Iterable[tuple[str, str, str]]) -> None:
+        """Count these trips zero times: a dashboard knows the modes, and ``increase()`` sees most first trips.
+
+        One for each mode: a series for each possible verdict and action would be most of what a collector holds.
+        """
+        for mode, verdict, action in trips:
             self._record(self._trips.add, 0, {semconv.MODE: mode, semconv.VERDICT: verdict, semconv.ACTION: action})
 
     def trip(self, trip: Trip, tool: str, first: First, context: Context) -> None:
@@ -223,26 +227,16 @@ def _histogram(meter: Meter, name: str, unit: str, description: str, bounds: Seq
 
 # --- the time series of a policy ---------------------------------------------------------------------------------
 
-_VERDICTS = (Action.NUDGE, Action.REUSE, Action.BLOCK, Action.CONCLUDE, Action.ABORT)
 
-
-_REPLACED = (Action.REUSE, Action.CONCLUDE)
-
-
-def combinations(policy: Policy, declared: Iterable[ToolContract] = ()) -> list[tuple[str, str, str]]:
-    """Return every (mode, verdict, action) that can be counted under this policy, with these declared tools."""
+def announced_trips(policy: Policy) -> list[tuple[str, str, str]]:
+    """Return a mode, a verdict and an action for each mode: a refusal, or what this policy does instead."""
     if policy.action is Action.OFF:
         return []
-    contracts = [one for one in (*policy.tools.values(), *declared) if one.action is not None or one.modes]
-    found = {
-        (mode, verdict, action)
-        for mode in {*map(str, Mode), *_custom_modes(policy)}
-        for verdict in _VERDICTS
-        for action in _actions(policy, contracts, mode, verdict)
-    }
-    labels = sorted((mode, str(verdict), str(action)) for mode, verdict, action in found)
-    stops = ((str(action), str(action)) for action in (Action.BLOCK, Action.CONCLUDE, Action.ABORT))
-    return [*labels, *((USER_STOP, *actions) for actions in stops), (USER_STOP, str(Action.BLOCK), str(Action.NUDGE))]
+    trips = [(USER_STOP, Action.BLOCK)]
+    for mode in sorted({*map(str, Mode), *_custom_modes(policy)}):
+        of_mode = policy.rule(mode).action
+        trips.append((mode, min(Action.BLOCK, policy.action, policy.action if of_mode is None else of_mode)))
+    return [(mode, str(Action.BLOCK), str(action)) for mode, action in trips if action is not Action.OFF]
 
 
 def _custom_modes(policy: Policy) -> Iterator[str]:
@@ -255,31 +249,3 @@ def _custom_modes(policy: Policy) -> Iterator[str]:
             yield from map(str, declared)
         elif name.isidentifier():  # no lambda
             yield name
-
-
-def _actions(policy: Policy, contracts: Sequence[ToolContract], mode: str, verdict: Action) -> Iterator[Action]:
-    """List the actions that can follow from this verdict."""
-    yield Action.OBSERVE  # in a weak turn
-    if policy.on_trip is not None:
-        yield from _VERDICTS
-    for ceiling in _ceilings(policy, contracts, mode):
-        yield min(verdict, ceiling)
-        if verdict > Action.NUDGE and ceiling >= Action.REUSE:
-            yield Action.NUDGE  # there was no earlier result to reuse, or the call had run already
-        if verdict in _REPLACED and ceiling >= Action.BLOCK:
-            yield Action.BLOCK  # there was no earlier result to reuse, or no second conclusion
-        if verdict >= Action.CONCLUDE and ceiling >= Action.BLOCK:
-            yield verdict  # a limit of refusals is reached
-
-
-def _ceilings(policy: Policy, contracts: Sequence[ToolContract], mode: str) -> Iterator[Action]:
-    """List the policy's ceiling for this mode, and the ceilings of single tools that have their own."""
-    limits = [policy.action]
-    of_mode = policy.rule(mode).action
-    if of_mode is not None:
-        limits.append(of_mode)
-    yield min(limits)
-    for contract in contracts:
-        rule = contract.modes.get(mode)
-        of_tool = (contract.action, rule.action if rule is not None else None)
-        yield min([*limits, *(action for action in of_tool if action is not None)])

@@ -155,7 +155,7 @@ class Providers:
         attachments: Attachments,
         *,
         fingerprint: Callable[[str], str],
-        combinations: Iterable[tuple[str, str, str]] = (),
+        announced: Iterable[tuple[str, str, str]] = (),
         tracer_provider: TracerProvider | None = None,
         meter_provider: MeterProvider | None = None,
         logger_provider: LoggerProvider | None = None,
@@ -164,7 +164,7 @@ class Providers:
         self.shield = shield
         self.fingerprint = fingerprint
         self._attachments = attachments
-        self._combinations = tuple(combinations)
+        self._announced = tuple(announced)
         self._given = (tracer_provider, meter_provider, logger_provider)
         self._outlets = _nowhere()
         self._warned = False
@@ -221,7 +221,7 @@ class Providers:
             self._outlets = self._outlets._replace(events=Events(otel_logger, self.settings))
         if self._outlets.meters is not old.meters:
             with self.shield("meters.announce"):
-                self._outlets.meters.announce(self._combinations)
+                self._outlets.meters.announce(self._announced)
         return self._outlets
 
     def attach(self, provider: Any) -> bool:
@@ -230,7 +230,7 @@ class Providers:
 
     def after_fork(self) -> None:
         """Announce the time series again in a child, whose counts begin at zero."""
-        self._outlets.meters.announce(self._combinations)
+        self._outlets.meters.announce(self._announced)
 
     def see_first_call(self) -> None:
         """Log the greeting if that was not possible at start, and a warning if nothing is exported."""

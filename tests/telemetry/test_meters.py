@@ -15,9 +15,9 @@ from opentelemetry import context as otel_context
 
 import otel_loopguard as loopguard
 from otel_loopguard import ToolLoopError, semconv
-from otel_loopguard.core.model import Action, Trip, Usage
+from otel_loopguard.core.model import Action, Mode, Trip, Usage
 from otel_loopguard.core.policy.policy import Policy, Rule, ToolContract
-from otel_loopguard.telemetry.meters import Labels, combinations
+from otel_loopguard.telemetry.meters import Labels, announced_trips
 from otel_loopguard.testing import ScriptedAgent, guarded
 from tests.telemetry.agents import attributes, look, stuck
 
@@ -47,39 +47,42 @@ def test_exemplars_link_counts_to_their_traces() -> None:
         assert exemplars == spans
 
 
-def test_every_possible_trip_is_counted_zero_at_start() -> None:
-    """Every series starts at zero, because ``increase()`` does not see a series that starts at one."""
+def trip_series(recording: Recording) -> dict[tuple[str, str, str], float]:
+    """The series of trips by mode, verdict and action."""
+    labels = (semconv.MODE, semconv.VERDICT, semconv.ACTION)
+    return {tuple(map(point.attributes.get, labels)): point.value for point in recording.points(semconv.METRIC_TRIPS)}
+
+
+def test_one_series_of_each_mode_is_counted_zero_at_start() -> None:
+    """A dashboard knows the modes, and the first refusal is an increase."""
     with guarded() as recording:
-        points = {
-            tuple(sorted(point.attributes.items())): point.value for point in recording.points(semconv.METRIC_TRIPS)
-        }
-        assert set(points.values()) == {0}
+        before = trip_series(recording)
+        assert set(before.values()) == {0}
+        assert [mode for mode, _, _ in sorted(before)] == sorted([*map(str, Mode), "user_stop"])
         stuck()
-        after = {tuple(sorted(point.attributes.items())) for point in recording.points(semconv.METRIC_TRIPS)}
-        assert after == set(points)
+        grown = {trip for trip, number in trip_series(recording).items() if number}
+        assert grown & before.keys() == {("generic_repeat", "block", "block")}
 
 
-POLICIES = {
-    **{action: {"action": action} for action in ("off", "observe", "nudge", "reuse", "block", "conclude", "abort")},
-    "a conclusion": {"conclude_after": 2, "abort_after": 4},
-    "a mode's own": {"modes": {"generic_repeat": Rule(action=Action.NUDGE)}},
-    "a tool's own": {"tools": {"lo*": ToolContract(action=Action.OBSERVE)}},
-    "a tool's own for a mode": {"tools": {"look": ToolContract(modes={"generic_repeat": Rule(action=Action.NUDGE)})}},
-    "asked": {"on_trip": lambda trip: Action.BLOCK if trip.action is Action.NUDGE else None},
+POLICIES: dict[str, tuple[dict[str, Any], str | None]] = {
+    "off": ({"action": "off"}, None),
+    "observe": ({"action": "observe"}, "observe"),
+    "nudge": ({"action": "nudge"}, "nudge"),
+    "block": ({"action": "block"}, "block"),
+    "conclude": ({"action": "conclude"}, "block"),
+    "abort": ({"action": "abort"}, "block"),
+    "a mode's own": ({"modes": {"generic_repeat": Rule(action=Action.NUDGE)}}, "nudge"),
+    "a mode that is off": ({"modes": {"generic_repeat": Rule(action=Action.OFF)}}, None),
+    "a tool's own": ({"tools": {"lo*": ToolContract(action=Action.OBSERVE)}}, "block"),
 }
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_no_trip_falls_outside_of_the_series_that_were_named(name: str) -> None:
-    """Every trip is counted in a series that started at zero, for each ceiling."""
-    policy = Policy(**{"abort_after": 1, **POLICIES[name]})  # type: ignore[arg-type]
-    named = set(combinations(policy))
-    with guarded(policy) as recording:
-        for tools in ({"look": look}, {}):
-            ScriptedAgent(tools, [("look", {"path": "a"})] * 9).run()
-        look("outside of a turn")
-        assert {(trip.mode, trip.verdict, trip.action) for trip in recording.trips} <= named
-        assert bool(named) == bool(recording.trips) == (name != "off")
+def test_what_happens_instead_of_a_refusal_is_counted_zero_at_start(name: str) -> None:
+    """The ceiling of the policy holds for each mode, and that of the mode below it."""
+    settings, action = POLICIES[name]
+    found = {mode: (verdict, done) for mode, verdict, done in announced_trips(Policy(**settings))}
+    assert found.get("generic_repeat") == (None if action is None else ("block", action))
 
 
 # --- turns -------------------------------------------------------------------------------------------------------
@@ -183,30 +186,14 @@ def in_named_mode(_history: Any, record: Record, _rule: Rule) -> Trip:
     ("detector", "modes"),
     [(no_looks, {"no_looks"}), (Office(), {"office.closed", "office.full"}), (in_named_mode, {"holidays"})],
 )
-def test_the_first_trip_of_a_custom_detector_is_an_increase(detector: Any, modes: set[str]) -> None:
-    """Its series are there before the trip, at zero, and the trip makes one of them grow."""
+def test_the_modes_of_a_custom_detector_are_known_before_its_first_trip(detector: Any, modes: set[str]) -> None:
+    """Each has a series at zero, and trips in its modes grow."""
     policy = Policy(detectors=[detector], modes={"holidays": Rule(action=Action.BLOCK)})
     with guarded(policy) as recording:
-        before = {tuple(sorted(point.attributes.items())) for point in recording.points(semconv.METRIC_TRIPS)}
+        assert modes <= {mode for mode, _, _ in trip_series(recording)}
         ScriptedAgent({"look": look}, [("look", {"path": path}) for path in "abcd"]).run()
-        points = recording.points(semconv.METRIC_TRIPS)
-        grown = {tuple(sorted(point.attributes.items())) for point in points if point.value}
-        assert {dict(series)[semconv.MODE] for series in grown} == modes
-        assert grown <= before
+        assert {mode for (mode, _, _), number in trip_series(recording).items() if number} == modes
         assert [attributes(span)[semconv.CALL_INDEX] for span in recording.spans] == [0, 1, 2, 3]
-
-
-def test_a_reuse_without_an_earlier_result_is_counted_in_a_series_that_was_named() -> None:
-    """The call failed, so that it is refused instead."""
-
-    def fail(path: str) -> str:
-        return f"Error: {path} does not exist"
-
-    policy = Policy(tools={"look": ToolContract(reuse=True)})
-    with guarded(policy) as recording:
-        ScriptedAgent({"look": fail}, [("look", {"path": "a"})] * 4).run()
-        assert ("reuse", "block") in {(trip.verdict, trip.action) for trip in recording.trips}
-        assert {(trip.mode, trip.verdict, trip.action) for trip in recording.trips} <= set(combinations(policy))
 
 
 def test_a_measurement_that_interrupts_another_one_waits_for_its_end() -> None:
