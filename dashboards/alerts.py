@@ -1,47 +1,38 @@
-"""Recorded series and alerts: the one source of Prometheus's rules and of Grafana's."""
+"""The alerts: the one source of Prometheus's rules and of Grafana's."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
 
-from dashboards import names
-from dashboards.promql import equals, grown, select, share, total
-from otel_loopguard import semconv
+from dashboards import names, recordings
+from dashboards.promql import equals, in_range, select, total
+from dashboards.recordings import PRESENT, REFUSING, usual
 from otel_loopguard.core.model import Mode
 
 RUNBOOKS: Final = "https://github.com/otel-loopguard/otel-loopguard/blob/main/docs/runbooks"
+GRAFANA: Final = "http://127.0.0.1:3000"
+"""``otel-loopguard stack export --grafana-url`` replaces it."""
 
-# Series that more than one rule or panel uses, named labels:metric:operation.
-TRIPS_BY_MODE: Final = "job_mode:loopguard_trips:increase5m"
-TRIPS: Final = "job:loopguard_trips:increase5m"
-CALLS: Final = "job:loopguard_tool_calls:increase15m"
-TRIP_RATIO: Final = "job:loopguard_trips_per_tool_call:ratio15m"
-UNKNOWN_CALLS: Final = "job:loopguard_unknown_tool_calls:increase30m"
-PRESENT: Final = "job:loopguard_reporting:present"
-
-SPIKE_FLOOR: Final = 10
-SPIKE_FACTOR: Final = 3
+TURNS_FLOOR: Final = 5
+NOT_STOPPED_FLOOR: Final = 3
+TURNS_FACTOR: Final = 3
 RATIO_LIMIT: Final = 0.05
 RATIO_MIN_CALLS: Final = 100
 UNKNOWN_FLOOR: Final = 10
 UNKNOWN_FACTOR: Final = 2
+LEFT_OUT: Final = "(.*/)?loopguard-demo"
+"""Services without alerts, as a regular expression: the demo loops on purpose. Add jobs that end on purpose, too."""
 
-
-@dataclass(frozen=True)
-class Recording:
-    """A query whose result Prometheus stores under a new name."""
-
-    record: str
-    expr: str
+_KEPT: Final = f'{names.JOB}!~"{LEFT_OUT}"'
 
 
 @dataclass(frozen=True)
 class Alert:
-    """A query that returns a value above 0 if the alert should fire, and nothing otherwise.
+    """A query that returns a value if the alert should fire, and nothing otherwise.
 
-    In the texts ``{job}``, ``{site}`` and ``{instance}`` are replaced by labels, ``{value}`` by the query's value,
-    printed with ``number``.
+    In the texts ``{value}`` is the query's value, printed with ``number``; ``{job}``, ``{site}`` and ``{instance}`` are
+    labels; ``{worst}`` is the tool and the mode with the most trips, ``{not_stopped}`` the turns that nothing stopped.
     """
 
     name: str
@@ -51,6 +42,10 @@ class Alert:
     summary: str
     description: str
     number: str = "%.0f"
+    keep: str = "0s"
+    """How long the alert goes on firing: a value near the limit is one message."""
+    board: str = ""
+    """The dashboard that the alert links, with the service chosen."""
 
     @property
     def page(self) -> str:
@@ -64,87 +59,90 @@ class Alert:
         return f"{RUNBOOKS}/{self.page}.md"
 
 
-def _above_own_past(series: str, factor: float) -> str:
-    """Compare with a multiple of the last day's average, which is 0 for a service without a past."""
-    return f"{series} > {factor} * (avg_over_time({series}[1d] offset 10m) or {series} * 0)"
+def _above_usual(series: str, floor: int, factor: float) -> str:
+    """At least the floor, and more than a multiple of the usual, which is 0 without a day of it."""
+    return f"{series}{{{_KEPT}}} >= {floor}\n  and {series} > {factor} * ({usual(series)} or {series} * 0)"
 
 
-def _trips(by: str, *matchers: str) -> str:
-    """Trips in 5 minutes; the trip events for applications that export traces only, without the trip metric."""
-    counted, seen = (grown(select(metric, *matchers), "5m") for metric in (names.TRIPS, names.TRIP_EVENTS))
-    return f"{total(by, counted)}\nor on ({names.JOB}) {total(by, seen)}"
+_BREAKER = select(recordings.TRIPS, _KEPT, equals(names.MODE, Mode.GLOBAL_CIRCUIT_BREAKER.value), REFUSING)
+_ERRORS = select(recordings.INTERNAL_ERRORS, _KEPT)
+_UP = recordings.COLLECTOR_UP
+# The collector, or Prometheus, may have been away: the services' next export needs a minute.
+_SCRAPED = f"min(min_over_time({_UP}[5m])) == 1"
+_TRIPS_LIMIT = f"{recordings.TRIP_RATIO}{{{_KEPT}}} > {RATIO_LIMIT}"
 
-
-# Before it opens, the breaker nudges. That is a trip, but not urgent.
-_BREAKER_REFUSES = (
-    equals(names.MODE, Mode.GLOBAL_CIRCUIT_BREAKER.value),
-    f'{names.VERDICT}=~"reuse|block|conclude|abort"',
-)
-
-RECORDINGS: Final = (
-    Recording(TRIPS_BY_MODE, _trips(f"{names.JOB}, {names.MODE}")),
-    Recording(TRIPS, total(names.JOB, TRIPS_BY_MODE)),
-    Recording(CALLS, total(names.JOB, grown(names.TOOL_CALLS, "15m"))),
-    Recording(TRIP_RATIO, share(total(names.JOB, grown(names.TRIPS, "15m")), CALLS)),
-    Recording(
-        UNKNOWN_CALLS,
-        total(names.JOB, grown(select(names.TOOL_CALLS, equals(names.TOOL, semconv.UNKNOWN_TOOL)), "30m")),
-    ),
-    Recording(PRESENT, f"group by ({names.JOB}) ({names.TOOL_CALLS})"),
-)
-
-_SCRAPE = select(names.UP, equals(names.JOB, names.COLLECTOR_JOB))
+OVERVIEW: Final = "loopguard-overview"
 
 ALERTS: Final = (
     Alert(
-        name="LoopguardTripSpike",
-        expr=f"{TRIPS} > {SPIKE_FLOOR}\n  and {_above_own_past(TRIPS, SPIKE_FACTOR)}",
+        name="LoopguardNotStopped",
+        expr=_above_usual(recordings.TURNS_NOT_STOPPED, NOT_STOPPED_FLOOR, TURNS_FACTOR),
         wait="1m",
+        keep="15m",
         severity="page",
-        summary="{job}: {value} tool loops in 5 minutes",
-        description=f"The guard saw {{value}} loops in 5 minutes: more than {SPIKE_FLOOR}, and more than "
-        f"{SPIKE_FACTOR} times the usual number of this service.",
+        summary="{job}: {value} looping turns in 10 minutes that nothing stopped{worst}",
+        description=f"In {{value}} turns of 10 minutes the agent looped and was only observed, or its run was aborted. "
+        f"The limit is {NOT_STOPPED_FLOOR}, and {TURNS_FACTOR} times the usual number of this service.",
+        board=OVERVIEW,
+    ),
+    Alert(
+        name="LoopguardTripSpike",
+        expr=_above_usual(recordings.TURNS, TURNS_FLOOR, TURNS_FACTOR),
+        wait="1m",
+        keep="15m",
+        severity="page",
+        summary="{job}: {value} turns loop in 10 minutes{worst}",
+        description=f"In {{value}} turns of 10 minutes the agent looped; {{not_stopped}} of them were not stopped. The "
+        f"limit is {TURNS_FLOOR}, and {TURNS_FACTOR} times the usual number of this service.",
+        board=OVERVIEW,
     ),
     Alert(
         name="LoopguardTripRatio",
-        expr=f"{TRIP_RATIO} > {RATIO_LIMIT}\n  and {CALLS} >= {RATIO_MIN_CALLS}",
+        expr=f"{_TRIPS_LIMIT}\n  and {recordings.CALLS} >= {RATIO_MIN_CALLS}",
         wait="10m",
+        keep="15m",
         severity="ticket",
-        summary="{job}: loops in {value} of its tool calls",
+        summary="{job}: loops in {value} of its tool calls{worst}",
         description=f"For 10 minutes the share of tool calls that were steps of a loop was above {RATIO_LIMIT:.0%} "
         f"({{value}} over the last 15 minutes).",
         number="percentage",
+        board=OVERVIEW,
     ),
     Alert(
         name="LoopguardBreakerOpen",
-        expr=f"({_trips(names.JOB, *_BREAKER_REFUSES)}) > 0",
-        wait="0s",
-        severity="page",
-        summary="{job}: the circuit breaker is open",
-        description="Turns had too many errors in a row, or too many calls without anything new. The breaker opened: "
-        "{value} refused in 5 minutes.",
+        expr=f"{total(names.JOB, in_range(_BREAKER, '10m'))} > 0",
+        wait="1m",
+        keep="15m",
+        severity="ticket",
+        summary="{job}: the circuit breaker of a turn refused {value} calls in 10 minutes",
+        description="A turn had too many errors in a row, or too many calls without anything new, and its breaker "
+        "opened. Other turns are not affected.",
+        board=OVERVIEW,
     ),
     Alert(
         name="LoopguardUnknownTools",
-        expr=f"{UNKNOWN_CALLS} > {UNKNOWN_FLOOR}\n  and {_above_own_past(UNKNOWN_CALLS, UNKNOWN_FACTOR)}",
+        expr=_above_usual(recordings.UNKNOWN_CALLS, UNKNOWN_FLOOR, UNKNOWN_FACTOR),
         wait="5m",
+        keep="15m",
         severity="ticket",
         summary="{job}: {value} calls to tools that do not exist in 30 minutes",
-        description=f"The model called tools that are not registered {{value}} times in 30 minutes: more than "
-        f"{UNKNOWN_FLOOR}, and more than {UNKNOWN_FACTOR} times the usual number of this service.",
+        description=f"The model called tools that are not registered {{value}} times in 30 minutes. The limit is "
+        f"{UNKNOWN_FLOOR}, and {UNKNOWN_FACTOR} times the usual number of this service.",
+        board=OVERVIEW,
     ),
     Alert(
         name="LoopguardGuardErrors",
-        expr=f"{total(f'{names.JOB}, {names.SITE}', grown(names.INTERNAL_ERRORS, '15m'))} > 0",
-        wait="0s",
+        expr=f"{total(f'{names.JOB}, {names.SITE}', in_range(_ERRORS, '15m'))} > 0",
+        wait="1m",
         severity="ticket",
         summary="{job}: the guard itself failed at {site}",
         description="The guard had {value} internal errors in 15 minutes. The tools ran; those calls were not "
         "protected.",
+        board=OVERVIEW,
     ),
     Alert(
         name="LoopguardCollectorDown",
-        expr=f"({_SCRAPE} == bool 0) > 0 or absent({_SCRAPE})",
+        expr=f"({_UP} == bool 0) > 0 or absent({_UP})",
         wait="2m",
         severity="ticket",
         summary="Prometheus cannot read the collector's metrics",
@@ -153,11 +151,14 @@ ALERTS: Final = (
     ),
     Alert(
         name="LoopguardServiceSilent",
-        expr=f"sum_over_time({PRESENT}[1h:1m] offset 10m) >= 50\n  unless {PRESENT}",
+        expr=f"sum_over_time({PRESENT}{{{_KEPT}}}[1h:1m] offset 10m) >= 30\n"
+        f"  unless {PRESENT}\n"
+        f"  and on () ({_SCRAPED})",
         wait="5m",
         severity="ticket",
-        summary="{job}: reported for an hour and reports nothing now",
+        summary="{job}: reported for half an hour and reports nothing now",
         description="This service reported in {value} of 60 minutes, and has stopped. It may be down, or its "
         "telemetry may not reach the collector.",
+        board=OVERVIEW,
     ),
 )

@@ -21,6 +21,8 @@ def _counter(name: str) -> str:
 
 # --- metrics of the applications ----------------------------------------------------------------------------------
 TRIPS: Final = _counter(semconv.METRIC_TRIPS)
+TURNS_TRIPPED: Final = _counter(semconv.METRIC_TURNS_TRIPPED)
+TURNS_LOOPING: Final = _counter(semconv.METRIC_TURNS_LOOPING)
 RECOVERIES: Final = _counter(semconv.METRIC_RECOVERIES)
 TOOL_TRIPS: Final = _counter(semconv.METRIC_TOOL_TRIPS)
 TOOL_CALLS: Final = _counter(semconv.METRIC_TOOL_CALLS)
@@ -45,10 +47,12 @@ COLLECTOR_JOB: Final = "loopguard"
 
 # --- labels ------------------------------------------------------------------------------------------------------
 JOB: Final = "job"
+INSTANCE: Final = "instance"
 MODE: Final = _underscored(semconv.MODE)
 VERDICT: Final = _underscored(semconv.VERDICT)
 ACTION: Final = _underscored(semconv.ACTION)
 TOOL: Final = _underscored(semconv.TOOL_NAME)
+FIRST: Final = _underscored(semconv.TURN_FIRST)
 OUTCOME: Final = _underscored(semconv.OUTCOME)
 SITE: Final = _underscored(semconv.SITE)
 MODEL: Final = _underscored(semconv.REQUEST_MODEL)

@@ -124,9 +124,8 @@ def _loops() -> list[Builder[Panel]]:
         ).data_links([drilldown(_CHOSEN_TOOL)]),
         over_time(
             "Trips by service",
-            f"Trips in 5 minutes. The dashed line is the floor of the spike alert ({alerts.SPIKE_FLOOR}).",
+            "Trips in 5 minutes.",
             {f"{{{{{names.JOB}}}}}": queries.TRIPS_BY_SERVICE},
-            steps=[(None, "green"), (alerts.SPIKE_FLOOR, "red")],
             empty="No service reports trips: has Prometheus loaded the recording rules?",
         ).links([runbook("trip-spike")]),
         over_time(

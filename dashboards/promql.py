@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+STEP: Final = "15s"
+"""The interval at which the rules are evaluated."""
+MINUTE: Final = "1m"
+"""The window of the recorded increases."""
+STEPS_A_MINUTE: Final = 4
+
 
 def equals(label: str, value: str) -> str:
     """A matcher for exactly one value."""
@@ -13,15 +21,29 @@ def select(metric: str, *matchers: str) -> str:
     return f"{metric}{{{','.join(matchers)}}}" if matchers else metric
 
 
-def grown(selected: str, window: str) -> str:
-    """The growth of each counter in a window, also of series that are new in it.
+def grown(selected: str, returned: str, back: str = "1h", delay: int = 0) -> str:
+    """The growth of each counter in one minute, ``delay`` minutes ago: exact across restarts and gaps.
 
-    ``increase()`` ignores the first value of a series, and a loop's series often begins with its first trips. A series
-    is new if it did not exist in the hour before the window. A series that returns after an outage has its old value,
-    which is no growth.
+    ``increase()`` ignores the first value of a series, although a loop's series often begins with its trips, and it
+    extrapolates. Here growth is a difference: of the last value and the one a minute before, which may be as old as
+    ``back`` after an outage; with a restart in between, of the highest value and the one before, plus the new value.
+    A series without a value before has grown by its value. The exception is an instance that ``returned`` after a gap:
+    its counters are new to Prometheus, and their values are old.
     """
-    new = f"{selected} unless last_over_time({selected}[1h] offset {window})"
-    return f"(\n  {new}\n  or increase({selected}[{window}])\n)"
+    ago = f" offset {delay}m" if delay else ""
+    last = f"last_over_time({selected}[{MINUTE}]{ago})"
+    before = f"last_over_time({selected}[{back}] offset {delay + 1}m)"
+    restarted = f"clamp_min(max_over_time({selected}[{MINUTE}]{ago}) - {before}, 0) + {last}"
+    new = f"{last} unless on (job, instance) {returned}{ago}"
+    return f"(\n  {last} - {before} >= 0\n  or {restarted}\n  or ({new})\n)"
+
+
+def in_range(recorded: str, window: str) -> str:
+    """The growth in a window, from increases of a minute that were recorded at each step.
+
+    Growth of the last minute is not counted in full yet.
+    """
+    return f"sum_over_time({recorded}[{window}:{STEP}]) / {STEPS_A_MINUTE}"
 
 
 def total(by: str, vector: str) -> str:
@@ -35,6 +57,6 @@ def share(part: str, whole: str) -> str:
 
 
 def quantile(level: float, buckets: str, window: str, by: str = "") -> str:
-    """A quantile of a histogram over a window."""
+    """A quantile of a recorded histogram over a window."""
     labels = f"le,{by}" if by else "le"
-    return f"histogram_quantile({level}, {total(labels, grown(buckets, window))})"
+    return f"histogram_quantile({level}, {total(labels, in_range(buckets, window))})"

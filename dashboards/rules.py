@@ -7,24 +7,26 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from dashboards.alerts import ALERTS, RECORDINGS, Alert
+from dashboards.alerts import ALERTS, GRAFANA, Alert
+from dashboards.promql import STEP, in_range
+from dashboards.recordings import RECORDINGS, TOOL_TRIPS, TURNS_NOT_STOPPED, USUAL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from dashboards.recordings import Recording
 
 # The uid of the data source in grafana/provisioning/datasources.
 PROMETHEUS_UID = "loopguard-prometheus"
 
-HEADER = "# Made by `make dashboards` from dashboards/alerts.py; change it there.\n"
+HEADER = "# Made by `make dashboards` from dashboards/alerts.py and dashboards/recordings.py; change it there.\n"
 
 
 def prometheus_rules() -> str:
     """The rules file as text."""
-    recorded = [{"record": each.record, "expr": each.expr} for each in RECORDINGS]
-    # One group: its rules are evaluated in order, so that alerts use series that were just recorded. Two groups are
-    # evaluated in parallel, and an alert could be an interval late.
-    group = {"name": "loopguard", "rules": recorded + [_alert(each) for each in ALERTS]}
-    return HEADER + dump({"groups": [group]})
+    # One group for all that alerts need: its rules are evaluated in order. Two groups are evaluated in parallel, and an
+    # alert could be an interval late. The sums of the recorded minutes need the interval, whatever Prometheus's own is.
+    main = {"name": "loopguard", "interval": STEP, "rules": [*map(_recorded, RECORDINGS), *map(_alert, ALERTS)]}
+    slow = {"name": "loopguard-usual", "interval": "2m", "rules": [*map(_recorded, USUAL)]}
+    return HEADER + dump({"groups": [main, slow]})
 
 
 def grafana_rules() -> str:
@@ -39,23 +41,24 @@ def grafana_rules() -> str:
     return HEADER + dump({"apiVersion": 1, "groups": [group]})
 
 
-def fill(text: str, label: Callable[[str], str], value: str) -> str:
-    """Replace the ``{placeholders}`` of an alert's text by templates of the rule language."""
-    return re.sub(r"\{(\w+)\}", lambda match: value if match[1] == "value" else label(match[1]), text)
-
-
 def dump(document: Any) -> str:
     """Readable YAML: keys in our order, long queries in blocks."""
     return yaml.dump(document, Dumper=_Readable, sort_keys=False, width=200, allow_unicode=True)
 
 
+def _recorded(recording: Recording) -> dict[str, str]:
+    return {"record": recording.record, "expr": recording.expr}
+
+
 def _alert(alert: Alert) -> dict[str, Any]:
+    kept = {} if alert.keep == "0s" else {"keep_firing_for": alert.keep}
     return {
         "alert": alert.name,
         "expr": alert.expr,
         "for": alert.wait,
+        **kept,
         "labels": {"severity": alert.severity},
-        "annotations": _annotations(alert, "$value"),
+        "annotations": _annotations(alert, _IN_PROMETHEUS),
     }
 
 
@@ -65,12 +68,15 @@ def _grafana_alert(alert: Alert) -> dict[str, Any]:
         "title": alert.name,
         "condition": "B",
         "for": alert.wait,
+        # In camel case, unlike the other keys; any other key is ignored. Grafana 12 knows it.
+        "keepFiringFor": alert.keep,
         # The queries return a value only if the alert should fire.
         "noDataState": "OK",
         "execErrState": "Error",
         "labels": {"severity": alert.severity},
-        "annotations": _annotations(alert, "$values.A.Value"),
-        "data": [_query(alert.expr), _above_zero()],
+        "annotations": _annotations(alert, _IN_GRAFANA),
+        # The sum drops the metric's name: Grafana would make it a label of the alert.
+        "data": [_query(f"sum without () (\n  {alert.expr}\n)"), _above_zero()],
     }
 
 
@@ -97,12 +103,38 @@ def _above_zero() -> dict[str, Any]:
     }
 
 
-def _annotations(alert: Alert, value: str) -> dict[str, str]:
+_TRIPS = in_range(TOOL_TRIPS + "{job='%s'}", "10m")
+_WORST = f"topk(1, sum by (gen_ai_tool_name, loopguard_mode) ({_TRIPS}) > 0)"
+_OF_JOB = f"{TURNS_NOT_STOPPED}{{job='%s'}}"
+
+
+def _asked(query: str, shown: str) -> str:
+    """Return a template that asks Prometheus for a service, and shows each result."""
+    return f'{{{{ range printf "{query}" $labels.job | query }}}}{shown}{{{{ end }}}}'
+
+
+_IN_PROMETHEUS = {
+    "value": "$value",
+    "worst": _asked(_WORST, ", mostly {{ .Labels.gen_ai_tool_name }} ({{ .Labels.loopguard_mode }})"),
+    "not_stopped": _asked(_OF_JOB, '{{ .Value | printf "%.0f" }}'),
+}
+# Grafana's templates cannot ask: the linked dashboard shows tool and mode.
+_IN_GRAFANA = {"value": "$values.A.Value", "worst": "", "not_stopped": "the dashboard shows how many"}
+
+
+def _annotations(alert: Alert, templates: dict[str, str]) -> dict[str, str]:
     number = "humanizePercentage" if alert.number == "percentage" else f'printf "{alert.number}"'
-    shown = f"{{{{ {value} | {number} }}}}"
+
+    def fill(text: str) -> str:
+        """Replace the ``{placeholders}`` by templates of the rule language."""
+        return re.sub(r"\{(\w+)\}", lambda match: filled[match[1]] if match[1] in filled else _label(match[1]), text)
+
+    filled = {**templates, "value": f"{{{{ {templates['value']} | {number} }}}}"}
+    board = {"dashboard_url": f"{GRAFANA}/d/{alert.board}?var-job={{{{ $labels.job | urlquery }}}}"}
     return {
-        "summary": fill(alert.summary, _label, shown),
-        "description": fill(alert.description, _label, shown),
+        "summary": fill(alert.summary),
+        "description": fill(alert.description),
+        **(board if alert.board else {}),
         "runbook_url": alert.runbook,
     }
 

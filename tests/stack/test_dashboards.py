@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dashboards import alerts, names
+from dashboards import names, recordings
 from dashboards import queries as queries_of_panels
 from dashboards.build import generated, stale
 from otel_loopguard import semconv
 
 from .harness.process import wait_until
 from .harness.programs import ROOT
+from .harness.prometheus import quick
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,7 +70,7 @@ def test_no_json_is_left_that_nothing_makes() -> None:
 def known_metrics() -> set[str]:
     """Every metric that applications, the collector, Prometheus or our recording rules make."""
     ours = {getattr(names, name) for name in vars(names) if name.isupper()}
-    return ours | {each.record for each in alerts.RECORDINGS}
+    return ours | {each.record for each in (*recordings.RECORDINGS, *recordings.USUAL)}
 
 
 def known_labels() -> set[str]:
@@ -137,7 +138,8 @@ def do_everything(agent: Application) -> None:
 @pytest.mark.parametrize("query", queries())
 def test_every_query_finds_data(query: str, loaded: str, stack: Stack) -> None:
     """After a real load no panel is empty."""
-    expression = query.replace("$job", loaded).replace("$mode", ".*").replace("$tool", ".*").replace("$__range", "10m")
+    expression = quick(query.replace("$job", loaded).replace("$mode", ".*").replace("$tool", ".*"))
+    expression = expression.replace("$__range", quick("4h"))
 
     assert "$" not in expression
     wait_until(f"data for {expression}", partial(stack.prometheus.query, expression), seconds=10)
@@ -157,7 +159,7 @@ def test_the_price_of_loops_is_right(loaded: str, stack: Stack) -> None:
         return stack.prometheus.value(query) == pytest.approx(value)
 
     for query, value in expected.items():
-        of_range = query.replace("$__range", "10m")
+        of_range = quick(query).replace("$__range", quick("4h"))
         wait_until(f"{value} for {query}", partial(shows, of_range.replace("$job", loaded), value))
         assert stack.prometheus.value(of_range.replace("$job", "nobody")) is None
 
