@@ -74,6 +74,8 @@ MODEL_OUTPUT_TOKENS: Final = "loopguard.model.output_tokens"
 
 # --- event -----------------------------------------------------------------------------------------------------
 EVENT_TRIP: Final = "tool_loop_detected"
+LOG_TRIP: Final = "loopguard.tool_loop_detected"
+"""The name of the log record. Event names of log records are global, so it has a namespace."""
 
 MODE: Final = "loopguard.mode"
 VERDICT: Final = "loopguard.verdict"

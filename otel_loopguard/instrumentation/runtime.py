@@ -127,7 +127,7 @@ class Runtime:
     def _turn_over(self, turn: Turn) -> None:
         self.providers.count_turn(turn.calls)
         with self.shield("turn.sum_up"):
-            self.providers.outlets().events.sum_up(turn.id)
+            self.providers.events.sum_up(turn.id)
         with self.shield("turn.end"):
             self.usage.close(turn.id)
 

@@ -36,6 +36,13 @@ _SUPPRESSED_BY_OTHERS = "suppress_instrumentation"
 _RUN_IT = Decision()
 _ABORTED = Decision(Action.ABORT)
 _FAILED = Status(StatusCode.ERROR)
+_IDENTITY = (
+    semconv.TURN_ID,
+    semconv.TURN_SOURCE,
+    semconv.CONVERSATION_ID,
+    semconv.AGENT_NAME,
+    semconv.TOOL_CALL_ID,
+)
 
 
 def shown_name(call: ToolCall) -> str:
@@ -267,17 +274,26 @@ class CallSpan:
         if self._trip_reported:
             return
         self._trip_reported = True
-        events, context = self._outlets.events, self._context_with(span)
+        events, context = self._providers.events, self._context_with(span)
         first = self.scope.turn.reach(trip)
         if span.is_recording():
             span.set_attributes(tripped_attributes(trip))
-        events.emit(trip, self.name, first, span, context)
+        events.emit(trip, self.name, first, span, context, identity=self._identity())
         self._outlets.meters.trip(trip, self.name, first, context)
         if trip.action >= Action.BLOCK:
             has_run = self._start_time is not None
             events.warn(trip, self.name, self.decision.record, self.scope.turn.id, has_run=has_run)
         elif not self.scope.turn.enforced and trip.verdict >= Action.BLOCK:
             events.warn_unenforced(trip, self.name)
+
+    def _identity(self) -> dict[str, Any]:
+        """Return the attributes of the span that name the call and its turn."""
+        attributes, record = self._attributes_at_start(), self.decision.record
+        identity = {key: attributes[key] for key in _IDENTITY if key in attributes}
+        if record is not None:
+            identity[semconv.CALL_INDEX] = record.index
+            identity[semconv.ARGUMENTS_HASH] = record.arguments_hash
+        return identity
 
     def _context_with(self, span: Span) -> Context:
         """The context of the call's span. In ``on_start`` of a processor there is the span, and not yet its context."""

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from typing import TYPE_CHECKING, Any, Final
-
-from opentelemetry._logs import LogRecord, SeverityNumber
 
 from otel_loopguard import semconv
 from otel_loopguard.core.model import Action
 from otel_loopguard.core.names import clean_name
 
 if TYPE_CHECKING:
-    from opentelemetry._logs import Logger
+    from collections.abc import Mapping
+
     from opentelemetry.context import Context
     from opentelemetry.trace import Span
 
     from otel_loopguard.core.model import First, Record, Trip
-    from otel_loopguard.telemetry.settings import Settings
+    from otel_loopguard.telemetry.log_records import LogRecords
 
 logger = logging.getLogger("otel_loopguard")
 
@@ -34,8 +32,6 @@ _AT_A_REQUEST: Final = {
     Action.ABORT: "Ended the run at a model request after",
 }
 """How the log line of a call begins: where its executor is guarded, and where its result is read in a request."""
-
-LOG_EVENTS: Final = "event_name" in inspect.signature(LogRecord.__init__).parameters
 
 
 def tripped_attributes(trip: Trip) -> dict[str, str]:
@@ -64,31 +60,24 @@ def event_attributes(trip: Trip, tool: str, first: First) -> dict[str, Any]:
 class Events:
     """Report trips where the settings want them: on spans, as log records, in the log of the program."""
 
-    def __init__(self, otel_logger: Logger, settings: Settings) -> None:
-        self._otel_logger = otel_logger
-        self._log_events = settings.log_events and LOG_EVENTS
-        self._span_events = settings.span_events or not self._log_events
-        if settings.log_events and not LOG_EVENTS:
-            logger.warning("This OpenTelemetry has no log events (1.35 added them): trips are written on spans only.")
+    def __init__(self, log_records: LogRecords, *, on_spans: bool) -> None:
+        self._log_records = log_records
+        self._on_spans = on_spans
         self._advised = False
         self._warned_unenforced = False
         self._trips: dict[str, dict[str | Action, int]] = {}
         """For each turn its refused calls by mode, and its conclusions and aborts by action."""
 
-    def emit(self, trip: Trip, tool: str, first: First, span: Span, context: Context) -> None:
-        """Emit the event of a trip."""
+    def emit(
+        self, trip: Trip, tool: str, first: First, span: Span, context: Context, *, identity: Mapping[str, Any]
+    ) -> None:
+        """Emit the event of a trip. ``identity`` names the call and its turn: the span has it, a log record needs it.
+
+        A trip for which no log record can be written is on the span in any case.
+        """
         attributes = event_attributes(trip, tool, first)
-        if self._span_events:
+        if not self._log_records.emit(trip, tool, {**identity, **attributes}, context) or self._on_spans:
             span.add_event(semconv.EVENT_TRIP, attributes)
-        if self._log_events:
-            record = LogRecord(
-                context=context,
-                severity_number=SeverityNumber.WARN if trip.action >= Action.BLOCK else SeverityNumber.INFO,
-                body=semconv.EVENT_TRIP,
-                attributes=attributes,
-                event_name=semconv.EVENT_TRIP,
-            )
-            self._otel_logger.emit(record)
 
     def warn(self, trip: Trip, tool: str, record: Record | None, turn_id: str, *, has_run: bool = False) -> None:
         """Log the first refused call of a turn and mode, its conclusion and its abort; ``sum_up`` logs the others.

@@ -17,13 +17,12 @@ import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opentelemetry import metrics, trace
-from opentelemetry._logs import NoOpLoggerProvider, get_logger_provider
 
 from otel_loopguard import semconv
 from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.telemetry.events import Events
+from otel_loopguard.telemetry.log_records import LogRecords
 from otel_loopguard.telemetry.meters import Meters
-from otel_loopguard.telemetry.settings import Settings
 from otel_loopguard.version import __version__
 
 if TYPE_CHECKING:
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from otel_loopguard.core.turn.turn import Turn
     from otel_loopguard.shield import Shield
     from otel_loopguard.spans.open_spans import OpenSpans
+    from otel_loopguard.telemetry.settings import Settings
     from otel_loopguard.telemetry.watcher import SpanWatcher
 
 logger = logging.getLogger("otel_loopguard")
@@ -125,21 +125,19 @@ def _forget_counts(meter_provider: Any) -> None:
 
 
 class Outlets(NamedTuple):
-    """The tracer, the instruments and the events that are made from a set of providers."""
+    """The tracer and the instruments that are made from a pair of providers."""
 
     tracer_provider: TracerProvider
     meter_provider: MeterProvider
     tracer: Tracer
     meters: Meters
-    events: Events
 
 
 def _nowhere() -> Outlets:
     """Return outlets that export nothing: those before the first provider is known."""
     tracers, meters = trace.NoOpTracerProvider(), metrics.NoOpMeterProvider()
-    events = Events(NoOpLoggerProvider().get_logger(semconv.SCOPE), Settings())
     no_meters = Meters(meters.get_meter(semconv.SCOPE), lambda: 0)
-    return Outlets(tracers, meters, tracers.get_tracer(semconv.SCOPE), no_meters, events)
+    return Outlets(tracers, meters, tracers.get_tracer(semconv.SCOPE), no_meters)
 
 
 class Providers:
@@ -165,7 +163,10 @@ class Providers:
         self.fingerprint = fingerprint
         self._attachments = attachments
         self._announced = tuple(announced)
-        self._given = (tracer_provider, meter_provider, logger_provider)
+        self._given = (tracer_provider, meter_provider)
+        self.events = Events(
+            LogRecords(logger_provider, shield, wanted=settings.log_events), on_spans=settings.span_events
+        )
         self._outlets = _nowhere()
         self._warned = False
         self.executed: Callable[[Turn, ToolCall, Decision], None] | None = None
@@ -184,7 +185,7 @@ class Providers:
         return {semconv.CONVERSATION_ID: conversation_id if shown == "raw" else self.fingerprint(conversation_id)}
 
     def outlets(self) -> Outlets:
-        """Return the tracer, the instruments and the events of the current providers."""
+        """Return the tracer and the instruments of the current providers."""
         outlets = self._outlets
         try:
             tracer_provider = self._given[0] or trace.get_tracer_provider()
@@ -208,17 +209,14 @@ class Providers:
         The providers are set first, because the shield counts a fault in these outlets.
         """
         old = self._outlets
-        scope = (semconv.SCOPE, __version__, semconv.SCHEMA_URL)
         self._outlets = old._replace(tracer_provider=tracer_provider, meter_provider=meter_provider)
         with self.shield("provider.attach"):
             self.attach(tracer_provider)
         with self.shield("provider.meter"):
             self._outlets = self._outlets._replace(meters=self._attachments.meters(meter_provider))
         with self.shield("provider.tracer"):
-            self._outlets = self._outlets._replace(tracer=tracer_provider.get_tracer(*scope))
-        with self.shield("provider.logger"):
-            otel_logger = (self._given[2] or get_logger_provider()).get_logger(*scope)
-            self._outlets = self._outlets._replace(events=Events(otel_logger, self.settings))
+            tracer = tracer_provider.get_tracer(semconv.SCOPE, __version__, schema_url=semconv.SCHEMA_URL)
+            self._outlets = self._outlets._replace(tracer=tracer)
         if self._outlets.meters is not old.meters:
             with self.shield("meters.announce"):
                 self._outlets.meters.announce(self._announced)

@@ -17,7 +17,8 @@ class Settings(NamedTuple):
     """Settings of turns and telemetry."""
 
     span_events: bool = True
-    log_events: bool = False
+    log_events: bool | None = None
+    """None: wherever OpenTelemetry can write them."""
     conversation_id: str = "raw"
     """``raw``, ``hash`` or ``off``."""
     enforce_without_turn: bool = False
@@ -25,10 +26,10 @@ class Settings(NamedTuple):
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Settings:
         """Read the settings. An unknown value is logged, and the safer value is taken."""
-        events = _choice(environ, "EVENTS", ("span", "log", "both"), default="span", unknown="span")
+        events = _choice(environ, "EVENTS", ("span", "log", "both"), default="", unknown="span")
         return cls(
             span_events=events != "log",
-            log_events=events != "span",
+            log_events=events != "span" if events else None,
             # A misspelt value was most likely meant to hide the id, so it must not show it.
             conversation_id=_choice(environ, "CONVERSATION_ID", ("raw", "hash", "off"), default="raw", unknown="off"),
             enforce_without_turn=_choice(
@@ -40,7 +41,7 @@ class Settings(NamedTuple):
 
 def _choice(environ: Mapping[str, str], name: str, allowed: tuple[str, ...], *, default: str, unknown: str) -> str:
     value = environ.get(PREFIX + name, "").strip().lower() or default
-    if value in allowed:
+    if value in (*allowed, default):
         return value
     logger.error("%s%s must be one of %s; taking %s.", PREFIX, name, ", ".join(allowed), unknown)
     return unknown

@@ -24,13 +24,13 @@ from otel_loopguard.telemetry.events import tripped_attributes
 from otel_loopguard.turns.scope import current_scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from opentelemetry.context import Context
     from opentelemetry.sdk.trace import ReadableSpan, Span
 
     from otel_loopguard.core.guard import Guard
-    from otel_loopguard.core.model import Trip
+    from otel_loopguard.core.model import Record, ToolCall, Trip
     from otel_loopguard.core.turn.turn import Turn
     from otel_loopguard.spans.open_spans import OpenSpans
     from otel_loopguard.telemetry.providers import Providers
@@ -145,12 +145,13 @@ class SpanWatcher:
         if seen is None or self._patched(_scope_of(span)) or self._is_layer(span, seen.call.tool):
             return
         self.mark_counted(span, seen.call.tool)
-        failed, trip = seen.outcome.error is not None, None
+        failed, trip, record = seen.outcome.error is not None, None, None
         observed = self._turn_of(span)
         arguments = self._guard.compiled.fingerprinter.arguments(seen.call.arguments)
         if not observed.overlaps(arguments ^ hash(seen.call.tool), span):
             decision = observed.turn.observe(seen.call, seen.outcome, ran=_seconds(span))
-            failed, trip = bool(decision.record and decision.record.error), decision.trip
+            record, trip = decision.record, decision.trip
+            failed = bool(record and record.error)
         if not seen.has_arguments:
             # It is part of the history, because it may have changed something. A trip of it would mean nothing.
             trip = None
@@ -161,11 +162,33 @@ class SpanWatcher:
         name = shown_name(seen.call)
         self._providers.outlets().meters.tool_call(name, "failed" if failed else "executed", context)
         if trip is not None:
-            self._report(span, trip._replace(action=Action.OBSERVE), name, observed.turn, context)
+            identity = self._identity(span, observed.turn, seen.call, record)
+            self._report(span, trip._replace(action=Action.OBSERVE), name, observed.turn, identity)
 
-    def _report(self, span: ReadableSpan, trip: Trip, name: str, turn: Turn, context: Context) -> None:
+    def _identity(self, span: ReadableSpan, turn: Turn, call: ToolCall, record: Record | None) -> dict[str, Any]:
+        """Return the attributes that name the call and its turn, from its span and the open ones around it."""
+        around = [attributes_of(one) for one in (span, *self._open_spans.ancestors(span))]
+
+        def nearest(name: str) -> str | None:
+            return next((value for each in around if isinstance(value := each.get(name), str)), None)
+
+        identity: dict[str, Any] = {
+            semconv.TURN_ID: turn.id,
+            semconv.TURN_SOURCE: turn.source,
+            **self._providers.conversation_attributes(nearest(semconv.CONVERSATION_ID)),
+        }
+        if (agent := nearest(semconv.AGENT_NAME)) is not None:
+            identity[semconv.AGENT_NAME] = agent
+        if call.call_id is not None:
+            identity[semconv.TOOL_CALL_ID] = call.call_id
+        if record is not None:
+            identity[semconv.CALL_INDEX] = record.index
+            identity[semconv.ARGUMENTS_HASH] = record.arguments_hash
+        return identity
+
+    def _report(self, span: ReadableSpan, trip: Trip, name: str, turn: Turn, identity: Mapping[str, Any]) -> None:
         """Write the trip on the nearest open span. The span of the call has ended, and takes no attributes."""
-        outlets = self._providers.outlets()
+        outlets, context = self._providers.outlets(), _context_of(span)
         first = turn.reach(trip)
         outlets.meters.trip(trip, name, first, context)
         around: Any = next((one for one in self._open_spans.ancestors(span) if one.is_recording()), None)
@@ -177,7 +200,7 @@ class SpanWatcher:
         around = around or INVALID_SPAN
         if around.is_recording():
             around.set_attributes(tripped_attributes(trip))
-        outlets.events.emit(trip, name, first, around, context)
+        self._providers.events.emit(trip, name, first, around, context, identity=identity)
         if marker:
             around.end()
 

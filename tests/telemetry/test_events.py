@@ -9,26 +9,35 @@ import pytest
 
 import otel_loopguard as loopguard
 from otel_loopguard import Policy, ToolLoopError, semconv
-from otel_loopguard.telemetry import events
+from otel_loopguard.telemetry.log_records import LOG_EVENTS
 from otel_loopguard.telemetry.settings import Settings
 from otel_loopguard.testing import guarded
 from tests.telemetry.agents import look, stuck
 
 
-@pytest.mark.parametrize(("span_events", "log_events"), [(True, False), (False, True), (True, True)])
-def test_events_go_where_the_settings_say(span_events: bool, log_events: bool) -> None:
-    """A trip is an event on the span, a log record with equal attributes and the span's ids, or both."""
-    if log_events and not events.LOG_EVENTS:
-        pytest.skip("this OpenTelemetry has no log events")
-    with guarded(settings=Settings(span_events=span_events, log_events=log_events)) as recording:
+@pytest.mark.parametrize(
+    ("settings", "on_spans", "in_logs"),
+    [
+        (Settings(), True, True),
+        (Settings(log_events=False), True, False),
+        (Settings(span_events=False, log_events=True), False, True),
+        (Settings(log_events=True), True, True),
+    ],
+)
+def test_events_go_where_the_settings_say(
+    settings: Settings, on_spans: bool, in_logs: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A trip is an event on the span, a log record, or both.
+
+    The oldest OpenTelemetry has no log events: then it is on the span, and whoever asked for records is told.
+    """
+    with guarded(settings=settings) as recording:
         stuck()
-        on_spans = [event for span in recording.spans for event in span.events]
-        assert [bool(on_spans), bool(recording.logs)] == [span_events, log_events]
-        assert recording.counted(semconv.METRIC_TRIPS) == 2
-        for record in recording.logs:
-            assert record.event_name == "tool_loop_detected"
-            assert record.attributes[semconv.MODE] == "generic_repeat"
-            assert record.span_id in {span.context.span_id for span in recording.spans}
+        written = [bool([event for span in recording.spans for event in span.events]), bool(recording.logs)]
+    assert written == ([on_spans, in_logs] if LOG_EVENTS else [True, False])
+    asked = bool(settings.log_events) and not LOG_EVENTS
+    assert caplog.text.count("has no log events: trips are written on spans only") == asked
+    assert recording.counted(semconv.METRIC_TRIPS) == 2
 
 
 def test_each_refusal_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:

@@ -13,6 +13,8 @@ from otel_loopguard.telemetry.settings import Settings
         ({}, Settings()),
         ({"EVENTS": "log"}, Settings(span_events=False, log_events=True)),
         ({"EVENTS": "BOTH"}, Settings(log_events=True)),
+        ({"EVENTS": "span"}, Settings(log_events=False)),
+        ({"EVENTS": "bth"}, Settings(log_events=False)),
         ({"CONVERSATION_ID": "hash"}, Settings(conversation_id="hash")),
         ({"ENFORCE_WITHOUT_TURN": " True "}, Settings(enforce_without_turn=True)),
         ({"EVENTS": "", "CONVERSATION_ID": ""}, Settings()),
