@@ -106,6 +106,7 @@ def write_quick_rules(folder: Path) -> Path:
         group["interval"] = INTERVAL
         for rule in group["rules"]:
             rule["expr"] = quick(rule["expr"])
+            rule["annotations"] = {key: quick(text) for key, text in rule.get("annotations", {}).items()}
             for wait in ("for", "keep_firing_for"):
                 if wait in rule:
                     rule[wait] = "2s"
