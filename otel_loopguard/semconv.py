@@ -1,4 +1,7 @@
-"""Every span, attribute, event and metric name, once.
+"""Every span, attribute, event and metric name, once, and what it means.
+
+``python -m benchmarks.telemetry`` makes the tables of docs/telemetry.md from these docstrings. The last paragraph of an
+attribute with a text, ``Holds: ...``, tells what the text can be.
 
 The ``gen_ai.*`` names are copied from the OpenTelemetry GenAI conventions instead of imported: the Python
 constants are deprecated and may vanish, the strings are what backends know.
@@ -14,8 +17,11 @@ SCHEMA_URL: Final = "https://opentelemetry.io/schemas/1.44.0"
 
 # --- spans -----------------------------------------------------------------------------------------------------
 SPAN_EXECUTE_TOOL: Final = "execute_tool"
+"""A tool call, with the tool's name. The framework's own span is used instead if that is open around the call."""
 SPAN_LOOPGUARD: Final = "loopguard"
-"""The first word of our span's name if the framework makes its own ``execute_tool`` span."""
+"""A tool call of which the framework makes its own ``execute_tool`` span, or of which only an ended span is known."""
+SPAN_INVOKE_AGENT: Final = "invoke_agent"
+"""An agent's run that no other span is around, with the agent's name: the calls of a turn are one trace."""
 UNKNOWN_TOOL: Final = "_unknown"
 """Replaces a tool name that is not registered: such a name is model output."""
 OTHER_TOOL: Final = "_other"
@@ -25,40 +31,109 @@ OTHER_MODEL: Final = OTHER_TOOL
 """The same for names of models that are no plain names, or beyond the limit."""
 
 OPERATION_NAME: Final = "gen_ai.operation.name"
-OPERATION_EXECUTE_TOOL: Final = "execute_tool"
-OPERATION_INVOKE_AGENT: Final = "invoke_agent"
+"""The operation of the conventions. Absent on a span next to the framework's own ``execute_tool`` span.
+
+Holds: ``execute_tool`` or ``invoke_agent``.
+"""
+OPERATION_EXECUTE_TOOL: Final = SPAN_EXECUTE_TOOL
+OPERATION_INVOKE_AGENT: Final = SPAN_INVOKE_AGENT
 TOOL_NAME: Final = "gen_ai.tool.name"
+"""The tool; behind a gateway the tool that the call is for.
+
+Holds: a name of the program. ``_unknown`` replaces a name that is not registered, which is model output.
+"""
 TOOL_TYPE: Final = "gen_ai.tool.type"
+"""The type of tool that the conventions know.
+
+Holds: ``function``.
+"""
 TOOL_CALL_ID: Final = "gen_ai.tool.call.id"
+"""The id of the call, where it is known.
+
+Holds: an id that the model's provider or the framework made.
+"""
 AGENT_NAME: Final = "gen_ai.agent.name"
+"""The agent that makes the call, where it is known.
+
+Holds: a name of the program.
+"""
 CONVERSATION_ID: Final = "gen_ai.conversation.id"
+"""The conversation, where it is known.
+
+Holds: an id of the program, which may name a user. ``CONVERSATION_ID=hash`` exports a keyed hash, ``off`` nothing.
+"""
 ERROR_TYPE: Final = "error.type"
+"""The class of the tool's error, or of the exception that ended the run. A refused call has no other one.
+
+Holds: the name of a class, ``tool_error`` for a result that is an error, ``tool_loop_detected`` for a refusal.
+"""
 ERROR_REFUSED: Final = "tool_loop_detected"
 """The ``error.type`` of a call that was refused: without one, dashboards of GenAI spans count it as a quick success."""
 
 TOOL_KIND: Final = "loopguard.tool.kind"
+"""What the tool does, as declared, hinted or inferred from its name.
+
+Holds: ``read``, ``write``, ``shell``, ``poll``, ``wait``, ``agent``, ``think``, ``step``, ``final``, ``handoff`` or
+``unknown``.
+"""
 TOOL_REGISTERED: Final = "loopguard.tool.registered"
+"""Whether the tool exists, where the registered tools are known."""
 TOOL_NAME_HASH: Final = "loopguard.tool.name_hash"
+"""Tells tools that are not registered apart.
+
+Holds: a keyed hash of the name.
+"""
 TURN_ID: Final = "loopguard.turn.id"
+"""The turn: one message of the user, and all that the agent does until it answers.
+
+Holds: random digits with a number, or the id of a run or a trace; the ``turn_id`` of ``loopguard.turn()`` if given.
+"""
 TURN_SOURCE: Final = "loopguard.turn.source"
+"""How the turn was found.
+
+Holds: a word of this package, as ``run``, ``explicit``, ``messages``, ``agent_span`` or ``trace``.
+"""
 CALL_INDEX: Final = "loopguard.turn.call_index"
+"""The position of the call in its turn, from 0, refused calls included."""
 STEP: Final = "loopguard.turn.step"
 """Equal for the calls of one message of the model, where the framework tells."""
 ARGUMENTS_HASH: Final = "loopguard.arguments_hash"
+"""Equal for equal arguments.
+
+Holds: a keyed hash of the arguments.
+"""
 RESULT_HASH: Final = "loopguard.result_hash"
+"""Equal for equal results.
+
+Holds: a keyed hash of the result.
+"""
 RESULT_SAMENESS: Final = "loopguard.result_sameness"
+"""The result, compared with that of the last equal call.
+
+Holds: ``first``, ``same``, ``progress``, ``alike`` or ``different``.
+"""
 RESULT_PENDING: Final = "loopguard.result_pending"
+"""True if the result of a repeated call says that work is not done yet, else absent."""
 RESULT_BRIEF: Final = "loopguard.result_brief"
-"""True if the result has up to 80 bytes, else absent; so with the next two."""
+"""True if the result has up to 80 bytes, else absent."""
 RESULT_TRANSIENT: Final = "loopguard.result_transient"
+"""True if the result of a repeated call tells of an outage that may pass, else absent."""
 NO_NEWS: Final = "loopguard.no_news"
+"""True if the call did not bring an outcome that it had not brought before, else absent."""
 EQUAL_IN_ROW: Final = "loopguard.tool.equal_in_row"
 """The number of untried calls of the tool, in a row, with this error or this answer; absent if it is 1."""
 ERROR_HASH: Final = "loopguard.error_hash"
+"""Equal for equal errors; in place of the hash of a result.
+
+Holds: a keyed hash of the error.
+"""
 ERROR_TRANSIENT: Final = "loopguard.error_transient"
+"""True if the error may pass, as a timeout."""
 OUTCOME: Final = "loopguard.outcome"
-"""``executed``, ``failed``, ``cancelled``, ``reused``, ``blocked``, ``aborted``; or ``nudged``: the call ran, and its
-result carries a sentence of the guard, about this call or an earlier one."""
+"""How the call ended. ``nudged``: it ran, and its result carries a sentence of the guard, about it or an earlier call.
+
+Holds: ``executed``, ``nudged``, ``failed``, ``cancelled``, ``reused``, ``blocked`` or ``aborted``.
+"""
 REFUSED_OUTCOMES: Final = frozenset({"reused", "blocked", "aborted"})
 """The outcomes of calls that did not run."""
 OWN_TRACE: Final = "loopguard.own_trace"
@@ -66,27 +141,56 @@ OWN_TRACE: Final = "loopguard.own_trace"
 UNDELIVERED: Final = "loopguard.undelivered"
 """True on the span of a nudge if the result has no place for the sentence. It goes with the next text for the model."""
 MODEL_NAME: Final = "loopguard.model.name"
-"""This and the next three are on the span of the first call that a model request wrote. They are not the
-``gen_ai.usage.*`` of the conventions: a backend would count the request twice, because its own span has those."""
+"""The model of the request that wrote the call. On the span of the first call of a request, with the next three.
+
+They are not the ``gen_ai.usage.*`` of the conventions: a backend would count the request twice, because its own span
+has those.
+
+Holds: the name of a model; ``_unknown`` for one that is no plain name.
+"""
 MODEL_INPUT_TOKENS: Final = "loopguard.model.input_tokens"
+"""The tokens of the request's input."""
 MODEL_CACHED_TOKENS: Final = "loopguard.model.cached_tokens"
+"""The part of the input that came from the provider's cache."""
 MODEL_OUTPUT_TOKENS: Final = "loopguard.model.output_tokens"
+"""The tokens of the response."""
 
 # --- event -----------------------------------------------------------------------------------------------------
 EVENT_TRIP: Final = "tool_loop_detected"
+"""The event of a trip on the span of its call."""
 LOG_TRIP: Final = "loopguard.tool_loop_detected"
 """The name of the log record. Event names of log records are global, so it has a namespace."""
 
 MODE: Final = "loopguard.mode"
+"""The shape of the loop.
+
+Holds: a mode of the README's table, ``user_stop``, or the name of a custom detector.
+"""
 VERDICT: Final = "loopguard.verdict"
+"""The action that the rules want.
+
+Holds: ``nudge``, ``reuse``, ``block``, ``conclude`` or ``abort``.
+"""
 ACTION: Final = "loopguard.action"
+"""The action that was taken, under the ceiling of the policy.
+
+Holds: ``observe``, ``nudge``, ``reuse``, ``block``, ``conclude`` or ``abort``.
+"""
 COUNT: Final = "loopguard.count"
+"""What the mode counts, up to and with this call."""
 LIMIT: Final = "loopguard.limit"
+"""The count at which the verdict is given."""
 PERIOD: Final = "loopguard.period"
+"""The number of calls in a lap; 1 for a single call."""
 FIRST_SEEN_INDEX: Final = "loopguard.first_seen_index"
+"""The position in its turn of the first call of the loop."""
 TURN_FIRST: Final = "loopguard.turn.first"
-"""``action`` on the first trip of its turn with this action; ``mode`` on a further one that is the first with this mode
-and action, and on the first that the user's request to stop makes with its action; ``no`` on all others."""
+"""Whether the trip is the first of its turn with its action, or with its mode and action: counts turns from events.
+
+The first trip that the user's request to stop makes with its action is ``mode``.
+
+Holds: ``action``, ``mode`` (a further action's first with this mode), or ``no``.
+"""
 
 # --- metrics ---------------------------------------------------------------------------------------------------
 METRIC_TRIPS: Final = "loopguard.trips"
@@ -100,13 +204,30 @@ METRIC_CHECK_DURATION: Final = "loopguard.check.duration"
 METRIC_TURNS_LIVE: Final = "loopguard.turns.live"
 METRIC_INTERNAL_ERRORS: Final = "loopguard.internal_errors"
 SITE: Final = "loopguard.site"
+"""The place in the code where a fault was caught.
+
+Holds: a word of this package.
+"""
 METRIC_MODEL_TOKENS: Final = "loopguard.model.tokens"
 METRIC_MODEL_REQUESTS: Final = "loopguard.model.requests"
 METRIC_MODEL_COST: Final = "loopguard.model.cost"
 LOOP_OR_WORK: Final = "loopguard.step"
-"""``loop`` if all calls that the request wrote were refused or were repeats without news, else ``work``."""
+"""Whether the request was a step of a loop: all calls that it wrote were refused or were repeats without news.
+
+Holds: ``loop`` or ``work``.
+"""
 USAGE: Final = "loopguard.usage"
-"""``known`` if the response had the numbers of its tokens, else ``unknown``."""
+"""Whether the response had the numbers of its tokens.
+
+Holds: ``known`` or ``unknown``.
+"""
 REQUEST_MODEL: Final = "gen_ai.request.model"
+"""The model of the request.
+
+Holds: the name of a model; ``_unknown`` for one that is no plain name, ``_other`` beyond the first 50.
+"""
 TOKEN_TYPE: Final = "gen_ai.token.type"  # noqa: S105 - no password
-"""``input`` or ``output``, as on ``gen_ai.client.token.usage`` of the conventions."""
+"""As on ``gen_ai.client.token.usage`` of the conventions.
+
+Holds: ``input`` or ``output``.
+"""

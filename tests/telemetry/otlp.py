@@ -80,6 +80,18 @@ class Receiver:
             for record in scope.log_records
         ]
 
+    @property
+    def metrics(self) -> list[Any]:
+        """The metrics of our scope, as often as they were exported."""
+        return [
+            metric
+            for request in self._parsed("/v1/metrics")
+            for resource in request.resource_metrics
+            for scope in resource.scope_metrics
+            if scope.scope.name == "otel_loopguard"
+            for metric in scope.metrics
+        ]
+
     def points(self, metric: str) -> list[dict[str, Any]]:
         """The data points of a counter in the last export that has it: attributes and ``value``, ``exemplars``."""
         found: list[dict[str, Any]] = []

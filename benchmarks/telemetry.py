@@ -1,0 +1,228 @@
+"""Write the tables of docs/telemetry.md from what a program exports: python -m benchmarks.telemetry [--check].
+
+Types and places are those of telemetry that was really emitted. Descriptions are the docstrings of ``semconv``; what a
+text can hold is their last paragraph, ``Holds: ...``. A name without a description is an error, and so is a constant of
+an attribute or a metric that the program never emits.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import logging
+import re
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from opentelemetry import context as otel_context
+
+import otel_loopguard as loopguard
+from otel_loopguard import Policy, ToolCall, semconv
+from otel_loopguard.core.model import Usage
+from otel_loopguard.instrumentation.functions.decorator import FUNCTION
+from otel_loopguard.instrumentation.targets import Reading
+from otel_loopguard.instrumentation.tool_call import GuardedCall
+from otel_loopguard.telemetry.run_span import RunSpan
+from otel_loopguard.testing import Ask, Recording, Toolbox, guarded
+from otel_loopguard.testing.scripted.langchain import DRIVERS
+from otel_loopguard.turns.scope import Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "telemetry.md"
+_KINDS = {"Sum": "counter", "Histogram": "histogram", "Gauge": "gauge"}
+_TYPES = {str: "text", bool: "true or false", int: "number", float: "number"}
+_PLACES = ("call", "run", "event", "log", "metric")
+_TABLE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+
+
+class Metric(NamedTuple):
+    """A metric as it was exported."""
+
+    kind: str
+    unit: str
+    description: str
+    labels: frozenset[str]
+
+
+class Exported:
+    """The names that were exported: attributes with their types and places, spans by the first word, metrics."""
+
+    def __init__(self) -> None:
+        self.types: dict[str, set[str]] = defaultdict(set)
+        self.places: dict[str, set[str]] = defaultdict(set)
+        self.spans: set[str] = set()
+        self.events: set[str] = set()
+        self.metrics: dict[str, Metric] = {}
+
+    def add(self, place: str, attributes: Mapping[str, Any] | None) -> None:
+        """Add the attributes of one span, event, record or data point."""
+        for name, value in (attributes or {}).items():
+            self.types[name].add(_TYPES[type(value)])
+            self.places[name].add(place)
+
+
+def exported() -> Exported:
+    """Run a program that makes every span, event, record and measurement, and return what it exported."""
+    found = Exported()
+    with guarded(Policy(cost_per_million_tokens={"*": {"input": 1, "output": 1}}, abort_after=3)) as recording:
+        _run_program(recording)
+        for span in recording._spans.get_finished_spans():
+            if span.instrumentation_scope is not None and span.instrumentation_scope.name == semconv.SCOPE:
+                word = span.name.split()[0]
+                found.spans.add(word)
+                found.add("run" if word == semconv.OPERATION_INVOKE_AGENT else "call", span.attributes)
+                for event in span.events:
+                    found.events.add(event.name)
+                    found.add("event", event.attributes)
+        for record in recording.logs:
+            found.events.add(str(record.event_name))
+            found.add("log", record.attributes)
+        data: Any = recording._metrics.get_metrics_data()
+        for metric in data.resource_metrics[0].scope_metrics[0].metrics:
+            for point in metric.data.data_points:
+                found.add("metric", point.attributes)
+            labels = frozenset(label for point in metric.data.data_points for label in point.attributes)
+            kind = _KINDS[type(metric.data).__name__]
+            found.metrics[metric.name] = Metric(kind, metric.unit, metric.description, labels)
+    return found
+
+
+def _run_program(recording: Recording) -> None:
+    """Make calls of every sort: by hand, of a framework's agent, and of another instrumentation."""
+    runtime: Any = recording.runtime
+    known = ("look", "fetch", "wait", "open")
+
+    def call(tool: str, result: str | dict[str, str], **arguments: str) -> None:
+        loopguard.call(tool, arguments, lambda **_: result, call_id="a call", known_tools=known)
+
+    with loopguard.turn("a conversation", agent_name="helper"):
+        for path in "aaab":
+            call("look", f"there is {path}", path=path)
+        for _ in range(2):
+            call("fetch", {"text": "a long and steady description " * 5})
+        for _ in range(2):
+            call("wait", "the job is still running")
+            call("look", "503 service unavailable", path="c")
+        for path in "abc":
+            call("open", "Error: the disk is full", path=path)
+        call("a tool that is not registered", "")
+    DRIVERS["agent-invoke"](Toolbox().functions(), [[Ask("read_file", {"path": "a.txt"})]] * 9)
+
+    scope = Scope(runtime.guard.turn(), conversation_id="a conversation", agent_name="helper")
+    run = RunSpan.start(runtime.providers, scope)
+    if run is not None:
+        run.end(None)
+    runtime.usage.response(scope.turn.id, ["first"], Usage("gpt-5", 900, 80, 500), otel_context.get_current())
+    runtime.providers.usage_of = runtime.usage.written_first
+    written = Reading(ToolCall("look", {}, call_id="first"))
+    with GuardedCall(runtime, FUNCTION, written, scope, None) as guarded_call:
+        guarded_call.result("there is a")
+    other = recording.tracer_provider.get_tracer("another instrumentation")
+    seen = {"gen_ai.tool.call.arguments": '{"q": "a"}', "gen_ai.tool.call.result": "b"}
+    for _ in range(3):
+        with other.start_as_current_span("execute_tool search") as span:
+            span.set_attributes({semconv.OPERATION_NAME: "execute_tool", semconv.TOOL_NAME: "search", **seen})
+    runtime.usage.close(scope.turn.id)
+    runtime.shield.report("a site", ZeroDivisionError())
+
+
+# --- the page ----------------------------------------------------------------------------------------------------
+
+
+def constants() -> dict[str, tuple[str, str]]:
+    """The value and the docstring of each name in ``semconv``, as they stand there."""
+    found, last = {}, ""
+    for node in ast.parse(Path(semconv.__file__).read_text("utf-8")).body:
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            last = node.target.id
+            found[last] = getattr(semconv, last), ""
+        elif last and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            found[last] = found[last][0], inspect.cleandoc(str(node.value.value))
+    return found
+
+
+def is_attribute(constant: str, value: object) -> bool:
+    """True of the constant of an attribute: all other names have no dot, or a prefix that tells what they are."""
+    return isinstance(value, str) and "." in value and not constant.startswith(("METRIC_", "LOG_", "SCHEMA_"))
+
+
+def tables(found: Exported) -> dict[str, str]:
+    """The tables of the page. Raises ``LookupError`` if what is described is not what was emitted."""
+    known = constants()
+    described = {value: text for name, (value, text) in known.items() if is_attribute(name, value)}
+    _match("attributes", set(described), set(found.types))
+    _match("metrics", {value for name, (value, _) in known.items() if name.startswith("METRIC_")}, set(found.metrics))
+    spans = {value: text for name, (value, text) in known.items() if name.startswith("SPAN_")}
+    _match("spans", set(spans), found.spans)
+    events = {known[name][0] for name in ("EVENT_TRIP", "LOG_TRIP")}
+    _match("events", events, found.events)
+    attributes = [_attribute(name, text, found) for name, text in described.items()]
+    return {
+        "spans": _table("span", "is", rows=((f"`{name} ...`", _markdown(text)) for name, text in spans.items())),
+        "attributes": _table("attribute", "type", "on", "is", "can hold", rows=attributes),
+        "metrics": _table(
+            "metric",
+            "kind, unit",
+            "counts",
+            "labels",
+            rows=(
+                (f"`{name}`", f"{one.kind}, `{one.unit}`", one.description, _listed(one.labels))
+                for name, one in sorted(found.metrics.items())
+            ),
+        ),
+    }
+
+
+def _match(what: str, described: set[str], emitted: set[str]) -> None:
+    if described != emitted:
+        raise LookupError(
+            f"{what} without a constant: {sorted(emitted - described)}; never emitted: {sorted(described - emitted)}"
+        )
+
+
+def _attribute(name: str, text: str, found: Exported) -> tuple[str, ...]:
+    description, _, holds = text.partition("Holds: ")
+    (kind,) = found.types[name]
+    if not description or (kind == "text") is not bool(holds):
+        raise LookupError(f"{name} ({kind}): no description, or none of what it can hold")
+    places = ", ".join(place for place in _PLACES if place in found.places[name])
+    return f"`{name}`", kind, places, _markdown(description), _markdown(holds) or "-"
+
+
+def _listed(labels: frozenset[str]) -> str:
+    return ", ".join(f"`{label}`" for label in sorted(labels)) or "-"
+
+
+def _markdown(text: str) -> str:
+    return " ".join(text.split()).replace("``", "`")
+
+
+def _table(*heads: str, rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [heads, ("---",) * len(heads), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def page(text: str, made: Mapping[str, str]) -> str:
+    """The page with these tables in it."""
+    return _TABLE.sub(lambda found: f"{found[1]}{made[found[2]]}{found[3]}", text)
+
+
+def main(arguments: list[str]) -> int:
+    """Write the page, or with ``--check`` return 1 if it would change."""
+    logging.disable()
+    old = PAGE.read_text("utf-8")
+    new = page(old, tables(exported()))
+    if arguments == ["--check"]:
+        if new != old:
+            print("docs/telemetry.md is not up to date: run `python -m benchmarks.telemetry` and commit")
+        return int(new != old)
+    PAGE.write_text(new, "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
