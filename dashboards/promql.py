@@ -9,6 +9,8 @@ STEP: Final = "15s"
 MINUTE: Final = "1m"
 """The window of the recorded increases."""
 STEPS_A_MINUTE: Final = 4
+_MINUTE_AND_STEP: Final = "75s"
+"""A series that has ended is seen for one more step than it grows, so that the last growth recorded is 0."""
 
 
 def equals(label: str, value: str) -> str:
@@ -31,7 +33,7 @@ def grown(selected: str, returned: str, back: str = "1h", delay: int = 0) -> str
     its counters are new to Prometheus, and their values are old.
     """
     ago = f" offset {delay}m" if delay else ""
-    last = f"last_over_time({selected}[{MINUTE}]{ago})"
+    last = f"last_over_time({selected}[{_MINUTE_AND_STEP}]{ago})"
     before = f"last_over_time({selected}[{back}] offset {delay + 1}m)"
     restarted = f"clamp_min(max_over_time({selected}[{MINUTE}]{ago}) - {before}, 0) + {last}"
     new = f"{last} unless on (job, instance) {returned}{ago}"
@@ -41,9 +43,10 @@ def grown(selected: str, returned: str, back: str = "1h", delay: int = 0) -> str
 def in_range(recorded: str, window: str) -> str:
     """The growth in a window, from increases of a minute that were recorded at each step.
 
-    Growth of the last minute is not counted in full yet.
+    Growth of the last minute is not counted in full yet. ``last_over_time`` looks back a minute only: where Prometheus
+    itself was away, a step would otherwise repeat what was recorded up to five minutes before.
     """
-    return f"sum_over_time({recorded}[{window}:{STEP}]) / {STEPS_A_MINUTE}"
+    return f"sum_over_time(last_over_time({recorded}[{MINUTE}])[{window}:{STEP}]) / {STEPS_A_MINUTE}"
 
 
 def total(by: str, vector: str) -> str:
