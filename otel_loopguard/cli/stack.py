@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import subprocess
 import sys
@@ -13,7 +14,6 @@ import orjson
 from otel_loopguard.errors import LoopGuardError
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator
 
 # The files of the stack. The paths are the same in the repository, in the package's copy and in an export, because the
@@ -31,6 +31,9 @@ PATTERNS = (
     "docs/stack.md",
     "docs/runbooks/*.md",
 )
+GRAFANA_URL = "http://127.0.0.1:3000"
+"""The address of Grafana in the links of the shipped rules."""
+
 _TIMEOUT_SECONDS = 120
 
 _PACKAGE = Path(__file__).parents[1]
@@ -73,6 +76,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     export = subparsers.add_parser("export", help="write the stack's files: collector, rules, dashboards, compose.yaml")
     export.add_argument("directory", metavar="DIR", type=Path)
     export.add_argument("--force", action="store_true", help="overwrite changed files")
+    export.add_argument(
+        "--grafana-url",
+        metavar="URL",
+        type=_url,
+        default=GRAFANA_URL,
+        help="the address of Grafana in the links of alerts (default: %(default)s)",
+    )
     export.set_defaults(run=_export)
     check = subparsers.add_parser("check", help="validate the files with the installed programs; starts nothing")
     check.add_argument(
@@ -102,20 +112,33 @@ def files(place: Path) -> list[Path]:
 
 def _export(options: argparse.Namespace) -> int:
     source, target = shipped(), options.directory
-    changed = [path for path in files(source) if _differs(source / path, target / path)]
+    contents = {path: _content(source, path, options.grafana_url) for path in files(source)}
+    changed = [path for path, content in contents.items() if _differs(target / path, content)]
     if changed and not options.force:
         names = "\n".join(f"  {path}" for path in changed)
         msg = f"these files in {target} were changed; --force overwrites them:\n{names}"
         raise LoopGuardError(msg)
-    for path in files(source):
+    for path, content in contents.items():
         (target / path).parent.mkdir(parents=True, exist_ok=True)
-        (target / path).write_bytes((source / path).read_bytes())
-    print(f"{len(files(source))} files in {target}. Next: `docker compose up --detach` there, or read docs/stack.md.")
+        (target / path).write_bytes(content)
+    print(f"{len(contents)} files in {target}. Next: `docker compose up --detach` there, or read docs/stack.md.")
     return 0
 
 
-def _differs(source: Path, target: Path) -> bool:
-    return target.exists() and target.read_bytes() != source.read_bytes()
+def _url(text: str) -> str:
+    if not text.startswith(("http://", "https://")):
+        raise argparse.ArgumentTypeError(f"{text} is no address; such as {GRAFANA_URL}")
+    return text.rstrip("/")
+
+
+def _content(source: Path, path: Path, grafana_url: str) -> bytes:
+    """Return a file with this address of Grafana. In compose.yaml the address is the one that compose publishes."""
+    content = (source / path).read_bytes()
+    return content.replace(GRAFANA_URL.encode(), grafana_url.encode()) if path.parts[0] == "dashboards" else content
+
+
+def _differs(target: Path, content: bytes) -> bool:
+    return target.exists() and target.read_bytes() != content
 
 
 def _check(options: argparse.Namespace) -> int:

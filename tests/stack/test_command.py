@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -49,6 +50,29 @@ def test_export_does_not_overwrite_what_was_changed(tmp_path: Path, capsys: pyte
     assert own.read_text() == "route: {receiver: mine}\n"
     assert run("export", tmp_path, "--force") == 0
     assert "mine" not in own.read_text()
+
+
+def test_alerts_link_to_the_grafana_that_is_named(tmp_path: Path) -> None:
+    """The rules of Prometheus and of Grafana link to it, and the exported unit tests of the rules hold."""
+    run("export", tmp_path, "--grafana-url", "https://grafana.example.com/loops/")
+
+    for path in ("dashboards/prometheus/rules.yml", "dashboards/grafana/provisioning/alerting/loopguard.yaml"):
+        shipped, written = (ROOT / path).read_text(), (tmp_path / path).read_text()
+        assert "https://grafana.example.com/loops/d/loopguard-overview" in written
+        assert written == shipped.replace("http://127.0.0.1:3000", "https://grafana.example.com/loops")
+    assert (tmp_path / "compose.yaml").read_bytes() == (ROOT / "compose.yaml").read_bytes()
+    tests = tmp_path / "dashboards" / "prometheus" / "rules_test.yml"
+    subprocess.run([need("promtool"), "test", "rules", tests], check=True, capture_output=True, timeout=60)
+
+
+@pytest.mark.parametrize("address", ["grafana.example.com", "", "file:///etc"])
+def test_an_address_without_http_is_refused(address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The links in messages would lead nowhere."""
+    with pytest.raises(SystemExit):
+        run("export", tmp_path / "new", "--grafana-url", address)
+
+    assert "no address" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
 
 
 def test_check_accepts_what_is_shipped(capsys: pytest.CaptureFixture[str]) -> None:
