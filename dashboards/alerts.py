@@ -21,6 +21,8 @@ RATIO_LIMIT: Final = 0.05
 RATIO_MIN_CALLS: Final = 100
 UNKNOWN_FLOOR: Final = 10
 UNKNOWN_FACTOR: Final = 2
+QUEUE_LIMIT: Final = 80
+"""Percent."""
 LEFT_OUT: Final = "(.*/)?loopguard-demo"
 """Services without alerts, as a regular expression: the demo loops on purpose. Add jobs that end on purpose, too."""
 
@@ -31,8 +33,9 @@ _KEPT: Final = f'{names.JOB}!~"{LEFT_OUT}"'
 class Alert:
     """A query that returns a value if the alert should fire, and nothing otherwise.
 
-    In the texts ``{value}`` is the query's value, printed with ``number``; ``{job}``, ``{site}`` and ``{instance}`` are
-    labels; ``{worst}`` is the tool and the mode with the most trips, ``{not_stopped}`` the turns that nothing stopped.
+    In the texts ``{value}`` is the query's value, printed with ``number``; ``{job}``, ``{site}``, ``{instance}`` and
+    ``{loss}`` are labels; ``{worst}`` is the tool and the mode with the most trips, and ``{not_stopped}`` the turns
+    that nothing stopped.
     """
 
     name: str
@@ -62,6 +65,20 @@ class Alert:
 def _above_usual(series: str, floor: int, factor: float) -> str:
     """At least the floor, and more than a multiple of the usual, which is 0 without a day of it."""
     return f"{series}{{{_KEPT}}} >= {floor}\n  and {series} > {factor} * ({usual(series)} or {series} * 0)"
+
+
+def _collector_loses() -> str:
+    """The losses of 5 minutes, by collector and kind. A series begins with its first loss, or again after a restart."""
+    items = {"spans": "spans", "metric_points": "metric points", "log_records": "log records"}
+    grown = "sum by (instance) ({0} - (last_over_time({0}[1h] offset 5m) <= {0} or {0} * 0)) > 0"
+    losses = {
+        f"{noun} {loss}": grown.format(f"{counter}_{item}")
+        for counter, loss in names.LOSSES.items()
+        for item, noun in items.items()
+    }
+    queue = f"max by (instance) (100 * {names.QUEUE_SIZE} / {names.QUEUE_CAPACITY}) > {QUEUE_LIMIT}"
+    losses["% of a queue in use"] = queue
+    return "\nor ".join(f'label_replace({query}, "loss", "{loss}", "", "")' for loss, query in losses.items())
 
 
 _BREAKER = select(recordings.TRIPS, _KEPT, equals(names.MODE, Mode.GLOBAL_CIRCUIT_BREAKER.value), REFUSING)
@@ -148,6 +165,17 @@ ALERTS: Final = (
         summary="Prometheus cannot read the collector's metrics",
         description="For 2 minutes the collector's endpoint {instance} returned no data. Loops are still stopped, but "
         "not visible.",
+    ),
+    Alert(
+        name="LoopguardCollectorLoses",
+        expr=_collector_loses(),
+        wait="1m",
+        keep="15m",
+        severity="ticket",
+        summary="Collector {instance}: {value} {loss}",
+        description="In 5 minutes the collector refused or dropped data, or a queue is more than "
+        f"{QUEUE_LIMIT} % full. Applications send refused data again, spans for half a minute only. Loops are still "
+        "stopped, but traces and counts may lack some.",
     ),
     Alert(
         name="LoopguardServiceSilent",

@@ -41,6 +41,13 @@ REFUSED_SPANS: Final = "otelcol_receiver_refused_spans"
 UNDECIDED_TRACES: Final = "otelcol_processor_tail_sampling_sampling_traces_on_memory"
 SENT_SPANS: Final = "otelcol_exporter_sent_spans"
 QUEUE_SIZE: Final = "otelcol_exporter_queue_size"
+QUEUE_CAPACITY: Final = "otelcol_exporter_queue_capacity"
+LOSSES: Final = {
+    "otelcol_receiver_refused": "refused",
+    "otelcol_exporter_enqueue_failed": "dropped at a full queue",
+    "otelcol_exporter_send_failed": "dropped after a failed export",
+}
+"""What a collector counts and does not deliver, each with ``_spans``, ``_metric_points`` and ``_log_records``."""
 UP: Final = "up"
 COLLECTOR_JOB: Final = "loopguard"
 """The job that scrapes the collector's endpoint; its series keep the ``job`` of the applications."""
