@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -53,16 +52,20 @@ def test_export_does_not_overwrite_what_was_changed(tmp_path: Path, capsys: pyte
 
 
 def test_alerts_link_to_the_grafana_that_is_named(tmp_path: Path) -> None:
-    """The rules of Prometheus and of Grafana link to it, and the exported unit tests of the rules hold."""
+    """The rules of Prometheus, their unit tests and the rules of Grafana link to it, and nothing else is changed."""
     run("export", tmp_path, "--grafana-url", "https://grafana.example.com/loops/")
 
-    for path in ("dashboards/prometheus/rules.yml", "dashboards/grafana/provisioning/alerting/loopguard.yaml"):
+    linking = {
+        "dashboards/prometheus/rules.yml",
+        "dashboards/prometheus/rules_test.yml",
+        "dashboards/grafana/provisioning/alerting/loopguard.yaml",
+    }
+    for path in command.files(ROOT):
         shipped, written = (ROOT / path).read_text(), (tmp_path / path).read_text()
-        assert "https://grafana.example.com/loops/d/loopguard-overview" in written
-        assert written == shipped.replace("http://127.0.0.1:3000", "https://grafana.example.com/loops")
-    assert (tmp_path / "compose.yaml").read_bytes() == (ROOT / "compose.yaml").read_bytes()
-    tests = tmp_path / "dashboards" / "prometheus" / "rules_test.yml"
-    subprocess.run([need("promtool"), "test", "rules", tests], check=True, capture_output=True, timeout=60)
+        if str(path) in linking:
+            assert "https://grafana.example.com/loops/d/loopguard-overview" in written
+            shipped = shipped.replace("http://127.0.0.1:3000", "https://grafana.example.com/loops")
+        assert written == shipped
 
 
 @pytest.mark.parametrize("address", ["grafana.example.com", "", "file:///etc"])
