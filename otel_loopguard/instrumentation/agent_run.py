@@ -54,7 +54,8 @@ class AgentRun:
                 self._span = RunSpan.start(runtime.providers, self._open_run.scope)
                 run_state, around = self._open_run.scope.run_state, None if outer is None else outer.run_state
                 if run_state is not None:
-                    run_state.own_trace = self._span is not None or (around is not None and around.own_trace)
+                    is_traced = self._span is not None and self._span.context is not None
+                    run_state.own_trace = is_traced or (around is not None and around.own_trace)
 
     def __enter__(self) -> Self:
         return self

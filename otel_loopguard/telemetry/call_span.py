@@ -6,7 +6,7 @@ Only hashes and names are written, never a value.
 from __future__ import annotations
 
 import enum
-from time import perf_counter
+from time import perf_counter, time_ns
 from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry import context as otel_context
@@ -18,6 +18,7 @@ from otel_loopguard import semconv
 from otel_loopguard.core.model import Action, Decision, ToolCall, hash_text
 from otel_loopguard.core.names import is_plain_name
 from otel_loopguard.telemetry.events import tripped_attributes
+from otel_loopguard.telemetry.genai_meters import ToolRun
 from otel_loopguard.telemetry.meters import shown_model
 
 if TYPE_CHECKING:
@@ -69,7 +70,11 @@ class NativeSpan(enum.Enum):
     """It exists in any case, also if the call is refused."""
 
 
-_OUTER, _INNER = NativeSpan.OUTER, NativeSpan.INNER  # access to a member is slow before Python 3.12
+_NONE, _OUTER, _INNER = (
+    NativeSpan.NONE,
+    NativeSpan.OUTER,
+    NativeSpan.INNER,
+)  # access to a member is slow before Python 3.12
 _NOT_OURS = (_INNER, NativeSpan.BESIDE)
 
 
@@ -82,7 +87,9 @@ class CallSpan:
     """
 
     __slots__ = (
+        "_began",
         "_decided",
+        "_is_measured",
         "_native_span",
         "_outlets",
         "_providers",
@@ -125,6 +132,10 @@ class CallSpan:
         self._outlets = providers.outlets()
         self._native_span = native_span
         self._seconds = 0.0
+        self._began = 0
+        """The start of our span."""
+        self._is_measured = False
+        """The ``execute_tool`` span of the call is ours, and has its duration."""
         self._start_time: int | None = None
         self._trip_reported = False
         self.usage: Usage | None = None
@@ -155,11 +166,14 @@ class CallSpan:
                 span.set_attributes(self._attributes_at_start())
                 return
         word = semconv.SPAN_LOOPGUARD if self._native_span in _NOT_OURS else semconv.SPAN_EXECUTE_TOOL
+        # Of a call that was read in a model request, it is not known when its tool ran.
+        self._is_measured = self._native_span is _NONE and self._start_time is None
+        self._began = time_ns() if self._start_time is None else self._start_time
         self.span = span = self._outlets.tracer.start_span(
             f"{word} {self.name}",
             context=otel_context.set_value(CALL_SPAN, self, context),
             attributes=self._attributes_at_start(),
-            start_time=self._start_time,
+            start_time=self._began,
             record_exception=False,
             set_status_on_exception=False,
         )
@@ -264,7 +278,7 @@ class CallSpan:
         span.set_attribute(semconv.TOOL_NAME, self.name)
         word = semconv.SPAN_LOOPGUARD if self._native_span in _NOT_OURS else semconv.SPAN_EXECUTE_TOOL
         if refused and self._native_span is _INNER:
-            word = semconv.SPAN_EXECUTE_TOOL
+            word, self._is_measured = semconv.SPAN_EXECUTE_TOOL, True
             span.set_attribute(semconv.OPERATION_NAME, semconv.OPERATION_EXECUTE_TOOL)
         if self._native_span is not _OUTER:
             span.update_name(f"{word} {self.name}")
@@ -310,11 +324,14 @@ class CallSpan:
                 self._providers.executed(self.scope.turn, self.call, self.decision)
             try:
                 context = self.context or self._context_with(span)
+                record: Record | None = self.decision.record
+                # A trip is no error of the tool. A tool that failed has failed also if its error carries a nudge.
+                failed = ending == "failed" or (ending == "nudged" and record is not None and bool(record.error))
+                error_type = None if ending == "executed" else _error_type(ending, outcome, failed=failed)
                 if span.is_recording():
-                    record: Record | None = self.decision.record
-                    # A trip is no error of the tool. A tool that failed has failed also if its error carries a nudge.
-                    failed = ending == "failed" or (ending == "nudged" and record is not None and bool(record.error))
-                    attributes = _attributes_at_end(record, ending, outcome, failed=failed)
+                    attributes = _attributes_at_end(record, ending, outcome)
+                    if error_type is not None:
+                        attributes[semconv.ERROR_TYPE] = error_type
                     if ended.action is Action.NUDGE and ending != "nudged":
                         attributes[semconv.UNDELIVERED] = True
                     span.set_attributes(attributes)
@@ -326,6 +343,11 @@ class CallSpan:
                 for trip in ended.recovered:
                     meters.recovery(trip, context)
                 meters.tool_call(self.name, ending, context)
+                if self._is_measured and semconv.OPERATION_EXECUTE_TOOL not in self._providers.unmeasured:
+                    self.end_time = end_time = self.end_time or time_ns()
+                    seconds = (end_time - self._began) / 1e9
+                    agent = self.scope.agent_name
+                    meters.genai.tool_ran(ToolRun(seconds, self.name, agent, error_type, span.get_span_context()))
             finally:
                 if not self._uses_native_span:
                     span.end(self.end_time)
@@ -333,17 +355,19 @@ class CallSpan:
             self._providers.shield.take("span.end", error)
 
 
-def _attributes_at_end(record: Record | None, ending: str, outcome: Outcome | None, *, failed: bool) -> dict[str, Any]:
-    attributes: dict[str, Any] = {semconv.OUTCOME: ending}
+def _error_type(ending: str, outcome: Outcome | None, *, failed: bool) -> str | None:
     if ending in semconv.REFUSED_OUTCOMES:
-        attributes[semconv.ERROR_TYPE] = semconv.ERROR_REFUSED
-    if outcome is None or record is None:
-        return attributes
-    if record.result is not None:  # it has ended
+        return semconv.ERROR_REFUSED
+    if not failed or outcome is None:
+        return None
+    error = outcome.error
+    return type(error).__qualname__ if isinstance(error, BaseException) else "tool_error"
+
+
+def _attributes_at_end(record: Record | None, ending: str, outcome: Outcome | None) -> dict[str, Any]:
+    attributes: dict[str, Any] = {semconv.OUTCOME: ending}
+    if outcome is not None and record is not None and record.result is not None:  # it has ended
         _add_findings(attributes, record, record.result)
-    if failed:
-        error = outcome.error
-        attributes[semconv.ERROR_TYPE] = type(error).__qualname__ if isinstance(error, BaseException) else "tool_error"
     return attributes
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections import deque
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry.metrics import Observation
@@ -13,48 +11,25 @@ from opentelemetry.metrics import Observation
 from otel_loopguard import semconv
 from otel_loopguard.core.model import USER_STOP, Action, First, Mode
 from otel_loopguard.core.names import is_plain_name
-from otel_loopguard.interrupts import pass_interrupt
+from otel_loopguard.telemetry.genai_meters import GenAIMeters
+from otel_loopguard.telemetry.instruments import Labels, Records, histogram
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from opentelemetry.context import Context
-    from opentelemetry.metrics import CallbackOptions, Counter, Histogram, Meter
+    from opentelemetry.metrics import CallbackOptions, Counter, Meter
 
     from otel_loopguard.core.model import Trip, Usage
     from otel_loopguard.core.policy.policy import Policy
 
 # Each bound is a time series of each instance. A check takes 10 to 300 us; from 10 ms on it is slow.
-CHECK_SECONDS = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 1e-2)
+CHECK_SECONDS = (3e-5, 1e-4, 3e-4, 1e-3, 1e-2)
 CHECKS_PER_SAMPLE = 16
-TURN_CALLS = (1, 2, 5, 10, 20, 50, 100, 200)
-MOST_LABELS = 200
+TURN_CALLS = (1, 2, 5, 10, 20, 50, 100)
 MOST_MODELS = 50
 MOST_UNFLUSHED = 32
 _STEPS = ("work", "loop")
-
-
-class _Records(threading.local):
-    """Pass measurements to the SDK, one at a time in each thread.
-
-    The SDK's locks do not let their own thread in. So a measurement that a signal handler or a finaliser makes, where
-    it interrupts another one of its thread, waits for that one's end.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._lock = threading.RLock()
-        self._late: deque[Callable[[], None]] = deque()
-
-    def __call__(self, record: Callable[..., None], *arguments: Any) -> None:
-        """Call the SDK's function with these arguments, now or after the call that this one interrupts."""
-        if self._lock._is_owned():  # type: ignore[attr-defined]  # noqa: SLF001 - threading.Condition asks it, too
-            self._late.append(partial(record, *arguments))
-            return
-        with self._lock:
-            record(*arguments)
-            while self._late:
-                self._late.popleft()()
 
 
 class Meters:
@@ -67,7 +42,8 @@ class Meters:
     def __init__(self, meter: Meter, live: Callable[[], int]) -> None:
         self._labels = Labels()
         self._lock = threading.RLock()
-        self._record = _Records()
+        self._record = Records()
+        self.genai = GenAIMeters(meter, self._record)
         self._calls: dict[tuple[str, str], tuple[int, Context]] = {}
         self._unflushed = 0
         self._checks = itertools.count()
@@ -97,16 +73,17 @@ class Meters:
         self._errors = counter(
             semconv.METRIC_INTERNAL_ERRORS, "{error}", "Faults of otel_loopguard itself; no call was affected."
         )
-        self._turn_calls = _histogram(
+        self._turn_calls = histogram(
             meter, semconv.METRIC_TURN_TOOL_CALLS, "{call}", "Tool calls of a turn.", TURN_CALLS
         )
-        self._check = _histogram(
+        self._check = histogram(
             meter, semconv.METRIC_CHECK_DURATION, "s", "Time that judging a call took.", CHECK_SECONDS
         )
         meter.create_observable_gauge(semconv.METRIC_TURNS_LIVE, [self._observe_live], "{turn}", "Turns in memory.")
 
     def _observe_live(self, _: CallbackOptions) -> Iterable[Observation]:
-        self._flush()  # the counters are about to be read
+        self._flush()  # all are about to be read
+        self.genai.flush()
         yield Observation(self._live())
 
     def announce(self, trips: Iterable[tuple[str, str, str]]) -> None:
@@ -196,33 +173,15 @@ class Meters:
 
     def after_fork(self) -> None:
         """Drop the sums in a child process: the parent exports its own calls. The lock may never be released there."""
-        self._lock, self._record = threading.RLock(), _Records()
+        self._lock, self._record = threading.RLock(), Records()
+        self.genai.after_fork(self._record)
         self._calls, self._unflushed = {}, 0
         self._begun.clear()
-
-
-class Labels(dict[str, str]):
-    """Names as metric labels: the first ones, then ``_other``. Prometheus keeps every label value."""
-
-    def __init__(self, most: int = MOST_LABELS) -> None:
-        super().__init__({semconv.UNKNOWN_TOOL: semconv.UNKNOWN_TOOL})
-        self._most = most
-
-    def __missing__(self, name: str) -> str:
-        return semconv.OTHER_TOOL if len(self) > self._most else self.setdefault(name, name)
 
 
 def shown_model(name: str) -> str:
     """Return the name of a model for labels and spans, if it has the form of one."""
     return name if is_plain_name(name.replace("@", "-")) else semconv.UNKNOWN_MODEL
-
-
-def _histogram(meter: Meter, name: str, unit: str, description: str, bounds: Sequence[float]) -> Histogram:
-    try:
-        return meter.create_histogram(name, unit, description, explicit_bucket_boundaries_advisory=bounds)
-    except TypeError as error:  # OpenTelemetry before 1.30 does not take the bounds
-        pass_interrupt(error)
-        return meter.create_histogram(name, unit, description)
 
 
 # --- the time series of a policy ---------------------------------------------------------------------------------

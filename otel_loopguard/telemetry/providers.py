@@ -173,6 +173,9 @@ class Providers:
         """Called with each call that an executor has run or refused. None until a request to a model was read."""
         self.usage_of: Callable[[str, str], Usage | None] | None = None
         """Returns the tokens of the request that wrote a call of a turn, if the call is its first. None as above."""
+        operations = (semconv.OPERATION_EXECUTE_TOOL, semconv.OPERATION_INVOKE_AGENT)
+        self.unmeasured: set[str] = set() if settings.genai_metrics else set(operations)
+        """The operations without GenAI metrics of ours: another instrumentation makes such spans, and measures them."""
         self.first_call_seen = False
         self.greet: Callable[[], object] | None = None
         """Log the policy at the first call. None if it was logged at start."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import time_ns
 from typing import TYPE_CHECKING
 
 from opentelemetry import context as otel_context
@@ -25,12 +26,17 @@ if TYPE_CHECKING:
 class RunSpan:
     """An open span ``invoke_agent``. It is the current one only while the agent's code runs."""
 
-    def __init__(self, span: Span, context: Context, around: Context) -> None:
+    def __init__(self, providers: Providers, scope: Scope, span: Span, around: Context, began: int) -> None:
+        self._providers = providers
+        self._scope = scope
         self._span = span
+        self._began = began
+        self._calls_before = scope.turn.calls
         self.around = around
         """The context around the run."""
-        self.context = context
-        """The context with the span in it."""
+        # Below a span that was sampled out the spans of other providers would be dropped.
+        self.context = trace.set_span_in_context(span, around) if span.is_recording() else None
+        """The context with the span in it; None if the span was sampled out."""
 
     @classmethod
     def start(cls, providers: Providers, scope: Scope) -> Self | None:
@@ -51,14 +57,20 @@ class RunSpan:
             name = f"{name} {clean_name(scope.agent_name)}"
         # Our span processor passes it over: no call's span has to look through it for a message or a layer.
         ours = otel_context.set_value(CALL_SPAN, cls, around)
-        span = providers.outlets().tracer.start_span(name, context=ours, attributes=attributes)
-        if not span.is_recording():  # below a span that was sampled out the spans of other providers would be dropped
-            return None
-        return cls(span, trace.set_span_in_context(span, around), around)
+        began = time_ns()
+        span = providers.outlets().tracer.start_span(name, context=ours, attributes=attributes, start_time=began)
+        return cls(providers, scope, span, around, began)
 
     def end(self, error: BaseException | None) -> None:
-        """End the span. Of an exception it has the class alone: the text may quote an argument."""
-        if error is not None:
-            self._span.set_attribute(semconv.ERROR_TYPE, type(error).__qualname__)
+        """End the span, and measure the run. Of an exception it has the class alone: the text may quote an argument."""
+        error_type = None if error is None else type(error).__qualname__
+        if error_type is not None:
+            self._span.set_attribute(semconv.ERROR_TYPE, error_type)
             self._span.set_status(Status(StatusCode.ERROR))
-        self._span.end()
+        ended = time_ns()
+        self._span.end(ended)
+        if semconv.OPERATION_INVOKE_AGENT not in self._providers.unmeasured:
+            calls = self._scope.turn.calls - self._calls_before
+            seconds, agent = (ended - self._began) / 1e9, self._scope.agent_name
+            context = trace.set_span_in_context(self._span, self.around)
+            self._providers.outlets().meters.genai.agent_ran(seconds, calls, agent, error_type, context)

@@ -22,6 +22,8 @@ class Settings(NamedTuple):
     conversation_id: str = "raw"
     """``raw``, ``hash`` or ``off``."""
     enforce_without_turn: bool = False
+    genai_metrics: bool = True
+    """Record the metrics of the GenAI conventions, too."""
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Settings:
@@ -36,6 +38,7 @@ class Settings(NamedTuple):
                 environ, "ENFORCE_WITHOUT_TURN", ("true", "false"), default="false", unknown="false"
             )
             == "true",
+            genai_metrics=_choice(environ, "GENAI_METRICS", ("on", "off"), default="on", unknown="on") == "on",
         )
 
 

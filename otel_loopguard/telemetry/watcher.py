@@ -42,6 +42,7 @@ MOST_MARKS = 20_000
 MOST_CALLS = 1_024
 _LAYERS = 4
 _MESSAGE = ("invoke_agent", "invoke_workflow")
+_MCP_METHOD = "mcp.method.name"
 _NO_ARGUMENTS = (
     "The tool spans of %s have no arguments: these calls are counted, but they cannot be judged. Let that "
     "instrumentation record the content of tool calls, or let otel_loopguard patch the framework."
@@ -143,6 +144,7 @@ class SpanWatcher:
         """Count and judge an ended span, if it is a tool call and not counted yet."""
         seen = read(view_of(span))
         if seen is None or self._patched(_scope_of(span)) or self._is_layer(span, seen.call.tool):
+            self._note_measured(span)
             return
         self.mark_counted(span, seen.call.tool)
         failed, trip, record = seen.outcome.error is not None, None, None
@@ -164,6 +166,17 @@ class SpanWatcher:
         if trip is not None:
             identity = self._identity(span, observed.turn, seen.call, record)
             self._report(span, trip._replace(action=Action.OBSERVE), name, observed.turn, identity)
+
+    def _note_measured(self, span: ReadableSpan) -> None:
+        """Note that another instrumentation has its own span of a call or a run that we measure: it measures it, too.
+
+        The conventions measure calls of MCP by another metric. We measure no call that has a patched framework's span.
+        """
+        operation = _operation(span)
+        is_agent, is_tool = operation == semconv.OPERATION_INVOKE_AGENT, operation == semconv.OPERATION_EXECUTE_TOOL
+        of_protocol = _MCP_METHOD in attributes_of(span)
+        if is_agent or (is_tool and not of_protocol and not self._patched(_scope_of(span))):
+            self._providers.unmeasured.add(operation)
 
     def _identity(self, span: ReadableSpan, turn: Turn, call: ToolCall, record: Record | None) -> dict[str, Any]:
         """Return the attributes that name the call and its turn, from its span and the open ones around it."""

@@ -10,11 +10,13 @@ from opentelemetry import context as otel_context
 from otel_loopguard import semconv
 from otel_loopguard.core.model import Usage
 from otel_loopguard.core.policy.policy import Policy
+from otel_loopguard.telemetry.run_span import RunSpan
 from otel_loopguard.testing import ScriptedAgent, guarded
+from otel_loopguard.turns.scope import Scope
 from tests.telemetry.agents import look
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "stack.md"
-ROW = re.compile(r"^\| `(loopguard\.[\w.]+)` \| (\w+), `([^`]+)` \| (.*?) \| (.*?) \|$", re.MULTILINE)
+ROW = re.compile(r"^\| `((?:loopguard|gen_ai)\.[\w.]+)` \| (\w+), `([^`]+)` \| (.*?) \| (.*?) \|$", re.MULTILINE)
 KINDS = {"Sum": "counter", "Histogram": "histogram", "Gauge": "gauge"}
 
 
@@ -29,7 +31,9 @@ def exported():
     policy = Policy(cost_per_million_tokens={"*": {"input": 1, "output": 1}})
     with guarded(policy) as recording:
         paths = ["a", "a", "a", "b"]
-        ScriptedAgent({"look": look}, [("look", {"path": path}) for path in paths]).run()
+        ScriptedAgent({"look": look}, [("look", {"path": path}) for path in paths], agent_name="planner").run()
+        scope = Scope(recording.runtime.guard.turn(), agent_name="planner")
+        RunSpan.start(recording.runtime.providers, scope).end(ZeroDivisionError())
         recording.runtime.usage.response("turn", (), Usage("gpt-5", 1, 1), otel_context.get_current())
         recording.runtime.shield.report("a site", ZeroDivisionError())
         (resource,) = recording._metrics.get_metrics_data().resource_metrics

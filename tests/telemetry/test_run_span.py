@@ -80,11 +80,13 @@ def test_inside_of_another_span_there_is_none() -> None:
     assert {call.parent.span_id for call in exported.spans["execute_tool"]} == {request.get_span_context().span_id}
 
 
-def test_a_run_that_is_sampled_out_has_none() -> None:
+def test_the_span_of_a_run_that_is_sampled_out_is_never_the_current_one() -> None:
     """Below it the spans of other providers would be dropped, too."""
     for sampler, is_there in ((ALWAYS_OFF, False), (ALWAYS_ON, True)):
         runtime = Runtime(tracer_provider=TracerProvider(sampler=sampler))
-        assert (RunSpan.start(runtime.providers, Scope(runtime.guard.turn())) is not None) is is_there
+        span = RunSpan.start(runtime.providers, Scope(runtime.guard.turn()))
+        assert span is not None
+        assert (span.context is not None) is is_there
 
 
 def test_where_instrumentation_is_suppressed_there_is_none() -> None:

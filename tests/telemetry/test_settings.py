@@ -17,6 +17,7 @@ from otel_loopguard.telemetry.settings import Settings
         ({"EVENTS": "bth"}, Settings(log_events=False)),
         ({"CONVERSATION_ID": "hash"}, Settings(conversation_id="hash")),
         ({"ENFORCE_WITHOUT_TURN": " True "}, Settings(enforce_without_turn=True)),
+        ({"GENAI_METRICS": "off"}, Settings(genai_metrics=False)),
         ({"EVENTS": "", "CONVERSATION_ID": ""}, Settings()),
     ],
 )

@@ -1,0 +1,105 @@
+"""The metrics of the GenAI conventions, for the ``execute_tool`` and ``invoke_agent`` spans that this package makes."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.trace import NonRecordingSpan
+
+from otel_loopguard import semconv
+from otel_loopguard.interrupts import pass_interrupt
+from otel_loopguard.telemetry.instruments import MOST_LABELS, histogram
+
+if TYPE_CHECKING:
+    from opentelemetry.metrics import Meter
+    from opentelemetry.trace import SpanContext
+
+    from otel_loopguard.telemetry.instruments import Records
+
+# The bounds are those of the conventions.
+TOOL_SECONDS = tuple(round(0.01 * 2**power, 2) for power in range(14))
+RUN_SECONDS = tuple(round(0.1 * 2**power, 1) for power in range(13))
+RUN_CALLS = tuple(2**power for power in range(8))
+MOST_WAITING = 4_096
+
+
+class ToolRun(NamedTuple):
+    """One ``execute_tool`` span that has ended."""
+
+    seconds: float
+    tool: str
+    agent: str | None
+    error_type: str | None
+    span: SpanContext
+
+
+class GenAIMeters:
+    """The instruments, made from one meter.
+
+    The SDK takes a fifth of the time of a guarded call for one measurement. So the durations of calls wait for the next
+    collection, which records them in the exporter's thread.
+    """
+
+    def __init__(self, meter: Meter, record: Records) -> None:
+        self._record = record
+        self._waiting: deque[ToolRun] = deque()
+        self._series: dict[tuple[str | None, ...], dict[str, str]] = {}
+        self._tool_seconds = histogram(
+            meter, semconv.METRIC_EXECUTE_TOOL_DURATION, "s", "Duration of a tool call.", TOOL_SECONDS
+        )
+        self._run_seconds = histogram(
+            meter, semconv.METRIC_INVOKE_AGENT_DURATION, "s", "Duration of an agent's run.", RUN_SECONDS
+        )
+        self._run_calls = histogram(
+            meter, semconv.METRIC_INVOKE_AGENT_TOOL_CALLS, "{tool_call}", "Tool calls of an agent's run.", RUN_CALLS
+        )
+
+    def tool_ran(self, run: ToolRun) -> None:
+        """Keep the duration of a call. One that finds the queue full pays for the oldest."""
+        self._waiting.append(run)
+        if len(self._waiting) > MOST_WAITING:
+            self._record_oldest()
+
+    def flush(self) -> None:
+        """Pass the durations of calls to the SDK."""
+        for _ in range(len(self._waiting)):
+            self._record_oldest()
+
+    def _record_oldest(self) -> None:
+        try:
+            run = self._waiting.popleft()
+        except IndexError as error:  # another thread has recorded it
+            pass_interrupt(error)
+            return
+        attributes = self._attributes(run.agent, run.error_type, run.tool)
+        context = trace.set_span_in_context(NonRecordingSpan(run.span), Context())
+        self._record(self._tool_seconds.record, run.seconds, attributes, context)
+
+    def agent_ran(
+        self, seconds: float, tool_calls: int, agent: str | None, error_type: str | None, context: Context
+    ) -> None:
+        """Record the run of an agent."""
+        self._record(self._run_seconds.record, seconds, self._attributes(agent, error_type), context)
+        self._record(self._run_calls.record, tool_calls, self._attributes(agent), context)
+
+    def _attributes(self, agent: str | None, error_type: str | None = None, tool: str | None = None) -> dict[str, str]:
+        """Return the attributes of a series. Beyond 200 series all others are one."""
+        key = agent, error_type, tool
+        found = self._series.get(key)
+        if found is None:
+            known: dict[str, str | None] = {semconv.AGENT_NAME: agent, semconv.ERROR_TYPE: error_type}
+            if tool is not None:
+                known |= {semconv.TOOL_NAME: tool, semconv.TOOL_TYPE: "function"}
+            found = {name: value for name, value in known.items() if value is not None}
+            if len(self._series) >= MOST_LABELS:
+                return dict.fromkeys(found, semconv.OTHER_TOOL)
+            self._series[key] = found
+        return found
+
+    def after_fork(self, record: Records) -> None:
+        """Drop the durations in a child process: the parent exports its own calls."""
+        self._record = record
+        self._waiting.clear()

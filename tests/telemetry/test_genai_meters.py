@@ -1,0 +1,193 @@
+"""The metrics of the GenAI conventions: one measurement for each span that is ours, and none where others measure."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+from opentelemetry.trace import INVALID_SPAN_CONTEXT
+
+import otel_loopguard as loopguard
+from otel_loopguard import Policy, semconv
+from otel_loopguard.telemetry import genai_meters
+from otel_loopguard.telemetry.genai_meters import ToolRun
+from otel_loopguard.telemetry.run_span import RunSpan
+from otel_loopguard.telemetry.settings import Settings
+from otel_loopguard.testing import ScriptedAgent, guarded
+from otel_loopguard.turns.scope import Scope
+from tests.telemetry.agents import look, stuck
+
+if TYPE_CHECKING:
+    from otel_loopguard.testing import Recording
+
+TOOL = {"gen_ai.tool.name": "look", "gen_ai.tool.type": "function"}
+METRICS = (
+    semconv.METRIC_EXECUTE_TOOL_DURATION,
+    semconv.METRIC_INVOKE_AGENT_DURATION,
+    semconv.METRIC_INVOKE_AGENT_TOOL_CALLS,
+)
+
+
+def series(recording: Recording, metric: str = METRICS[0]) -> list[dict[str, Any]]:
+    """The attributes of each series, with its number of measurements as ``count``."""
+    return [{**point.attributes, "count": point.count} for point in recording.points(metric)]
+
+
+def run_agent(recording: Recording, calls: int = 0, error: Exception | None = None) -> None:
+    """Make calls in a run of an agent, with the run's own span around it."""
+    runtime = recording.runtime
+    assert runtime is not None
+    turn = runtime.guard.turn()
+    run = RunSpan.start(runtime.providers, Scope(turn, agent_name="planner"))
+    assert run is not None
+    turn._judge.history.calls += calls
+    run.end(error)
+
+
+def test_the_duration_of_a_call_is_that_of_its_span() -> None:
+    """Its attributes are the tool, its type and the agent; its exemplar names the span."""
+    with guarded() as recording:
+        ScriptedAgent({"look": look}, [("look", {"path": "a"})], agent_name="planner").run()
+        (span,) = recording.spans
+        (point,) = recording.points(METRICS[0])
+        assert dict(point.attributes) == {**TOOL, "gen_ai.agent.name": "planner"}
+        assert point.sum == (span.end_time - span.start_time) / 1e9  # type: ignore[operator]
+        assert point.explicit_bounds[:3] + point.explicit_bounds[-1:] == (0.01, 0.02, 0.04, 81.92)
+        assert [exemplar.span_id for exemplar in point.exemplars] == [span.context.span_id]
+
+
+def test_a_refused_call_has_an_error_type() -> None:
+    """A dashboard tells it from a call that worked quickly."""
+    with guarded() as recording:
+        assert stuck() == [2]
+        assert series(recording) == [
+            {**TOOL, "count": 2},
+            {**TOOL, "error.type": "tool_loop_detected", "count": 1},
+        ]
+
+
+def test_a_failed_call_has_the_class_of_its_error() -> None:
+    """Not its text, which may quote an argument."""
+
+    def fail(path: str) -> str:
+        raise FileNotFoundError(path)
+
+    with guarded() as recording:
+        with loopguard.turn(), pytest.raises(FileNotFoundError):
+            loopguard.call("look", {"path": "secret"}, fail)
+        assert series(recording) == [{**TOOL, "error.type": "FileNotFoundError", "count": 1}]
+
+
+def test_calls_are_measured_though_their_spans_are_sampled_out() -> None:
+    """A rate that depends on the sampler would be wrong."""
+    with guarded(sampler=ALWAYS_OFF) as recording:
+        stuck()
+        run_agent(recording)
+        assert recording.spans == []
+        assert [recording.counted(metric) for metric in METRICS] == [3, 1, 1]
+
+
+def test_a_run_is_measured_with_its_span() -> None:
+    """Its duration, its tool calls and the class of its error."""
+    with guarded() as recording:
+        run_agent(recording, calls=7)
+        run_agent(recording, calls=1, error=ValueError("secret"))
+        agent = {"gen_ai.agent.name": "planner"}
+        assert series(recording, METRICS[1]) == [
+            {**agent, "count": 1},
+            {**agent, "error.type": "ValueError", "count": 1},
+        ]
+        (calls,) = recording.points(METRICS[2])
+        assert (dict(calls.attributes), calls.sum, calls.count) == (agent, 8, 2)
+
+
+def test_they_can_be_switched_off() -> None:
+    """By a setting; the others are recorded all the same."""
+    with guarded(settings=Settings(genai_metrics=False)) as recording:
+        stuck()
+        run_agent(recording)
+        assert [recording.points(metric) for metric in METRICS] == [[], [], []]
+        assert recording.counted(semconv.METRIC_TOOL_CALLS) == 3
+
+
+@pytest.mark.parametrize("around", [True, False])
+def test_calls_that_another_instrumentation_measures_are_not_measured_twice(around: bool) -> None:
+    """Another ``execute_tool`` span of the same call, inside ours or around it: its instrumentation has the metric."""
+    attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "look"}
+    with guarded() as recording:
+        tracer = recording.tracer_provider.get_tracer("opentelemetry.instrumentation.langchain")
+
+        def theirs() -> Any:
+            return tracer.start_as_current_span("execute_tool look", attributes=attributes)
+
+        def look_inside(path: str) -> str:
+            with nullcontext() if around else theirs():
+                return f"text of {path}"
+
+        with loopguard.turn():
+            for path in "abcd":
+                with theirs() if around else nullcontext():
+                    loopguard.call("look", {"path": path}, look_inside)
+        assert recording.counted(semconv.METRIC_TOOL_CALLS) == 4
+        # A span around the first call is only known when it has ended.
+        assert recording.counted(METRICS[0]) == int(around)
+
+
+def test_runs_that_another_instrumentation_measures_are_not_measured_twice() -> None:
+    """Its ``invoke_agent`` span is inside ours. Calls are measured on."""
+    with guarded() as recording:
+        tracer = recording.tracer_provider.get_tracer("opentelemetry.instrumentation.langchain")
+        with tracer.start_as_current_span("invoke_agent", attributes={"gen_ai.operation.name": "invoke_agent"}):
+            pass
+        run_agent(recording)
+        stuck()
+        assert [recording.counted(metric) for metric in METRICS] == [3, 0, 0]
+
+
+def test_a_span_of_the_mcp_protocol_is_no_measurement_of_the_call() -> None:
+    """The conventions measure it by a metric of its own."""
+    attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "look", "mcp.method.name": "tools/call"}
+    with guarded() as recording:
+        tracer = recording.tracer_provider.get_tracer("mcp-python-sdk")
+
+        def look_remotely(path: str) -> str:
+            with tracer.start_as_current_span("tools/call look", attributes=attributes):
+                return f"text of {path}"
+
+        with loopguard.turn():
+            loopguard.call("look", {"path": "a"}, look_remotely)
+        assert recording.counted(METRICS[0]) == 1
+
+
+def test_no_duration_is_lost_or_counted_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight threads make calls while the metrics are collected again and again, with a queue of eight."""
+    monkeypatch.setattr(genai_meters, "MOST_WAITING", 8)
+    with guarded(Policy(action="observe")) as recording:
+
+        def work(number: int) -> None:
+            for call in range(50):
+                loopguard.call("look", {"path": f"{number} {call}"}, "text of {path}".format)
+
+        with ThreadPoolExecutor(8) as pool:
+            working = [pool.submit(work, number) for number in range(8)]
+            while not all(one.done() for one in working):
+                recording.points(METRICS[0])
+            assert all(one.result() is None for one in working)
+        assert recording.counted(METRICS[0]) == 400
+
+
+def test_series_are_bounded() -> None:
+    """The first 200 sets of attributes have one each; then names of tools, agents and errors are ``_other``."""
+    with guarded() as recording:
+        assert recording.runtime is not None
+        genai = recording.runtime.providers.outlets().meters.genai
+        for number in range(1_000):
+            genai.tool_ran(ToolRun(1.0, f"tool {number}", "planner", None, INVALID_SPAN_CONTEXT))
+        found = series(recording)
+        assert len(found) == 201
+        assert found[-1] == {
+            "gen_ai.tool.name": "_other", "gen_ai.tool.type": "_other", "gen_ai.agent.name": "_other", "count": 800,
+        }  # fmt: skip
