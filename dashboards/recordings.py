@@ -93,6 +93,10 @@ def _or_events(by: str, metric: str, *matchers: str, back: str = "1h") -> str:
     return f"{_grown(by, metric, back=back)}\nor on ({names.JOB}) {events}"
 
 
+def _most(*matchers: str) -> str:
+    return f"max by ({names.JOB}) ({select(TURNS_BY_ACTION, *matchers)})"
+
+
 _SHORT = "10m"
 """Pages are about now: growth in a longer gap is not counted for them."""
 _MODES = _by(names.JOB, names.MODE, names.ACTION)
@@ -133,10 +137,13 @@ RECORDINGS: Final = (
         f"or on ({names.JOB}) max by ({names.JOB}, {names.ACTION}) ({_TURNS_TRIPPED})\n"
         f"or on ({names.JOB}) {total(_by(names.JOB, names.ACTION), _TRIPS_IN_10M)} / {TRIPS_OF_A_TURN}",
     ),
-    # 0 for a service that reports and does not loop: quiet times count in an average.
+    # The turns that were observed, and of the others the action that most of them reached: each turn once. 0 for a
+    # service that reports and does not loop: quiet times count in an average.
     Recording(
         TURNS,
-        f"max by ({names.JOB}) ({TURNS_BY_ACTION}{{{LOOPING}}})\nor on ({names.JOB}) {PRESENT} * 0",
+        f"{_most(equals(names.ACTION, 'observe'))} + {_most(REFUSING)}\n"
+        f"or {_most(LOOPING)}\n"
+        f"or on ({names.JOB}) {PRESENT} * 0",
     ),
     Recording(
         TURNS_NOT_STOPPED,
