@@ -29,6 +29,7 @@ PATTERNS = (
     "dashboards/json/*.json",
     "dashboards/prometheus/*.yml",
     "docs/stack.md",
+    "docs/telemetry.md",
     "docs/runbooks/*.md",
 )
 GRAFANA_URL = "http://127.0.0.1:3000"
