@@ -73,7 +73,7 @@ NOT_COUNTED = {
     "core.tools.kinds:kind_of_call": "as above: the kind by the tool's name is used",
     "telemetry.providers:Providers.outlets": "finds the counter",
     "telemetry.meters:Meters.error": "is the counter",
-    "telemetry.meters:_Records.__call__": "passes the count to the SDK",
+    "telemetry.instruments:Records.__call__": "passes the count to the SDK",
 }
 
 

@@ -179,6 +179,17 @@ def test_no_duration_is_lost_or_counted_twice(monkeypatch: pytest.MonkeyPatch) -
         assert recording.counted(METRICS[0]) == 400
 
 
+def test_a_child_process_does_not_measure_the_calls_of_its_parent() -> None:
+    """The parent records the durations that wait when it forks."""
+    with guarded() as recording:
+        stuck()
+        assert recording.runtime is not None
+        recording.runtime.providers.outlets().meters.after_fork()
+        assert recording.points(METRICS[0]) == []
+        stuck()
+        assert recording.counted(METRICS[0]) == 3
+
+
 def test_series_are_bounded() -> None:
     """The first 200 sets of attributes have one each; then names of tools, agents and errors are ``_other``."""
     with guarded() as recording:
