@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 
+from dashboards.collector import collector
 from dashboards.drilldown import drilldown
 from dashboards.overview import overview
+from dashboards.panels import panel_id
 from dashboards.rules import grafana_rules, prometheus_rules
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ COMPOSE_ADDRESSES = {
 def generated() -> dict[str, str]:
     """The generated files, by their path below this directory."""
     return {
+        "json/collector.json": as_json(collector()),
         "json/drilldown.json": as_json(drilldown()),
         "json/overview.json": as_json(overview()),
         "prometheus/rules.yml": prometheus_rules(),
@@ -65,8 +68,9 @@ def write() -> None:
 def as_json(board: Dashboard) -> str:
     """A dashboard in the classic schema, which Grafana 9.4 to 12 load."""
     document: dict[str, Any] = json.loads(json.dumps(board.build(), cls=JSONEncoder))
-    for number, panel in enumerate(document["panels"], start=1):
-        panel["id"] = number
+    for panel in document["panels"]:
+        if panel["type"] == "row":
+            panel["id"] = panel_id(f"row {panel['title']}")
         # The builder writes null for unset options. Grafana has defaults for missing options, but not for null.
         panel.update({key: {} for key in ("options",) if key in panel and panel[key] is None})
     return json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False) + "\n"

@@ -1,74 +1,61 @@
-"""Panels on the guard itself and on its telemetry."""
+"""Panels on the guard itself: its cost, its faults, and the way of its counts."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from dashboards import names, queries
-from dashboards.panels import over_time, runbook
+from dashboards.panels import bars, lines, runbook
 
 if TYPE_CHECKING:
     from grafana_foundation_sdk.cog.builder import Builder
     from grafana_foundation_sdk.models.dashboard import Panel
 
-NO_CALLS = "No tool call reported: is the service instrumented, is the collector up?"
+NOT_REPORTING: Final = (
+    "no chosen service reports. Is it instrumented, is the collector up, has Prometheus loaded the recording rules?"
+)
+_NONE: Final = f"none, if *Tool calls by outcome* has data; else {NOT_REPORTING}"
 
 
 def guard() -> list[Builder[Panel]]:
-    """Panels on the cost and the faults of the guard."""
+    """The panels of the row."""
     return [
-        over_time(
+        lines(
             "Duration of a check",
-            "The time that the guard adds to a tool call.",
+            "The time that the guard adds to a tool call, over 15 minutes.",
             queries.CHECK_DURATION,
             unit="s",
-            steps=[(None, "green"), (0.001, "red")],
-            empty=NO_CALLS,
-        ),
-        over_time(
+            empty=NOT_REPORTING,
+        ).span(8),
+        bars(
             "Errors of the guard",
-            "Internal faults in 15 minutes, by site. The tool still runs; that call is not protected.",
+            "Internal faults, by site. The tool still runs; that call is not protected.",
             {f"{{{{{names.SITE}}}}}": queries.INTERNAL_ERRORS},
-            steps=[(None, "green"), (1, "red")],
-            empty="None",
-        ).links([runbook("guard-errors")]),
-        over_time(
+            empty=_NONE,
+        )
+        .links([runbook("guard-errors")])
+        .span(8),
+        bars(
             "Calls to unknown tools",
-            "Calls in 5 minutes whose tool is not registered: the model invented the name.",
+            "Calls whose tool is not registered: the model invented the name.",
             {f"{{{{{names.JOB}}}}}": queries.UNKNOWN_CALLS},
-            empty="None",
-        ).links([runbook("unknown-tools")]),
-    ]
-
-
-def telemetry() -> list[Builder[Panel]]:
-    """Panels on the way of spans and metrics from the applications to the back ends."""
-    return [
-        over_time(
+            empty=_NONE,
+        )
+        .links([runbook("unknown-tools")])
+        .span(8),
+        lines(
             "Trips by source of the count",
-            "Applications count their trips; the collector counts the events on their spans. Fewer events than "
-            "metrics: spans are sampled or lost. Metrics without events: traces are not exported.",
+            "Trips in 10 minutes: applications count them, and the collector counts the events on their spans. Fewer "
+            "events than metrics: spans are sampled or lost. Metrics without events: traces are not exported. More "
+            "events: some services export traces only.",
             queries.TRIPS_BY_SOURCE,
-            empty="No loop in this time range",
+            empty=NOT_REPORTING,
         ),
-        over_time(
-            "Collector",
-            "Spans in 5 minutes. Spans are refused when memory is short, and sent again. Traces wait for a decision "
-            "until their root has ended.",
-            queries.COLLECTOR,
-            empty="The collector's own metrics are not scraped",
-        ).links([runbook("collector-down")]),
-        over_time(
-            "Delivered spans",
-            "Spans in 5 minutes, by exporter.",
-            {"{{exporter}}": queries.DELIVERED},
-            empty="The collector's own metrics are not scraped",
-        ),
-        over_time(
-            "Waiting for the trace back end",
-            "The size of the queue on disk. It grows while the back end is away. Data is lost only if it is full.",
-            {"{{exporter}}": queries.QUEUED},
-            unit="bytes",
-            empty="No trace back end: the collector runs without collector-config-tempo.yaml",
+        lines(
+            "Turns in memory",
+            "Turns that the guard holds at each moment, of all chosen services. Those of model clients stay until "
+            "newer ones take their place.",
+            {"turns": queries.TURNS_LIVE},
+            empty=NOT_REPORTING,
         ),
     ]

@@ -37,7 +37,6 @@ MODEL_COST: Final = _counter(semconv.METRIC_MODEL_COST)
 # --- metrics of the collector ------------------------------------------------------
 TRIP_EVENTS: Final = "loopguard_trip_events_total"
 RECEIVED_SPANS: Final = "otelcol_receiver_accepted_spans"
-REFUSED_SPANS: Final = "otelcol_receiver_refused_spans"
 UNDECIDED_TRACES: Final = "otelcol_processor_tail_sampling_sampling_traces_on_memory"
 SENT_SPANS: Final = "otelcol_exporter_sent_spans"
 QUEUE_SIZE: Final = "otelcol_exporter_queue_size"
@@ -47,7 +46,8 @@ LOSSES: Final = {
     "otelcol_exporter_enqueue_failed": "dropped at a full queue",
     "otelcol_exporter_send_failed": "dropped after a failed export",
 }
-"""What a collector counts and does not deliver, each with ``_spans``, ``_metric_points`` and ``_log_records``."""
+"""What a collector counts and does not deliver, each with the items."""
+LOST_ITEMS: Final = {"spans": "spans", "metric_points": "metric points", "log_records": "log records"}
 UP: Final = "up"
 COLLECTOR_JOB: Final = "loopguard"
 """The job that scrapes the collector's endpoint; its series keep the ``job`` of the applications."""

@@ -1,35 +1,48 @@
-"""The overview: loops by service and tool, actions, recoveries, and the health of the guard."""
+"""The overview: who is looping now, did the guard help, what did it cost, and the details."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from grafana_foundation_sdk.builders.dashboard import Dashboard, Row
 from grafana_foundation_sdk.models.dashboard import DashboardCursorSync
 
 from dashboards import alerts, names, queries, variables
-from dashboards.health import NO_CALLS, guard, telemetry
+from dashboards.health import NOT_REPORTING, guard
 from dashboards.panels import (
+    COLLECTOR_UID,
     DRILLDOWN_UID,
     OVERVIEW_UID,
-    drilldown,
-    firing_alerts,
+    SHARE,
+    Column,
+    bad_from,
+    bars,
+    board_link,
+    conversations,
+    lines,
     link,
     listing,
+    marks,
     number,
-    over_time,
     runbook,
-    top_list,
 )
-from dashboards.tokens import tokens
+from dashboards.tokens import charts, figures
 
 if TYPE_CHECKING:
     from grafana_foundation_sdk.cog.builder import Builder
     from grafana_foundation_sdk.models.dashboard import Panel
 
-_NO_TRIPS = "No loop in this time range"
-_CHOSEN_MODE = f"var-mode=${{__field.labels.{names.MODE}}}"
-_CHOSEN_TOOL = f"var-tool=${{__field.labels.{names.TOOL}}}"
+    from dashboards.panels import Steps
+
+STEPS_BY_SERVICE: Final = "Loop steps in 10 minutes, by service"
+TURNS_BY_SERVICE: Final = "Looping turns in 10 minutes, by service"
+
+_NO_STEPS = "no loop in this time range, or *Loop steps* has no data either: see there."
+_SERVICE = f"{{{{{names.JOB}}}}}"
+_OF_SERVICE = f"var-job=${{__field.labels.{names.JOB}}}"
+_OF_MODE = f"var-mode=${{__field.labels.{names.MODE}}}"
+_CHOSEN_SERVICES = "${job:queryparam}"
+_TURNS: Steps = [(None, "transparent"), (alerts.NOT_STOPPED_FLOOR, "orange"), (alerts.TURNS_FLOOR, "red")]
 
 
 def overview() -> Dashboard:
@@ -43,11 +56,14 @@ def overview() -> Dashboard:
         .refresh("1m")
         .tooltip(DashboardCursorSync.CROSSHAIR)
         .editable()
-        .annotation(firing_alerts())
-        .link(link("Conversations", f"/d/{DRILLDOWN_UID}").include_vars(include_vars=True).keep_time(keep_time=True))
+        .annotation(marks("Pages", queries.PAGES, STEPS_BY_SERVICE))
+        .link(board_link("Conversations", DRILLDOWN_UID))
+        .link(board_link("Collector", COLLECTOR_UID))
     )
-    for variable in (variables.prometheus(), variables.service(), variables.mode(), variables.tool()):
+    for variable in (variables.prometheus(), variables.service()):
         board = board.with_variable(variable)
+    for panel in (*_now(), *_who()):
+        board = board.with_panel(panel)
     for title, panels in _rows().items():
         board = board.with_row(Row(title))
         for panel in panels:
@@ -57,138 +73,260 @@ def overview() -> Dashboard:
 
 def _rows() -> dict[str, list[Builder[Panel]]]:
     return {
-        "In this time range": _numbers(),
+        "In this time range: did the guard help, what did it cost": [*_help_figures(), *figures()],
+        "Actions": _help(),
+        "Cost": charts(),
         "Loops": _loops(),
-        "Actions and recoveries": _help(),
-        "What loops cost": tokens(),
         "Shadow mode: calls that enforcing would have refused": _shadow(),
         "The guard itself": guard(),
-        "Telemetry": telemetry(),
     }
 
 
-def _numbers() -> list[Builder[Panel]]:
+def _now() -> list[Builder[Panel]]:
     return [
         number(
-            "Loop trips",
-            "Loops that were nudged, answered from an earlier result, refused, concluded, aborted, or only observed.",
-            queries.TRIPS_TOTAL,
-            steps=[(None, "green"), (1, "orange")],
-            empty=_NO_TRIPS,
+            "Services looping now",
+            "Services with a step of a loop in the last 10 minutes.",
+            queries.SERVICES_LOOPING,
+            steps=bad_from(1, "red"),
+            filled=True,
+            empty=NOT_REPORTING,
         ),
         number(
-            "Calls refused",
-            "Share of tool calls that were not run: answered from an earlier result, blocked, or aborted.",
-            queries.REFUSED_SHARE,
-            unit="percentunit",
-            steps=[(None, "green"), (alerts.RATIO_LIMIT, "red")],
-            empty=NO_CALLS,
+            "Turns looping (10 min)",
+            f"Turns in which the agent looped and was refused, ended or only observed; turns that were only nudged are "
+            f"left out. {alerts.TURNS_FLOOR} of one service are a page, and {alerts.NOT_STOPPED_FLOOR} that nothing "
+            "stopped.",
+            queries.TURNS_LOOPING,
+            steps=bad_from(1, "orange"),
+            empty=NOT_REPORTING,
         ),
         number(
-            "Recovered",
-            "Share of trips after which the same turn got something new.",
-            queries.RECOVERED_SHARE,
-            unit="percentunit",
-            steps=[(None, "red"), (0.5, "green")],
-            empty=_NO_TRIPS,
+            "Ran unhindered",
+            "Steps of loops in 10 minutes whose tool ran without a word to the agent: the policy only observes, or the "
+            "turn cannot be told from others for certain.",
+            queries.UNHINDERED,
+            steps=bad_from(1, "red"),
+            empty=NOT_REPORTING,
         ),
-        number("Tool calls", "All calls that the guard judged.", queries.CALLS_TOTAL, empty=NO_CALLS),
-        number("Turns live", "Turns that the guard holds in memory now.", queries.TURNS_LIVE, empty=NO_CALLS),
         number(
-            "Would be refused",
-            "Trips whose verdict was to refuse, while the policy's ceiling let the tool run.",
-            queries.WOULD_REFUSE_TOTAL,
-            steps=[(None, "green"), (1, "blue")],
-            empty="Nothing: no loop, or every loop was refused",
+            "Refused",
+            "Steps of loops in 10 minutes whose tool was not run: answered from an earlier result, blocked, concluded "
+            "or aborted.",
+            queries.REFUSED,
+            steps=bad_from(1, "blue"),
+            empty=NOT_REPORTING,
+        ),
+        number(
+            "Runs ended by the guard",
+            "Turns in 10 minutes that the guard concluded or aborted.",
+            queries.RUNS_ENDED,
+            steps=bad_from(1, "orange"),
+            empty=NOT_REPORTING,
+        ),
+        number(
+            "Alerts firing",
+            "Alerts of Prometheus on the chosen services; with All also those on the collector. Click for the list.",
+            queries.ALERTS_FIRING,
+            steps=bad_from(1, "red"),
+            empty=NOT_REPORTING,
+        ).data_links([link("Alerts", "/alerting/list")]),
+    ]
+
+
+def _who() -> list[Builder[Panel]]:
+    return [
+        listing(
+            "Who is looping, worst first",
+            "Every service that reports, in the last 10 minutes: the tool with the most steps of loops, the shape of "
+            "its loop, turns that loop, steps of loops, the share of the steps that were refused, and the share of the "
+            "calls that were steps of loops. Click a service for its conversations.",
+            [
+                Column("Service", label=names.JOB, url=conversations("var-job=${__data.fields.Service}")),
+                Column("Worst tool", label=names.TOOL),
+                Column("Its loop", label=names.MODE),
+                Column("", query=queries.WORST_TOOL),
+                Column("Turns", query=queries.TURNS_NOW, steps=_TURNS),
+                Column("Loop steps", query=queries.STEPS_NOW),
+                Column("Refused", query=queries.REFUSED_NOW, unit=SHARE),
+                Column("Of its calls", query=queries.SHARE_NOW, unit=SHARE),
+            ],
+            sort_by=["Turns", "Loop steps"],
+            empty=NOT_REPORTING,
+        )
+        .height(9)
+        .span(14),
+        lines(
+            STEPS_BY_SERVICE,
+            "Steps of loops in the 10 minutes before each moment, of the services with any in this time range. Click a "
+            "line for the conversations of its service. *Pages* at the top marks when pages of these services fired.",
+            {_SERVICE: queries.STEPS_BY_SERVICE},
+            sorted_legend=True,
+            empty=_NO_STEPS,
+        )
+        .data_links([link("Conversations of this service", conversations(_OF_SERVICE))])
+        .height(9)
+        .span(10),
+    ]
+
+
+def _help_figures() -> list[Builder[Panel]]:
+    return [
+        number(
+            "Loop steps",
+            "Calls that were steps of a loop: nudged, answered from an earlier result, refused or only observed.",
+            queries.STEPS,
+            steps=bad_from(1, "orange"),
+            width=3,
+            empty=NOT_REPORTING,
+        ),
+        number(
+            "Turns that looped",
+            "Turns in which the agent looped and was refused, ended or only observed. A turn counts for each action it "
+            "reached: this is, for each service, the turns observed and the most frequent of the other actions.",
+            queries.TURNS,
+            steps=bad_from(1, "orange"),
+            width=3,
+            empty=NOT_REPORTING,
+        ),
+        number(
+            "Turns ended",
+            "Share of the turns with a nudge or more that the guard had to conclude or abort; the others came out of "
+            "the loop, or to their own end.",
+            queries.ENDED_SHARE,
+            unit=SHARE,
+            width=3,
+            empty=f"no turn was nudged or refused, or nothing was reported. {NOT_REPORTING}",
+        ),
+        number(
+            "News after a step",
+            "Share of the steps of loops after which the same turn got something new. A turn that answers after a "
+            "nudge, and calls no tool again, has no news: a low share alone is no failure.",
+            queries.NEWS_SHARE,
+            unit=SHARE,
+            width=3,
+            empty="no loop in this time range, or the service exports traces only.",
+        ),
+    ]
+
+
+def _help() -> list[Builder[Panel]]:
+    return [
+        bars(
+            "Turns by action",
+            "How far turns went: a turn counts once for each action it reached, from a nudge to the end of its run.",
+            {f"{{{{{names.ACTION}}}}}": queries.TURNS_BY_ACTION},
+            coloured=True,
+            empty=_NO_STEPS,
+        ).span(8),
+        bars(
+            "Loop steps by action",
+            "What was done about each step of a loop.",
+            {f"{{{{{names.ACTION}}}}}": queries.STEPS_BY_ACTION},
+            coloured=True,
+            empty=_NO_STEPS,
+        ).span(8),
+        listing(
+            "By the shape of the loop",
+            "Turns and steps of each mode, and the share of the steps after which the turn got something new. A low "
+            "share, with many steps a turn, means that the model ignores the messages: consider a stronger action for "
+            "that mode.",
+            [
+                Column("Loop", label=names.MODE, url=conversations(_CHOSEN_SERVICES, "var-mode=${__data.fields.Loop}")),
+                Column("Turns", query=queries.MODE_TURNS),
+                Column("Loop steps", query=queries.MODE_STEPS),
+                Column("News after", query=queries.MODE_NEWS, unit=SHARE),
+            ],
+            sort_by=["Loop steps"],
+            empty=_NO_STEPS,
+        ).span(8),
+        bars(
+            "Tool calls by outcome",
+            "All calls that the guard judged: executed, nudged, reused, blocked, aborted, failed, cancelled.",
+            {f"{{{{{names.OUTCOME}}}}}": queries.CALLS_BY_OUTCOME},
+            coloured=True,
+            empty=NOT_REPORTING,
+        ),
+        lines(
+            "Tool calls in a turn",
+            "Tool calls of a turn until it ended, over 15 minutes. A rising p99 is often the first sign of loops.",
+            queries.TURN_LENGTH,
+            empty=f"no turn has ended in this time range. {NOT_REPORTING}",
         ),
     ]
 
 
 def _loops() -> list[Builder[Panel]]:
     return [
-        over_time(
-            "Trips by mode",
-            "Trips in the last 5 minutes at each moment, by the shape of the loop. The diamonds are exemplars: "
-            "each links to a trace with a trip.",
-            {f"{{{{{names.MODE}}}}}": queries.TRIPS_BY_MODE},
-            bars=True,
-            exemplars=True,
-            empty=_NO_TRIPS,
-        ).data_links([drilldown(_CHOSEN_MODE)]),
-        top_list(
-            "Top looping tools",
-            "The tools with the most trips in this time range.",
-            queries.TOP_TOOLS,
-            f"{{{{{names.TOOL}}}}}",
-            empty=_NO_TRIPS,
-        ).data_links([drilldown(_CHOSEN_TOOL)]),
-        over_time(
-            "Trips by service",
-            "Trips in 5 minutes.",
-            {f"{{{{{names.JOB}}}}}": queries.TRIPS_BY_SERVICE},
-            empty="No service reports trips: has Prometheus loaded the recording rules?",
-        ).links([runbook("trip-spike")]),
-        over_time(
-            "Loops per tool call",
-            f"Trips by tool calls over 15 minutes. Above the dashed line ({alerts.RATIO_LIMIT:.0%}) an alert is due.",
-            {f"{{{{{names.JOB}}}}}": queries.TRIP_RATIO},
-            unit="percentunit",
-            steps=[(None, "green"), (alerts.RATIO_LIMIT, "red")],
-            empty="No tool calls in the last 15 minutes, or Prometheus has not loaded the recording rules",
-        ).links([runbook("trip-ratio")]),
-    ]
-
-
-def _help() -> list[Builder[Panel]]:
-    return [
-        over_time(
-            "Actions",
-            "Trips in 5 minutes by the action taken.",
-            {f"{{{{{names.ACTION}}}}}": queries.TRIPS_BY_ACTION},
-            bars=True,
-            empty=_NO_TRIPS,
+        bars(
+            "Loop steps by mode",
+            "Steps of loops by the shape of the loop. The diamonds are exemplars: each links to a trace with a trip.",
+            {f"{{{{{names.MODE}}}}}": queries.STEPS_BY_MODE},
+            exemplars=queries.TRIP_EXEMPLARS,
+            empty=_NO_STEPS,
+        ).data_links([link("Conversations of this mode", conversations(_CHOSEN_SERVICES, _OF_MODE))]),
+        listing(
+            "Tools that loop",
+            "The tools with the most steps of loops, their share of the tool's calls, and the share of the calls that "
+            "were refused.",
+            [
+                Column("Tool", label=names.TOOL, url=conversations(_CHOSEN_SERVICES, "var-tool=${__data.fields.Tool}")),
+                Column("Loop steps", query=queries.TOP_TOOLS),
+                Column("Of its calls", query=queries.TOOL_SHARE, unit=SHARE),
+                Column("Refused", query=queries.TOOL_REFUSED, unit=SHARE),
+            ],
+            sort_by=["Loop steps"],
+            empty=_NO_STEPS,
         ),
-        top_list(
-            "Recovered, by mode",
-            "Share of trips after which the turn got something new. A low share means that the model ignores the "
-            "messages: consider a stronger action for that mode.",
-            queries.RECOVERED_BY_MODE,
-            f"{{{{{names.MODE}}}}}",
-            unit="percentunit",
-            empty=_NO_TRIPS,
-        ),
-        over_time(
-            "Tool calls in a turn",
-            "Tool calls of a turn until it ended. A rising p99 is often the first sign of loops.",
-            queries.TURN_LENGTH,
-            empty="No turn has ended in this time range",
-        ),
-        over_time(
-            "Calls by outcome",
-            "Tool calls in 5 minutes: executed, nudged, reused, blocked, aborted, failed, cancelled.",
-            {f"{{{{{names.OUTCOME}}}}}": queries.CALLS_BY_OUTCOME},
-            bars=True,
-            empty=NO_CALLS,
-        ),
+        lines(
+            TURNS_BY_SERVICE,
+            f"Turns in which the agent looped and was refused, ended or only observed. From the dashed line "
+            f"({alerts.TURNS_FLOOR}) on a page is due, if it is not usual for the service.",
+            {_SERVICE: queries.TURNS_BY_SERVICE},
+            limit=alerts.TURNS_FLOOR,
+            sorted_legend=True,
+            empty=_NO_STEPS,
+        )
+        .data_links([link("Conversations of this service", conversations(_OF_SERVICE))])
+        .links([runbook("trip-spike")]),
+        lines(
+            "Loop steps per tool call",
+            f"Steps of loops by tool calls over 15 minutes. Above the dashed line ({alerts.RATIO_LIMIT:.0%}) a ticket "
+            "is due.",
+            {_SERVICE: queries.TRIP_RATIO},
+            unit=SHARE,
+            limit=alerts.RATIO_LIMIT,
+            soft_max=2 * alerts.RATIO_LIMIT,
+            sorted_legend=True,
+            empty=_NO_STEPS,
+        )
+        .data_links([link("Conversations of this service", conversations(_OF_SERVICE))])
+        .links([runbook("trip-ratio")]),
     ]
 
 
 def _shadow() -> list[Builder[Panel]]:
-    empty = "Nothing: no loop, or the policy enforces and refused it"
+    empty = "no loop in this time range, or the policy enforces and refused each."
     return [
-        over_time(
+        bars(
             "Would have been refused",
-            "Trips in 5 minutes whose verdict is to refuse, but whose tool ran because the policy only observes or "
-            "nudges. An unbroken loop counts at its 1st, 2nd, 4th, 8th repetition beyond the limit.",
+            "Steps of loops whose verdict is to refuse, but whose tool ran: the policy only observes or nudges, or the "
+            "program runs the tools itself. An unbroken loop that is observed counts at its 1st, 2nd, 4th, 8th "
+            "repetition beyond the limit.",
             {f"{{{{{names.VERDICT}}}}}": queries.WOULD_REFUSE_BY_VERDICT},
-            bars=True,
+            coloured=True,
             empty=empty,
         ),
         listing(
-            "By mode",
+            "Would have been refused, by mode",
             "Verdicts of the rules and actions taken, by the shape of the loop.",
-            queries.WOULD_REFUSE_BY_MODE,
-            {names.MODE: "Loop", names.VERDICT: "Verdict", names.ACTION: "Action", "Value": "Trips"},
+            [
+                Column("Loop", label=names.MODE),
+                Column("Verdict", label=names.VERDICT),
+                Column("Action", label=names.ACTION),
+                Column("Loop steps", query=queries.WOULD_REFUSE_BY_MODE),
+            ],
+            sort_by=["Loop steps"],
             empty=empty,
         ),
     ]

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import zlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from grafana_foundation_sdk.builders import bargauge, common, stat, table, tempo, timeseries
-from grafana_foundation_sdk.builders.dashboard import AnnotationQuery, DashboardLink, FieldColor, ThresholdsConfig
+from grafana_foundation_sdk.builders import common, stat, table, tempo, timeseries
+from grafana_foundation_sdk.builders.dashboard import (
+    AnnotationPanelFilter,
+    AnnotationQuery,
+    DashboardLink,
+    FieldColor,
+    ThresholdsConfig,
+)
 from grafana_foundation_sdk.builders.prometheus import Dataquery
 from grafana_foundation_sdk.models.common import (
-    BarGaugeDisplayMode,
     BigValueColorMode,
     BigValueGraphMode,
     GraphDrawStyle,
@@ -19,12 +26,12 @@ from grafana_foundation_sdk.models.common import (
     StackingMode,
     TooltipDisplayMode,
     VisibilityMode,
-    VizOrientation,
 )
 from grafana_foundation_sdk.models.dashboard import AnnotationQuery as AnnotationModel
 from grafana_foundation_sdk.models.dashboard import (
     DashboardLinkType,
     DataTransformerConfig,
+    DynamicConfigValue,
     FieldColorModeId,
     Threshold,
     ThresholdsMode,
@@ -32,81 +39,175 @@ from grafana_foundation_sdk.models.dashboard import (
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 from grafana_foundation_sdk.models.tempo import TempoQuery
 
-from dashboards.promql import equals, select
+from dashboards.promql import MINUTE
 from dashboards.variables import PROMETHEUS, TEMPO
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 RUNBOOKS: Final = "https://github.com/otel-loopguard/otel-loopguard/blob/main/docs/runbooks"
-DRILLDOWN_UID: Final = "loopguard-drilldown"
 OVERVIEW_UID: Final = "loopguard-overview"
+DRILLDOWN_UID: Final = "loopguard-drilldown"
+COLLECTOR_UID: Final = "loopguard-collector"
 
-Panel = TypeVar("Panel", timeseries.Panel, stat.Panel, bargauge.Panel, table.Panel)
+COUNT: Final = "locale"
+"""The unit of whole numbers: 12,345 and not 12.3 K."""
+SHARE: Final = "percentunit"
+_DECIMALS: Final = {COUNT: 0, SHARE: 1}
+
+Panel = TypeVar("Panel", timeseries.Panel, stat.Panel, table.Panel)
 # A threshold is the value from which a colour applies; the first has none.
 Steps = list[tuple[float | None, str]]
-CALM: Final[Steps] = [(None, "green")]
+CALM: Final[Steps] = [(None, "text")]
+"""No colour: neither a low nor a high value is bad."""
 
 
-def number(title: str, why: str, query: str, *, unit: str = "short", steps: Steps = CALM, empty: str) -> stat.Panel:
-    """One number for the whole time range."""
+def bad_from(value: float, colour: str) -> Steps:
+    """Green up to a value; without data no colour."""
+    return [(None, "text"), (0, "green"), (value, colour)]
+
+
+COLOURS: Final = {
+    "observe": "red",
+    "nudge": "yellow",
+    "nudged": "yellow",
+    "reuse": "light-blue",
+    "reused": "light-blue",
+    "block": "blue",
+    "blocked": "blue",
+    "conclude": "purple",
+    "abort": "orange",
+    "aborted": "orange",
+    "executed": "green",
+    "failed": "dark-red",
+    "work": "green",
+    "loop": "orange",
+}
+"""The colours of actions, outcomes and steps: red ran on, blue was refused."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: of a label, or of the values of a query.
+
+    A query without a heading adds labels to the rows, and no column.
+    """
+
+    heading: str
+    label: str = ""
+    query: str = ""
+    unit: str = COUNT
+    url: str = ""
+    steps: Steps | None = None
+
+
+def panel_id(title: str) -> int:
+    """Return the id of a panel: it follows from the title, and links to it stay right when panels move."""
+    return zlib.crc32(title.encode()) % 1_000_000
+
+
+def number(
+    title: str,
+    why: str,
+    query: str,
+    *,
+    unit: str = COUNT,
+    steps: Steps = CALM,
+    filled: bool = False,
+    width: int = 4,
+    empty: str,
+) -> stat.Panel:
+    """One number, at the end of the time range or for the whole of it."""
     panel = _described(stat.Panel(), title, why, unit=unit, steps=steps, empty=empty)
     return (
-        panel.with_target(instant(query))
-        .color_mode(BigValueColorMode.VALUE)
+        panel.with_target(_instant(query))
+        .color_mode(BigValueColorMode.BACKGROUND if filled else BigValueColorMode.VALUE)
         .graph_mode(BigValueGraphMode.NONE)
         .reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]))
         .height(4)
-        .span(4)
+        .span(width)
     )
 
 
-def over_time(
+def lines(
     title: str,
     why: str,
     queries: Mapping[str, str],
     *,
-    unit: str = "short",
-    steps: Steps = CALM,
-    bars: bool = False,
-    exemplars: bool = False,
+    unit: str = COUNT,
+    limit: float | None = None,
+    sorted_legend: bool = False,
+    soft_max: float | None = None,
     empty: str,
 ) -> timeseries.Panel:
-    """A time series. The mapping's keys are legends, in Grafana's template syntax."""
-    panel = _described(timeseries.Panel(), title, why, unit=unit, steps=steps, empty=empty)
-    for index, (legend, query) in enumerate(queries.items()):
-        target = Dataquery().expr(query).legend_format(legend).ref_id("ABCDEFGH"[index]).range().exemplar(exemplars)
-        panel = panel.with_target(target.datasource(PROMETHEUS))
-    panel = panel.min(0).legend(_legend()).tooltip(_tooltip()).show_points(VisibilityMode.NEVER).height(8).span(12)
-    panel = panel.color_scheme(FieldColor().mode(FieldColorModeId.PALETTE_CLASSIC))
-    return _as_bars(panel) if bars else _with_limits(panel, steps)
+    """Values that are compared at each moment. The mapping's keys are legends, in Grafana's template syntax."""
+    steps = CALM if limit is None else [*CALM, (limit, "red")]
+    panel = _series(title, why, queries, unit=unit, steps=steps, empty=empty)
+    panel = panel.legend(_legend("lastNotNull", "max", sort="Last *") if sorted_legend else _legend())
+    if soft_max is not None:
+        panel = panel.axis_soft_max(soft_max)
+    limits = GraphTresholdsStyleMode.OFF if limit is None else GraphTresholdsStyleMode.DASHED
+    style = common.GraphThresholdsStyleConfig().mode(limits)
+    return panel.draw_style(GraphDrawStyle.LINE).fill_opacity(10).thresholds_style(style)
 
 
-def top_list(title: str, why: str, query: str, legend: str, *, unit: str = "short", empty: str) -> bargauge.Panel:
-    """The largest values over the whole time range, as bars."""
+def bars(
+    title: str,
+    why: str,
+    queries: Mapping[str, str],
+    *,
+    unit: str = COUNT,
+    exemplars: str = "",
+    coloured: bool = False,
+    empty: str,
+) -> timeseries.Panel:
+    """Counts, stacked: each bar has what happened since the bar before, and the legend has the totals.
+
+    ``exemplars`` selects the counters whose exemplars are shown. ``coloured`` bars are actions, outcomes or steps.
+    """
+    panel = _series(title, why, queries, unit=unit, steps=CALM, empty=empty)
+    for name, colour in COLOURS.items() if coloured else ():
+        fixed = DynamicConfigValue(id_val="color", value={"mode": "fixed", "fixedColor": colour})
+        panel = panel.override_by_name(name, [fixed])
+    if exemplars:
+        # Recorded series have no exemplars. At the epoch there are no samples: this returns exemplars only, at no cost.
+        panel = panel.with_target(_range(f"{exemplars} @ 0", "").ref_id("X").exemplar(exemplar=True))
+    stacking = common.StackingConfig().mode(StackingMode.NORMAL).group("A")
     return (
-        _described(bargauge.Panel(), title, why, unit=unit, steps=[(None, "orange")], empty=empty)
-        .with_target(instant(query).legend_format(legend))
-        .display_mode(BarGaugeDisplayMode.BASIC)
-        .orientation(VizOrientation.HORIZONTAL)
-        .reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]))
-        .min(0)
-        .height(8)
-        .span(12)
+        panel.legend(_legend("sum", sort="Total"))
+        .draw_style(GraphDrawStyle.BARS)
+        .fill_opacity(70)
+        .line_width(0)
+        .stacking(stacking)
     )
 
 
-def listing(title: str, why: str, query: str, columns: Mapping[str, str], *, empty: str) -> table.Panel:
-    """A table with one row a series; ``columns`` maps labels (and ``Value``) to headings."""
+def listing(title: str, why: str, columns: Sequence[Column], *, sort_by: Sequence[str], empty: str) -> table.Panel:
+    """A table with one row for each set of labels, the largest values first."""
+    panel = _described(table.Panel(), title, why, unit="short", steps=CALM, empty=empty)
+    asked = [column for column in columns if column.query]
+    fields = {column.heading: column.label for column in columns if column.label}
+    hidden = {"Time": True}
+    for ref, column in zip("ABCDEFGH", asked, strict=False):
+        field = f"Value #{ref}" if len(asked) > 1 else "Value"
+        panel = panel.with_target(_instant(column.query).format(PromQueryFormat.TABLE).ref_id(ref))
+        if column.heading:
+            fields[column.heading] = field
+        else:
+            hidden[field] = True
+    shown = [column for column in columns if column.heading]
     tidy: dict[str, Any] = {
-        "excludeByName": {"Time": True},
-        "renameByName": dict(columns),
-        "indexByName": {name: index for index, name in enumerate(columns)},
+        "excludeByName": hidden,
+        "renameByName": {fields[column.heading]: column.heading for column in shown},
+        "indexByName": {fields[column.heading]: index for index, column in enumerate(shown)},
     }
+    for column in shown:
+        panel = panel.override_by_name(column.heading, _of_column(column))
+    if len(asked) > 1:
+        panel = panel.with_transformation(DataTransformerConfig(id_val="merge", options={}))
     return (
-        _described(table.Panel(), title, why, unit="short", steps=CALM, empty=empty)
-        .with_target(instant(query).format(PromQueryFormat.TABLE))
-        .with_transformation(DataTransformerConfig(id_val="organize", options=tidy))
+        panel.with_transformation(DataTransformerConfig(id_val="organize", options=tidy))
+        .sort_by([common.TableSortByFieldState().display_name(heading).desc(desc=True) for heading in sort_by])
         .height(8)
         .span(12)
     )
@@ -115,6 +216,8 @@ def listing(title: str, why: str, query: str, columns: Mapping[str, str], *, emp
 def spans(title: str, why: str, query: str, *, empty: str) -> table.Panel:
     """The spans of a TraceQL query, as a table with links to their traces."""
     panel = _described(table.Panel(), title, why, unit="short", steps=CALM, empty=empty).datasource(TEMPO)
+    for name, width in {"Start time": 210, "Span ID": 150}.items():
+        panel = panel.override_by_name(name, [DynamicConfigValue(id_val="custom.width", value=width)])
     return panel.with_target(_Spans(query)).height(14).span(24)
 
 
@@ -147,15 +250,13 @@ class _NamedAlerts(AnnotationModel):
         return super().to_json() | texts
 
 
-def firing_alerts() -> AnnotationQuery:
-    """Mark on every panel when one of our alerts fires."""
-    firing = select("ALERTS", 'alertname=~"Loopguard.+"', equals("alertstate", "firing"))
-    return _Alerts().name("Alerts").datasource(PROMETHEUS).enable(enable=True).icon_color("red").expr(firing)
+def marks(name: str, firing: str, panel: str) -> AnnotationQuery:
+    """Mark on one panel when alerts fire; off until it is switched on.
 
-
-def instant(query: str) -> Dataquery:
-    """A query for the end of the time range only."""
-    return Dataquery().expr(query).ref_id("A").instant().datasource(PROMETHEUS)
+    On a panel with exemplars the marks would cover them.
+    """
+    only = AnnotationPanelFilter().exclude(exclude=False).ids([panel_id(panel)])
+    return _Alerts().name(name).datasource(PROMETHEUS).enable(enable=False).icon_color("red").expr(firing).filter(only)
 
 
 def link(title: str, url: str) -> DashboardLink:
@@ -163,41 +264,73 @@ def link(title: str, url: str) -> DashboardLink:
     return DashboardLink(title).url(url).type(DashboardLinkType.LINK)
 
 
+def board_link(title: str, uid: str) -> DashboardLink:
+    """A link to another dashboard, with the chosen values and the time range."""
+    return link(title, f"/d/{uid}").include_vars(include_vars=True).keep_time(keep_time=True)
+
+
 def runbook(page: str) -> DashboardLink:
     """A link to a runbook."""
     return link("Runbook", f"{RUNBOOKS}/{page}.md").target_blank(target_blank=True)
 
 
-def drilldown(*chosen: str) -> DashboardLink:
-    """A link from a point of a panel to its conversations; ``chosen`` are more URL parameters."""
-    parameters = "&".join(["${__url_time_range}", "${datasource:queryparam}", "${job:queryparam}", *chosen])
-    return link("Conversations of this point", f"/d/{DRILLDOWN_UID}?{parameters}")
+def conversations(*chosen: str) -> str:
+    """The URL of the drill-down, with the time range and further URL parameters."""
+    return f"/d/{DRILLDOWN_UID}?{'&'.join(['${__url_time_range}', '${datasource:queryparam}', *chosen])}"
 
 
 def _described(panel: Panel, title: str, why: str, *, unit: str, steps: Steps, empty: str) -> Panel:
-    thresholds = (
-        ThresholdsConfig()
-        .mode(ThresholdsMode.ABSOLUTE)
-        .steps([Threshold(value=value, color=color) for value, color in steps])
-    )
-    return panel.title(title).description(why).datasource(PROMETHEUS).unit(unit).thresholds(thresholds).no_value(empty)
+    # The text for no data is shown with an error, too: its causes are in the description.
+    panel = panel.id(panel_id(title)).title(title).description(f"{why}\n\nNo data: {empty}").no_value("No data")
+    if unit in _DECIMALS:
+        panel = panel.decimals(_DECIMALS[unit])
+    return panel.datasource(PROMETHEUS).unit(unit).thresholds(_thresholds(steps))
 
 
-def _legend() -> common.VizLegendOptions:
-    legend = common.VizLegendOptions().show_legend(show_legend=True).display_mode(LegendDisplayMode.LIST)
-    return legend.placement(LegendPlacement.BOTTOM)
+def _thresholds(steps: Steps) -> ThresholdsConfig:
+    values = [Threshold(value=value, color=color) for value, color in steps]
+    return ThresholdsConfig().mode(ThresholdsMode.ABSOLUTE).steps(values)
 
 
-def _tooltip() -> common.VizTooltipOptions:
-    return common.VizTooltipOptions().mode(TooltipDisplayMode.MULTI).sort(SortOrder.DESCENDING)
+def _series(
+    title: str, why: str, queries: Mapping[str, str], *, unit: str, steps: Steps, empty: str
+) -> timeseries.Panel:
+    panel = _described(timeseries.Panel(), title, why, unit=unit, steps=steps, empty=empty)
+    for ref, (legend, query) in zip("ABCDEFGH", queries.items(), strict=False):
+        panel = panel.with_target(_range(query, legend).ref_id(ref))
+    tooltip = common.VizTooltipOptions().mode(TooltipDisplayMode.MULTI).sort(SortOrder.DESCENDING)
+    panel = panel.min(0).interval(MINUTE).tooltip(tooltip).show_points(VisibilityMode.NEVER).height(8).span(12)
+    return panel.color_scheme(FieldColor().mode(FieldColorModeId.PALETTE_CLASSIC))
 
 
-def _as_bars(panel: timeseries.Panel) -> timeseries.Panel:
-    stacking = common.StackingConfig().mode(StackingMode.NORMAL).group("A")
-    return panel.draw_style(GraphDrawStyle.BARS).fill_opacity(70).line_width(0).stacking(stacking)
+def _instant(query: str) -> Dataquery:
+    """A query for the end of the time range only."""
+    return Dataquery().expr(query).ref_id("A").instant().datasource(PROMETHEUS)
 
 
-def _with_limits(panel: timeseries.Panel, steps: Steps) -> timeseries.Panel:
-    limits = GraphTresholdsStyleMode.DASHED if len(steps) > 1 else GraphTresholdsStyleMode.OFF
-    style = common.GraphThresholdsStyleConfig().mode(limits)
-    return panel.draw_style(GraphDrawStyle.LINE).fill_opacity(10).thresholds_style(style)
+def _range(query: str, legend: str) -> Dataquery:
+    return Dataquery().expr(query).legend_format(legend).range().datasource(PROMETHEUS)
+
+
+def _legend(*calcs: str, sort: str = "") -> common.VizLegendOptions:
+    legend = common.VizLegendOptions().show_legend(show_legend=True)
+    if not calcs:
+        return legend.display_mode(LegendDisplayMode.LIST).placement(LegendPlacement.BOTTOM)
+    legend = legend.display_mode(LegendDisplayMode.TABLE).placement(LegendPlacement.RIGHT)
+    return legend.calcs(list(calcs)).sort_by(sort).sort_desc(sort_desc=True)
+
+
+def _of_column(column: Column) -> list[DynamicConfigValue]:
+    properties: dict[str, object] = {"custom.minWidth": 100}
+    if column.query:
+        # Not every row has a value of each query.
+        of_values = {"unit": column.unit, "decimals": _DECIMALS.get(column.unit), "noValue": "-", "custom.width": 108}
+        properties.update(of_values)
+    if column.url:
+        properties["links"] = [link(f"Conversations of this {column.heading.lower()}", column.url).build()]
+    if column.steps is not None:
+        properties["thresholds"] = _thresholds(column.steps).build()
+        # Grafana 9 knows the first, later versions the second; each ignores what it does not know.
+        properties["custom.displayMode"] = "color-background"
+        properties["custom.cellOptions"] = {"type": "color-background", "mode": "gradient"}
+    return [DynamicConfigValue(id_val=name, value=value) for name, value in properties.items() if value is not None]

@@ -40,13 +40,36 @@ def grown(selected: str, returned: str, back: str = "1h", delay: int = 0) -> str
     return f"(\n  {last} - {before} >= 0\n  or {restarted}\n  or ({new})\n)"
 
 
-def in_range(recorded: str, window: str) -> str:
-    """The growth in a window, from increases of a minute that were recorded at each step.
+def in_range(recorded: str, window: str, by: str | None = None) -> str:
+    """The growth in a window, from increases of a minute that were recorded at each step; summed by labels.
 
-    Growth of the last minute is not counted in full yet. ``last_over_time`` looks back a minute only: where Prometheus
-    itself was away, a step would otherwise repeat what was recorded up to five minutes before.
+    Growth of the last minute is not counted in full yet.
     """
-    return f"sum_over_time(last_over_time({recorded}[{MINUTE}])[{window}:{STEP}]) / {STEPS_A_MINUTE}"
+    return f"sum_over_time({_at_each_step(recorded, by)}[{window}:{STEP}]) / {STEPS_A_MINUTE}"
+
+
+def in_bars(recorded: str, by: str) -> str:
+    """The growth since the bar before, for a range query whose steps are ``$__interval``.
+
+    Grafana aligns the steps. Prometheus 2 counts both ends of a window: without the offset the step of the rules at
+    the end of a bar would count in the next bar, too.
+    """
+    return f"sum_over_time({_at_each_step(recorded, by)}[$__interval:{STEP}] offset 1ms) / {STEPS_A_MINUTE}"
+
+
+def _at_each_step(recorded: str, by: str | None) -> str:
+    """The recorded growth at a step; to sum here costs a seventh of a sum of the ranges.
+
+    ``last_over_time`` looks back a minute only: where Prometheus itself was away, a step would otherwise repeat what
+    was recorded up to five minutes before.
+    """
+    last = f"last_over_time({recorded}[{MINUTE}])"
+    return last if by is None else total(by, last)
+
+
+def since(counter: str) -> str:
+    """The growth in 5 minutes of a counter of the collector. It begins with its first value, and after a restart."""
+    return f"{counter} - (last_over_time({counter}[1h] offset 5m) <= {counter} or {counter} * 0)"
 
 
 def total(by: str, vector: str) -> str:
@@ -62,4 +85,4 @@ def share(part: str, whole: str) -> str:
 def quantile(level: float, buckets: str, window: str, by: str = "") -> str:
     """A quantile of a recorded histogram over a window."""
     labels = f"le,{by}" if by else "le"
-    return f"histogram_quantile({level}, {total(labels, in_range(buckets, window))})"
+    return f"histogram_quantile({level}, {in_range(buckets, window, labels)})"

@@ -1,68 +1,121 @@
-"""Every query of the dashboards."""
+"""Every query of the dashboards.
+
+All but the live ones read recorded series. "Now" is the last ten minutes of the time range, as in the pages.
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
 from dashboards import names, recordings
-from dashboards.promql import equals, in_range, quantile, select, share, total
+from dashboards.promql import equals, in_bars, in_range, quantile, select, share, since, total
 from otel_loopguard import semconv
 
-WINDOW: Final = "5m"
+NOW: Final = "10m"
 RANGE: Final = "$__range"
 
 _JOB: Final = f'{names.JOB}=~"$job"'
 _MODE: Final = f'{names.MODE}=~"$mode"'
 _TOOL: Final = f'{names.TOOL}=~"$tool"'
-# Actions that replace the tool's run, and actions that let it run.
-_REFUSING: Final = "reuse|block|conclude|abort"
-_LETTING: Final = "off|observe|nudge"
-_REFUSED_OUTCOMES: Final = "reused|blocked|aborted"
+_OBSERVED: Final = equals(names.ACTION, "observe")
+_NOT_OBSERVED: Final = f'{names.ACTION}!="observe"'
+_ENDING: Final = f'{names.ACTION}=~"conclude|abort"'
+_LETTING: Final = f'{names.ACTION}=~"off|observe|nudge"'
 
-_trips: Final = select(recordings.TRIPS, _JOB, _MODE)
-_tool_trips: Final = select(recordings.TOOL_TRIPS, _JOB, _MODE, _TOOL)
-_calls: Final = select(recordings.TOOL_CALLS, _JOB, _TOOL)
-_refused_calls: Final = select(recordings.TOOL_CALLS, _JOB, _TOOL, f'{names.OUTCOME}=~"{_REFUSED_OUTCOMES}"')
-_unknown_calls: Final = select(recordings.TOOL_CALLS, _JOB, equals(names.TOOL, semconv.UNKNOWN_TOOL))
-_recoveries: Final = select(recordings.RECOVERIES, _JOB, _MODE)
+_steps: Final = select(recordings.TRIPS, _JOB, recordings.NO_USER_STOP)
+_unhindered: Final = select(recordings.TRIPS, _JOB, recordings.NO_USER_STOP, _OBSERVED)
+_refused: Final = select(recordings.TRIPS, _JOB, recordings.NO_USER_STOP, recordings.REFUSING)
 _would_refuse: Final = select(
-    recordings.TRIPS, _JOB, _MODE, f'{names.VERDICT}=~"{_REFUSING}"', f'{names.ACTION}=~"{_LETTING}"'
+    recordings.TRIPS, _JOB, recordings.NO_USER_STOP, f'{names.VERDICT}=~"reuse|block|conclude|abort"', _LETTING
 )
-_turns: Final = select(recordings.TURN_TOOL_CALLS, _JOB)
-_checks: Final = select(recordings.CHECK_DURATION, _JOB)
+_tool_steps: Final = select(recordings.TOOL_TRIPS, _JOB, recordings.NO_USER_STOP)
+_chosen: Final = select(recordings.TOOL_TRIPS, _JOB, _MODE, _TOOL)
+_calls: Final = select(recordings.TOOL_CALLS, _JOB)
+_refused_calls: Final = select(recordings.TOOL_CALLS, _JOB, f'{names.OUTCOME}=~"reused|blocked|aborted"')
+_turns: Final = select(recordings.TURNS_LOOPING, _JOB)
+_tripped: Final = select(recordings.TURNS_TRIPPED, _JOB, recordings.NO_USER_STOP)
+_recoveries: Final = select(recordings.RECOVERIES, _JOB, recordings.NO_USER_STOP)
 
-# --- over the whole time range: one number ---------------------------------------------------------------------------
-TRIPS_TOTAL: Final = total("", in_range(_trips, RANGE))
-CALLS_TOTAL: Final = total("", in_range(_calls, RANGE))
-REFUSED_SHARE: Final = share(total("", in_range(_refused_calls, RANGE)), total("", in_range(_calls, RANGE)))
-RECOVERED_SHARE: Final = share(total("", in_range(_recoveries, RANGE)), total("", in_range(_trips, RANGE)))
-WOULD_REFUSE_TOTAL: Final = total("", in_range(_would_refuse, RANGE))
-TURNS_LIVE: Final = total("", select(names.TURNS_LIVE, _JOB))
 
-# --- over the whole time range: a list -------------------------------------------------------------------------------
-TOP_TOOLS: Final = f"topk(10, {total(names.TOOL, in_range(_tool_trips, RANGE))} > 0)"
-RECOVERED_BY_MODE: Final = share(
-    total(names.MODE, in_range(_recoveries, RANGE)), total(names.MODE, in_range(_trips, RANGE))
+def _count(by: str, selected: str, window: str) -> str:
+    """A whole number: what happened in the last minute is not counted in full yet."""
+    return f"round({in_range(selected, window, by)})"
+
+
+def _or_zero(part: str, present: str) -> str:
+    """The number, or 0 where a service reports; nothing where none does."""
+    return f"{part} or 0 * {present}"
+
+
+def _turns_that(matcher: str) -> str:
+    """Turns in the time range, by service: those of the action that most of them reached."""
+    return f"max by ({names.JOB}) ({in_range(select(recordings.TURNS_LOOPING, _JOB, matcher), RANGE)})"
+
+
+def _with_any(series: str, counted: str) -> str:
+    """The lines of the services that have any in the time range; without such a service one line at zero.
+
+    A line at zero for each service would say nothing.
+    """
+    some = f"max by ({names.JOB}) (max_over_time({counted}[{RANGE}] @ end())) > 0"
+    zero = f'label_replace(sum({series}) unless on () ({some}), "{names.JOB}", "no service", "", "")'
+    return f"({series} and on ({names.JOB}) {some}) or {zero}"
+
+
+_present: Final = f"count({select(recordings.PRESENT, _JOB)})"
+_reported: Final = in_range(_steps, RANGE, "")
+
+# --- now: numbers ----------------------------------------------------------------------------------------------------
+_looping: Final = f"{_count(names.JOB, _steps, NOW)} > 0"
+
+SERVICES_LOOPING: Final = _or_zero(f"count({_looping})", _present)
+TURNS_LOOPING: Final = total("", select(recordings.TURNS, _JOB))
+UNHINDERED: Final = _or_zero(_count("", _unhindered, NOW), _present)
+REFUSED: Final = _or_zero(_count("", _refused, NOW), _present)
+RUNS_ENDED: Final = _or_zero(
+    f"sum(max by ({names.JOB}) ({select(recordings.TURNS_BY_ACTION, _JOB, _ENDING)}))", _present
 )
-WOULD_REFUSE_BY_MODE: Final = (
-    f"{total(f'{names.MODE}, {names.VERDICT}, {names.ACTION}', in_range(_would_refuse, RANGE))} > 0"
+ALERTS_FIRING: Final = _or_zero(
+    f'count(ALERTS{{alertname=~"Loopguard.+",{equals("alertstate", "firing")},{_JOB}}})', _present
 )
-TRIPS_BY_SERVICE_TOOL_MODE: Final = (
-    f"{total(f'{names.JOB}, {names.TOOL}, {names.MODE}', in_range(_tool_trips, RANGE))} > 0"
+PAGES: Final = select(
+    "ALERTS", 'alertname=~"Loopguard.+"', equals("alertstate", "firing"), equals("severity", "page"), _JOB
 )
 
-# --- over time -------------------------------------------------------------------------------------------------------
-TRIPS_BY_MODE: Final = total(names.MODE, in_range(_trips, WINDOW))
-TRIPS_BY_ACTION: Final = total(names.ACTION, in_range(_trips, WINDOW))
-TRIPS_BY_TOOL: Final = total(f"{names.TOOL}, {names.MODE}", in_range(_tool_trips, WINDOW))
-TRIPS_BY_SERVICE: Final = total(names.JOB, in_range(_trips, WINDOW))
-TRIP_RATIO: Final = select(recordings.TRIP_RATIO, _JOB)
-UNKNOWN_CALLS: Final = total(names.JOB, in_range(_unknown_calls, WINDOW))
-CALLS_BY_OUTCOME: Final = total(names.OUTCOME, in_range(_calls, WINDOW))
-WOULD_REFUSE_BY_VERDICT: Final = total(names.VERDICT, in_range(_would_refuse, WINDOW))
-TURN_LENGTH: Final = {f"p{level * 100:.0f}": quantile(level, _turns, "15m") for level in (0.5, 0.9, 0.99)}
+# --- now: who is looping ---------------------------------------------------------------------------------------------
+STEPS_NOW: Final = f"{_count(names.JOB, _steps, NOW)} or 0 * {select(recordings.PRESENT, _JOB)}"
+TURNS_NOW: Final = total(names.JOB, select(recordings.TURNS, _JOB))
+WORST_TOOL: Final = (
+    f"topk by ({names.JOB}) (1, {_count(f'{names.JOB}, {names.TOOL}, {names.MODE}', _tool_steps, NOW)} > 0)"
+)
+REFUSED_NOW: Final = share(_count(names.JOB, _refused, NOW), f"({_looping})")
+SHARE_NOW: Final = f"{_count(names.JOB, _steps, NOW)} / ({_count(names.JOB, _calls, NOW)} > 0)"
+STEPS_BY_SERVICE: Final = _with_any(in_range(_steps, NOW, names.JOB), _steps)
 
-# --- tokens ----------------------------------------------------------------------------------------------------------
+# --- in the time range: did the guard help ---------------------------------------------------------------------------
+STEPS: Final = _count("", _steps, RANGE)
+_turns_looping: Final = (
+    f"{_turns_that(_OBSERVED)} + {_turns_that(recordings.REFUSING)} or {_turns_that(recordings.LOOPING)}"
+)
+_turns_ended: Final = f"round(sum({_turns_that(_ENDING)}))"
+TURNS: Final = _or_zero(f"round(sum({_turns_looping}))", _reported)
+ENDED_SHARE: Final = share(_turns_ended, f"round(sum({_turns_that(_NOT_OBSERVED)}))")
+NEWS_SHARE: Final = share(_count("", _recoveries, RANGE), STEPS)
+
+TURNS_BY_ACTION: Final = f"{in_bars(_turns, names.ACTION)} > 0"
+STEPS_BY_ACTION: Final = f"{in_bars(_steps, names.ACTION)} > 0"
+MODE_STEPS: Final = f"{_count(names.MODE, _steps, RANGE)} > 0"
+MODE_TURNS: Final = (
+    f"round({total(names.MODE, f'max by ({names.JOB}, {names.MODE}) ({in_range(_tripped, RANGE)})')}) > 0"
+)
+MODE_NEWS: Final = share(_count(names.MODE, _recoveries, RANGE), f"({MODE_STEPS})")
+CALLS_BY_OUTCOME: Final = f"{in_bars(_calls, names.OUTCOME)} > 0"
+TURN_LENGTH: Final = {
+    f"p{level * 100:.0f}": quantile(level, select(recordings.TURN_TOOL_CALLS, _JOB), "15m")
+    for level in (0.5, 0.9, 0.99)
+}
+
+# --- in the time range: what did it cost -----------------------------------------------------------------------------
 _IN_LOOPS: Final = equals(names.LOOP_OR_WORK, "loop")
 _tokens: Final = select(recordings.MODEL_TOKENS, _JOB)
 _loop_tokens: Final = select(recordings.MODEL_TOKENS, _JOB, _IN_LOOPS)
@@ -70,36 +123,68 @@ _requests: Final = select(recordings.MODEL_REQUESTS, _JOB)
 _loop_requests: Final = select(recordings.MODEL_REQUESTS, _JOB, _IN_LOOPS, equals(names.USAGE, "known"))
 _unknown_usage: Final = select(recordings.MODEL_REQUESTS, _JOB, equals(names.USAGE, "unknown"))
 _loop_cost: Final = select(recordings.MODEL_COST, _JOB, _IN_LOOPS)
-_endings: Final = total(
-    f"{names.JOB}, {names.ACTION}", in_range(select(recordings.TRIPS, _JOB, f'{names.ACTION}=~"conclude|abort"'), RANGE)
+
+TOKENS_IN_LOOPS: Final = _count("", _loop_tokens, RANGE)
+TOKEN_SHARE: Final = share(TOKENS_IN_LOOPS, _count("", _tokens, RANGE))
+COST_IN_LOOPS: Final = in_range(_loop_cost, RANGE, "")
+TOKENS_NOT_SPENT: Final = f"{_turns_ended} * {TOKENS_IN_LOOPS} / ({_count('', _loop_requests, RANGE)} > 0)"
+TOKENS_BY_STEP: Final = f"{in_bars(_tokens, names.LOOP_OR_WORK)} > 0"
+LOOP_TOKENS_BY_SERVICE: Final = f"{in_bars(_loop_tokens, names.JOB)} > 0"
+LOOP_COST_BY_SERVICE: Final = f"{in_bars(_loop_cost, names.JOB)} > 0"
+MODEL_TOKENS: Final = _count(names.MODEL, _loop_tokens, RANGE)
+MODEL_SHARE: Final = share(MODEL_TOKENS, _count(names.MODEL, _tokens, RANGE))
+MODEL_COST: Final = in_range(_loop_cost, RANGE, names.MODEL)
+MODEL_REQUESTS: Final = f"{_count(names.MODEL, _requests, RANGE)} > 0"
+MODEL_UNKNOWN: Final = share(_count(names.MODEL, _unknown_usage, RANGE), f"({MODEL_REQUESTS})")
+
+# --- in the time range: which loops ----------------------------------------------------------------------------------
+STEPS_BY_MODE: Final = f"{in_bars(_steps, names.MODE)} > 0"
+TRIP_EXEMPLARS: Final = select(names.TRIPS, _JOB, recordings.NO_USER_STOP)
+TOP_TOOLS: Final = f"topk(20, {_count(names.TOOL, _tool_steps, RANGE)} > 0)"
+# Services that export traces only report no calls.
+_of_calls: Final = f"{in_range(_tool_steps, RANGE)} and on ({names.JOB}) {in_range(_calls, RANGE)} > 0"
+TOOL_SHARE: Final = (
+    f"{total(names.TOOL, _of_calls)} / ({_count(names.TOOL, _calls, RANGE)} > 0) and on ({names.TOOL}) ({TOP_TOOLS})"
+)
+TOOL_REFUSED: Final = (
+    f"{share(_count(names.TOOL, _refused_calls, RANGE), _count(names.TOOL, _calls, RANGE))}"
+    f" and on ({names.TOOL}) ({TOP_TOOLS})"
+)
+TURNS_BY_SERVICE: Final = _with_any(select(recordings.TURNS, _JOB), select(recordings.TURNS, _JOB))
+TRIP_RATIO: Final = _with_any(select(recordings.TRIP_RATIO, _JOB), select(recordings.TRIP_RATIO, _JOB))
+UNKNOWN_CALLS: Final = (
+    f"{in_bars(select(recordings.TOOL_CALLS, _JOB, equals(names.TOOL, semconv.UNKNOWN_TOOL)), names.JOB)} > 0"
 )
 
-TOKENS_IN_LOOPS: Final = total("", in_range(_loop_tokens, RANGE))
-TOKEN_SHARE: Final = share(TOKENS_IN_LOOPS, total("", in_range(_tokens, RANGE)))
-COST_IN_LOOPS: Final = total("", in_range(_loop_cost, RANGE))
-UNKNOWN_USAGE_SHARE: Final = share(total("", in_range(_unknown_usage, RANGE)), total("", in_range(_requests, RANGE)))
-# A run that is concluded and then aborted counts for both: the larger of the two is the number of runs, or less.
-TOKENS_NOT_SPENT: Final = (
-    f"sum(max by ({names.JOB}) ({_endings})) * {TOKENS_IN_LOOPS} / ({total('', in_range(_loop_requests, RANGE))} > 0)"
-)
-TOP_MODELS: Final = f"topk(10, {total(names.MODEL, in_range(_loop_tokens, RANGE))} > 0)"
-TOKENS_BY_STEP: Final = total(names.LOOP_OR_WORK, in_range(_tokens, WINDOW))
-LOOP_TOKENS_BY_SERVICE: Final = total(names.JOB, in_range(_loop_tokens, WINDOW))
-LOOP_COST_BY_SERVICE: Final = total(names.JOB, in_range(_loop_cost, WINDOW))
+# --- in the time range: what enforcing would have refused ------------------------------------------------------------
+WOULD_REFUSE_BY_VERDICT: Final = f"{in_bars(_would_refuse, names.VERDICT)} > 0"
+WOULD_REFUSE_BY_MODE: Final = f"{_count(f'{names.MODE}, {names.VERDICT}, {names.ACTION}', _would_refuse, RANGE)} > 0"
 
-# --- the guard and its telemetry -------------------------------------------------------------------------------------
-CHECK_DURATION: Final = {f"p{level * 100:.0f}": quantile(level, _checks, WINDOW) for level in (0.5, 0.99)}
-INTERNAL_ERRORS: Final = total(names.SITE, in_range(select(recordings.INTERNAL_ERRORS, _JOB), "15m"))
+# --- the sources of a spike ------------------------------------------------------------------------------------------
+STEPS_BY_TOOL: Final = f"{in_bars(_chosen, f'{names.TOOL}, {names.MODE}')} > 0"
+TOOL_TRIP_EXEMPLARS: Final = select(names.TOOL_TRIPS, _JOB, _MODE, _TOOL)
+STEPS_BY_SERVICE_TOOL_MODE: Final = f"{_count(f'{names.JOB}, {names.TOOL}, {names.MODE}', _chosen, RANGE)} > 0"
+
+# --- the guard -------------------------------------------------------------------------------------------------------
+CHECK_DURATION: Final = {
+    f"p{level * 100:.0f}": quantile(level, select(recordings.CHECK_DURATION, _JOB), "15m") for level in (0.5, 0.99)
+}
+INTERNAL_ERRORS: Final = f"{in_bars(select(recordings.INTERNAL_ERRORS, _JOB), names.SITE)} > 0"
+TURNS_LIVE: Final = total("", select(names.TURNS_LIVE, _JOB))
 TRIPS_BY_SOURCE: Final = {
-    "from metrics": total("", in_range(select(recordings.TRIPS_COUNTED, _JOB), WINDOW)),
-    "from span events": total("", in_range(select(recordings.TRIP_EVENTS, _JOB), WINDOW)),
+    "from metrics": in_range(select(recordings.TRIPS_COUNTED, _JOB), NOW, ""),
+    "from span events": in_range(select(recordings.TRIP_EVENTS, _JOB), NOW, ""),
 }
-COLLECTOR: Final = {
-    "spans received": f"sum(increase({names.RECEIVED_SPANS}[{WINDOW}]))",
-    "spans refused": f"sum(increase({names.REFUSED_SPANS}[{WINDOW}]))",
-    "traces waiting for a decision": f"sum({names.UNDECIDED_TRACES})",
+
+# --- the collector ---------------------------------------------------------------------------------------------------
+RECEIVED: Final = f"sum({since(names.RECEIVED_SPANS)})"
+_received: Final = f"0 * sum({names.RECEIVED_SPANS})"
+LOST: Final = {
+    loss: " + ".join(f"(sum({since(f'{counter}_{item}')}) or {_received})" for item in names.LOST_ITEMS)
+    for counter, loss in names.LOSSES.items()
 }
-DELIVERED: Final = f"sum by (exporter) (increase({names.SENT_SPANS}[{WINDOW}]))"
+UNDECIDED: Final = f"sum({names.UNDECIDED_TRACES})"
+DELIVERED: Final = f"sum by (exporter) ({since(names.SENT_SPANS)})"
 QUEUED: Final = f"sum by (exporter) ({names.QUEUE_SIZE})"
 
 # --- traces, in TraceQL: between backticks a regular expression needs no second escaping ---------------------------

@@ -14,7 +14,7 @@ from dashboards.promql import MINUTE, equals, grown, in_range, select, share, to
 from otel_loopguard import semconv
 from otel_loopguard.core.model import USER_STOP
 
-_NO_LOOP = f'{names.MODE}!="{USER_STOP}"'
+NO_USER_STOP: Final = f'{names.MODE}!="{USER_STOP}"'
 """The user said stop, and the agent called on: a trip, but no loop."""
 REFUSING: Final = f'{names.ACTION}=~"reuse|block|conclude|abort"'
 """Actions that replace the run of the tool."""
@@ -100,8 +100,8 @@ def _most(*matchers: str) -> str:
 _SHORT = "10m"
 """Pages are about now: growth in a longer gap is not counted for them."""
 _MODES = _by(names.JOB, names.MODE, names.ACTION)
-_TURNS_TRIPPED = in_range(f"{TURNS_TRIPPED}{{{_NO_LOOP}}}", "10m")
-_TRIPS_IN_10M = in_range(f"{TRIPS}{{{_NO_LOOP}}}", "10m")
+_TURNS_TRIPPED = in_range(f"{TURNS_TRIPPED}{{{NO_USER_STOP}}}", "10m")
+_TRIPS_IN_10M = in_range(f"{TRIPS}{{{NO_USER_STOP}}}", "10m")
 
 RECORDINGS: Final = (
     # The collector repeats its counts of events for ever, so they do not show that the service still reports.
@@ -119,7 +119,9 @@ RECORDINGS: Final = (
     Recording(TURNS_TRIPPED, _or_events(_MODES, names.TURNS_TRIPPED, f'{names.FIRST}=~"action|mode"', back=_SHORT)),
     Recording(
         TURNS_LOOPING,
-        _or_events(_by(names.JOB, names.ACTION), names.TURNS_LOOPING, f'{names.FIRST}="action"', _NO_LOOP, back=_SHORT),
+        _or_events(
+            _by(names.JOB, names.ACTION), names.TURNS_LOOPING, f'{names.FIRST}="action"', NO_USER_STOP, back=_SHORT
+        ),
     ),
     Recording(
         MODEL_REQUESTS, _grown(_by(names.JOB, names.LOOP_OR_WORK, names.USAGE, names.MODEL), names.MODEL_REQUESTS)

@@ -5,83 +5,100 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dashboards import names, queries
-from dashboards.panels import number, over_time, top_list
+from dashboards.panels import SHARE, Column, bad_from, bars, listing, number
 
 if TYPE_CHECKING:
     from grafana_foundation_sdk.cog.builder import Builder
     from grafana_foundation_sdk.models.dashboard import Panel
 
-_UNKNOWN = "Not known: no model client is patched, or its responses carry no usage"
-_NO_PRICES = "Not known: no usage, or the policy has no cost_per_million_tokens for these models"
+_UNKNOWN = (
+    "not known, which is not zero: no model client is patched, or its responses carry no usage, as those of many "
+)
+_UNKNOWN += "streams."
+_NO_PRICES = "not known: no usage, or the policy has no cost_per_million_tokens for these models."
 _SERVICE = f"{{{{{names.JOB}}}}}"
 
 
-def tokens() -> list[Builder[Panel]]:
-    """The panels of the row."""
+def figures() -> list[Builder[Panel]]:
+    """The cost in numbers."""
     return [
         number(
             "Tokens in loops",
-            "Tokens of model requests whose calls were all refused, or were repeats without news. Empty, and not zero, "
-            "where no model client is patched or the responses carry no usage, as those of many streams.",
+            "Tokens of model requests whose calls were all refused, or were repeats without news.",
             queries.TOKENS_IN_LOOPS,
-            steps=[(None, "green"), (1, "orange")],
+            unit="short",
+            steps=bad_from(1, "orange"),
+            width=3,
             empty=_UNKNOWN,
         ),
         number(
-            "Share of tokens in loops",
+            "Share of tokens",
             "Tokens of steps of loops, of all tokens that are known.",
             queries.TOKEN_SHARE,
-            unit="percentunit",
-            steps=[(None, "green"), (0.1, "orange")],
+            unit=SHARE,
+            steps=bad_from(0.1, "orange"),
+            width=3,
             empty=_UNKNOWN,
         ),
         number(
             "Cost in loops",
             "The same tokens at the prices of the policy (cost_per_million_tokens), in its currency.",
             queries.COST_IN_LOOPS,
-            steps=[(None, "green")],
+            unit="short",
+            width=3,
             empty=_NO_PRICES,
         ),
         number(
-            "Not spent, for each further step (estimate)",
-            "Runs that the guard ended, times the mean tokens of a step of a loop: what one more step of each would "
-            "have cost. An agent that is left alone makes as many as its framework lets it.",
+            "Not spent (est.)",
+            "An estimate in tokens, for each further step: the runs that the guard ended, times the mean tokens of a "
+            "step of a loop. It is what one more step of each would have cost. An agent that is left alone makes as "
+            "many as its framework lets it.",
             queries.TOKENS_NOT_SPENT,
-            empty="Not known: no step of a loop with known tokens",
+            unit="short",
+            width=3,
+            empty="no step of a loop with known tokens.",
         ),
-        number(
-            "Requests without usage",
-            "Share of the model requests whose tokens are not all known; the other figures of this row leave these "
-            "out.",
-            queries.UNKNOWN_USAGE_SHARE,
-            unit="percentunit",
-            steps=[(None, "green"), (0.5, "orange")],
-            empty="No model request: no model client is patched",
-        ).span(8),
-        over_time(
+    ]
+
+
+def charts() -> list[Builder[Panel]]:
+    """The cost over time, by service and by model."""
+    return [
+        bars(
             "Tokens by step",
-            "Tokens in 5 minutes: work, and steps of loops.",
+            "Work, and steps of loops.",
             {f"{{{{{names.LOOP_OR_WORK}}}}}": queries.TOKENS_BY_STEP},
-            bars=True,
+            coloured=True,
+            unit="short",
             empty=_UNKNOWN,
         ),
-        over_time(
+        listing(
+            "By model",
+            "The models of the requests: tokens in loops, their share of the model's tokens, their cost, and the share "
+            "of the requests without known usage, which the other figures leave out.",
+            [
+                Column("Model", label=names.MODEL),
+                Column("Requests", query=queries.MODEL_REQUESTS),
+                Column("Loop tokens", query=queries.MODEL_TOKENS, unit="short"),
+                Column("Share", query=queries.MODEL_SHARE, unit=SHARE),
+                Column("Cost", query=queries.MODEL_COST, unit="short"),
+                Column("No usage", query=queries.MODEL_UNKNOWN, unit=SHARE),
+            ],
+            sort_by=["Loop tokens"],
+            empty="no model request: no model client is patched.",
+        ),
+        bars(
             "Tokens in loops, by service",
-            "Tokens of steps of loops in 5 minutes.",
+            "Tokens of steps of loops.",
             {_SERVICE: queries.LOOP_TOKENS_BY_SERVICE},
-            empty=_UNKNOWN,
+            unit="short",
+            empty=f"no token in a loop. {_UNKNOWN}",
         ),
-        top_list(
-            "Tokens in loops, by model",
-            "The models with the most tokens in steps of loops.",
-            queries.TOP_MODELS,
-            f"{{{{{names.MODEL}}}}}",
-            empty=f"No token in a loop. {_UNKNOWN}",
-        ),
-        over_time(
+        bars(
             "Cost in loops, by service",
-            "Cost of steps of loops in 5 minutes, in the currency of the policy's prices.",
+            "Cost of steps of loops, in the currency of the policy's prices.",
             {_SERVICE: queries.LOOP_COST_BY_SERVICE},
+            unit="short",
             empty=_NO_PRICES,
         ),
     ]

@@ -16,7 +16,7 @@ from grafana_foundation_sdk.models.dashboard import (
     VariableSort,
 )
 
-from dashboards import names
+from dashboards import names, recordings
 
 PROMETHEUS: Final = DataSourceRef(type_val="prometheus", uid="${datasource}")
 TEMPO: Final = DataSourceRef(type_val="tempo", uid="${tempo}")
@@ -32,27 +32,28 @@ def tempo() -> DatasourceVariable:
     return DatasourceVariable("tempo").label("Tempo").type("tempo")
 
 
-# Some services export traces only: their trips are counted by the collector.
-_ANY_SERVICE: Final = f'{{__name__=~"{names.TOOL_CALLS}|{names.TRIP_EVENTS}"}}'
-_CHOSEN_SERVICES: Final = f'{{__name__=~"{names.TOOL_CALLS}|{names.TRIP_EVENTS}", {names.JOB}=~"$job"}}'
+# Recorded series: there are few, and services that have ended are among them. Some services export traces only.
+_REPORTING: Final = f"{recordings.PRESENT}|{recordings.TRIP_EVENTS}"
+_ANY_SERVICE: Final = f'{{__name__=~"{_REPORTING}"}}'
+_CHOSEN_SERVICES: Final = f'{{__name__=~"{_REPORTING}", {names.JOB}=~"$job"}}'
+_LOOPS: Final = f'{recordings.TOOL_TRIPS}{{{names.JOB}=~"$job"}}'
 # Matches series without the label, too: "All" must not hide them.
 _ALL: Final = ".*"
 
 
 def service() -> QueryVariable:
-    """The services that make tool calls."""
+    """The services that report."""
     return _values("job", "Service", f"label_values({_ANY_SERVICE}, {names.JOB})").all_value(_ALL)
 
 
 def mode() -> QueryVariable:
-    """The loop modes of the chosen services."""
-    query = f'label_values({names.TRIPS}{{{names.JOB}=~"$job"}}, {names.MODE})'
-    return _values("mode", "Loop mode", query).all_value(_ALL)
+    """The modes of the loops of the chosen services."""
+    return _values("mode", "Loop mode", f"label_values({_LOOPS}, {names.MODE})").all_value(_ALL)
 
 
 def tool() -> QueryVariable:
-    """The tools that the chosen services call."""
-    return _values("tool", "Tool", f"label_values({_CHOSEN_SERVICES}, {names.TOOL})").all_value(_ALL)
+    """The tools in the loops of the chosen services."""
+    return _values("tool", "Tool", f"label_values({_LOOPS}, {names.TOOL})").all_value(_ALL)
 
 
 def service_name() -> QueryVariable:

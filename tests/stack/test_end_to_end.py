@@ -126,9 +126,9 @@ def test_trips_are_counted_where_no_span_is_sampled(scene: Scene) -> None:
     wait_until(trips, lambda: scene.prometheus.by("loopguard_mode", trips) == scene.runs[0].trips)
 
 
-@pytest.mark.parametrize("query", [queries.TRIPS_BY_MODE, queries.TOP_TOOLS], ids=["trips by mode", "top tools"])
+@pytest.mark.parametrize("query", [queries.STEPS, queries.TOP_TOOLS], ids=["loop steps", "top tools"])
 def test_dashboard_queries_find_the_loop(scene: Scene, query: str) -> None:
-    """The two panels that an operator looks at first are not empty."""
+    """The number of the loop's steps and its tool are on the overview."""
     assert wait_until(query, lambda: [s for s in scene.prometheus.query(fill(query, JOB)) if float(s["value"][1]) > 0])
 
 
