@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from dashboards import names, recordings
-from dashboards.promql import equals, in_range, select, total
+from dashboards.panels import COLLECTOR_UID, OVERVIEW_UID
+from dashboards.promql import equals, in_range, select, since, total
 from dashboards.recordings import PRESENT, REFUSING, usual
 from otel_loopguard.core.model import Mode
 
@@ -49,6 +50,8 @@ class Alert:
     """How long the alert goes on firing: a value near the limit is one message."""
     board: str = ""
     """The dashboard that the alert links, with the service chosen."""
+    panel: str = ""
+    """The title of the panel on it that shows what the alert reads."""
 
     @property
     def page(self) -> str:
@@ -68,13 +71,11 @@ def _above_usual(series: str, floor: int, factor: float) -> str:
 
 
 def _collector_loses() -> str:
-    """The losses of 5 minutes, by collector and kind. A series begins with its first loss, or again after a restart."""
-    items = {"spans": "spans", "metric_points": "metric points", "log_records": "log records"}
-    grown = "sum by (instance) ({0} - (last_over_time({0}[1h] offset 5m) <= {0} or {0} * 0)) > 0"
+    """The losses of 5 minutes, by collector and kind."""
     losses = {
-        f"{noun} {loss}": grown.format(f"{counter}_{item}")
+        f"{noun} {loss}": f"{total(names.INSTANCE, since(f'{counter}_{item}'))} > 0"
         for counter, loss in names.LOSSES.items()
-        for item, noun in items.items()
+        for item, noun in names.LOST_ITEMS.items()
     }
     queue = f"max by (instance) (100 * {names.QUEUE_SIZE} / {names.QUEUE_CAPACITY}) > {QUEUE_LIMIT}"
     losses["% of a queue in use"] = queue
@@ -88,8 +89,6 @@ _UP = recordings.COLLECTOR_UP
 _SCRAPED = f"min(min_over_time({_UP}[5m])) == 1"
 _TRIPS_LIMIT = f"{recordings.TRIP_RATIO}{{{_KEPT}}} > {RATIO_LIMIT}"
 
-OVERVIEW: Final = "loopguard-overview"
-
 ALERTS: Final = (
     Alert(
         name="LoopguardNotStopped",
@@ -100,7 +99,8 @@ ALERTS: Final = (
         summary="{job}: {value} looping turns in 10 minutes that nothing stopped{worst}",
         description=f"In {{value}} turns of 10 minutes the agent looped and was only observed, or its run was aborted. "
         f"The limit is {NOT_STOPPED_FLOOR}, and {TURNS_FACTOR} times the usual number of this service.",
-        board=OVERVIEW,
+        board=OVERVIEW_UID,
+        panel="Turns by action",
     ),
     Alert(
         name="LoopguardTripSpike",
@@ -111,7 +111,8 @@ ALERTS: Final = (
         summary="{job}: {value} turns loop in 10 minutes{worst}",
         description=f"In {{value}} turns of 10 minutes the agent looped; {{not_stopped}} of them were not stopped. The "
         f"limit is {TURNS_FLOOR}, and {TURNS_FACTOR} times the usual number of this service.",
-        board=OVERVIEW,
+        board=OVERVIEW_UID,
+        panel="Looping turns in 10 minutes, by service",
     ),
     Alert(
         name="LoopguardTripRatio",
@@ -123,7 +124,8 @@ ALERTS: Final = (
         description=f"For 10 minutes the share of tool calls that were steps of a loop was above {RATIO_LIMIT:.0%} "
         f"({{value}} over the last 15 minutes).",
         number="percentage",
-        board=OVERVIEW,
+        board=OVERVIEW_UID,
+        panel="Loop steps per tool call",
     ),
     Alert(
         name="LoopguardBreakerOpen",
@@ -134,7 +136,8 @@ ALERTS: Final = (
         summary="{job}: the circuit breaker of a turn refused {value} calls in 10 minutes",
         description="A turn had too many errors in a row, or too many calls without anything new, and its breaker "
         "opened. Other turns are not affected.",
-        board=OVERVIEW,
+        board=OVERVIEW_UID,
+        panel="Loop steps by mode",
     ),
     Alert(
         name="LoopguardUnknownTools",
@@ -145,7 +148,8 @@ ALERTS: Final = (
         summary="{job}: {value} calls to tools that do not exist in 30 minutes",
         description=f"The model called tools that are not registered {{value}} times in 30 minutes. The limit is "
         f"{UNKNOWN_FLOOR}, and {UNKNOWN_FACTOR} times the usual number of this service.",
-        board=OVERVIEW,
+        board=OVERVIEW_UID,
+        panel="Calls to unknown tools",
     ),
     Alert(
         name="LoopguardGuardErrors",
@@ -155,7 +159,8 @@ ALERTS: Final = (
         summary="{job}: the guard itself failed at {site}",
         description="The guard had {value} internal errors in 15 minutes. The tools ran; those calls were not "
         "protected.",
-        board=OVERVIEW,
+        board=OVERVIEW_UID,
+        panel="Errors of the guard",
     ),
     Alert(
         name="LoopguardCollectorDown",
@@ -165,6 +170,8 @@ ALERTS: Final = (
         summary="Prometheus cannot read the collector's metrics",
         description="For 2 minutes the collector's endpoint {instance} returned no data. Loops are still stopped, but "
         "not visible.",
+        board=COLLECTOR_UID,
+        panel="Spans received",
     ),
     Alert(
         name="LoopguardCollectorLoses",
@@ -176,6 +183,8 @@ ALERTS: Final = (
         description="In 5 minutes the collector refused or dropped data, or a queue is more than "
         f"{QUEUE_LIMIT} % full. Applications send refused data again, spans for half a minute only. Loops are still "
         "stopped, but traces and counts may lack some.",
+        board=COLLECTOR_UID,
+        panel="Data refused or dropped",
     ),
     Alert(
         name="LoopguardServiceSilent",
@@ -187,6 +196,7 @@ ALERTS: Final = (
         summary="{job}: reported for half an hour and reports nothing now",
         description="This service reported in {value} of 60 minutes, and has stopped. It may be down, or its "
         "telemetry may not reach the collector.",
-        board=OVERVIEW,
+        board=OVERVIEW_UID,
+        panel="Tool calls by outcome",
     ),
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from dashboards.alerts import ALERTS, GRAFANA, Alert
+from dashboards.panels import OVERVIEW_UID, panel_id
 from dashboards.promql import STEP, in_range
 from dashboards.recordings import RECORDINGS, TOOL_TRIPS, TURNS_NOT_STOPPED, USUAL
 
@@ -74,10 +75,15 @@ def _grafana_alert(alert: Alert) -> dict[str, Any]:
         "noDataState": "OK",
         "execErrState": "Error",
         "labels": {"severity": alert.severity},
-        "annotations": _annotations(alert, _IN_GRAFANA),
+        "annotations": {**_annotations(alert, _IN_GRAFANA), **_view_panel(alert)},
         # The sum drops the metric's name: Grafana would make it a label of the alert.
         "data": [_query(f"sum without () (\n  {alert.expr}\n)"), _above_zero()],
     }
+
+
+def _view_panel(alert: Alert) -> dict[str, str]:
+    """The annotations from which Grafana makes the links to a dashboard and its panel."""
+    return {"__dashboardUid__": alert.board, "__panelId__": str(panel_id(alert.panel))}
 
 
 def _query(expr: str) -> dict[str, Any]:
@@ -130,11 +136,11 @@ def _annotations(alert: Alert, templates: dict[str, str]) -> dict[str, str]:
         return re.sub(r"\{(\w+)\}", lambda match: filled[match[1]] if match[1] in filled else _label(match[1]), text)
 
     filled = {**templates, "value": f"{{{{ {templates['value']} | {number} }}}}"}
-    board = {"dashboard_url": f"{GRAFANA}/d/{alert.board}?var-job={{{{ $labels.job | urlquery }}}}"}
+    service = "?var-job={{ $labels.job | urlquery }}" if alert.board == OVERVIEW_UID else ""
     return {
         "summary": fill(alert.summary),
         "description": fill(alert.description),
-        **(board if alert.board else {}),
+        "dashboard_url": f"{GRAFANA}/d/{alert.board}{service}",
         "runbook_url": alert.runbook,
     }
 

@@ -12,6 +12,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 from dashboards import names, recordings
 from dashboards import queries as queries_of_panels
@@ -158,6 +159,15 @@ def test_panels_keep_their_ids_when_they_move(board: str) -> None:
 
     assert len(ids) == len(BOARDS[board]["panels"])
     assert all(panel["id"] == panel_id(panel["title"]) for panel in BOARDS[board]["panels"] if panel["type"] != "row")
+
+
+def test_each_alert_of_grafana_names_a_panel_that_exists() -> None:
+    """From the two annotations Grafana makes the link "View panel"."""
+    shown = {(board["uid"], str(panel["id"])) for board in BOARDS.values() for panel in board["panels"]}
+    (group,) = yaml.safe_load((ROOT / "dashboards/grafana/provisioning/alerting/loopguard.yaml").read_text())["groups"]
+
+    for rule in group["rules"]:
+        assert (rule["annotations"]["__dashboardUid__"], rule["annotations"]["__panelId__"]) in shown, rule["title"]
 
 
 def test_the_first_screen_says_who_loops_and_whether_it_helped_and_what_it_cost() -> None:
