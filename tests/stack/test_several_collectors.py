@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 import yaml
 
+from .harness.agent import run_agent
 from .harness.collector import CONFIG_BALANCER, Balancer, Collector
 from .harness.load_balancer import LoadBalancer
 from .harness.process import wait_until
 from .harness.prometheus import Prometheus
+from .test_logs import records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -134,6 +136,18 @@ def test_a_trace_is_whole_in_one_file(several: Several, make_application: Callab
     assert first.keys() & second.keys() == set()
 
 
+def test_the_log_record_of_a_trip_is_at_the_collector_of_its_trace(several: Several) -> None:
+    """Each trip's record is in one file, that of the collector that has the spans."""
+    run = run_agent(several.balancers[0], "--stubborn", service="logged")
+    made = sum(run.trips.values())
+    wait_until(f"{made} records", lambda: sum(len(records(each, "logged")) for each in several.collectors) >= made)
+
+    for collector in several.collectors:
+        traces = {span["traceId"] for span in collector.file_spans("logged")}
+        assert {record["traceId"] for record in records(collector, "logged")} <= traces
+    assert sum(len(records(each, "logged")) for each in several.collectors) == made
+
+
 def test_the_share_of_a_stopped_collector_is_delivered_later(
     harmed: Several, make_application: Callable[..., Application]
 ) -> None:
@@ -214,7 +228,7 @@ def test_a_series_goes_on_at_another_collector_after_a_restart(
         agent.close()
 
 
-@pytest.mark.parametrize("conditions", ["trace_conditions", "metric_conditions"])
+@pytest.mark.parametrize("conditions", ["trace_conditions", "metric_conditions", "log_conditions"])
 def test_every_digit_has_one_collector(conditions: str) -> None:
     """The filters share the hexadecimal digits: none is sent to two collectors, and none to no collector."""
     kept = [digits for each in FILTERS for digits in re.findall(r'"(\[\S+\]\$)"', each[conditions][0])]
