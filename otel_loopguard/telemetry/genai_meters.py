@@ -39,7 +39,7 @@ class ToolRun(NamedTuple):
 class GenAIMeters:
     """The instruments, made from one meter.
 
-    The SDK takes a fifth of the time of a guarded call for one measurement. So the durations of calls wait for the next
+    The SDK takes a tenth of the time of a guarded call for one measurement. So the durations of calls wait for the next
     collection, which records them in the exporter's thread.
     """
 
