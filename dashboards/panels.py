@@ -321,11 +321,10 @@ def _legend(*calcs: str, sort: str = "") -> common.VizLegendOptions:
 
 
 def _of_column(column: Column) -> list[DynamicConfigValue]:
-    properties: dict[str, object] = {"custom.minWidth": 100}
+    # Not every row has a value of each query, nor each label.
+    properties: dict[str, object] = {"custom.minWidth": 100, "noValue": "-"}
     if column.query:
-        # Not every row has a value of each query.
-        of_values = {"unit": column.unit, "decimals": _DECIMALS.get(column.unit), "noValue": "-", "custom.width": 108}
-        properties.update(of_values)
+        properties |= {"unit": column.unit, "decimals": _DECIMALS.get(column.unit), "custom.width": 108}
     if column.url:
         properties["links"] = [link(f"Conversations of this {column.heading.lower()}", column.url).build()]
     if column.steps is not None:

@@ -203,6 +203,15 @@ def test_every_panel_says_what_it_shows_and_what_no_data_means() -> None:
         assert defaults["unit"], title
 
 
+def test_a_cell_without_a_value_is_a_dash() -> None:
+    """A row need not have all labels and values: a healthy service has no tool that loops."""
+    tables = [panel for _, panel in panels("prometheus") if panel["type"] == "table"]
+    columns = [rule for table in tables for rule in table["fieldConfig"]["overrides"]]
+    assert columns
+    for column in columns:
+        assert {"id": "noValue", "value": "-"} in column["properties"], column["matcher"]
+
+
 # --- with a collector and a Prometheus -------------------------------------------------------------------------------
 ALL_TIME = quick("4h")
 BAR = quick("1m")
