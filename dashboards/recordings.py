@@ -52,7 +52,7 @@ _RETURNING: Final = (
 
 # --- growth in a minute ------------------------------------------------------------------------------------------
 TRIPS: Final = "job_mode_verdict_action:loopguard_trips:increase1m"
-TRIPS_COUNTED: Final = "job:loopguard_trips_counted:increase1m"
+TRIPS_COUNTED: Final = "job_mode_verdict_action:loopguard_trips_counted:increase1m"
 TRIP_EVENTS: Final = "job:loopguard_trip_events:increase1m"
 TOOL_TRIPS: Final = "job_tool_mode:loopguard_tool_trips:increase1m"
 TOOL_CALLS: Final = "job_tool_outcome:loopguard_tool_calls:increase1m"
@@ -83,14 +83,15 @@ def _grown(by: str, metric: str, *matchers: str, back: str = "1h", delay: int = 
     return total(by, grown(select(metric, *matchers), _RETURNED, back, delay))
 
 
-def _or_events(by: str, metric: str, *matchers: str, back: str = "1h") -> str:
-    """Applications that export traces only have no metric: the collector counts the events on their spans.
+def _events(by: str, *matchers: str, back: str = "1h") -> str:
+    """The same of the events on spans, for applications that export traces only: the collector counts these.
 
-    Spans arrive before metrics, which are exported each minute. So events count two minutes later: by then the metric
-    of a service that has one is known, and no trip counts twice.
+    Spans arrive before metrics, which are exported each minute. So events count two minutes later: by then the metrics
+    of a service that has any are known. For a quarter of an hour after them events do not count, so that a restart of
+    the service and the collector together counts nothing twice.
     """
     events = _grown(by, names.TRIP_EVENTS, *matchers, back=back, delay=2)
-    return f"{_grown(by, metric, back=back)}\nor on ({names.JOB}) {events}"
+    return f"or on ({names.JOB}) ({events} unless on ({names.JOB}) last_over_time({PRESENT}[15m]))"
 
 
 def _most(*matchers: str) -> str:
@@ -99,7 +100,11 @@ def _most(*matchers: str) -> str:
 
 _SHORT = "10m"
 """Pages are about now: growth in a longer gap is not counted for them."""
+_TRIP = _by(names.JOB, names.MODE, names.VERDICT, names.ACTION)
+_TOOL_TRIP = _by(names.JOB, names.TOOL, names.MODE)
 _MODES = _by(names.JOB, names.MODE, names.ACTION)
+_TURN = _by(names.JOB, names.ACTION)
+_FIRST_OF_MODE = f'{names.FIRST}=~"action|mode"'
 _TURNS_TRIPPED = in_range(f"{TURNS_TRIPPED}{{{NO_USER_STOP}}}", "10m")
 _TRIPS_IN_10M = in_range(f"{TRIPS}{{{NO_USER_STOP}}}", "10m")
 
@@ -110,18 +115,20 @@ RECORDINGS: Final = (
         _INSTANCES, f'group by ({names.JOB}, {names.INSTANCE}) ({{__name__=~"{_COUNTERS}|{names.TRIP_EVENTS}"}})'
     ),
     Recording(_RETURNED, _RETURNING),
-    Recording(TRIPS, _or_events(_by(names.JOB, names.MODE, names.VERDICT, names.ACTION), names.TRIPS)),
-    Recording(TRIPS_COUNTED, _grown(names.JOB, names.TRIPS)),
+    Recording(TRIPS_COUNTED, _grown(_TRIP, names.TRIPS)),
+    Recording(TRIPS, f"{TRIPS_COUNTED}\n{_events(_TRIP)}"),
     Recording(TRIP_EVENTS, _grown(names.JOB, names.TRIP_EVENTS)),
-    Recording(TOOL_TRIPS, _or_events(_by(names.JOB, names.TOOL, names.MODE), names.TOOL_TRIPS)),
+    Recording(TOOL_TRIPS, f"{_grown(_TOOL_TRIP, names.TOOL_TRIPS)}\n{_events(_TOOL_TRIP)}"),
     Recording(TOOL_CALLS, _grown(_by(names.JOB, names.TOOL, names.OUTCOME), names.TOOL_CALLS)),
     Recording(RECOVERIES, _grown(_MODES, names.RECOVERIES)),
-    Recording(TURNS_TRIPPED, _or_events(_MODES, names.TURNS_TRIPPED, f'{names.FIRST}=~"action|mode"', back=_SHORT)),
+    Recording(
+        TURNS_TRIPPED,
+        f"{_grown(_MODES, names.TURNS_TRIPPED, back=_SHORT)}\n{_events(_MODES, _FIRST_OF_MODE, back=_SHORT)}",
+    ),
     Recording(
         TURNS_LOOPING,
-        _or_events(
-            _by(names.JOB, names.ACTION), names.TURNS_LOOPING, f'{names.FIRST}="action"', NO_USER_STOP, back=_SHORT
-        ),
+        f"{_grown(_TURN, names.TURNS_LOOPING, back=_SHORT)}\n"
+        f"{_events(_TURN, equals(names.FIRST, 'action'), NO_USER_STOP, back=_SHORT)}",
     ),
     Recording(
         MODEL_REQUESTS, _grown(_by(names.JOB, names.LOOP_OR_WORK, names.USAGE, names.MODEL), names.MODEL_REQUESTS)

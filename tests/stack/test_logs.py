@@ -37,7 +37,12 @@ def test_the_file_has_a_record_of_each_trip_and_no_line_of_the_programs_log(
     collector = make_collector()
     run = run_agent(collector, "--stubborn", OTEL_PYTHON_LOGGING_AUTO_INSTRUMENTATION_ENABLED="true")
     made = sum(run.trips.values())
-    found = wait_until(f"{made} records", lambda: len(one := records(collector, "example")) >= made and one)
+
+    def all_of_them() -> list[dict[str, Any]] | None:
+        found = records(collector, "example")
+        return found if len(found) >= made else None
+
+    found = wait_until(f"{made} records", all_of_them)
 
     assert {record["eventName"] for record in found} == {"loopguard.tool_loop_detected"}
     assert len(found) == made
