@@ -41,7 +41,8 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1_700_000_000.0
         monkeypatch.setattr("otel_loopguard.instrumentation.runtime.Guard", partial(Guard, clock=lambda: self.now))
-        monkeypatch.setattr("opentelemetry.sdk.trace.time_ns", lambda: int(self.now * SECOND))
+        for module in ("opentelemetry.sdk.trace", "otel_loopguard.telemetry.call_span"):
+            monkeypatch.setattr(f"{module}.time_ns", lambda: int(self.now * SECOND))
 
     def wait(self, seconds: float) -> None:
         """Let time pass."""
