@@ -220,4 +220,5 @@ def test_objects_are_told_apart_in_threads() -> None:
             found = pool.submit(contextvars.copy_context().run, ask, server).result()
             assert not is_refused(found)
         same = [pool.submit(contextvars.copy_context().run, ask, servers[0]) for _ in range(ENOUGH)]
-    assert any(is_refused(found.result()) for found in same)
+    # The run of a thread that is late may be ended.
+    assert any(isinstance(found.exception(), loopguard.ToolLoopError) or is_refused(found.result()) for found in same)
