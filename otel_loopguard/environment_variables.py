@@ -18,7 +18,7 @@ OTEL_PYTHON_LOOPGUARD_CONFIG = "OTEL_PYTHON_LOOPGUARD_CONFIG"
 """The path of a TOML file with a policy."""
 
 OTEL_PYTHON_LOOPGUARD_EVENTS = "OTEL_PYTHON_LOOPGUARD_EVENTS"
-"""Where a trip is written as an event: span, log or both (default where a logger provider is set)."""
+"""The places of a trip's event: span, log or both (default where a logger provider is set)."""
 
 OTEL_PYTHON_LOOPGUARD_CONVERSATION_ID = "OTEL_PYTHON_LOOPGUARD_CONVERSATION_ID"
 """The form of conversation ids in telemetry: raw (default), hash or off."""

@@ -71,13 +71,13 @@ ERROR_REFUSED: Final = "tool_loop_detected"
 """The ``error.type`` of a call that was refused: without one, dashboards of GenAI spans count it as a quick success."""
 
 TOOL_KIND: Final = "loopguard.tool.kind"
-"""What the tool does, as declared, hinted or inferred from its name.
+"""The effect of the tool, as declared, hinted or inferred from its name.
 
 Holds: ``read``, ``write``, ``shell``, ``poll``, ``wait``, ``agent``, ``think``, ``step``, ``final``, ``handoff`` or
 ``unknown``.
 """
 TOOL_REGISTERED: Final = "loopguard.tool.registered"
-"""Whether the tool exists, where the registered tools are known."""
+"""True if the tool exists; absent where the registered tools are not known."""
 TOOL_NAME_HASH: Final = "loopguard.tool.name_hash"
 """Tells tools that are not registered apart.
 
@@ -89,7 +89,7 @@ TURN_ID: Final = "loopguard.turn.id"
 Holds: random digits with a number, or the id of a run or a trace; the ``turn_id`` of ``loopguard.turn()`` if given.
 """
 TURN_SOURCE: Final = "loopguard.turn.source"
-"""How the turn was found.
+"""The way in which the turn was found.
 
 Holds: a word of this package, as ``run``, ``explicit``, ``messages``, ``agent_span`` or ``trace``.
 """
@@ -130,7 +130,7 @@ Holds: a keyed hash of the error.
 ERROR_TRANSIENT: Final = "loopguard.error_transient"
 """True if the error may pass, as a timeout."""
 OUTCOME: Final = "loopguard.outcome"
-"""How the call ended. ``nudged``: it ran, and its result carries a sentence of the guard, about it or an earlier call.
+"""The end of the call. ``nudged``: it ran, and its result carries a sentence of the guard, about it or an earlier call.
 
 Holds: ``executed``, ``nudged``, ``failed``, ``cancelled``, ``reused``, ``blocked`` or ``aborted``.
 """
@@ -177,7 +177,7 @@ ACTION: Final = "loopguard.action"
 Holds: ``observe``, ``nudge``, ``reuse``, ``block``, ``conclude`` or ``abort``.
 """
 COUNT: Final = "loopguard.count"
-"""What the mode counts, up to and with this call."""
+"""The count of the mode, up to and with this call."""
 LIMIT: Final = "loopguard.limit"
 """The count at which the verdict is given."""
 PERIOD: Final = "loopguard.period"
@@ -185,7 +185,7 @@ PERIOD: Final = "loopguard.period"
 FIRST_SEEN_INDEX: Final = "loopguard.first_seen_index"
 """The position in its turn of the first call of the loop."""
 TURN_FIRST: Final = "loopguard.turn.first"
-"""Whether the trip is the first of its turn with its action, or with its mode and action: counts turns from events.
+"""The trip's place in its turn, to count turns from events: the first with its action, or with its mode and action.
 
 The first trip that the user's request to stop makes with its action is ``mode``.
 
@@ -215,12 +215,12 @@ METRIC_MODEL_TOKENS: Final = "loopguard.model.tokens"
 METRIC_MODEL_REQUESTS: Final = "loopguard.model.requests"
 METRIC_MODEL_COST: Final = "loopguard.model.cost"
 LOOP_OR_WORK: Final = "loopguard.step"
-"""Whether the request was a step of a loop: all calls that it wrote were refused or were repeats without news.
+"""The kind of step: of a loop if all calls that the request wrote were refused or were repeats without news.
 
 Holds: ``loop`` or ``work``.
 """
 USAGE: Final = "loopguard.usage"
-"""Whether the response had the numbers of its tokens.
+"""``known`` if the response had the numbers of its tokens.
 
 Holds: ``known`` or ``unknown``.
 """

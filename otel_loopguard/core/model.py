@@ -184,7 +184,7 @@ class Trip(NamedTuple):
 
 
 class First(str, enum.Enum):
-    """Whether a trip is the first of its turn with its action; if not, whether it is with its mode and action."""
+    """The place of a trip in its turn: the first with its action, or else with its mode and action, or neither."""
 
     ACTION = "action"
     MODE = "mode"
