@@ -62,17 +62,22 @@ class _Elsewhere(logging.Handler):
     def __init__(self) -> None:
         super().__init__()
         self._dropped = self._caught = 0
+        self._last_resort = logging.lastResort
         self.note = ""
 
     def __enter__(self) -> Self:
         logger = logging.getLogger("opentelemetry")
         logger.addHandler(self)
         logger.propagate = False
+        for name in [name for name in logging.root.manager.loggerDict if name.startswith("opentelemetry.")]:
+            logging.getLogger(name).filters.clear()  # the SDK drops a record that repeats its last one
+        logging.lastResort = logging.NullHandler()  # a handler that writes drops an exception
         sys.unraisablehook = self._unraisable
         return self
 
     def __exit__(self, *_: object) -> None:
         logging.getLogger("opentelemetry").removeHandler(self)
+        logging.lastResort = self._last_resort
         sys.unraisablehook = sys.__unraisablehook__
 
     def _unraisable(self, unraisable: sys.UnraisableHookArgs) -> None:
