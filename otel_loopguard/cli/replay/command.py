@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
     if not options.json:
         replay.print_tables(sys.stdout)
     replay.print_notes(sys.stderr if options.json else sys.stdout)
-    if replay.broken or replay.nothing_read:
+    if not replay.is_complete:
         return _NOT_ALL_READ
     failed = options.fail_on is not None and replay.strongest >= Action[options.fail_on.upper()]
     return _FAILED_ON if failed else 0

@@ -37,6 +37,8 @@ class TripOfRun(NamedTuple):
     count: int  # type: ignore[assignment]  # hides tuple.count
     lost: bool = False
     """True if the call was refused, and its recorded result was new."""
+    limit: int = 0
+    """The limit that was reached."""
 
 
 class PolicyJudge:

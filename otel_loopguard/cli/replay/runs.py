@@ -38,6 +38,24 @@ class Run(NamedTuple):
     calls: int
 
 
+class JudgedRun(NamedTuple):
+    """A run of one line that was judged."""
+
+    run: Run
+    trips: tuple[list[TripOfRun], ...]
+    """One list for each judge."""
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run."""
+        return self.run.run_id
+
+    @property
+    def calls(self) -> int:
+        """The number of its calls."""
+        return self.run.calls
+
+
 class NotARunError(ValueError):
     """The line is JSON, but no run; the message names the fault."""
 
@@ -154,7 +172,7 @@ class _TurnReplay:
         if trip.action >= Action.NUDGE:
             lost = trip.action >= Action.REUSE and result_was_new(record)
             tool = shown_tool(record.resolved.tool, record.registered)
-            found = TripOfRun(self._number, position, tool, str(trip.mode), trip.action, trip.count, lost)
+            found = TripOfRun(self._number, position, tool, str(trip.mode), trip.action, trip.count, lost, trip.limit)
             self._trips.append(found)
 
 

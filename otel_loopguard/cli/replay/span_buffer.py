@@ -246,7 +246,8 @@ class _TurnReplay:
         if trip.action >= Action.NUDGE:
             lost = trip.action >= Action.REUSE and record.sameness is not None and result_was_new(record)
             tool = shown_tool(record.resolved.tool, record.registered)
-            self._trips.append(TripOfRun(0, position, tool, str(trip.mode), trip.action, trip.count, lost))
+            mode, action, limit = str(trip.mode), trip.action, trip.limit
+            self._trips.append(TripOfRun(0, position, tool, mode, action, trip.count, lost, limit))
 
 
 def _order(span: ToolSpan) -> tuple[int, int]:
