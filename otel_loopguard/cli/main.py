@@ -31,6 +31,7 @@ class Command(NamedTuple):
 
 
 COMMANDS = (
+    Command("calibrate", "make a policy from good runs, proven on runs that were held out", "calibrate.command"),
     Command("demo", "show an agent in each kind of loop, and the guard stopping it", "demo.command"),
     Command("doctor", "check that loops are stopped here or in your app; name the remedy if not", "doctor.command"),
     Command("policy", "check a policy file; show a policy and the source of each value", "policy"),

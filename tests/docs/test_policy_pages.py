@@ -1,4 +1,4 @@
-"""The pages on policy, presets and replay: every setting is there with its default, and every example works."""
+"""The pages on policy, presets, replay and calibrate: every setting has its default, and every example works."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from otel_loopguard.core.policy.load import load_text, preset_names
 from otel_loopguard.core.policy.policy import DEFAULT_RULES, Policy
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ("policy", "presets", "replay")
+PAGES = ("policy", "presets", "replay", "calibrate")
 BLOCK = re.compile(
     r"(?:<!-- file: (?P<file>\S+) -->\n)?^```(?P<kind>[a-z ]+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
 )

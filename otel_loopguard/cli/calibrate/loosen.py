@@ -1,0 +1,111 @@
+"""Choose the limits that are raised, and by how much: as few as the target allows, each to the busiest good run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from otel_loopguard.core.model import Kind, Mode
+from otel_loopguard.core.names import is_plain_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from otel_loopguard.cli.calibrate.survey import Cause, Reached, Survey
+    from otel_loopguard.cli.replay.judge import PolicyJudge
+    from otel_loopguard.core.policy.policy import Rule
+
+    Path = tuple[str, ...]
+
+_STEPS = (
+    "block_if_acted",
+    "block_if_transient",
+    "block_after_reads",
+    "block_if_acknowledged",
+    "no_news_block",
+    "block",
+)
+"""The settings that refuse, the most specific ones first: ``block`` is the least of all limits of its mode."""
+
+
+@dataclass
+class Settings:
+    """The settings of the policy that is written, each with its reason."""
+
+    values: dict[Path, int | str] = field(default_factory=dict)
+    reasons: dict[Path, str] = field(default_factory=dict)
+
+    def add(self, path: Path, value: int | str, reason: str) -> None:
+        """Set a value, and its reason."""
+        self.values[path], self.reasons[path] = value, reason
+
+
+def loosen(settings: Settings, survey: Survey, target: float) -> bool:
+    """Raise the limits that refuse more runs than the target allows. Return False if there is nothing to raise."""
+    before = dict(settings.values)
+    judge = survey.judges[1]
+    for cause in sorted(_chosen(survey.refusals, int(target * survey.fitted.runs + 1e-9))):
+        kind = ("tools", cause.tool, "kind")
+        if _is_poll(cause, survey, judge) and kind not in settings.values:
+            reason = f"its answer changed by itself after {_times(survey.changed[cause], 'refused call')}"
+            settings.add(kind, "poll", reason)
+            continue
+        for reached, count in sorted(survey.busiest.items()):
+            path = _setting(reached, judge)
+            if reached.cause == cause and count >= _as_number(settings.values.get(path)):
+                settings.add(path, count + 1, f"the busiest good run has {count}, refused at {reached.limit}")
+    return settings.values != before
+
+
+def can_be_loosened(cause: Cause) -> bool:
+    """Return True if a setting can name the tool. One for all tools is only for tools that do not exist."""
+    return cause.mode == Mode.UNKNOWN_TOOL_REPEAT if not cause.tool else bool(is_plain_name(cause.tool))
+
+
+def _chosen(refusals: Mapping[frozenset[Cause], int], allowed: int) -> set[Cause]:
+    """Return few causes without which no more runs are refused than allowed: those of most runs first."""
+    left = dict(refusals)
+    chosen: set[Cause] = set()
+    while sum(left.values()) > allowed:
+        weights: Counter[Cause] = Counter()
+        for causes, runs in left.items():
+            if all(map(can_be_loosened, causes)):
+                weights.update(dict.fromkeys(causes - chosen, runs))
+        if not weights:
+            break
+        chosen.add(max(weights, key=lambda cause: (weights[cause], cause)))
+        left = {causes: runs for causes, runs in left.items() if not causes <= chosen}
+    return chosen
+
+
+def _is_poll(cause: Cause, survey: Survey, judge: PolicyJudge) -> bool:
+    """Return True if a reading tool was refused as stuck, and then its answer changed by itself.
+
+    Tools of unknown kind are left as they are: a poll changes nothing, so that repeats after it would be refused.
+    """
+    if cause.mode != Mode.GENERIC_REPEAT or not survey.changed[cause]:
+        return False
+    return judge.compiled.contracts.tool(cause.tool, None).kind is Kind.READ
+
+
+def _setting(reached: Reached, judge: PolicyJudge) -> Path:
+    """Return the path of the setting that holds a limit: the most specific one with its value, else ``block``."""
+    tool, mode = reached.cause
+    rules = judge.compiled.contracts.tool(tool, None).rules if tool else {}
+    owners = (mode, Mode.POLL_NO_PROGRESS) if mode == Mode.GENERIC_REPEAT else (mode,)
+    found = ((owner, step) for owner in owners for step in _STEPS if _has(rules.get(owner), step, reached.limit))
+    owner, step = next(found, (mode, "block"))
+    return (*(("tools", tool) if tool else ()), "modes", str(owner), step)
+
+
+def _has(rule: Rule | None, step: str, limit: int) -> bool:
+    return rule is not None and getattr(rule, step) == limit
+
+
+def _as_number(value: int | str | None) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _times(count: int, word: str) -> str:
+    return f"{count:,} {word}{'' if count == 1 else 's'}"

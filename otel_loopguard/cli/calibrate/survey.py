@@ -1,0 +1,233 @@
+"""Sum up one reading of the runs: refusals under the defaults and under the policy, and the counts that they reached.
+
+The memory does not depend on the number of runs: only sums are kept, and the number of names is bounded.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import TYPE_CHECKING, NamedTuple
+
+from otel_loopguard import semconv
+from otel_loopguard.cli.replay.judge import PolicyJudge, shown_tool
+from otel_loopguard.cli.replay.runs import JudgedRun
+from otel_loopguard.core.model import Action, Mode, ToolCall
+from otel_loopguard.core.names import clean_name
+from otel_loopguard.core.policy.policy import DEFAULT_RULES, Policy, Rule
+
+if TYPE_CHECKING:
+    from otel_loopguard.cli.replay.judge import TripOfRun
+    from otel_loopguard.cli.replay.recording import Judged
+    from otel_loopguard.core.tools.contracts import Tool
+
+_MOST_NAMES = 4_096
+_MOST_SETS = 10_000
+_MOST_STUCK = 10
+_NO_ID = "None"
+
+
+class LeftOut(str, enum.Enum):
+    """The reason for which a run is in no figure."""
+
+    STUCK = "as stuck (the defaults would have ended the run)"
+    FAILED = "as failed (by its label)"
+    NO_CALLS = "without calls"
+    NO_EVIDENCE = "without results or arguments, so that no repeat can be judged"
+
+
+class Cause(NamedTuple):
+    """A cause of refusals: a mode, and the tool that it refused. The tool is empty for names that a model made up."""
+
+    tool: str
+    mode: str
+
+
+class Reached(NamedTuple):
+    """A limit that refused a call."""
+
+    cause: Cause
+    limit: int
+
+
+@dataclass
+class Sample:
+    """The good runs that the policy is fitted to, or those that are held out."""
+
+    runs: int = 0
+    calls: int = 0
+    before: int = 0
+    """Runs with a refusal under the defaults."""
+    after: int = 0
+    """Runs with a refusal under the policy."""
+    withheld_before: int = 0
+    """Refused calls whose recorded result was new."""
+    withheld_after: int = 0
+
+
+@dataclass
+class Peak:
+    """The highest count of a mode in the good runs, under the defaults."""
+
+    count: int = 0
+    limit: int = 0
+    """The limit next to it, of a refusal or of a nudge; 0 if the mode is probed."""
+    is_refusal: bool = False
+    tripped: int = 0
+    """Runs that were nudged or refused."""
+    refused: int = 0
+
+
+@dataclass
+class Survey:
+    """The sums of one reading. The first judge has the defaults, the second one the policy, the others are probes."""
+
+    judges: list[PolicyJudge]
+    probed: tuple[Mode, ...] = ()
+    all_good: bool = False
+    """Take every run for a good one, also if it looks stuck."""
+    fitted: Sample = field(default_factory=Sample)
+    held_out: Sample = field(default_factory=Sample)
+    left_out: Counter[LeftOut] = field(default_factory=Counter)
+    stuck: list[str] = field(default_factory=list)
+    """The first runs that look stuck; labelled as successful ones, too, which are not left out."""
+    stuck_successes: int = 0
+    peaks: dict[str, Peak] = field(default_factory=dict)
+    tools: Counter[str] = field(default_factory=Counter)
+    """Calls by tool."""
+    refusals: Counter[frozenset[Cause]] = field(default_factory=Counter)
+    """Runs that the policy is fitted to and refuses, by all their causes."""
+    busiest: dict[Reached, int] = field(default_factory=dict)
+    """The highest count in these runs."""
+    changed: Counter[Cause] = field(default_factory=Counter)
+    """Calls in these runs that were refused, and whose recorded result was new although nothing else had changed it."""
+    _number: int = 0
+
+    def add(self, judged: Judged) -> None:
+        """Add a judged run."""
+        self._number += 1
+        before, after = judged.trips[0], judged.trips[1]
+        reason = self._left_out(judged)
+        if reason is not None:
+            self.left_out[reason] += 1
+            return
+        name = judged.run_id if judged.run_id != _NO_ID else str(self._number)
+        sample = self.held_out if _is_held_out(name) else self.fitted
+        sample.runs += 1
+        sample.calls += judged.calls
+        sample.before += _refuses(before)
+        sample.after += _refuses(after)
+        sample.withheld_before += sum(trip.lost for trip in before)
+        sample.withheld_after += sum(trip.lost for trip in after)
+        self._count_tools(judged)
+        self._count_peaks(judged)
+        if sample is self.fitted and _refuses(after):
+            self._add_causes(after)
+
+    def _left_out(self, judged: Judged) -> LeftOut | None:
+        success = judged.run.success if isinstance(judged, JudgedRun) else None
+        if not judged.calls:
+            return LeftOut.NO_CALLS
+        if not _has_evidence(judged):
+            return LeftOut.NO_EVIDENCE
+        if success is False and not self.all_good:
+            return LeftOut.FAILED
+        if any(trip.action >= Action.CONCLUDE for trip in judged.trips[0]):
+            if len(self.stuck) < _MOST_STUCK:
+                self.stuck.append(clean_name(judged.run_id))
+            if not (success or self.all_good):
+                return LeftOut.STUCK
+            self.stuck_successes += 1
+        return None
+
+    def _count_tools(self, judged: Judged) -> None:
+        for name, registered in _tools_of(judged, self.judges[0]):
+            shown = shown_tool(name, registered)
+            if shown in self.tools or len(self.tools) < _MOST_NAMES:
+                self.tools[shown] += 1
+
+    def _count_peaks(self, judged: Judged) -> None:
+        for trip in judged.trips[0]:
+            peak, is_refusal = self.peaks.setdefault(trip.mode, Peak()), trip.action >= Action.REUSE
+            found, best = (is_refusal, trip.count, -trip.limit), (peak.is_refusal, peak.count, -peak.limit)
+            if trip.mode not in self.probed and found > best:
+                peak.is_refusal, peak.count, peak.limit = is_refusal, trip.count, trip.limit
+        for mode, trips in zip(self.probed, judged.trips[2:], strict=True):
+            counts = [trip.count for trip in trips if trip.action >= Action.REUSE]
+            peak = self.peaks.setdefault(mode, Peak())
+            peak.count = max(peak.count, *counts, 0)
+        refusing = {trip.mode for trip in judged.trips[0] if trip.action >= Action.REUSE}
+        for tripped in {trip.mode for trip in judged.trips[0]}:
+            peak = self.peaks.setdefault(tripped, Peak())
+            peak.tripped += 1
+            peak.refused += tripped in refusing
+
+    def _add_causes(self, trips: list[TripOfRun]) -> None:
+        causes = set()
+        for trip in trips:
+            if trip.action < Action.REUSE:
+                continue
+            cause = Cause("" if trip.tool.startswith(semconv.UNKNOWN_TOOL) else trip.tool, trip.mode)
+            reached = Reached(cause, trip.limit)
+            if reached not in self.busiest and len(self.busiest) >= _MOST_SETS:
+                cause = Cause("", trip.mode)
+                reached = Reached(cause, trip.limit)
+            causes.add(cause)
+            self.busiest[reached] = max(self.busiest.get(reached, 0), trip.count)
+            self.changed[cause] += trip.lost
+        found = frozenset(causes)
+        if found not in self.refusals and len(self.refusals) >= _MOST_SETS:
+            found = frozenset([Cause("", next(iter(causes)).mode)])
+        self.refusals[found] += 1
+
+
+def probes() -> dict[Mode, PolicyJudge]:
+    """Make a judge for each mode whose nudge is far from its refusal. It refuses at the nudge, so that it counts on."""
+    return {
+        mode: PolicyJudge(
+            Policy(
+                order=(mode,),
+                conclude_after=0,
+                abort_after=0,
+                modes={mode: Rule(block=rule.nudge, no_news_block=rule.no_news_nudge)}
+                if rule.no_news_nudge
+                else {mode: Rule(block=rule.nudge)},
+            )
+        )
+        for mode, rule in DEFAULT_RULES.items()
+        if isinstance(mode, Mode) and rule.nudge and rule.block and rule.nudge + 1 < rule.block
+    }
+
+
+def _refuses(trips: list[TripOfRun]) -> bool:
+    return any(trip.action >= Action.REUSE for trip in trips)
+
+
+def _is_held_out(name: str) -> bool:
+    """Hold out every other run, by its id: a run is on the same side in each reading, wherever it is recorded."""
+    return bool(blake2b(name.encode("utf-8", "replace"), digest_size=1).digest()[0] & 1)
+
+
+def _has_evidence(judged: Judged) -> bool:
+    if not isinstance(judged, JudgedRun):
+        return judged.without_arguments + judged.without_result < judged.calls
+    return any(
+        call.get("result") is not None or call.get("result_hash") for turn in judged.run.turns for call in turn["calls"]
+    )
+
+
+def _tools_of(judged: Judged, judge: PolicyJudge) -> list[tuple[Tool, bool | None]]:
+    contracts = judge.compiled.contracts
+    if not isinstance(judged, JudgedRun):
+        return [(call.resolve(judge.compiled)[0].tool, call.registered) for call in judged.recorded]
+    known, found = judged.run.tools, []
+    for turn in judged.run.turns:
+        for call in turn["calls"]:
+            tool = contracts.tool(call["tool"], None)
+            if tool.route is not None:
+                tool = contracts.resolve(ToolCall(call["tool"], call.get("args"))).tool
+            is_itself = known is not None and tool.name == call["tool"]
+            found.append((tool, tool.name in known if known is not None and is_itself else None))
+    return found

@@ -1,0 +1,292 @@
+"""The command ``otel-loopguard calibrate``: a policy from good runs, and its proof on runs that were held out."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import random
+import re
+import sys
+
+import pytest
+
+from otel_loopguard.cli.calibrate import survey
+from otel_loopguard.cli.main import main
+from otel_loopguard.cli.replay import runs
+from otel_loopguard.cli.replay.judge import PolicyJudge
+from otel_loopguard.core.model import Action
+from otel_loopguard.core.policy.load import load_file
+from otel_loopguard.core.policy.policy import DEFAULT_RULES, Policy
+from tests.cli.replay import made
+from tests.cli.replay.test_span_buffer import exported
+
+
+def plain(number):
+    """A run without any repeat."""
+    return made.run(f"plain {number}", [made.call("read_file", {"path": str(n)}, f"text {n}", n) for n in range(3)])
+
+
+def repeats(number, tool="lookup_rate", times=5):
+    """A good run that repeats one call ``times`` times with one long result."""
+    calls = [made.call(tool, {"q": "a"}, "The rate has not been published for this period yet." * 3, n)
+             for n in range(times)]  # fmt: skip
+    return made.run(f"{tool} {number}", calls)
+
+
+def inbox(number):
+    """A good run that reads an inbox four times, until there is mail."""
+    answers = ["There is nothing in the folder."] * 4 + ["A mail: the build is broken."]
+    calls = [made.call("read_inbox", {"folder": "in"}, answer, n) for n, answer in enumerate(answers)]
+    return made.run(f"inbox {number}", calls)
+
+
+def repetitive(seed):
+    """A run drawn from the seed that repeats a few calls again and again, with few results."""
+    rng = random.Random(seed)
+    tools, results = rng.sample(made.TOOLS[:8], rng.randint(1, 3)), rng.sample(made.RESULTS, rng.randint(1, 2))
+    calls = [made.call(rng.choice(tools), {"q": rng.randrange(2)}, rng.choice(results), n) for n in range(30)]
+    return made.run(f"repetitive {seed}", calls)
+
+
+def stuck(name, **more):
+    return made.stuck(name, times=30, **more)
+
+
+@pytest.fixture
+def calibrated(tmp_path, capfd):
+    """Calibrate on runs; return the exit status, the policy's text, and the messages."""
+
+    def calibrate(runs, *arguments):
+        path = tmp_path / "runs.jsonl"
+        path.write_text("".join(json.dumps(run) + "\n" for run in runs))
+        status = main(["calibrate", str(path), *arguments])
+        out, err = capfd.readouterr()
+        (tmp_path / "policy.toml").write_text(out)
+        return status, out, err
+
+    return calibrate
+
+
+def settings(text):
+    return [line for line in text.splitlines() if line and not line.startswith("#")]
+
+
+def policy_of(tmp_path):
+    loaded = load_file(str(tmp_path / "policy.toml"))
+    assert loaded.problems == ()
+    return loaded.policy
+
+
+def refused(run, policy):
+    trips = runs.replay(runs.read(run), PolicyJudge(policy))
+    return [trip for trip in trips if trip.action >= Action.REUSE]
+
+
+def test_runs_that_the_defaults_do_not_refuse_need_no_setting(calibrated):
+    """Nothing is loosened without need, and nothing is tightened."""
+    status, text, _ = calibrated([plain(n) for n in range(40)])
+    assert (status, settings(text)) == (0, [])
+    assert "Good runs: 40, of which" in text
+
+
+def test_a_limit_is_raised_to_the_busiest_good_run_and_no_further(calibrated, tmp_path):
+    """The run with the most repeats is not refused any more; one more repeat is."""
+    status, text, _ = calibrated([repeats(n, times=5) for n in range(20)] + [plain(n) for n in range(20)])
+    policy = policy_of(tmp_path)
+    assert status == 0
+    assert settings(text)[0] == "[tools.lookup_rate.modes.generic_repeat]"
+    assert refused(repeats(0, times=5), Policy())
+    assert refused(repeats(0, times=5), policy) == []
+    assert refused(repeats(0, times=6), policy)
+    assert refused(made.stuck(times=3), policy), "another tool has the limit of the defaults"
+
+
+def test_a_reading_tool_whose_answer_changes_by_itself_is_a_poll(calibrated, tmp_path):
+    """The kind is declared with its reason, so that the answer is not withheld."""
+    _, text, _ = calibrated([inbox(n) for n in range(10)] + [plain(n) for n in range(10)])
+    assert re.search(r'\[tools\.read_inbox\]\nkind = "poll"  # its answer changed by itself after \d+ refused', text)
+    assert refused(inbox(0), Policy())
+    assert refused(inbox(0), policy_of(tmp_path)) == []
+
+
+def test_no_limit_is_below_the_defaults(calibrated, tmp_path):
+    """Runs drawn at random lead to a policy whose limits are all at those of the defaults or above."""
+    calibrated([repetitive(seed) for seed in range(60)], "--all-good")
+    policy = policy_of(tmp_path)
+    rules = [(mode, rule) for contract in policy.tools.values() for mode, rule in contract.modes.items()]
+    raised = [
+        (getattr(rule, name), getattr(DEFAULT_RULES[mode], name))
+        for mode, rule in [*rules, *policy.modes.items()]
+        for name in ("block", "block_if_acted", "block_if_transient", "block_after_reads", "block_if_acknowledged")
+        if getattr(rule, name) is not None
+    ]
+    assert raised
+    assert all(new > old for new, old in raised)
+
+
+def test_the_policy_loads_and_refuses_none_of_the_runs_that_it_is_fitted_to(calibrated, tmp_path):
+    """With a target that allows no refusal, the runs on the fitted side pass the policy as it is written."""
+    recorded = [repetitive(seed) for seed in range(60)]
+    _, text, _ = calibrated(recorded, "--all-good")
+    assert main(["policy", "check", str(tmp_path / "policy.toml")]) == 0
+    after = int(re.search(r"fitted to +\d+ +\d+ +(\d+)", text)[1])
+    policy = policy_of(tmp_path)
+    fitted = [run for run in recorded if not survey._is_held_out(run["run_id"])]
+    assert after == sum(bool(refused(run, policy)) for run in fitted) == 0
+
+
+def test_the_proof_counts_the_runs_that_were_held_out(calibrated, tmp_path):
+    """The table has the held out runs that the defaults refuse, and those that the policy refuses."""
+    recorded = [repeats(n) for n in range(30)] + [plain(n) for n in range(30)]
+    _, text, _ = calibrated(recorded)
+    held = [run for run in recorded if survey._is_held_out(run["run_id"])]
+    before, after = (sum(bool(refused(run, one)) for run in held) for one in (Policy(), policy_of(tmp_path)))
+    assert (before > 0, after) == (True, 0)
+    assert re.search(rf"held out +{len(held)} +{before} +{after} ", text)
+    assert "TOO FEW RUNS to prove it: that takes 2,995" in text
+
+
+def test_a_target_that_the_defaults_meet_loosens_nothing(calibrated):
+    """Refusals are allowed up to the target: 10 % of the runs may be refused, so fewer change no limit."""
+    recorded = [repeats(1)] + [plain(n) for n in range(200)]
+    assert settings(calibrated(recorded, "--target-false-positives", "10%")[1]) == []
+    assert settings(calibrated([repeats(n) for n in range(9)] + recorded, "--target-false-positives", "0.001")[1]) != []
+
+
+def test_enough_runs_prove_the_target(calibrated):
+    """Some 300 runs without a refusal prove that less than 3 % are refused; `--fail-on unproven` says so."""
+    recorded = [plain(n) for n in range(300)]
+    status, text, _ = calibrated(recorded, "--target-false-positives", "3%", "--fail-on", "unproven")
+    assert (status, "PROVEN: the target is met." in text) == (0, True)
+    status, text, _ = calibrated(recorded, "--fail-on", "unproven")
+    assert (status, "TOO FEW RUNS" in text) == (1, True)
+
+
+def test_a_run_that_looks_stuck_is_named_and_left_out(calibrated):
+    """Good and bad runs may be mixed: a loop raises no limit; `--fail-on stuck` says that there is one."""
+    recorded = [stuck(f"loop {n}") for n in range(4)] + [plain(n) for n in range(40)]
+    status, text, _ = calibrated(recorded)
+    assert (status, settings(text)) == (0, [])
+    assert "Left out as stuck (the defaults would have ended the run): 4\n" in text
+    assert "Runs that look stuck: loop_0, loop_1, loop_2, loop_3\n" in text
+    assert calibrated(recorded, "--fail-on", "stuck")[0] == 1
+
+
+def test_a_label_decides_over_looks(calibrated):
+    """A stuck run that is labelled as successful counts, and is named; one that failed never counts."""
+    recorded = [plain(n) for n in range(40)]
+    good = [stuck(f"loop {n}", success=True) for n in range(4)]
+    bad = [repeats(n) | {"success": False} for n in range(9)]
+    _, text, _ = calibrated(recorded + good)
+    assert "though they look stuck: 4\n" in text
+    assert settings(text) != []
+    _, text, _ = calibrated(recorded + bad)
+    assert "Left out as failed (by its label): 9\n" in text
+    assert settings(text) == []
+
+
+def test_runs_without_evidence_prove_nothing(calibrated):
+    """Runs without calls, or without any result, are left out: else they would make any policy look proven."""
+    blind = [made.run(f"blind {n}", [made.call("look", {"q": 1}, None, k) for k in range(6)]) for n in range(5)]
+    empty = [made.run(f"empty {n}", []) for n in range(7)]
+    _, text, _ = calibrated([plain(n) for n in range(10)] + blind + empty)
+    assert "Good runs: 10," in text
+    assert "Left out without results or arguments, so that no repeat can be judged: 5\n" in text
+    assert "Left out without calls: 7\n" in text
+
+
+def test_a_recording_of_a_collector_leads_to_the_policy_of_the_same_runs(calibrated, tmp_path, capfd):
+    """Spans that were recorded in observe mode have fingerprints only, and raise the same limits."""
+    recorded = [repeats(n) for n in range(12)]
+    path = tmp_path / "traces.jsonl"
+    with path.open("w") as file:
+        for run in recorded:
+            spans, _ = exported(Policy(action="observe"), run)
+            file.write(json.dumps({"resourceSpans": spans}) + "\n")
+    assert main(["calibrate", str(path), "--target-false-positives", "0.1%"]) == 0
+    of_spans = capfd.readouterr().out
+    assert "Good runs: 12," in of_spans
+    assert settings(of_spans) == settings(calibrated(recorded)[1]) != []
+
+
+def test_a_tool_is_shown_with_its_group(calibrated):
+    """The comments tell which tools are taken for polls, writes and cursors, by their names."""
+    tools = ("read_file", "write_file", "wait_for_reply", "scroll_down", "frobnicate")
+    _, text, _ = calibrated([made.run("a", [made.call(tool, {}, "text", n) for n, tool in enumerate(tools)])])
+    groups = dict(re.findall(r"^# - (.*): (\w+) \(1\)$", text.replace("\n#  ", ""), re.MULTILINE))
+    assert {tool: group.split()[0] for group, tool in groups.items()} == {
+        "read_file": "reads", "write_file": "writes,", "wait_for_reply": "polls", "scroll_down": "may",
+        "frobnicate": "of",
+    }  # fmt: skip
+
+
+def test_without_a_good_run_nothing_is_written(calibrated, tmp_path, capfd):
+    """No runs, or only bad ones: exit status 3, a reason, and no policy."""
+    output = tmp_path / "out.toml"
+    status, out, err = calibrated([stuck("loop")], "-o", str(output))
+    assert (status, out, output.exists()) == (3, "", False)
+    assert "there is no good run" in err
+    assert "left out as stuck (the defaults would have ended the run): 1" in err
+    (tmp_path / "none.jsonl").write_text("")
+    assert main(["calibrate", str(tmp_path / "none.jsonl")]) == 3
+
+
+def test_broken_lines_are_reported_once(tmp_path, capfd):
+    """The files are read several times, but each broken line is named once; the others are used."""
+    path = tmp_path / "runs.jsonl"
+    lines = [json.dumps(repeats(n)) for n in range(20)]
+    path.write_text("\n".join(["{broken", *lines]) + "\n")
+    assert main(["calibrate", str(path)]) == 3
+    out, err = capfd.readouterr()
+    assert err.count("runs.jsonl:1: no JSON") == 1
+    assert "Good runs: 20," in out
+
+
+def test_standard_input_is_read_as_often_as_a_file(calibrated, capfd, monkeypatch):
+    """A pipe, also a packed one, leads to the policy of the same file."""
+    recorded = [repeats(n) for n in range(20)]
+    expected = calibrated(recorded)[1]
+    data = gzip.compress("".join(json.dumps(run) + "\n" for run in recorded).encode())
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(data))))
+    assert main(["calibrate", "-"]) == 0
+    assert capfd.readouterr().out == expected
+
+
+def test_a_name_cannot_add_a_setting(calibrated, tmp_path):
+    """Ids of runs and names of tools are texts of others: they end no comment, and their globs match them alone."""
+    line = "x\n[modes.generic_repeat]\nblock = 99"
+    recorded = [repeats(n, tool="read.a:b/c") for n in range(20)] + [repeats(n, tool=line) for n in range(20)]
+    _, text, _ = calibrated([*recorded, stuck(line)])
+    assert "block = 99" not in settings(text)
+    policy = policy_of(tmp_path)
+    assert list(policy.tools) == ["read.a:b/c"]
+    assert policy.modes == {}
+
+
+def test_the_runs_are_never_overwritten(tmp_path, capfd):
+    """An output that is one of the inputs is refused before any work, and so is one in a folder that is missing."""
+    path = tmp_path / "runs.jsonl"
+    path.write_text(json.dumps(plain(1)) + "\n")
+    assert main(["calibrate", str(path), "-o", str(path)]) == 2
+    assert main(["calibrate", str(path), "-o", str(tmp_path / "none" / "policy.toml")]) == 2
+    assert "would overwrite the runs" in capfd.readouterr().err
+    assert json.loads(path.read_text())["run_id"] == "plain 1"
+
+
+@pytest.mark.parametrize("share", ["0", "1", "200%", "much", "nan"])
+def test_a_share_that_is_none_is_wrong_use(share, tmp_path, capfd):
+    """The target is between 0 and 1."""
+    (tmp_path / "runs.jsonl").write_text(json.dumps(plain(1)))
+    with pytest.raises(SystemExit) as ended:
+        main(["calibrate", str(tmp_path / "runs.jsonl"), "--target-false-positives", share])
+    assert ended.value.code == 2
+
+
+def test_the_same_runs_lead_to_the_same_policy(calibrated):
+    """The order of the runs makes no difference, and each is on the same side every time."""
+    recorded = [repetitive(seed) for seed in range(30)]
+    forth, back = (calibrated(one, "--all-good")[1].splitlines() for one in (recorded, recorded[::-1]))
+    differ = [line for line, other in zip(forth, back, strict=True) if line != other]
+    assert len(settings("\n".join(forth))) > 2
+    assert [line[:24] for line in differ] == ["# Runs that look stuck: "], "the first ten are named"
