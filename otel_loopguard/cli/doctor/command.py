@@ -18,7 +18,8 @@ output and exit status are those of your program, and the findings go to standar
 reads the same environment variables as your program. The hash key is never shown.
 """
 _EPILOG = """
-Exit status: 0 loops are stopped (there may be warnings); 1 something breaks the protection; 2 wrong use.
+Exit status: 0 guarded calls were seen, and nothing breaks the protection (there may be warnings); 1 something breaks
+it, or no tool call was seen; 2 wrong use.
 """
 _SELFTEST = [sys.executable, "-m", "otel_loopguard.cli.doctor.selftest"]
 
@@ -54,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         Path(arguments.output).write_text(escaped(text), "utf-8")
     else:
         print(text, end="", file=sys.stderr if command else sys.stdout)
-    return 1 if found.breaks else 0
+    return 0 if found.ok else 1
 
 
 def _writable(path: str) -> None:

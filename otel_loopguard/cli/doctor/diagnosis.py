@@ -9,18 +9,8 @@ import orjson
 
 from otel_loopguard.cli.doctor.endpoint import of_exporters
 from otel_loopguard.cli.doctor.examine import examine, reason_of_failed_start
-from otel_loopguard.cli.doctor.findings import (
-    BREAKS,
-    TELLS,
-    WARNS,
-    Finding,
-    finding,
-    of_names,
-    of_policy,
-    of_program,
-    of_start,
-    versions,
-)
+from otel_loopguard.cli.doctor.findings import of_names, of_policy, of_program, of_start, versions
+from otel_loopguard.cli.doctor.kinds import BREAKS, OPEN, TELLS, WARNS, Finding, finding
 from otel_loopguard.cli.policy import settings_of
 from otel_loopguard.core.policy.check import dotted
 from otel_loopguard.core.policy.load import load_environment
@@ -33,7 +23,15 @@ if TYPE_CHECKING:
 
     Report = dict[str, Any]
 
-_HEADS = {BREAKS: "BREAKS the protection", WARNS: "warning", TELLS: "note"}
+_HEADS = {BREAKS: "BREAKS the protection", OPEN: "NOT KNOWN", WARNS: "warning", TELLS: "note"}
+_VERDICTS = {
+    "broken": "Something breaks the protection.",
+    "unknown": "No tool call was seen, so nothing is known: loops may run on here.",
+    "observed": "Loops are reported here, and not stopped.",
+    "stopped": "Loops are stopped here, in the calls that are counted above.",
+    "installed": "The guard is on here, and refused the loops of the self-test.",
+}
+"""The last line of the text, by the ``verdict`` of the JSON."""
 _QUIET = {"OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none", "OTEL_PYTHON_LOGGING_LEVEL": "critical"}
 
 
@@ -48,15 +46,28 @@ class Diagnosis(NamedTuple):
     """The exit status of the program; None in the self-test."""
 
     @property
-    def breaks(self) -> bool:
-        """True if a finding breaks the protection."""
-        return any(found.level == BREAKS for found in self.findings)
+    def verdict(self) -> str:
+        """The verdict, a key of ``_VERDICTS``. Only calls that were seen make it a good one."""
+        levels, codes = {one.level for one in self.findings}, {one.code for one in self.findings}
+        if BREAKS in levels:
+            return "broken"
+        if OPEN in levels:
+            return "unknown"
+        if "only-observing" in codes:
+            return "observed"
+        return "installed" if self.status is None else "stopped"
+
+    @property
+    def ok(self) -> bool:
+        """True if calls were seen, and nothing breaks the protection."""
+        return self.verdict not in ("broken", "unknown")
 
     def json(self) -> str:
         """The diagnosis for machines."""
         found = {
             "otel_loopguard": __version__,
-            "ok": not self.breaks,
+            "ok": self.ok,
+            "verdict": self.verdict,
             "findings": [one._asdict() for one in self.findings],
             "policy": self.settings,
             "program_status": self.status,
@@ -76,12 +87,14 @@ class Diagnosis(NamedTuple):
         for name, setting in self.settings.items():
             yield f"  {name} = {orjson.dumps(setting['value']).decode()}  # {setting['from']}"
         yield ""
-        for level in (BREAKS, WARNS, TELLS):
+        for level in (BREAKS, OPEN, WARNS, TELLS):
             for one in self.findings:
                 if one.level == level:
                     yield f"{_HEADS[level]}: {one.text} [{one.code}]"
                     yield f"    -> {one.remedy}"
-        yield "Something breaks the protection." if self.breaks else "Loops are stopped here."
+        yield _VERDICTS[self.verdict]
+        if self.status is None:
+            yield "No program of yours was seen. To examine one: otel-loopguard doctor -- python app.py"
 
 
 def diagnose(command: list[str] | None, selftest: list[str]) -> Diagnosis:
@@ -89,9 +102,12 @@ def diagnose(command: list[str] | None, selftest: list[str]) -> Diagnosis:
     loaded = load_environment(os.environ)
     examined = examine(selftest, quiet=True, environment=_QUIET) if command is None else examine(command)
     settings = _settings(loaded)
-    findings = [*of_policy(loaded), *of_names(os.environ)]
+    wrong_names = list(of_names(os.environ))
+    findings = [*of_policy(loaded), *wrong_names]
     if examined.reports:
-        findings += of_program(examined.reports, settings["action"]["from"], selftest=command is None)
+        findings += of_program(
+            examined.reports, settings["action"]["from"], selftest=command is None, left_out=bool(wrong_names)
+        )
     else:
         findings.append(of_start(reason_of_failed_start(command or selftest)))
     exporters = [one for report in examined.reports for one in report["telemetry"]["exporters"]]
@@ -117,6 +133,9 @@ def _process(report: Report, *, first: bool) -> Iterator[str]:
     for framework in (*report["frameworks"], *report["clients"]):
         if first or framework["imported"]:
             yield f"  {framework['name']}: {versions(framework)}; {_patches(framework)}"
+    for one in report["unguarded"]:
+        if first or one["imported"]:
+            yield f"  {one['name']} {one['version']}: not patched{'' if one['imported'] else ', not imported'}"
     yield f"  calls: {_calls(report) or 'none'}"
     yield (
         f"  spans: {telemetry['provider']}, our processor {'on it' if telemetry['processor'] else 'NOT on it'}, "

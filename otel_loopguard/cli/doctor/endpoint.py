@@ -12,35 +12,59 @@ from urllib.request import Request, urlopen
 
 from opentelemetry.util.re import parse_env_headers
 
-from otel_loopguard.cli.doctor.findings import Finding, finding
+from otel_loopguard.cli.doctor.kinds import Finding, finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _SECONDS = 3.0
+_PORT_OF_GRPC = 443
+"""The port that gRPC takes for an address without one."""
+_RESOLVED_BY_GRPC = ("unix:", "unix-abstract:", "dns:", "ipv4:", "ipv6:", "vsock:", "xds:")
 
 
 def of_exporters(exporters: Sequence[dict[str, Any]]) -> Iterator[Finding]:
-    """Find the exporters whose endpoint does not answer, or refuses."""
+    """Find the exporters that print, and those whose endpoint is no address, does not answer, or refuses."""
+    if any(one["name"].endswith("ConsoleSpanExporter") for one in exporters):
+        yield finding("console-exporter")
     for endpoint, grpc in dict.fromkeys((one["endpoint"], one["grpc"]) for one in exporters if one["endpoint"]):
-        found = _connect(endpoint) if grpc or not endpoint.startswith(("http://", "https://")) else _post(endpoint)
+        found = _connect(endpoint) if grpc else _post(endpoint)
         if found is not None:
             yield found
 
 
 def _connect(endpoint: str) -> Finding | None:
-    parts = urlsplit(endpoint if "://" in endpoint else f"//{endpoint}")
-    if parts.hostname is None or parts.port is None:
-        return None  # a Unix socket, or a name that only gRPC resolves
+    if endpoint.startswith(_RESOLVED_BY_GRPC):
+        return None
+    host, port, reason = _address(endpoint)
+    if reason is not None:
+        return finding("endpoint-malformed", endpoint=endpoint, reason=reason)
     try:
-        socket.create_connection((parts.hostname, parts.port), timeout=_SECONDS).close()
-    except OSError as error:
-        return finding("endpoint-silent", endpoint=endpoint, reason=error.strerror or error)
+        socket.create_connection((host, port or _PORT_OF_GRPC), timeout=_SECONDS).close()
+    except (OSError, UnicodeError) as error:  # a label of the host that is too long is a UnicodeError
+        if port is None:
+            return finding("endpoint-malformed", endpoint=endpoint, reason=f"no port, and none at {_PORT_OF_GRPC}")
+        return finding("endpoint-silent", endpoint=endpoint, reason=getattr(error, "strerror", None) or error)
     return None
+
+
+def _address(endpoint: str) -> tuple[str, int | None, str | None]:
+    """Return host and port, and the reason why this is no address, if it is none."""
+    try:
+        parts = urlsplit(endpoint if "://" in endpoint else f"//{endpoint}")
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        return "", None, str(error)
+    return host or "", port, None if host else "no host"
 
 
 def _post(endpoint: str) -> Finding | None:
     """Send an empty export, which is valid and stores nothing."""
+    _, _, reason = _address(endpoint)
+    if not endpoint.startswith(("http://", "https://")):
+        reason = "it begins with neither http:// nor https://"
+    if reason is not None:
+        return finding("endpoint-malformed", endpoint=endpoint, reason=reason)
     given = os.environ.get("OTEL_EXPORTER_OTLP_TRACES_HEADERS") or os.environ.get("OTEL_EXPORTER_OTLP_HEADERS", "")
     headers = {"Content-Type": "application/x-protobuf", **parse_env_headers(given, liberal=True)}
     request = Request(endpoint, data=b"", headers=headers, method="POST")  # noqa: S310 - http and https only, see above
@@ -50,7 +74,7 @@ def _post(endpoint: str) -> Finding | None:
     except HTTPError as error:
         return finding("endpoint-refuses", endpoint=endpoint, status=f"{error.code} {error.reason}")
     except URLError as error:
-        reason = getattr(error.reason, "strerror", None) or error.reason
-        return finding("endpoint-silent", endpoint=endpoint, reason=reason)
+        silence = getattr(error.reason, "strerror", None) or error.reason
+        return finding("endpoint-silent", endpoint=endpoint, reason=silence)
     except (OSError, HTTPException) as error:
         return finding("endpoint-silent", endpoint=endpoint, reason=type(error).__name__)

@@ -40,8 +40,11 @@ class Examined(NamedTuple):
 def examine(command: list[str], *, quiet: bool = False, environment: dict[str, str] | None = None) -> Examined:
     """Run the program to its end, with its own input, output and exit status; ``quiet`` discards the output."""
     if shutil.which(command[0]) is None:
-        raise LoopGuardError(f"{command[0]}: there is no such command, or it may not be executed")
-    with tempfile.TemporaryDirectory(prefix="loopguard-doctor-") as name:
+        is_script = Path(command[0]).suffix == ".py"
+        hint = f"; did you mean python {command[0]}?" if is_script else ", or it may not be executed"
+        raise LoopGuardError(f"{command[0]}: there is no such command{hint}")
+    # A process that outlives the program, such as a tracker of multiprocessing, may write while the folder is removed.
+    with tempfile.TemporaryDirectory(prefix="loopguard-doctor-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         _write_entry_point(folder)
         environ = {**os.environ, **(environment or {}), FOLDER: name}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import random
 import sys
 from contextlib import suppress
@@ -14,6 +15,7 @@ from urllib.parse import urlsplit
 from opentelemetry import trace
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]  # the package has no type hints
 
+from otel_loopguard.cli.doctor.unguarded import installed
 from otel_loopguard.instrumentation.distributions import distributions_of
 from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
 from otel_loopguard.instrumentation.model_api import ModelClient
@@ -42,6 +44,7 @@ def gather() -> dict[str, Any]:
         "policy": None if runtime is None else runtime._policy_name,  # noqa: SLF001 - as in the line at start
         "frameworks": list(frameworks()),
         "clients": list(clients()),
+        "unguarded": list(installed()),
         "telemetry": telemetry(),
         "instrumentations": sorted(instrumentations()),
     }
@@ -129,7 +132,15 @@ def telemetry() -> dict[str, Any]:
         "sampler": None if sampler is None else sampler.get_description(),
         "sampled": None if sampler is None else _share(sampler),
         "exporters": [found for one in processors if (found := _exporter(one)) is not None],
+        "none_chosen": os.environ.get("OTEL_TRACES_EXPORTER", "").strip().lower() == "none",
+        "service_name": _service_name(provider),
     }
+
+
+def _service_name(provider: Any) -> str | None:
+    resource = getattr(provider, "resource", None)
+    name = None if resource is None else resource.attributes.get("service.name")
+    return None if name is None else str(name)
 
 
 def _share(sampler: Any) -> float:
@@ -157,7 +168,10 @@ def _exporter(processor: Any) -> dict[str, Any] | None:
 
 def harmless(endpoint: str) -> str:
     """Remove the parts of an address that may be secret: user, password, query."""
-    parts = urlsplit(endpoint if "://" in endpoint else f"//{endpoint}")
+    try:
+        parts = urlsplit(endpoint if "://" in endpoint else f"//{endpoint}")
+    except ValueError:  # a bracket without its other one
+        return "an address that cannot be read"
     place = parts.netloc.rpartition("@")[2]
     return f"{parts.scheme}://{place}{parts.path}" if parts.scheme else f"{place}{parts.path}"
 

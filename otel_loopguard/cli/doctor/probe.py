@@ -12,6 +12,7 @@ import os
 import tempfile
 import time
 from collections import Counter
+from contextlib import suppress
 from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,10 +70,11 @@ class Probe:
         self.written = time.monotonic()
         if not self._folder.is_dir():
             return  # the doctor has ended
-        handle, name = tempfile.mkstemp(dir=self._folder, suffix=".part")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(found, file)
-        Path(name).replace(self._folder / f"{os.getpid()}.json")
+        with suppress(OSError):  # the doctor has just ended, or the disk is full: no concern of the program
+            handle, name = tempfile.mkstemp(dir=self._folder, suffix=".part")
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                json.dump(found, file)
+            Path(name).replace(self._folder / f"{os.getpid()}.json")
 
     def seen(self) -> dict[str, Any]:
         """The counts, ready for JSON."""

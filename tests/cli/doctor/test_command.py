@@ -15,7 +15,8 @@ from threading import Thread
 
 import pytest
 
-from otel_loopguard.cli.doctor.findings import BREAKS, KINDS
+from otel_loopguard.cli.doctor.endpoint import of_exporters
+from otel_loopguard.cli.doctor.kinds import BREAKS, KINDS
 from tests.cli.processes import COMMAND, command, environment
 from tests.telemetry.otlp import receiver
 
@@ -61,8 +62,8 @@ def selftest(more=None):
 def test_a_guarded_environment_is_fine():
     """The self-test loops with each framework, sees it refused in a strong turn, resolves all places: status 0."""
     found, done = selftest()
-    assert (done.returncode, done.stderr, found["ok"]) == (0, "", True)
-    assert codes(found) == {"no-exporter"}
+    assert (done.returncode, done.stderr, found["ok"], found["verdict"]) == (0, "", True, "installed")
+    assert codes(found) == {"exporter-none"}
     (process,) = found["processes"]
     assert process["tested"]["by-hand"] == "refused"
     assert set(process["tested"].values()) == {"refused"}
@@ -76,7 +77,7 @@ def test_a_guarded_environment_is_fine():
 def test_the_self_test_is_not_exported():
     """No trip of the doctor's own loops reaches the user's collector, which only gets an empty request."""
     with receiver() as collector:
-        found, done = selftest(collector.environment)
+        found, done = selftest({**collector.environment, "OTEL_SERVICE_NAME": "shop"})
         assert (done.returncode, codes(found)) == (0, set())
         assert collector.spans == []
         assert not collector.points("loopguard.trips")
@@ -210,7 +211,7 @@ def test_input_is_the_programs(tmp_path):
         env=environment(), input="hello\n", capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (0, "HELLO\n")
-    assert "Loops are stopped here." in done.stderr
+    assert "Loops are stopped here" in done.stderr
 
 
 def test_a_program_without_the_guard(tmp_path):
@@ -244,9 +245,105 @@ def test_a_wrong_name_that_is_left_out(tmp_path):
 
 
 def test_a_program_that_calls_nothing(tmp_path):
-    """A program that calls no tool proves nothing, and a finding reports it."""
+    """A program that calls no tool proves nothing: there is no verdict, in text and JSON, and the status is 1."""
     found, done = examined(tmp_path, sys.executable, "-c", "pass")
-    assert (done.returncode, "no-calls" in codes(found)) == (0, True)
+    assert (done.returncode, "no-calls" in codes(found)) == (1, True)
+    assert (found["ok"], found["verdict"]) == (False, "unknown")
+    done = command("doctor", "--", sys.executable, "-c", "pass")
+    assert done.returncode == 1
+    assert "No tool call was seen, so nothing is known" in done.stderr
+    assert "Loops are stopped" not in done.stderr
+
+
+def test_a_program_under_a_policy_that_observes(tmp_path):
+    """The doctor does not promise that loops are stopped where they are only reported."""
+    more = {"OTEL_PYTHON_LOOPGUARD_ACTION": "observe"}
+    done = command("doctor", "--", *script(tmp_path, STRONG), more=more)
+    assert done.returncode == 0
+    assert "Loops are reported here, and not stopped." in done.stderr
+    assert "Loops are stopped" not in done.stderr
+
+
+def test_without_a_program_none_is_promised_to_be_guarded():
+    """The self-test's verdict is about the self-test, and names the command that examines a program."""
+    done = command("doctor")
+    assert done.returncode == 0
+    assert "refused the loops of the self-test" in done.stdout
+    assert "No program of yours was seen." in done.stdout
+    assert "Loops are stopped" not in done.stdout
+
+
+# --- frameworks and clients without a patch ------------------------------------------------------------------------
+
+
+def distribution(folder, name, module):
+    """Install an empty distribution into a folder."""
+    info = folder / f"{name.replace('-', '_')}-1.26.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.26.0\n")
+    (folder / f"{module}.py").touch()
+
+
+def test_installed_frameworks_without_a_patch_are_named(tmp_path):
+    """The doctor names them, tells those that may be judged in requests from the others, and joins the clients."""
+    pytest.importorskip("openai")
+    for name, module in (("smolagents", "smolagents"), ("claude-agent-sdk", "claude_agent_sdk"), ("groq", "groq")):
+        distribution(tmp_path, name, module)
+    found, done = selftest({"PYTHONPATH": str(tmp_path)})
+    texts = {one["code"]: one["text"] for one in found["findings"]}
+    assert texts["only-in-requests"].startswith("smolagents 1.26.0 is installed; its tools are not guarded. Its calls")
+    assert "openai" in texts["only-in-requests"]
+    assert texts["not-guarded"] == "claude-agent-sdk 1.26.0 is installed; its tools are not guarded."
+    assert "groq 1.26.0" in texts["client-not-read"]
+    assert "no-framework" not in texts
+    assert done.returncode == 0
+
+
+def test_a_program_whose_calls_were_seen_hears_only_of_frameworks_that_it_imports(tmp_path):
+    """What else is installed is no concern of that program, unless none of its calls was seen."""
+    distribution(tmp_path, "claude-agent-sdk", "claude_agent_sdk")
+    found, _ = examined(tmp_path, *script(tmp_path, STRONG))
+    assert "not-guarded" not in codes(found)
+    found, _ = examined(tmp_path, *script(tmp_path, "import claude_agent_sdk\n" + STRONG))
+    assert "not-guarded" in codes(found)
+    found, done = examined(tmp_path, *script(tmp_path, "pass"))
+    assert ({"not-guarded", "no-calls"} <= codes(found), done.returncode) == (True, 1)
+
+
+# --- telemetry -----------------------------------------------------------------------------------------------------
+
+_SERVICE = {"OTEL_SERVICE_NAME": "shop"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"OTEL_TRACES_EXPORTER": "none"}, {"exporter-none"}),
+        ({"OTEL_TRACES_EXPORTER": "otpl"}, {"wrong-name", "no-exporter"}),
+        ({"OTEL_TRACES_EXPORTER": "console", **_SERVICE}, {"console-exporter"}),
+        ({"OTEL_TRACES_EXPORTER": "console"}, {"console-exporter", "no-service-name"}),
+    ],
+)
+def test_exporters_and_the_service_name(tmp_path, settings, expected):
+    """The console, a wrong name, and none by choice each have a finding; a name is missed only where spans leave."""
+    found, _ = examined(tmp_path, *script(tmp_path, STRONG), more=settings)
+    assert codes(found) == expected
+    assert {one["level"] for one in found["findings"] if one["code"] == "exporter-none"} <= {"tells"}
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http/protobuf"])
+@pytest.mark.parametrize("endpoint", ["notaurl", "http://127.0.0.1:99999", "http://:4318"])
+def test_an_endpoint_that_is_no_address(endpoint, protocol):
+    """It is named as such, for both protocols, and the doctor does not fail."""
+    exporters = [{"name": "OTLPSpanExporter", "endpoint": endpoint, "grpc": protocol == "grpc"}]
+    assert [one.code for one in of_exporters(exporters)] == ["endpoint-malformed"]
+
+
+def test_a_malformed_endpoint_of_a_program(tmp_path):
+    """The program runs, and the doctor ends with a report."""
+    more = {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:99999", **_SERVICE}
+    found, done = examined(tmp_path, *script(tmp_path, STRONG), more=more)
+    assert (done.returncode, codes(found)) == (0, {"endpoint-malformed"})
 
 
 def test_a_policy_given_in_code(tmp_path):
@@ -352,6 +449,34 @@ def test_a_server_is_stopped_with_the_doctor(tmp_path):
     assert sum(call["count"] for call in found["processes"][0]["calls"]) == 4
 
 
+def test_a_process_that_outlives_the_program_does_not_cost_the_report(tmp_path):
+    """A helper still writes into the doctor's folder while that is removed: the findings are there all the same."""
+    helper = (
+        "import itertools, os, pathlib, time\n"
+        "folder, end = pathlib.Path(os.environ['_OTEL_LOOPGUARD_DOCTOR']), time.monotonic() + 6\n"
+        "try:\n"
+        "    for number in itertools.count():\n"
+        "        (folder / f'{number}.part').touch()\n"
+        "        time.sleep(0.0003)\n"
+        "        if time.monotonic() > end:\n"
+        "            break\n"
+        "except FileNotFoundError:\n"
+        "    pass\n"
+    )
+    text = STRONG + (
+        "import subprocess, sys\n"
+        f"helper, quiet = [sys.executable, '-I', '-c', {helper!r}], subprocess.DEVNULL\n"
+        "for _ in range(3):\n"
+        "    subprocess.Popen(helper, stdout=quiet, stderr=quiet, start_new_session=True)\n"
+        "import os, pathlib, time\n"
+        "while len(list(pathlib.Path(os.environ['_OTEL_LOOPGUARD_DOCTOR']).glob('*.part'))) < 300:\n"
+        "    time.sleep(0.01)\n"
+    )
+    found, done = examined(tmp_path, *script(tmp_path, text), more={"TMPDIR": str(tmp_path)})
+    assert (done.returncode, found["verdict"]) == (0, "stopped")
+    assert "Directory not empty" not in done.stderr
+
+
 # --- wrong use, and the documentation ------------------------------------------------------------------------------
 
 
@@ -359,6 +484,7 @@ def test_a_server_is_stopped_with_the_doctor(tmp_path):
     ("arguments", "said"),
     [
         (["--", "no-such-program"], "there is no such command"),
+        (["--", "lg.py"], "did you mean python lg.py?"),
         (["--"], "no program after"),
         (["app.py"], "write the program after"),
         (["--output", "/nowhere/at/all"], "cannot be written"),
@@ -379,5 +505,10 @@ def test_the_documentation_has_each_finding():
     sections = re.findall(r"^### (\S+)\n\n\*(.+?)\.?\*? ?.*?\n\n\*\*Remedy\.\*\* (.+?)\n", text, re.M)
     assert {code: remedy for code, _, remedy in sections} == {code: kind.remedy for code, kind in KINDS.items()}
     for kind in KINDS.values():
-        word = {"breaks": "It breaks the protection", "warns": "A warning", "tells": "A note"}[kind.level]
+        word = {
+            "breaks": "It breaks the protection",
+            "open": "It leaves the verdict open",
+            "warns": "A warning",
+            "tells": "A note",
+        }[kind.level]
         assert f"*{word}.* {kind.text}" in text

@@ -1,0 +1,90 @@
+"""The agent frameworks and clients of model providers that have no patch. The doctor names those that are installed.
+
+A framework that is missing here is not named, and no verdict depends on it: without a tool call there is none.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+IN_REQUESTS, NOWHERE, UNREAD = "in requests", "nowhere", "unread client"
+"""``in requests``: the framework sends its requests through clients of its choice, and the patched ones are read.
+``nowhere``: its requests leave the process in another way. ``unread client``: a client that is not patched."""
+
+
+class Unguarded(NamedTuple):
+    """A framework or a client, by the name of its distribution."""
+
+    distribution: str
+    module: str
+    judged: str = IN_REQUESTS
+
+
+UNGUARDED = (
+    Unguarded("ag2", "autogen"),
+    Unguarded("agent-framework-core", "agent_framework"),
+    Unguarded("agno", "agno"),
+    Unguarded("atomic-agents", "atomic_agents"),
+    Unguarded("autogen-agentchat", "autogen_agentchat"),
+    Unguarded("beeai-framework", "beeai_framework"),
+    Unguarded("browser-use", "browser_use"),
+    Unguarded("camel-ai", "camel"),
+    Unguarded("claude-agent-sdk", "claude_agent_sdk", NOWHERE),  # the loop runs in a process of another program
+    Unguarded("controlflow", "controlflow"),
+    Unguarded("crewai", "crewai"),
+    Unguarded("dspy", "dspy"),
+    Unguarded("google-adk", "google.adk"),
+    Unguarded("griptape", "griptape"),
+    Unguarded("haystack-ai", "haystack"),
+    Unguarded("langroid", "langroid"),
+    Unguarded("letta", "letta"),
+    Unguarded("llama-index-core", "llama_index.core"),
+    Unguarded("marvin", "marvin"),
+    Unguarded("metagpt", "metagpt"),
+    Unguarded("mini-swe-agent", "minisweagent"),
+    Unguarded("mirascope", "mirascope"),
+    Unguarded("openhands-ai", "openhands"),
+    Unguarded("phidata", "phi"),
+    Unguarded("praisonaiagents", "praisonaiagents"),
+    Unguarded("pyautogen", "autogen"),
+    Unguarded("qwen-agent", "qwen_agent"),
+    Unguarded("semantic-kernel", "semantic_kernel"),
+    Unguarded("smolagents", "smolagents"),
+    Unguarded("strands-agents", "strands"),
+    Unguarded("swarms", "swarms"),
+    Unguarded("upsonic", "upsonic"),
+    # --- clients
+    Unguarded("azure-ai-inference", "azure.ai.inference", UNREAD),
+    Unguarded("boto3", "boto3", UNREAD),
+    Unguarded("cerebras-cloud-sdk", "cerebras.cloud.sdk", UNREAD),
+    Unguarded("cohere", "cohere", UNREAD),
+    Unguarded("dashscope", "dashscope", UNREAD),
+    Unguarded("fireworks-ai", "fireworks", UNREAD),
+    Unguarded("google-cloud-aiplatform", "vertexai", UNREAD),
+    Unguarded("google-generativeai", "google.generativeai", UNREAD),
+    Unguarded("groq", "groq", UNREAD),
+    Unguarded("huggingface-hub", "huggingface_hub", UNREAD),
+    Unguarded("ibm-watsonx-ai", "ibm_watsonx_ai", UNREAD),
+    Unguarded("mistralai", "mistralai", UNREAD),
+    Unguarded("ollama", "ollama", UNREAD),
+    Unguarded("replicate", "replicate", UNREAD),
+    Unguarded("together", "together", UNREAD),
+    Unguarded("xai-sdk", "xai_sdk", UNREAD),
+    Unguarded("zhipuai", "zhipuai", UNREAD),
+)
+
+
+def installed() -> Iterator[dict[str, Any]]:
+    """Each of them that is installed in this process's environment, ready for JSON."""
+    for one in UNGUARDED:
+        try:
+            found = version(one.distribution)
+        except PackageNotFoundError:
+            continue
+        imported = one.module in sys.modules
+        yield {"name": one.distribution, "version": found, "judged": one.judged, "imported": imported}
