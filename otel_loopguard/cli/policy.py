@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from otel_loopguard.cli.ineffective import ineffective
 from otel_loopguard.core.model import Action
 from otel_loopguard.core.policy import schema
 from otel_loopguard.core.policy.check import dotted
@@ -44,11 +45,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def _check(options: argparse.Namespace) -> int:
     loaded = load_file(options.file)
-    for problem in loaded.problems:
+    problems = loaded.problems or tuple(ineffective(loaded))
+    for problem in problems:
         print(problem, file=sys.stderr)
-    if not loaded.problems:
-        print(f"{options.file}: no mistakes, {len(loaded.origins)} settings")
-    return bool(loaded.problems)
+    if not problems:
+        count = "1 setting" if len(loaded.origins) == 1 else f"{len(loaded.origins)} settings"
+        print(f"{options.file}: no mistakes, {count}")
+    return bool(problems)
 
 
 def _show(options: argparse.Namespace) -> int:

@@ -24,7 +24,7 @@ def test_check_of_a_right_file(tmp_path, capsys):
     """A file without mistakes is reported as correct; the exit status is 0."""
     (tmp_path / "loop.toml").write_text('action = "nudge"\n')
     assert main(["policy", "check", str(tmp_path / "loop.toml")]) == 0
-    assert "no mistakes, 1 settings" in capsys.readouterr().out
+    assert "no mistakes, 1 setting\n" in capsys.readouterr().out
 
 
 def test_show_tells_where_each_value_comes_from(tmp_path, capsys):
