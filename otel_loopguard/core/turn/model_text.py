@@ -95,6 +95,7 @@ _STOP = "Stop calling tools and give your answer with what you know, or say what
 _INSIST = "If you are sure that it is needed, make the same call again and it will run."
 _COMPLETE = ("acted", "lost")
 """The nudges for these reasons say what to do."""
+_REFUSED_NOW = "This is refusal {} in a row."
 _NOTHING_NEW = "This brought nothing new either."
 _WAIT_LONGER = "Wait longer between checks, or say so."
 _USER_STOPS = "The user has asked you to stop."
@@ -126,7 +127,8 @@ def refusal(
     message = own or _own(policy, trip.mode, trip)
     if message is None:
         template = _template(trip, policy, _REFUSALS_FOR_REASON, _REFUSALS_COUNTED, _REFUSALS)
-        message = " ".join([_filled(template, trip), *_advice(trip, refusals, known_tools)])
+        counted = [_REFUSED_NOW.format(refusals)] if refusals > 1 else []  # the model counts its attempts, not the runs
+        message = " ".join([_filled(template, trip), *counted, *_advice(trip, refusals, known_tools)])
     if policy.refusal == "text":
         return "\n".join([*note_texts(notes), message])
     fields: dict[str, object] = {"error": "tool_loop_detected", "mode": clean_name(str(trip.mode))}

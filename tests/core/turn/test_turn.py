@@ -397,6 +397,22 @@ def test_a_fault_of_the_users_functions_decides_nothing(caplog):
     assert "secret" not in caplog.text
 
 
+def test_a_refusal_says_how_many_there_were():
+    """The model reads the number of refusals, which it can count, and not only the number of runs, which stays."""
+    with Guard(Policy(conclude_after=0)).turn() as turn:
+        texts = []
+        for _ in range(6):
+            call = ToolCall("read_file", {"path": "a.txt"})
+            decision = turn.begin(call)
+            if decision.runs:
+                turn.end(call, Outcome("the same old text"))
+            else:
+                texts.append(json.loads(decision.message)["message"])
+    assert "This is refusal" not in texts[0]
+    for number, text in enumerate(texts[1:], 2):
+        assert f"This is refusal {number} in a row." in text
+
+
 def test_attempts_are_counted_on_while_a_call_is_refused():
     """The trip counts runs; the record counts attempts."""
     turn = Guard().turn()
