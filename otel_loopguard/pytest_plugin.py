@@ -1,0 +1,106 @@
+"""The pytest plugin: the fixture ``loopguard``, the option ``--loopguard-fail-on`` and the marker ``loopguard``.
+
+Every pytest run of an environment with this package imports this module, so it imports the guard only in a test that
+uses it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from otel_loopguard.testing.recording import Recording
+
+_OPTION = "--loopguard-fail-on"
+_ACTIONS = ("nudge", "reuse", "block", "conclude", "abort")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that fails tests in which an agent loops."""
+    parser.getgroup("loopguard", "loops of agents").addoption(
+        _OPTION,
+        choices=_ACTIONS,
+        help="guard each test, and fail it if a tool call gets this action or a stronger one; "
+        "a call that the policy would only observe counts as what its limits demand",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker."""
+    config.addinivalue_line(
+        "markers",
+        f"loopguard(fail_on=ACTION): guard this test with {_OPTION}=ACTION; None: loops are allowed here",
+    )
+
+
+@pytest.fixture
+def loopguard() -> Iterator[Recording]:
+    """Switch the guard on for a test, with the policy of the environment, and record calls and trips."""
+    from otel_loopguard.testing.recording import guarded  # noqa: PLC0415 - imports the OpenTelemetry SDK
+
+    with guarded() as recording:
+        yield recording
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Give a test that may fail because of a loop the fixture, before its other fixtures."""
+    names = getattr(item, "fixturenames", None)  # items of other plugins have no fixtures
+    if names is not None and _limit(item) is not None and "loopguard" not in names:
+        names.insert(0, "loopguard")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_call(item: pytest.Item) -> None:
+    """Fail a test that has passed, if an agent looped in it. A test that failed does not reach this hook."""
+    limit = _limit(item)
+    recording = getattr(item, "funcargs", {}).get("loopguard")
+    if limit is not None and recording is not None:
+        loops = _loops(recording, limit)
+        if loops:
+            pytest.fail(f"An agent repeated itself ({_OPTION}={limit}):\n" + "\n".join(loops), pytrace=False)
+
+
+def _limit(item: pytest.Item) -> str | None:
+    """Return the weakest action that fails this test, or None."""
+    marker = item.get_closest_marker("loopguard")
+    if marker is None:
+        limit: str | None = item.config.getoption(_OPTION)
+        return limit
+    limit = marker.kwargs.get("fail_on", "block")
+    if limit is not None and limit not in _ACTIONS:
+        raise pytest.UsageError(f"loopguard(fail_on={limit!r}): must be None or one of {', '.join(_ACTIONS)}")
+    return limit
+
+
+def _loops(recording: Recording, limit: str) -> list[str]:
+    """Describe each mode with a trip of at least this action.
+
+    From the metrics: a trip is counted also if its call has no span, or the span of another instrumentation.
+    """
+    from otel_loopguard import semconv  # noqa: PLC0415 - only where it is needed
+    from otel_loopguard.core.model import Action  # noqa: PLC0415 - only where it is needed
+
+    at_least = Action[limit.upper()]
+    strong: dict[str, dict[str, int]] = {}
+    for point in recording.points(semconv.METRIC_TRIPS):
+        action, verdict = (point.attributes[name] for name in (semconv.ACTION, semconv.VERDICT))
+        if point.value and max(Action[action.upper()], Action[verdict.upper()]) >= at_least:
+            counts = strong.setdefault(point.attributes[semconv.MODE], {})
+            counts[action] = counts.get(action, 0) + point.value
+    tools: dict[str, set[str]] = {}
+    for point in recording.points(semconv.METRIC_TOOL_TRIPS):
+        tools.setdefault(point.attributes[semconv.MODE], set()).add(point.attributes[semconv.TOOL_NAME])
+    return [
+        f"  {mode} of {', '.join(sorted(tools.get(mode, {'?'})))}: "
+        + ", ".join(f"{action} {_times(count)}" for action, count in sorted(counts.items()))
+        for mode, counts in sorted(strong.items())
+    ]
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"

@@ -1,0 +1,130 @@
+"""The pytest plugin guards a test that asks for it, fails one in which an agent loops, and leaves all others alone."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest_plugins = ("pytester",)
+
+AGENT = """
+import otel_loopguard
+
+def agent(times):
+    with otel_loopguard.turn():
+        for _ in range(times):
+            otel_loopguard.call("search_orders", {"customer": "ada"}, lambda customer: "no orders")
+"""
+FAIL_ON_BLOCK = "--loopguard-fail-on=block"
+
+
+@pytest.fixture
+def project(pytester, monkeypatch):
+    """A folder of tests of an agent that makes one call again and again; pytest runs in a process of its own."""
+    for name in ("PYTEST_ADDOPTS", "OTEL_PYTHON_LOOPGUARD_ACTION"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # plugins of the other packages that are installed
+    pytester.makepyfile(agent=AGENT)
+
+    def run(test, *arguments):
+        pytester.makepyfile(test_agent="import pytest\nfrom agent import agent\n\n" + test)
+        return pytester.runpytest_subprocess("-p", "loopguard", *arguments)
+
+    return run
+
+
+def test_the_fixture_records_what_the_guard_did(project):
+    """A test asks for ``loopguard`` and asserts on its calls and trips."""
+    result = project(
+        """
+def test_loop(loopguard):
+    agent(3)
+    assert loopguard.outcomes == ["executed", "nudged", "blocked"]
+    assert [trip.action for trip in loopguard.trips] == ["nudge", "block"]
+"""
+    )
+    result.assert_outcomes(passed=1)
+
+
+def test_a_test_in_which_a_call_is_refused_fails_with_the_loop_in_its_message(project):
+    """The message names mode, tool and counts; there is no traceback of the plugin. A nudge alone is no failure."""
+    result = project("def test_loop(): agent(5)\ndef test_nudge(): agent(2)\n", FAIL_ON_BLOCK)
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "An agent repeated itself (--loopguard-fail-on=block):",
+            "  generic_repeat of search_orders: block 3 times",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*pytest_plugin*")
+
+
+def test_a_weaker_action_fails_more_tests(project):
+    """With ``nudge`` the first repeat fails the test."""
+    result = project("def test_nudge(): agent(2)\n", "--loopguard-fail-on=nudge")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["  generic_repeat of search_orders: nudge once"])
+
+
+def test_a_policy_that_only_observes_hides_no_loop(project, monkeypatch):
+    """A call that would have been refused fails the test also where the policy refuses nothing."""
+    monkeypatch.setenv("OTEL_PYTHON_LOOPGUARD_ACTION", "observe")
+    result = project("def test_loop(): agent(5)\n", FAIL_ON_BLOCK)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["  generic_repeat of search_orders: observe once"])
+
+
+def test_an_agent_that_runs_in_a_fixture_is_guarded_too(project):
+    """The guard is on before the fixtures of the test."""
+    result = project("@pytest.fixture\ndef answer(): return agent(5)\n\ndef test_loop(answer): pass\n", FAIL_ON_BLOCK)
+    result.assert_outcomes(failed=1)
+
+
+def test_a_marker_decides_for_its_test(project):
+    """``fail_on=None`` allows the loop of one test; an action guards one test without the option."""
+    allowed = "@pytest.mark.loopguard(fail_on=None)\ndef test_loop(): agent(5)\n"
+    project(allowed, FAIL_ON_BLOCK).assert_outcomes(passed=1)
+    project("@pytest.mark.loopguard(fail_on='block')\ndef test_loop(): agent(5)\n").assert_outcomes(failed=1)
+
+
+def test_a_marker_with_an_unknown_action_is_an_error(project):
+    """A misspelt action is never a test that cannot fail."""
+    result = project("@pytest.mark.loopguard(fail_on='blok')\ndef test_loop(): pass\n")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*must be None or one of nudge, reuse, block, conclude, abort*"])
+
+
+def test_a_test_that_fails_by_itself_keeps_its_own_failure(project):
+    """The loop does not hide the assertion."""
+    result = project("def test_loop():\n    agent(5)\n    assert 'own' == 'failure'\n", FAIL_ON_BLOCK)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*AssertionError*"])
+    result.stdout.no_fnmatch_line("*repeated itself*")
+
+
+def test_a_test_case_of_unittest_is_guarded(project):
+    """Methods of ``unittest.TestCase`` are guarded as functions are."""
+    result = project(
+        """
+import unittest
+
+class TestAgent(unittest.TestCase):
+    def test_loop(self): agent(5)
+""",
+        FAIL_ON_BLOCK,
+    )
+    result.assert_outcomes(failed=1)
+
+
+def test_nothing_is_imported_unless_it_is_used(project):
+    """A run that uses neither fixture nor option imports neither the guard nor OpenTelemetry."""
+    result = project(
+        """
+def test_unguarded(request):
+    import sys
+
+    assert request.config.pluginmanager.has_plugin("loopguard")
+    used = {"opentelemetry", "wrapt", "otel_loopguard.core", "otel_loopguard.testing", "otel_loopguard.semconv"}
+    assert sorted(used & sys.modules.keys()) == []
+"""
+    )
+    result.assert_outcomes(passed=1)
