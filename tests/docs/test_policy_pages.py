@@ -3,31 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import doctest
-import re
-import shlex
-from pathlib import Path
 
 import pytest
 
-from otel_loopguard.cli.main import main
 from otel_loopguard.core.policy import schema
 from otel_loopguard.core.policy.load import load_text, preset_names
 from otel_loopguard.core.policy.policy import DEFAULT_RULES, Policy
+from tests.docs.blocks import blocks, page, run_page
 
-DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ("policy", "presets", "replay", "calibrate")
-BLOCK = re.compile(
-    r"(?:<!-- file: (?P<file>\S+) -->\n)?^```(?P<kind>[a-z ]+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
-)
-
-
-def page(name):
-    return (DOCS / f"{name}.md").read_text("utf-8")
-
-
-def blocks(name, kind):
-    return [found for found in BLOCK.finditer(page(name)) if found["kind"] == kind]
 
 
 def rows(name):
@@ -98,20 +82,4 @@ def test_policies_in_the_pages_have_no_mistakes(name):
 def test_what_the_pages_show_is_what_happens(name, tmp_path, monkeypatch, capfd):
     """Each command prints the output on the page, and each piece of code runs, with the files that the page shows."""
     monkeypatch.chdir(tmp_path)
-    for found in BLOCK.finditer(page(name)):
-        if found["file"]:
-            (tmp_path / found["file"]).write_text(found["text"])
-        if found["kind"] == "console":
-            commands(found["text"], capfd)
-        elif found["kind"] == "python":
-            exec(compile(found["text"], name, "exec"), {})
-
-
-def commands(text, capfd):
-    checker, flags = doctest.OutputChecker(), doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-    for command, expected in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", text, re.MULTILINE):
-        program, *arguments = shlex.split(command)
-        assert program == "otel-loopguard"
-        main(arguments)
-        out, err = capfd.readouterr()
-        assert checker.check_output(expected.replace("<BLANKLINE>", ""), out + err, flags), f"{command}\n{out}{err}"
+    run_page(name, tmp_path, capfd)
