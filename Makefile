@@ -9,7 +9,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install test lint unit coverage matrix pythons dist stack dashboards demo example bench accuracy clean
+.PHONY: help install test lint unit coverage matrix pythons dist site stack dashboards demo example bench accuracy clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,11 +17,11 @@ help: ## list the targets
 $(STAMP): pyproject.toml
 ifneq ($(UV),)
 	@test -x $(BIN)/python || $(UV) venv -q --python "$(PYTHON)" $(VENV)
-	@$(UV) pip install -q --python $(BIN)/python --group dev -e .
+	@$(UV) pip install -q --python $(BIN)/python --group dev --group docs -e .
 else
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade 'pip>=25.1' uv
-	@$(BIN)/python -m uv pip install -q --python $(BIN)/python --group dev -e .
+	@$(BIN)/python -m uv pip install -q --python $(BIN)/python --group dev --group docs -e .
 endif
 	@touch $@
 
@@ -53,6 +53,9 @@ pythons: $(STAMP) ## run all tests but those of the stack and the report in each
 dist: $(STAMP) ## build wheel, source and software bill of materials of the commit into dist/
 	PATH="$(CURDIR)/$(BIN):$$PATH" .ci/dist
 
+site: $(STAMP) ## build the documentation as a site into _build/site; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
 stack: ## install the collector and Prometheus for the tests (Debian; needs Go)
 	.ci/stack
 
@@ -73,4 +76,4 @@ accuracy: $(STAMP) ## measure docs/accuracy.md: decisions on recorded runs and o
 	$(BIN)/python -m benchmarks.accuracy
 
 clean: ## remove the environments and the files of tests
-	rm -rf $(VENV) .envs .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) .envs .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis _build build dist

@@ -1,0 +1,82 @@
+"""Hooks of mkdocs.yml: references that are generated from the code, and links to files outside of docs/."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import inspect
+import itertools
+import os
+import posixpath
+import re
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import otel_loopguard
+from otel_loopguard import environment_variables, testing
+from otel_loopguard.cli.main import COMMANDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_MARK = re.compile(r"<!-- generated: (\w+) -->")
+_LINK = re.compile(r"\]\((\.\./[^)\s]+)\)")
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
+    """Insert the generated parts of a page, and let links that leave docs/ go to the repository."""
+    folder = posixpath.dirname(f"docs/{page.file.src_uri}")
+
+    def from_site(link: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join(folder, link[1]))
+        return link[0] if target.startswith("docs/") else f"]({config.repo_url.rstrip('/')}/blob/main/{target})"
+
+    return _LINK.sub(from_site, _MARK.sub(lambda mark: _GENERATED[mark[1]](), markdown))
+
+
+def commands() -> str:
+    """Return the help of each command and sub-command."""
+    os.environ.update(COLUMNS="100", NO_COLOR="1")
+    return "\n".join(
+        f"{'##' if parser.prog.count(' ') == 1 else '###'} {parser.prog}\n\n```text\n{parser.format_help()}```\n"
+        for parser in _parsers()
+    )
+
+
+def _parsers() -> Iterator[argparse.ArgumentParser]:
+    for command in COMMANDS:
+        parser = argparse.ArgumentParser(prog=f"otel-loopguard {command.name}", description=command.help)
+        import_module(f"otel_loopguard.cli.{command.module}").configure(parser)
+        yield parser
+        for action in parser._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                yield from action.choices.values()
+
+
+def environment() -> str:
+    """Return a table of the environment variables that ``opentelemetry-instrument`` lists."""
+    body = ast.parse(inspect.getsource(environment_variables)).body[1:]
+    rows = [
+        f"| `{name.targets[0].id}` | {text.value.value} |"
+        for name, text in itertools.pairwise(body)
+        if isinstance(name, ast.Assign)
+        and isinstance(name.targets[0], ast.Name)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+    ]
+    return "\n".join(["| variable | meaning |", "| --- | --- |", *rows])
+
+
+def api() -> str:
+    """Return a directive for each public name of the package and of its test kit."""
+    names = [_where(otel_loopguard, name) for name in otel_loopguard.__all__ if not name.startswith("_")]
+    of_tests = [_where(testing, name) for name in testing.__all__ if name.islower()]
+    return "\n\n".join([*names, "## The test kit", *of_tests])
+
+
+def _where(module: Any, name: str) -> str:
+    """Return the directive for a name, at the module that defines it."""
+    return f"::: {getattr(module, name).__module__}.{name}"
+
+
+_GENERATED = {"commands": commands, "environment": environment, "api": api}

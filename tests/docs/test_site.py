@@ -1,0 +1,60 @@
+"""The documentation builds as a site without a warning, and its references are complete."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import otel_loopguard
+from otel_loopguard import environment_variables
+from otel_loopguard.cli.main import COMMANDS
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The folder of the built site; a warning is an error: a broken link, a page that is not in the navigation."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def ids(site, page):
+    """The anchors of a page."""
+    return set(re.findall(r'id="([^"]+)"', (site / page / "index.html").read_text("utf-8")))
+
+
+def test_the_api_reference_has_every_public_name(site):
+    """A name of ``__all__`` is an anchor of the page, at the module that defines it."""
+    found = {anchor.rpartition(".")[2] for anchor in ids(site, "reference/api")}
+    assert {name for name in otel_loopguard.__all__ if not name.startswith("_")} <= found
+
+
+def test_the_reference_of_commands_has_every_command(site):
+    """Each command has a section."""
+    assert {f"otel-loopguard-{command.name}" for command in COMMANDS} <= ids(site, "reference/commands")
+
+
+def test_the_reference_of_the_environment_has_every_variable(site):
+    """Each variable is in the table, with a meaning."""
+    text = (site / "reference" / "environment" / "index.html").read_text("utf-8")
+    names = {name for name in vars(environment_variables) if name.startswith("OTEL_")}
+    assert names <= set(re.findall(r"<td><code>(\w+)</code></td>\s*<td>.", text))
+
+
+def test_the_site_asks_no_other_server(site):
+    """No page loads a script, a style or a font from elsewhere."""
+    pages = [page.read_text("utf-8") for page in site.rglob("*.html")]
+    loaded = [
+        url
+        for page in pages
+        for url in re.findall(r'<(?:script|link rel="stylesheet")[^>]*(?:src|href)="(http[^"]*)', page)
+    ]
+    assert loaded == []
