@@ -9,7 +9,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install test lint unit coverage matrix pythons dist site stack dashboards demo example bench accuracy clean
+.PHONY: help install test lint unit coverage matrix pythons release site stack dashboards demo example bench accuracy clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,8 +50,8 @@ matrix: $(STAMP) ## test each framework's oldest and newest version, and each Py
 pythons: $(STAMP) ## run all tests but those of the stack and the report in each supported Python on PATH or in pyenv
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tests/run_matrix --pythons
 
-dist: $(STAMP) ## build wheel, source and software bill of materials of the commit into dist/
-	PATH="$(CURDIR)/$(BIN):$$PATH" .ci/dist
+release: $(STAMP) ## build the release of the commit into dist/ and check it; publishes nothing
+	PATH="$(CURDIR)/$(BIN):$$PATH" .ci/release
 
 site: $(STAMP) ## build the documentation as a site into _build/site; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet

@@ -1,4 +1,7 @@
-"""The distribution: built twice to the same bytes, and installed as a user does, with nothing of this checkout."""
+"""The distribution: built twice to the same bytes, and installed as a user does, with nothing of this checkout.
+
+With LOOPGUARD_DISTRIBUTION it is the files of that folder that are tested: `make release` sets it.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,13 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from otel_loopguard import __version__
 from tests.telemetry.otlp import receiver as receiving
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -26,6 +31,11 @@ def read_file(path):
 with loopguard.turn():
     print([str(read_file("a")) for _ in range(3)][-1])
 """
+OPENTELEMETRY = {
+    "oldest": ("opentelemetry-sdk==1.28.0", "opentelemetry-instrumentation==0.49b0", "opentelemetry-distro==0.49b0"),
+    "newest": (),
+}
+"""The oldest version is that of pyproject.toml."""
 
 
 def run(*command: object, **more):
@@ -37,21 +47,27 @@ def run(*command: object, **more):
     return done.stdout
 
 
-def built(copy: Path, umask: int, **environment: str) -> Path:
-    """Copy the files of the repository, build the distribution from them, and return its folder."""
+def repository_files() -> set[str]:
+    """Name the files of the repository, also those that are not committed yet."""
     names = run("git", "-C", ROOT, "ls-files", "-coz", "--exclude-standard").split("\0")
-    for name in filter(None, names):
+    return {name for name in names if name and (ROOT / name).exists()}
+
+
+def built(copy: Path, *flags: str, umask: int, **environment: str) -> Path:
+    """Copy the files of the repository, build the distribution from them, and return its folder."""
+    for name in repository_files():
         (copy / name).parent.mkdir(parents=True, exist_ok=True, mode=0o777 & ~umask)
         shutil.copyfile(ROOT / name, copy / name)
         (copy / name).chmod(0o777 & ~umask if os.access(ROOT / name, os.X_OK) else 0o666 & ~umask)
-    run("uv", "build", "--python", sys.executable, copy, env={**os.environ, **environment}, umask=umask)
+    run("uv", "build", *flags, "--python", sys.executable, copy, env={**os.environ, **environment}, umask=umask)
     return copy / "dist"
 
 
 @pytest.fixture(scope="module")
 def distribution(tmp_path_factory):
-    """The folder with the wheel and the source distribution."""
-    return built(tmp_path_factory.mktemp("built") / "here", umask=0o022)
+    """The folder with the wheel and the source distribution; the wheel is built from the source distribution."""
+    given = os.environ.get("LOOPGUARD_DISTRIBUTION")
+    return Path(given) if given else built(tmp_path_factory.mktemp("built") / "here", umask=0o022)
 
 
 @pytest.fixture(scope="module")
@@ -82,11 +98,26 @@ def without_grpc(wheel, tmp_path_factory):
 
 
 def test_a_second_build_has_the_same_bytes(distribution, tmp_path):
-    """Folder, time of the files, umask, time zone and hash seed leave no trace in the wheel or the source."""
-    again = built(tmp_path / "a longer name", umask=0o077, TZ="Asia/Tokyo", LC_ALL="C", PYTHONHASHSEED="1")
+    """Folder, time of the files, umask, time zone and hash seed leave no trace, nor does the way over the source."""
+    odd = {"TZ": "Asia/Tokyo", "LC_ALL": "C", "PYTHONHASHSEED": "1"}
+    again = built(tmp_path / "a longer name", "--sdist", "--wheel", umask=0o077, **odd)
     files = {path.name: path.read_bytes() for path in distribution.iterdir() if path.suffix in (".whl", ".gz")}
     assert {path.suffix for path in map(Path, files)} == {".whl", ".gz"}
     assert files == {name: (again / name).read_bytes() for name in files}
+
+
+def test_the_source_holds_the_repository(distribution):
+    """The source distribution has each file of the repository and its metadata, and no other."""
+    with tarfile.open(next(distribution.glob("*.tar.gz"))) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert names == {*repository_files(), "PKG-INFO"}
+
+
+@pytest.mark.parametrize(("tool", "arguments"), [("twine", ("check", "--strict")), ("check-wheel-contents", ())])
+def test_the_index_takes_the_files(tool, arguments, distribution):
+    """The metadata and the README are what PyPI takes, and the wheel has no stray, empty or doubled file."""
+    files = distribution.glob("*.whl" if tool == "check-wheel-contents" else "otel_loopguard-*")
+    run("uv", "tool", "run", "-q", tool, *arguments, *files)
 
 
 def test_the_wheel_names_what_it_holds_of_others(wheel):
@@ -116,6 +147,23 @@ def test_a_span_arrives_and_the_loop_is_stopped(programs, request, tmp_path):
         assert [span.name for span in receiver.spans] == ["execute_tool read_file"] * 3
 
 
+@pytest.mark.parametrize("version", OPENTELEMETRY)
+def test_an_unchanged_program_is_stopped(version, wheel, tmp_path):
+    """In a bare environment the example of LangGraph reads the file 12 times, and twice under the guard."""
+    run("uv", "venv", "-q", "--python", sys.executable, tmp_path / "venv")
+    programs = tmp_path / "venv" / "bin"
+    agent = ("opentelemetry-distro", "langchain", "langgraph")
+    run("uv", "pip", "install", "-q", "--python", programs / "python", wheel, *agent, *OPENTELEMETRY[version])
+    app = shutil.copy(ROOT / "examples" / "langgraph_agent.py", tmp_path)
+    unheard = {f"OTEL_{signal}_EXPORTER": "none" for signal in ("TRACES", "METRICS", "LOGS")}
+    options = {"env": {**os.environ, **unheard, "PYTHONPATH": ""}, "cwd": tmp_path}
+    alone = run(programs / "python", app, **options)
+    guarded = run(programs / "opentelemetry-instrument", programs / "python", app, **options)
+    assert "The file was read 12 times." in alone
+    assert "The file was read 2 times." in guarded
+    assert "The agent answers: I already know what the file says." in guarded
+
+
 def test_grpc_may_be_left_out(without_grpc):
     """The installation over HTTP is one without grpc."""
     run(without_grpc / "python", "-c", "import importlib.util as u; assert u.find_spec('grpc') is None")
@@ -123,7 +171,7 @@ def test_grpc_may_be_left_out(without_grpc):
 
 def test_the_command_line_comes_with_it(installed, tmp_path):
     """The console script runs, knows the presets and has the stack's files."""
-    assert run(installed / "otel-loopguard", "--version").startswith("otel-loopguard ")
+    assert run(installed / "otel-loopguard", "--version") == f"otel-loopguard {__version__}\n"
     assert "repeat_hint" in run(installed / "otel-loopguard", "policy", "show", "--preset", "repeat_hint")
     run(installed / "otel-loopguard", "stack", "export", tmp_path / "stack")
     assert (tmp_path / "stack" / "collector-config.yaml").exists()
