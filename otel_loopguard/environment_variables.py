@@ -28,3 +28,6 @@ OTEL_PYTHON_LOOPGUARD_ENFORCE_WITHOUT_TURN = "OTEL_PYTHON_LOOPGUARD_ENFORCE_WITH
 
 OTEL_PYTHON_LOOPGUARD_GENAI_METRICS = "OTEL_PYTHON_LOOPGUARD_GENAI_METRICS"
 """Record the metrics of the GenAI conventions, too: on (default) or off."""
+
+OTEL_PYTHON_LOOPGUARD_SUMMARY = "OTEL_PYTHON_LOOPGUARD_SUMMARY"
+"""Print a line with the calls, loops and refusals on standard error when the program ends: on (default) or off."""

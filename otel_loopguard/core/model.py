@@ -198,9 +198,10 @@ class Record:
     """The fingerprints of one call, never its values. Made at ``begin``, completed at ``end``."""
 
     __slots__ = (
-        "alone", "arguments", "at", "beyond", "brief", "changed_between", "child_news", "concurrent", "error", "gap",
-        "haste", "idle", "index", "key", "kind", "limit", "lost", "news", "pending", "registered", "resolved", "result",
-        "resumed", "row", "sameness", "since", "stats", "tick", "tool", "transient", "trip", "waited", "written",
+        "alone", "arguments", "at", "beyond", "brief", "capped", "changed_between", "child_news", "concurrent",
+        "error", "gap", "haste", "idle", "index", "key", "kind", "limit", "lost", "news", "pending", "registered",
+        "resolved", "result", "resumed", "row", "sameness", "since", "stats", "tick", "tool", "transient", "trip",
+        "waited", "written",
     )  # fmt: skip
 
     alone: bool
@@ -213,6 +214,8 @@ class Record:
     """The call is beyond a limit and runs because it waited."""
     brief: bool
     """The result has up to 80 bytes."""
+    capped: Trip | None
+    """The trip of a call that the rules refuse and the ceiling lets run, whether or not it is due to be reported."""
     changed_between: bool
     """Something may have changed between the last run of this call and this one."""
     child_news: bool

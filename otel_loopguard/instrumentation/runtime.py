@@ -10,7 +10,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from otel_loopguard.core.guard import Guard
-from otel_loopguard.core.model import hash_text
+from otel_loopguard.core.model import Action, hash_text
 from otel_loopguard.core.policy.load import PREFIX, load_environment, short_key
 from otel_loopguard.core.policy.problems import listed
 from otel_loopguard.core.policy.reload import PolicyFileWatch
@@ -140,9 +140,15 @@ class Runtime:
         """Add the span processor, start the time series at zero, and log the policy."""
         with self.shield("runtime.start"):
             self.providers.outlets()
+            self.summarize_at_exit()
             if not self._greet():
                 # Under opentelemetry-instrument this runs before the program sets up its logging: log it later.
                 self.providers.greet = self._greet
+
+    def summarize_at_exit(self) -> None:
+        """Print a line with the sums of this process when the program ends, unless it or the guard is switched off."""
+        if self.settings.summary and self.guard.policy.action is not Action.OFF:
+            self.providers.summary.print_at_exit(_expects_calls)
 
     def _greet(self) -> bool:
         """Log the policy, if the program has set up logging. Return False if it has not."""
@@ -179,6 +185,11 @@ def policy_from_environment() -> Policy:
             "The policy has mistakes. Until they are corrected, %s.\n%s", loaded.in_force, listed(loaded.problems)
         )
     return loaded.policy
+
+
+def _expects_calls() -> bool:
+    """Return True if ``instrument()`` guards this process, so that a program without any call is worth a line."""
+    return active_runtime.instrumented is not None
 
 
 def _policy_name(*, given: bool) -> str:
@@ -219,6 +230,7 @@ class ActiveRuntime:
             if self._own is None:
                 own = Runtime()
                 own.off = _disabled()
+                own.summarize_at_exit()
                 if self._own is None:  # a signal handler may have made one in between
                     self.attachments.receiver, self._own = None if own.off else own.receiver, own
             return self._own
@@ -236,6 +248,10 @@ class ActiveRuntime:
             self.instrumented, self._own = runtime, None
             self.attachments.receiver = None if runtime is None else runtime.receiver
 
+    def forked(self) -> None:
+        """Note that the process has children."""
+        self.attachments.summary.forked()
+
     def after_fork(self) -> None:
         """Renew the lock in a child process: a thread that is gone may hold it."""
         self._lock = threading.RLock()
@@ -246,7 +262,7 @@ class _Forks:
     def __init__(self) -> None:
         self._runtimes: weakref.WeakSet[Runtime] = weakref.WeakSet()
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._forked)
+            os.register_at_fork(after_in_parent=active_runtime.forked, after_in_child=self._forked)
 
     def watch(self, runtime: Runtime) -> None:
         self._runtimes.add(runtime)
@@ -259,5 +275,5 @@ class _Forks:
             runtime.after_fork()
 
 
-_forks = _Forks()
 active_runtime = ActiveRuntime()
+_forks = _Forks()

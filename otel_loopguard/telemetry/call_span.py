@@ -250,6 +250,8 @@ class CallSpan:
                     self._rename(span, refused=not decision.runs)
         if decision.trip is not None:
             self._report(decision.trip, span)
+        elif record is not None and record.capped is not None:  # not due to be reported again
+            self._log(record.capped)
         if decision.trip is not None or meters.measures_this_check():
             meters.check(self._seconds, self._context_with(span))
 
@@ -294,11 +296,11 @@ class CallSpan:
             span.set_attributes(tripped_attributes(trip))
         events.emit(trip, self.name, first, span, context, identity=self._identity())
         self._outlets.meters.trip(trip, self.name, first, context)
-        if trip.action >= Action.BLOCK:
-            has_run = self._start_time is not None
-            events.warn(trip, self.name, self.decision.record, self.scope.turn.id, has_run=has_run)
-        elif not self.scope.turn.enforced and trip.verdict >= Action.BLOCK:
-            events.warn_unenforced(trip, self.name)
+        self._log(trip)
+
+    def _log(self, trip: Trip) -> None:
+        has_run = self._start_time is not None
+        self._providers.events.log(trip, self.name, self.decision.record, self.scope.turn, has_run=has_run)
 
     def _identity(self) -> dict[str, Any]:
         """Return the attributes of the span that name the call and its turn."""
@@ -318,6 +320,7 @@ class CallSpan:
     def finish(self, ending: str, outcome: Outcome | None, ended: Decision) -> None:
         """Write how the call ended on its span, count it, and end the span unless it is the framework's."""
         self.finished = True
+        self._providers.summary.calls += 1
         span, meters = self.span, self._outlets.meters
         try:
             if self._providers.executed is not None and self._start_time is None:

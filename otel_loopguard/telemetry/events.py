@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_loopguard import semconv
-from otel_loopguard.core.model import Action
+from otel_loopguard.core.model import USER_STOP, Action
 from otel_loopguard.core.names import clean_name
+from otel_loopguard.telemetry.exit_summary import Fate, calls_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,22 +18,45 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
     from otel_loopguard.core.model import First, Record, Trip
+    from otel_loopguard.core.turn.turn import Turn
+    from otel_loopguard.telemetry.exit_summary import ExitSummary
     from otel_loopguard.telemetry.log_records import LogRecords
 
 logger = logging.getLogger("otel_loopguard")
+
+
+def _name_the_package(record: logging.LogRecord) -> bool:
+    """Begin a line with the name of the package where no logging is set up: such a line has the text alone."""
+    if not logger.hasHandlers() and not str(record.msg).startswith(logger.name):
+        record.msg = f"{logger.name}: {record.msg}"
+    return True
+
+
+logger.addFilter(_name_the_package)
 
 _SWALLOWED: Final = 3
 """After so many errors of one turn, the log says that the program goes on."""
 _MOST_TURNS: Final = 10_000
 _AT_A_CALL: Final = {
+    Action.OBSERVE: "Would have refused",
+    Action.NUDGE: "Would have refused",
     Action.CONCLUDE: "The next model request is to have no tools; refused",
     Action.ABORT: "Raised ToolLoopError at",
 }
 _AT_A_REQUEST: Final = {
+    Action.OBSERVE: "Would have nudged the model after",
     Action.CONCLUDE: "The model is asked for an answer without tools after",
     Action.ABORT: "Ended the run at a model request after",
 }
 """How the log line of a call begins: where its executor is guarded, and where its result is read in a request."""
+_DOCS: Final = "https://github.com/otel-loopguard/otel-loopguard/tree/main/docs"
+_REFUSED: Final = f". To observe and refuse nothing, set OTEL_PYTHON_LOOPGUARD_ACTION=observe. Docs: {_DOCS}"
+_BELOW: Final = f". It ran: the action is %s. To refuse it, set OTEL_PYTHON_LOOPGUARD_ACTION=block. Docs: {_DOCS}"
+_OUTSIDE: Final = (
+    ". It ran, because it belongs to no known agent run. To have such calls guarded, put one message's work into "
+    "`with otel_loopguard.turn(conversation_id=...):`, or set OTEL_PYTHON_LOOPGUARD_ENFORCE_WITHOUT_TURN=true"
+)
+"""The end of the first line of its kind: of a refused call, of one below the ceiling, of one outside of any run."""
 
 
 def tripped_attributes(trip: Trip) -> dict[str, str]:
@@ -57,16 +82,29 @@ def event_attributes(trip: Trip, tool: str, first: First) -> dict[str, Any]:
     }
 
 
+class _TurnCounts:
+    """The loops of one turn, for the log."""
+
+    __slots__ = ("calls", "endings", "modes")
+
+    def __init__(self) -> None:
+        self.modes: set[str] = set()
+        """The modes of its loops."""
+        self.calls: defaultdict[Fate, Counter[str]] = defaultdict(Counter)
+        """The calls of loops by mode."""
+        self.endings: Counter[Action] = Counter()
+        """Conclusions and aborts."""
+
+
 class Events:
     """Report trips where the settings want them: on spans, as log records, in the log of the program."""
 
-    def __init__(self, log_records: LogRecords, *, on_spans: bool) -> None:
+    def __init__(self, log_records: LogRecords, summary: ExitSummary, *, on_spans: bool) -> None:
         self._log_records = log_records
+        self._summary = summary
         self._on_spans = on_spans
-        self._advised = False
-        self._warned_unenforced = False
-        self._trips: dict[str, dict[str | Action, int]] = {}
-        """For each turn its refused calls by mode, and its conclusions and aborts by action."""
+        self._advised: set[str] = set()
+        self._turns: dict[str, _TurnCounts] = {}
 
     def emit(
         self, trip: Trip, tool: str, first: First, span: Span, context: Context, *, identity: Mapping[str, Any]
@@ -79,67 +117,80 @@ class Events:
         if not self._log_records.emit(trip, tool, {**identity, **attributes}, context) or self._on_spans:
             span.add_event(semconv.EVENT_TRIP, attributes)
 
-    def warn(self, trip: Trip, tool: str, record: Record | None, turn_id: str, *, has_run: bool = False) -> None:
-        """Log the first refused call of a turn and mode, its conclusion and its abort; ``sum_up`` logs the others.
+    def note_loop(self, trip: Trip, turn_id: str) -> None:
+        """Count the loop of this trip for the line at exit, once a turn and mode."""
+        modes, mode = self._counts_of(turn_id).modes, str(trip.mode)
+        if trip.verdict >= Action.BLOCK and mode != USER_STOP and mode not in modes:
+            modes.add(mode)
+            self._summary.loops += 1
 
-        ``has_run`` is True of a call that was read in a model request: it was not refused. Arguments are logged as a
-        fingerprint. The first line also names the setting that refuses nothing: a program without a logging setup logs
-        no greeting.
+    def log(self, trip: Trip, tool: str, record: Record | None, turn: Turn, *, has_run: bool = False) -> None:
+        """Log the first call of a turn and mode that is refused or that only the ceiling lets run, and each ending.
+
+        ``sum_up`` logs the number of the others. ``has_run`` is True of a call that was read in a model request: it is
+        not refused. Arguments are logged as a fingerprint.
         """
-        action, mode = trip.action, clean_name(str(trip.mode))
-        counts = self._counts_of(turn_id)
-        if action is Action.CONCLUDE and not has_run:
-            counts[mode] = counts.get(mode, 0) + 1
-        key = mode if action < Action.CONCLUDE else action
-        counts[key] = counts.get(key, 0) + 1
-        if counts[key] > 1:
-            if action is Action.ABORT and counts[key] == _SWALLOWED:
+        self.note_loop(trip, turn.id)
+        fate, counts, number = _fate_of(trip, has_run=has_run), self._counts_of(turn.id), 0
+        mode = clean_name(str(trip.mode))
+        if fate is not None:
+            counts.calls[fate][mode] += 1
+            self._summary.loop_calls[fate][mode] += 1
+            number = counts.calls[fate][mode]
+        if trip.action >= Action.CONCLUDE:
+            counts.endings[trip.action] += 1
+            number = counts.endings[trip.action]
+        if trip.action is Action.ABORT:
+            self._summary.ended += number == 1
+            if number == _SWALLOWED:
                 logger.warning(
                     "The program catches the ToolLoopError that ends turn %s, and goes on; each repeat raises it.",
-                    turn_id,
+                    turn.id,
                 )
-            return
-        advice = "" if self._advised else ". To observe and refuse nothing, set OTEL_PYTHON_LOOPGUARD_ACTION=observe."
-        self._advised = True
-        logger.warning(
-            "%s %s (arguments %s) in turn %s, %s %d, limit %d: %s%s",
-            (_AT_A_REQUEST if has_run else _AT_A_CALL).get(action, "Refused"),
-            clean_name(tool),
-            record.arguments_hash[:19] if record is not None else "unknown",
-            turn_id,
-            "call" if has_run else "attempt",
-            trip.count if record is None or has_run else max(trip.count, record.attempt),
-            trip.limit,
-            mode,
-            advice,
-        )
+        if number == 1:
+            logger.warning(
+                "%s %s (arguments %s) in turn %s, %s %d, limit %d: %s%s",
+                (_AT_A_REQUEST if has_run else _AT_A_CALL).get(trip.action, "Refused"),
+                clean_name(tool),
+                record.arguments_hash[:19] if record is not None else "unknown",
+                turn.id,
+                "call" if has_run else "attempt",
+                trip.count if record is None or has_run else max(trip.count, record.attempt),
+                trip.limit,
+                mode,
+                self._advice(trip, turn),
+            )
 
-    def _counts_of(self, turn_id: str) -> dict[str | Action, int]:
-        counts = self._trips.get(turn_id)
+    def _advice(self, trip: Trip, turn: Turn) -> str:
+        """Return what can be done, at the first line of its kind: a program without a logging setup has no greeting."""
+        advice = _REFUSED if trip.action >= Action.BLOCK else _BELOW if turn.enforced else _OUTSIDE
+        if advice in self._advised:
+            return ""
+        self._advised.add(advice)
+        return advice.replace("%s", str(trip.action))
+
+    def _counts_of(self, turn_id: str) -> _TurnCounts:
+        counts = self._turns.get(turn_id)
         if counts is None:
-            counts = self._trips.setdefault(turn_id, {})
-            if len(self._trips) > _MOST_TURNS:
-                self._trips.pop(next(iter(self._trips)), None)
+            counts = self._turns.setdefault(turn_id, _TurnCounts())
+            if len(self._turns) > _MOST_TURNS:
+                self._turns.pop(next(iter(self._turns)), None)
         return counts
 
     def sum_up(self, turn_id: str) -> None:
-        """Log the sum of a turn's refused calls at its end, if there were more than the lines say."""
-        counts = self._trips.pop(turn_id, None) if self._trips else None
+        """Log the sums of a turn at its end, if there were more calls than lines."""
+        counts = self._turns.pop(turn_id, None) if self._turns else None
         if counts is None:
             return
-        refused = {mode: count for mode, count in counts.items() if isinstance(mode, str)}
-        if any(count > 1 for count in refused.values()):
-            parts = ", ".join(f"{mode} {count}" for mode, count in refused.items())
-            logger.warning("Turn %s ended with %d calls refused (%s).", turn_id, sum(refused.values()), parts)
+        for fate, calls in counts.calls.items():
+            if any(count > 1 for count in calls.values()):
+                logger.warning("Turn %s ended with %s.", turn_id, calls_of(fate, calls))
 
-    def warn_unenforced(self, trip: Trip, tool: str) -> None:
-        """Log the first trip of calls that belong to no known run, and the ways to have such loops stopped."""
-        if not self._warned_unenforced:
-            self._warned_unenforced = True
-            logger.warning(
-                "%s is called again and again (%s), and is only observed: the calls belong to no known agent run. To "
-                "have them guarded, put one message's work into `with otel_loopguard.turn(conversation_id=...):`, or "
-                "set OTEL_PYTHON_LOOPGUARD_ENFORCE_WITHOUT_TURN=true.",
-                clean_name(tool),
-                clean_name(str(trip.mode)),
-            )
+
+def _fate_of(trip: Trip, *, has_run: bool) -> Fate | None:
+    """Return what became of a call whose loop is known. None: the run was ended there, or the model got a result."""
+    if trip.verdict < Action.BLOCK or trip.action in (Action.REUSE, Action.ABORT):
+        return None
+    if has_run:
+        return Fate.UNTOLD if trip.action is Action.OBSERVE else None
+    return Fate.REFUSED if trip.action >= Action.BLOCK else Fate.PASSED

@@ -21,6 +21,7 @@ from opentelemetry import metrics, trace
 from otel_loopguard import semconv
 from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.telemetry.events import Events
+from otel_loopguard.telemetry.exit_summary import ExitSummary
 from otel_loopguard.telemetry.log_records import LogRecords
 from otel_loopguard.telemetry.meters import Meters
 from otel_loopguard.version import __version__
@@ -62,6 +63,7 @@ class Attachments:
 
     def __init__(self) -> None:
         self.receiver: Receiver | None = None
+        self.summary = ExitSummary()
         self._lock = threading.RLock()
         self._with_processor: weakref.WeakSet[Any] = weakref.WeakSet()
         self._meters: weakref.WeakKeyDictionary[MeterProvider, Meters] = weakref.WeakKeyDictionary()
@@ -97,6 +99,7 @@ class Attachments:
     def after_fork(self) -> None:
         """Start from zero in a child: the parent exports its own counts. A thread that is gone may hold the lock."""
         self._lock = threading.RLock()
+        self.summary.after_fork()
         for provider, meters in list(self._meters.items()):
             _forget_counts(provider)
             meters.after_fork()
@@ -164,9 +167,9 @@ class Providers:
         self._attachments = attachments
         self._announced = tuple(announced)
         self._given = (tracer_provider, meter_provider)
-        self.events = Events(
-            LogRecords(logger_provider, shield, wanted=settings.log_events), on_spans=settings.span_events
-        )
+        self.summary = attachments.summary if settings.summary else ExitSummary()
+        log_records = LogRecords(logger_provider, shield, wanted=settings.log_events)
+        self.events = Events(log_records, self.summary, on_spans=settings.span_events)
         self._outlets = _nowhere()
         self._warned = False
         self.executed: Callable[[Turn, ToolCall, Decision], None] | None = None

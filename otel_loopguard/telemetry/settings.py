@@ -24,6 +24,8 @@ class Settings(NamedTuple):
     enforce_without_turn: bool = False
     genai_metrics: bool = True
     """Record the metrics of the GenAI conventions, too."""
+    summary: bool = True
+    """Print a line on standard error when the program ends."""
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Settings:
@@ -39,6 +41,7 @@ class Settings(NamedTuple):
             )
             == "true",
             genai_metrics=_choice(environ, "GENAI_METRICS", ("on", "off"), default="on", unknown="on") == "on",
+            summary=_choice(environ, "SUMMARY", ("on", "off"), default="on", unknown="on") == "on",
         )
 
 

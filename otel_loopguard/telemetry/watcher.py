@@ -162,6 +162,7 @@ class SpanWatcher:
             self._log_once(_NO_RESULTS, span)
         context = _context_of(span)
         name = shown_name(seen.call)
+        self._providers.summary.calls += 1
         self._providers.outlets().meters.tool_call(name, "failed" if failed else "executed", context)
         if trip is not None:
             identity = self._identity(span, observed.turn, seen.call, record)
@@ -204,6 +205,7 @@ class SpanWatcher:
         outlets, context = self._providers.outlets(), _context_of(span)
         first = turn.reach(trip)
         outlets.meters.trip(trip, name, first, context)
+        self._providers.events.note_loop(trip, turn.id)
         around: Any = next((one for one in self._open_spans.ancestors(span) if one.is_recording()), None)
         marker = around is None and span.context is not None
         if marker:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from otel_loopguard import semconv
 from otel_loopguard.core.guard import Guard
 from otel_loopguard.instrumentation.instrumentor import LoopGuardInstrumentor
 from otel_loopguard.instrumentation.runtime import Runtime, active_runtime, policy_from_environment
+from otel_loopguard.telemetry.settings import Settings
 
 try:
     from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter as InMemoryLogs
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace.sampling import Sampler
 
     from otel_loopguard.core.policy.policy import Policy
-    from otel_loopguard.telemetry.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,7 @@ def guarded(
         guard=None
         if clock is None
         else Guard(policy if policy is not None else policy_from_environment(), clock=clock),
-        settings=settings,
+        settings=(settings or Settings.from_environment(os.environ))._replace(summary=False),
         tracer_provider=recording.tracer_provider,
         meter_provider=recording.meter_provider,
         logger_provider=recording.logger_provider,

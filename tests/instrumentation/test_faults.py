@@ -55,7 +55,7 @@ PLACES: list[tuple[Any, str]] = [
     (call_span.CallSpan, "finish"),
     (providers.Providers, "count_turn"),
     (events.Events, "emit"),
-    (events.Events, "warn"),
+    (events.Events, "log"),
     (meters.Meters, "check"),
     (meters.Meters, "trip"),
     (meters.Meters, "tool_call"),

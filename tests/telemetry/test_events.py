@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,6 +16,9 @@ from otel_loopguard.telemetry.log_records import LOG_EVENTS
 from otel_loopguard.telemetry.settings import Settings
 from otel_loopguard.testing import guarded
 from tests.telemetry.agents import look, stuck
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.mark.parametrize(
@@ -88,6 +94,45 @@ def test_an_error_that_the_program_swallows_is_no_end_of_the_run(caplog: pytest.
     assert refused.startswith("Refused look")
     assert raised.startswith("Raised ToolLoopError at look")
     assert "goes on" in swallowed
+
+
+@pytest.mark.parametrize("action", ["observe", "nudge"])
+def test_calls_that_only_the_ceiling_lets_run_have_a_line_and_a_sum(
+    action: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Every one of them is counted, also those whose trip is not due to be reported."""
+    with caplog.at_level(logging.WARNING, "otel_loopguard"), guarded(Policy(action=action)) as recording:
+        with loopguard.turn():
+            for _ in range(30):
+                loopguard.call("look", {"path": "a"}, look)
+        turn_id = (recording.spans[0].attributes or {})[semconv.TURN_ID]
+    first, last = messages(caplog)
+    assert first.startswith("Would have refused look (arguments blake2b-64:")
+    assert f"in turn {turn_id}, attempt 3, limit 3: generic_repeat. It ran: the action is {action}." in first
+    assert last == f"Turn {turn_id} ended with 28 calls that would have been refused (generic_repeat 28)."
+
+
+def test_calls_outside_of_any_run_have_the_same_line_and_their_own_advice(caplog: pytest.LogCaptureFixture) -> None:
+    """They would have been refused, and the line names the block that makes them a turn."""
+    with caplog.at_level(logging.WARNING, "otel_loopguard"), guarded():
+        for _ in range(4):
+            loopguard.call("look", {"path": "a"}, look)
+    (line,) = messages(caplog)
+    assert line.startswith("Would have refused look")
+    assert "otel_loopguard.turn(conversation_id=...)" in line
+
+
+def test_a_line_names_the_package_where_no_logging_is_set_up(tmp_path: Path) -> None:
+    """Where logging is set up, its format has the name."""
+    lines = []
+    for set_up in ("", "import logging; logging.basicConfig()"):
+        app = tmp_path / "app.py"
+        app.write_text(f"{set_up}\nimport logging\nimport otel_loopguard.telemetry.events\n{LOG_ONE}")
+        lines.append(subprocess.run([sys.executable, app], capture_output=True, text=True, check=True).stderr)
+    assert lines == ["otel_loopguard: Refused a\n", "WARNING:otel_loopguard:Refused a\n"]
+
+
+LOG_ONE = "logging.getLogger('otel_loopguard').warning('Refused %s', 'a')"
 
 
 def call_for_ever(name: str) -> None:

@@ -18,6 +18,8 @@ from otel_loopguard.telemetry.settings import Settings
         ({"CONVERSATION_ID": "hash"}, Settings(conversation_id="hash")),
         ({"ENFORCE_WITHOUT_TURN": " True "}, Settings(enforce_without_turn=True)),
         ({"GENAI_METRICS": "off"}, Settings(genai_metrics=False)),
+        ({"SUMMARY": "off"}, Settings(summary=False)),
+        ({"SUMMARY": "of"}, Settings()),
         ({"EVENTS": "", "CONVERSATION_ID": ""}, Settings()),
     ],
 )

@@ -72,7 +72,7 @@ def open_record(
     record.written = written
     record.gap = gap = 0.0 if now is None else now - history.active_at
     record.idle = history.idle + gap if gap >= tool.min_interval else history.idle
-    record.trip = None
+    record.trip = record.capped = None
     record.child_news = record.resumed = False
     stats = history.find(key)
     if stats is not None and written is not None and stats.last_end > written:

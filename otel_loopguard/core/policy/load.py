@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 
 PREFIX = "OTEL_PYTHON_LOOPGUARD_"
 VARIABLES = (
-    "ACTION", "CONCLUDE_AFTER", "PRESET", "CONFIG", "EVENTS", "GENAI_METRICS", "CONVERSATION_ID",
-    "ENFORCE_WITHOUT_TURN", "HASH_KEY", "HASH_KEY_FILE",
+    "ACTION", "CONCLUDE_AFTER", "PRESET", "CONFIG", "EVENTS", "GENAI_METRICS", "SUMMARY",
+    "CONVERSATION_ID", "ENFORCE_WITHOUT_TURN", "HASH_KEY", "HASH_KEY_FILE",
 )  # fmt: skip
 _BY_ENVIRONMENT = frozenset(PREFIX + name for name in VARIABLES)
 _MOST_DOTS = 200
 """In one line. The time and memory of the parser grow with the square of the parts of a key: 10,000 take 2 s."""
 _MOST_DIGITS = 20
-_OF_TELEMETRY = ("EVENTS", "GENAI_METRICS", "CONVERSATION_ID")
+_OF_TELEMETRY = ("EVENTS", "GENAI_METRICS", "SUMMARY", "CONVERSATION_ID")
 WITH_MISTAKES = "the policy has mistakes"
 """The origin of the action of a policy with mistakes."""
 SHORTEST_KEY = 16

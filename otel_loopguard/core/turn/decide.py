@@ -46,9 +46,11 @@ def before(
     if best.action >= Action.REUSE and min(tool.ceiling(best.mode, policy), highest) >= Action.BLOCK:
         step = next_step(history, record, policy)
         return best if step <= max(best.action, Action.BLOCK) else best._replace(verdict=step, action=step)
-    if best.action < Action.REUSE and not _is_due(history, record, best):
-        return None
-    return best
+    if best.action >= Action.REUSE:
+        return best
+    if best.verdict >= Action.BLOCK:
+        record.capped = best
+    return best if _is_due(history, record, best) else None
 
 
 def next_step(history: History, record: Record, policy: Policy) -> Action:

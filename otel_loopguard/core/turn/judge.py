@@ -164,9 +164,12 @@ class TurnJudge:
         update.start(history, record)
         refusals = history.refusals
         nudge = self.end(record, facts, now)
+        is_news = record.news and self.ceiling > Action.OBSERVE
+        if is_news and record.capped is not None and not self._is_declared(record.capped):
+            record.capped = None
         if trip is None:
             return nudge
-        if record.news and self.ceiling > Action.OBSERVE:
+        if is_news:
             if not self._is_declared(trip):
                 record.trip = None
                 return None

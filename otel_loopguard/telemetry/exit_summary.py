@@ -1,0 +1,106 @@
+"""One line on standard error when the program ends: its calls, its loops, and the calls that were refused."""
+
+from __future__ import annotations
+
+import atexit
+import enum
+import os
+import select
+import sys
+from collections import Counter, defaultdict
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from otel_loopguard.interrupts import pass_interrupt
+from otel_loopguard.shield import Shield
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+class Fate(enum.Enum):
+    """What became of the calls of a loop, as the log words it."""
+
+    REFUSED = "refused"
+    PASSED = "that would have been refused"
+    """They ran because of the policy's ceiling, or because they belong to no known run."""
+    UNTOLD = "that the model would have been told of"
+    """Their results were read in model requests, and the policy only observes."""
+
+
+class ExitSummary:
+    """The sums of this process. They are added up without a lock: a lost addition costs less than a slow call."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.loops = 0
+        """Turns with a loop, once for each mode."""
+        self.loop_calls: defaultdict[Fate, Counter[str]] = defaultdict(Counter)
+        """The calls of loops, by mode."""
+        self.ended = 0
+        """Runs that were ended."""
+        self._is_on: Callable[[], bool] | None = None
+        self._is_child = self._has_children = False
+
+    def print_at_exit(self, is_on: Callable[[], bool]) -> None:
+        """Print the line when the program ends. ``is_on``: calls are guarded, so that it is odd if there were none."""
+        if self._is_on is None:
+            self._is_on = is_on
+            atexit.register(self._print)
+
+    def forked(self) -> None:
+        """Note that the process has children, which may have made the calls."""
+        self._has_children = True
+
+    def after_fork(self) -> None:
+        """Start from zero in a child process: the parent prints its own sums."""
+        self.calls = self.loops = self.ended = 0
+        self.loop_calls.clear()
+        self._is_child, self._has_children = True, False
+
+    def line(self) -> str | None:
+        """Return the line; None if there is nothing to tell: a process without calls that has, or is, a worker."""
+        if self.calls:
+            worker = f" in process {os.getpid()}" if self._is_child else ""
+            parts = [_number(self.calls, "tool call") + worker, _number(self.loops, "loop")]
+            parts += [calls_of(fate, calls) for fate, calls in self.loop_calls.items()]
+            if self.ended:
+                parts.append(f"{_number(self.ended, 'run')} ended")
+            return f"otel_loopguard: {', '.join(parts)}."
+        if self._is_child or self._has_children or self._is_on is None or not self._is_on():
+            return None
+        return (
+            "otel_loopguard: on, but saw no tool call: nothing was guarded here. See `otel-loopguard doctor`, or set "
+            "OTEL_PYTHON_LOOPGUARD_SUMMARY=off for programs without an agent."
+        )
+
+    def _print(self) -> None:
+        """Print the line, unless nobody can read it."""
+        stream, line = sys.stderr, self.line()
+        if line is not None and stream is not None:
+            with Shield()("exit.summary"), suppress(OSError, ValueError):  # it is closed
+                if _takes_a_line(stream):
+                    stream.write(f"{line}\n")  # in one piece: other processes may write there, too
+
+
+def calls_of(fate: Fate, calls: Mapping[str, int]) -> str:
+    """Word a number of calls and their modes."""
+    modes = ", ".join(f"{mode} {count}" for mode, count in calls.items())
+    return f"{_number(sum(calls.values()), 'call')} {fate.value} ({modes})"
+
+
+def _number(count: int, word: str) -> str:
+    return f"{count or 'no'} {word}{'' if count <= 1 else 's'}"
+
+
+def _takes_a_line(stream: Any) -> bool:
+    """Return False for a full pipe that nobody reads, and for a stopped terminal: to write there would wait."""
+    if not hasattr(select, "poll"):  # Windows
+        return True
+    poll = select.poll()
+    try:
+        poll.register(stream.fileno(), select.POLLOUT)
+    except (AttributeError, OSError, ValueError) as error:  # a stream without a file
+        pass_interrupt(error)
+        return True
+    return bool(poll.poll(0))
