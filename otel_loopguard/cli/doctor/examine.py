@@ -26,8 +26,7 @@ from opentelemetry.instrumentation.auto_instrumentation import initialize
 initialize(swallow_exceptions=False)
 """
 _LONGEST_REASON = 300
-_ENTRY_POINTS = "[opentelemetry_post_instrument]\nloopguard_doctor = otel_loopguard.cli.doctor.probe:start\n"
-_METADATA = "Metadata-Version: 2.1\nName: loopguard-doctor-probe\nVersion: 0\n"
+_METADATA = "Metadata-Version: 2.1\nName: loopguard-probe\nVersion: 0\n"
 
 
 class Examined(NamedTuple):
@@ -39,26 +38,31 @@ class Examined(NamedTuple):
 
 def examine(command: list[str], *, quiet: bool = False, environment: dict[str, str] | None = None) -> Examined:
     """Run the program to its end, with its own input, output and exit status; ``quiet`` discards the output."""
+    # A process that outlives the program, such as a tracker of multiprocessing, may write while the folder is removed.
+    with tempfile.TemporaryDirectory(prefix="loopguard-doctor-", ignore_cleanup_errors=True) as name:
+        folder, own = Path(name), {**(environment or {}), FOLDER: name, "OTEL_PYTHON_LOOPGUARD_SUMMARY": "off"}
+        status = run_with("otel_loopguard.cli.doctor.probe:start", folder, command, own, quiet=quiet)
+        return Examined(status, [json.loads(file.read_text("utf-8")) for file in sorted(folder.glob("*.json"))])
+
+
+def run_with(
+    function: str, folder: Path, command: list[str], environment: dict[str, str], *, quiet: bool = False
+) -> int:
+    """Run a program with OpenTelemetry, and with this function, which is called once all is instrumented.
+
+    The folder gets a distribution that is only the function's entry point, and is on the path of modules.
+    """
     if shutil.which(command[0]) is None:
         is_script = Path(command[0]).suffix == ".py"
         hint = f"; did you mean python {command[0]}?" if is_script else ", or it may not be executed"
         raise LoopGuardError(f"{command[0]}: there is no such command{hint}")
-    # A process that outlives the program, such as a tracker of multiprocessing, may write while the folder is removed.
-    with tempfile.TemporaryDirectory(prefix="loopguard-doctor-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        _write_entry_point(folder)
-        environ = {**os.environ, **(environment or {}), FOLDER: name}
-        environ["PYTHONPATH"] = os.pathsep.join(filter(None, [name, os.environ.get("PYTHONPATH")]))
-        status = _run(_instrumented(command), environ, quiet=quiet)
-        return Examined(status, [json.loads(file.read_text("utf-8")) for file in sorted(folder.glob("*.json"))])
-
-
-def _write_entry_point(folder: Path) -> None:
-    """Write a distribution that is only an entry point, into a folder on the path of modules."""
-    info = folder / "loopguard_doctor_probe-0.dist-info"
+    info = folder / "loopguard_probe-0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(_METADATA, "utf-8")
-    (info / "entry_points.txt").write_text(_ENTRY_POINTS, "utf-8")
+    entry_points = f"[opentelemetry_post_instrument]\nloopguard_probe = {function}\n"
+    (info / "entry_points.txt").write_text(entry_points, "utf-8")
+    paths = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
+    return _run(_instrumented(command), {**os.environ, **environment, "PYTHONPATH": paths}, quiet=quiet)
 
 
 def _instrumented(command: list[str]) -> list[str]:

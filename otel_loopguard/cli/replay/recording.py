@@ -28,7 +28,7 @@ _MB = 1 << 20
 _MOST_REPORTED = 20
 _MISSHAPEN = (TypeError, ValueError, KeyError, AttributeError, IndexError, OverflowError)
 """The errors of a line that is JSON, but no run and no spans."""
-_NOTHING_READ = (
+NOTHING_READ = (
     "no run and no tool span was found. Readable are runs, one JSON object a line, and the tool spans of OTLP JSON "
     f"lines, ours and those of {', '.join(row.name for row in DIALECTS)}. See docs/replay.md."
 )
@@ -48,13 +48,16 @@ class Recording:
         shows_progress: bool,
         reports: bool = True,
         longest_line: int = sources.LONGEST_LINE,
+        if_nothing: str = NOTHING_READ,
     ) -> None:
+        """``if_nothing`` is the sentence about an input without any run or tool span."""
         self._judges = judges
         self._add = add
         self._buffer = SpanBuffer(judges)
         self._shows_progress = shows_progress
         self._reports = reports
         self._longest_line = longest_line
+        self._if_nothing = if_nothing
         self._progress = Progress([], wanted=False)
         self._read = 0
         self.missing: Counter[Missing] = Counter()
@@ -82,7 +85,7 @@ class Recording:
             self._report(reader.name, f"cannot be read to its end: {error}")
         if self._read == before:
             self.nothing_read = True
-            self._say(f"{reader.name}: {_NOTHING_READ}")
+            self._say(f"{reader.name}: {self._if_nothing}")
 
     def _line(self, line: Line, name: str) -> None:
         if not line.whole:

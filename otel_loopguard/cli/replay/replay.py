@@ -12,7 +12,7 @@ from otel_loopguard.cli.output import write_line
 from otel_loopguard.cli.replay import sources
 from otel_loopguard.cli.replay.html import Html
 from otel_loopguard.cli.replay.judge import PolicyJudge, TripOfRun
-from otel_loopguard.cli.replay.recording import Recording
+from otel_loopguard.cli.replay.recording import NOTHING_READ, Recording
 from otel_loopguard.cli.replay.runs import JudgedRun
 from otel_loopguard.cli.replay.summary import Summary, notes, tables
 from otel_loopguard.core.model import Action
@@ -35,10 +35,14 @@ class Replay:
         json: bool,
         html: str | None = None,
         longest_line: int = sources.LONGEST_LINE,
+        if_nothing: str = NOTHING_READ,
     ) -> None:
+        """``if_nothing`` is the sentence about an input without any run or tool span."""
         self._policies = [policy for _, policy in policies]
         judges = [PolicyJudge(policy) for policy in self._policies]
-        self._recording = Recording(judges, self._add, shows_progress=not json, longest_line=longest_line)
+        self._recording = Recording(
+            judges, self._add, shows_progress=not json, longest_line=longest_line, if_nothing=if_nothing
+        )
         self._summaries = [Summary(name) for name, _ in policies]
         self._json = json
         self._html = Html(html, policies[0][0], judges[0].compiled) if html is not None else None

@@ -1,0 +1,87 @@
+"""``otel-loopguard watch -- python app.py``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from otel_loopguard.errors import LoopGuardError
+
+if TYPE_CHECKING:
+    from otel_loopguard.core.policy.policy import Policy
+
+_DESCRIPTION = """
+Runs your program with the guard on and the action `observe`: every call runs, nothing is refused, and nothing is sent
+anywhere. Its spans go to a file. When it ends, they are judged by the policy of the environment, as `replay` does: a
+summary goes to standard error, and an HTML report to a file. Input and output are those of your program.
+"""
+_EPILOG = "Exit status: that of your program (128 and the signal that ended it); 2 wrong use."
+_REPORT = "loopguard-watch.html"
+_NO_CALLS = "the program made no tool call that the guard saw. `otel-loopguard doctor -- COMMAND` names the reason."
+_ENVIRONMENT = {
+    "OTEL_PYTHON_LOOPGUARD_ACTION": "observe",
+    "OTEL_PYTHON_LOOPGUARD_SUMMARY": "off",  # the tables have the sums
+    "OTEL_TRACES_EXPORTER": "none",
+    "OTEL_METRICS_EXPORTER": "none",
+    "OTEL_LOGS_EXPORTER": "none",
+    "OTEL_TRACES_SAMPLER": "always_on",
+    "OTEL_SDK_DISABLED": "false",
+}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `watch`."""
+    parser.description, parser.epilog = _DESCRIPTION, _EPILOG
+    parser.usage = "otel-loopguard watch [-h] [-o FILE] [--record FILE] -- COMMAND ..."
+    parser.add_argument("-o", "--output", metavar="FILE", default=_REPORT, help=f"the report (default: {_REPORT})")
+    parser.add_argument("--record", metavar="FILE", help="keep the spans, for `otel-loopguard replay FILE`")
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the program, as it is started")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the program, then judge and report its calls. Wrong use is reported before it starts."""
+    command = arguments.command[1:]
+    if arguments.command[:1] != ["--"] or not command:
+        raise LoopGuardError("write the program after `--`; for example: otel-loopguard watch -- python app.py")
+    # Imported here, because `--help` needs none of these, and they import the SDK.
+    from otel_loopguard.cli.doctor.examine import run_with  # noqa: PLC0415 - see above
+    from otel_loopguard.cli.replay.replay import Replay  # noqa: PLC0415 - see above
+    from otel_loopguard.cli.replay.sources import Reader  # noqa: PLC0415 - see above
+    from otel_loopguard.cli.watch.recorder import FILE  # noqa: PLC0415 - see above
+
+    replay = Replay([("enforced", _policy())], json=False, html=arguments.output, if_nothing=_NO_CALLS)
+    # A process that outlives the program may write while the folder is removed.
+    with tempfile.TemporaryDirectory(prefix="loopguard-watch-", ignore_cleanup_errors=True) as name:
+        spans = Path(arguments.record or Path(name) / "spans.jsonl").absolute()
+        spans.write_bytes(b"")
+        status = run_with("otel_loopguard.cli.watch.recorder:start", Path(name), command, _environment(FILE, spans))
+        reader = Reader(str(spans))
+        reader.name = "watch"  # in messages
+        replay.files([reader])
+    if replay.calls:
+        replay.print_tables(sys.stderr)
+        replay.print_notes(sys.stderr)
+        print(f"The report, to be opened in a browser: {arguments.output}", file=sys.stderr)
+    else:
+        Path(arguments.output).unlink(missing_ok=True)
+    if arguments.record:
+        print(f"The spans, for `otel-loopguard replay`: {arguments.record}", file=sys.stderr)
+    return status if status >= 0 else 128 - status
+
+
+def _environment(variable: str, spans: Path) -> dict[str, str]:
+    return {**_ENVIRONMENT, variable: str(spans)}
+
+
+def _policy() -> Policy:
+    """Return the policy of the environment. One that only observes is judged as if it refused."""
+    from otel_loopguard.cli.policy import chosen_policy  # noqa: PLC0415 - see above
+    from otel_loopguard.core.model import Action  # noqa: PLC0415 - see above
+
+    policy = chosen_policy(None, None).checked("environment")
+    return policy if policy.action >= Action.BLOCK else replace(policy, action=Action.BLOCK)

@@ -1,0 +1,92 @@
+"""The recorder: it runs inside the watched program, and appends each span that ends to a file of OTLP JSON lines.
+
+``watch`` has it loaded by the entry point ``opentelemetry_post_instrument``. Each line is written in one piece at the
+end of its span, so that several processes share the file, and a program that is killed loses only its open spans.
+"""
+
+from __future__ import annotations
+
+import os
+from base64 import b64decode
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+import orjson
+from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped]  # the package has no type hints
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
+
+from otel_loopguard.instrumentation.runtime import active_runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from opentelemetry.sdk.trace import ReadableSpan
+
+FILE = "_OTEL_LOOPGUARD_WATCH"
+"""The variable with the path of the file. Without it the recorder does nothing."""
+_IDS = ("traceId", "spanId", "parentSpanId")
+
+
+class JsonLines(SpanExporter):
+    """Append spans to a file that exists, as the file exporter of a collector writes them."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Write one line. It is opened for each: a fork, or a program that closes all files, changes nothing."""
+        try:
+            file = os.open(self._path, os.O_WRONLY | os.O_APPEND)
+        except OSError:  # `watch` has ended, and removed it
+            return SpanExportResult.FAILURE
+        try:
+            os.write(file, _line(spans))
+        finally:
+            os.close(file)
+        return SpanExportResult.SUCCESS
+
+
+def _line(spans: Sequence[ReadableSpan]) -> bytes:
+    message = MessageToDict(encode_spans(spans), use_integers_for_enums=True)
+    for one in _with_ids(message):
+        # JSON of protobuf has them in base64, that of OTLP in hexadecimal digits.
+        one.update({name: b64decode(one[name]).hex() for name in _IDS if name in one})
+    return orjson.dumps(message, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _with_ids(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the spans and their links."""
+    for resource in message.get("resourceSpans", ()):
+        for scope in resource.get("scopeSpans", ()):
+            for span in scope.get("spans", ()):
+                yield span
+                yield from span.get("links", ())
+
+
+def start() -> None:
+    """Record the spans of every provider that the guard writes to, now and later: the entry point."""
+    path = os.environ.get(FILE)
+    if not path:
+        return
+    attachments = active_runtime.attachments
+    recorded: WeakSet[Any] = WeakSet()
+    attach = attachments.add_processor
+
+    def record(provider: Any) -> None:
+        if provider not in recorded:
+            recorded.add(provider)
+            provider.add_span_processor(SimpleSpanProcessor(JsonLines(path)))
+
+    @wraps(attach)
+    def attach_and_record(provider: Any, shield: Any) -> bool:
+        attached = attach(provider, shield)
+        if attached:
+            with shield("watch.record"):
+                record(provider)
+        return attached
+
+    attachments.add_processor = attach_and_record  # type: ignore[method-assign]  # as the probe of the doctor does
+    for provider in list(attachments._with_processor):  # noqa: SLF001 - those of the start, before this function
+        record(provider)
