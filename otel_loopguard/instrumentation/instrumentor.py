@@ -11,6 +11,7 @@ from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
 from otel_loopguard.instrumentation.models import CLIENTS
 from otel_loopguard.instrumentation.patching import Patches
 from otel_loopguard.instrumentation.runtime import Runtime, active_runtime
+from otel_loopguard.instrumentation.unguarded import warn_at_imports
 from otel_loopguard.shield import Shield
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class LoopGuardInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
             )
             for patches in self._patches:
                 patches.install()
+            warn_at_imports()
         runtime.start()
 
     def _uninstrument(self, **kwargs: Any) -> None:  # noqa: ARG002 - the signature of the base class

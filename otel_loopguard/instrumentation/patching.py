@@ -22,6 +22,7 @@ from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import CallStyle, Original, RunTarget, ToolTarget
 from otel_loopguard.instrumentation.wrappers import wrapper_of
 from otel_loopguard.interrupts import pass_interrupt
+from otel_loopguard.shield import Shield
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -87,6 +88,16 @@ class Patches:
             if module is not None and not _unwrap(module, target.path):
                 left.append(f"{target.module}:{target.path}")
         return left
+
+
+def when_imported(module: str, listener: Callable[[], None]) -> None:
+    """Call a listener when the module is imported, or now if it is. No fault of it leaves the import statement."""
+
+    def imported(_module: ModuleType) -> None:
+        with Shield()(f"import.{module}"):
+            listener()
+
+    wrapt.register_post_import_hook(imported, module)
 
 
 def _wrap(module: ModuleType, target: Target) -> bool:

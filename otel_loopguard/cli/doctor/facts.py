@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 from opentelemetry import trace
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]  # the package has no type hints
 
-from otel_loopguard.cli.doctor.unguarded import installed
 from otel_loopguard.instrumentation.distributions import distributions_of
 from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
 from otel_loopguard.instrumentation.model_api import ModelClient
@@ -23,6 +22,7 @@ from otel_loopguard.instrumentation.models import CLIENTS
 from otel_loopguard.instrumentation.patching import is_ours
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import RunTarget, ToolTarget
+from otel_loopguard.instrumentation.unguarded import installed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

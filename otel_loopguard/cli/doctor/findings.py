@@ -6,10 +6,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.cli.doctor.kinds import Finding, finding
-from otel_loopguard.cli.doctor.unguarded import IN_REQUESTS, UNREAD
 from otel_loopguard.component_names import find_wrong_names
 from otel_loopguard.core.model import Action
 from otel_loopguard.core.policy.load import PREFIX, VARIABLES, WITH_MISTAKES
+from otel_loopguard.instrumentation.unguarded import IN_REQUESTS, UNREAD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -1,16 +1,25 @@
-"""The agent frameworks and clients of model providers that have no patch. The doctor names those that are installed.
+"""The agent frameworks and clients of model providers that have no patch: they are named when they are imported.
 
 A framework that is missing here is not named, and no verdict depends on it: without a tool call there is none.
 """
 
 from __future__ import annotations
 
+import logging
 import sys
+from contextlib import suppress
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from otel_loopguard.instrumentation.models import CLIENTS
+from otel_loopguard.instrumentation.patching import when_imported
+from otel_loopguard.instrumentation.runtime import active_runtime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+logger = logging.getLogger("otel_loopguard")
 
 IN_REQUESTS, NOWHERE, UNREAD = "in requests", "nowhere", "unread client"
 """``in requests``: the framework sends its requests through clients of its choice, and the patched ones are read.
@@ -88,3 +97,30 @@ def installed() -> Iterator[dict[str, Any]]:
             continue
         imported = one.module in sys.modules
         yield {"name": one.distribution, "version": found, "judged": one.judged, "imported": imported}
+
+
+_warned: Final[set[str]] = set()
+
+
+def warn_at_imports() -> None:
+    """Log once for each framework that the program imports, now or later."""
+    for one in UNGUARDED:
+        if one.judged != UNREAD:  # a client need not be an agent's
+            when_imported(one.module, partial(_warn, one))
+
+
+def _warn(one: Unguarded) -> None:
+    runtime = active_runtime.instrumented
+    if runtime is None or not runtime.guard.policy.action or one.module in _warned:
+        return
+    with suppress(PackageNotFoundError):  # a module of the program that happens to have the framework's name
+        name = f"{one.distribution} {version(one.distribution)}"
+        _warned.add(one.module)
+        clients = ", ".join(package for client in CLIENTS for package in client.versions["newest"])
+        in_requests = f", or if its requests to the model go through one of {clients}"
+        logger.warning(
+            "%s has no patch: its tools are guarded only with @otel_loopguard.tool%s. "
+            "`otel-loopguard doctor -- COMMAND` shows whether its calls are seen.",
+            name,
+            in_requests if one.judged == IN_REQUESTS else "",
+        )
