@@ -163,7 +163,8 @@ class ToolContract:
         """Return this contract, with its open fields filled from ``base``."""
         own = explicit_settings(self)
         if base.modes and self.modes:
-            own["modes"] = {**base.modes, **self.modes}
+            joined = {mode: rule.over(base.modes.get(mode, Rule())) for mode, rule in self.modes.items()}
+            own["modes"] = {**base.modes, **joined}
         return replace(base, **own)
 
 

@@ -35,6 +35,15 @@ def test_the_more_specific_glob_wins():
     assert contracts.tool("read_x", None).kind is Kind.READ
 
 
+def test_limits_of_several_globs_add_up():
+    """A limit that the more specific glob does not set is that of the general one, also within one mode."""
+    general = ToolContract(modes={"generic_repeat": Rule(nudge=4, block=6), "error_repeat": Rule(block=7)})
+    specific = ToolContract(modes={"generic_repeat": Rule(block=9)})
+    tool = Contracts(Policy(tools={"read_*": general, "read_x": specific})).tool("read_x", None)
+    repeat = tool.rules["generic_repeat"]
+    assert (repeat.nudge, repeat.block, tool.rules["error_repeat"].block) == (4, 9, 7)
+
+
 def test_a_gateway_is_resolved():
     """A call through a gateway is judged as a call of the tool behind it."""
     call = ToolCall("execute-tool", {"server_name": "s", "tool_name": "write_file", "params": {"path": "a"}})
