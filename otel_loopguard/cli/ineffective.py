@@ -33,6 +33,8 @@ _SECONDS = 0.5
 _BY_KIND = ("read_page", "update_record", "frobnicate", "get_status", "run_command")
 """Tools of several kinds, for limits that hold for all tools."""
 _LAPS = (Mode.PING_PONG, Mode.CYCLE)
+_OF_TURN = (Mode.NO_NOVELTY, Mode.GLOBAL_CIRCUIT_BREAKER)
+"""Modes that count the calls of all tools. A loop of one tool cannot tell whether a limit of this tool is reached."""
 _TEXT = "The orders of the customer are listed below, the newest one first."
 
 
@@ -123,7 +125,7 @@ def ineffective(loaded: LoadedPolicy) -> Iterator[Problem]:
         mode, value = _mode_of(path), _value_at(policy, path)
         if loaded.file is None or not origin.startswith(loaded.file) or mode is None or not value:
             continue
-        if value == _default(path):
+        if value == _default(path) or (path[0] == "tools" and mode in _OF_TURN):
             continue
         if policy.order and mode not in policy.order and not (mode in _LAPS and set(_LAPS) & set(policy.order)):
             yield Problem(dotted(path), origin, value, f"has no effect: `order` leaves {mode} out.")

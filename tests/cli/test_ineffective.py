@@ -80,10 +80,11 @@ def test_settings_of_every_table_are_judged(found, text, named, reason):
         "tools.'get_*'.kind = 'poll'\ntools.'get_*'.modes.poll_no_progress.block = 30",
         "preset = 'chat_turn'",
         "modes.global_circuit_breaker.no_news_block = 300",
+        "tools.get_status.modes.global_circuit_breaker.block = 31",
     ],
 )
 def test_settings_with_an_effect_are_not_reported(found, text):
-    """A limit that decides, one that is switched off or has its default, and one that no loop here shows."""
+    """A limit that decides, one that is switched off or has its default, and one that no loop of one tool shows."""
     assert found(text)[1] == []
 
 
