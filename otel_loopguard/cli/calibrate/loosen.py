@@ -40,6 +40,13 @@ class Settings:
         """Set a value, and its reason."""
         self.values[path], self.reasons[path] = value, reason
 
+    def drop_overtaken(self) -> None:
+        """Drop the limits that the ``block`` of their mode has overtaken: it is the least of them all."""
+        for path, value in list(self.values.items()):
+            block = _as_number(self.values.get((*path[:-1], "block")))
+            if path[-1] in _STEPS[:-1] and isinstance(value, int) and value <= block:
+                del self.values[path], self.reasons[path]
+
 
 def loosen(settings: Settings, survey: Survey, target: float) -> bool:
     """Raise the limits that refuse more runs than the target allows. Return False if there is nothing to raise."""
@@ -55,6 +62,7 @@ def loosen(settings: Settings, survey: Survey, target: float) -> bool:
             path = _setting(reached, judge)
             if reached.cause == cause and count >= _as_number(settings.values.get(path)):
                 settings.add(path, count + 1, f"the busiest good run has {count}, refused at {reached.limit}")
+    settings.drop_overtaken()
     return settings.values != before
 
 
