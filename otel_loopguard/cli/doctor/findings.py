@@ -145,6 +145,8 @@ def _of_telemetry(found: dict[str, Any], *, left_out: bool) -> Iterator[Finding]
             yield finding("exporter-none" if found["none_chosen"] and not left_out else "no-exporter")
         elif found["service_name"] is None or found["service_name"].startswith("unknown_service"):
             yield finding("no-service-name", name=found["service_name"])
+        if any(one["name"].endswith("ConsoleSpanExporter") for one in found["exporters"]):
+            yield finding("console-exporter")
 
 
 def _of_selftest(report: Report) -> Iterator[Finding]:
