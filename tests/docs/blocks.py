@@ -10,8 +10,10 @@ import doctest
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
@@ -37,8 +39,8 @@ def blocks(name, kind):
 
 
 def run_page(name, folder, capfd):
-    """Run each block in turn, in this folder, in which ``examples`` is that of the repository."""
-    (folder / "examples").symlink_to(ROOT / "examples")
+    """Run each block in turn, in this folder. Every page has ``app.py``, the program of the tutorial."""
+    (folder / "app.py").write_text(next(found["text"] for found in blocks("tutorial", "python") if found["file"]))
     space = {}
     try:
         for found in BLOCK.finditer(page(name)):
@@ -67,25 +69,41 @@ def run_commands(text, capfd):
 
 
 def output(command, capfd):
-    """Standard output and error of a command: ours in this process, any other with the programs of this environment."""
+    """The output of a command, as in a terminal. Ours run in this process, others from this environment."""
     words = shlex.split(command)
     if words[0] == "otel-loopguard" and "--" not in words:
         main(words[1:])
         return "".join(capfd.readouterr())
-    environment = clean_environment({**NOTHING_EXPORTED, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"})
-    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
+    environment = environment_of_reader()
     while re.fullmatch(r"[A-Z_]+=.*", words[0]):
         name, _, value = words.pop(0).partition("=")
         environment[name] = value
     if words[0] == "pytest":
         words[1:1] = ["-p", "loopguard"]  # other packages' plugins print lines of their own
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120, env=environment)
-    return done.stdout + done.stderr
+    both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    return subprocess.run(words, **both, text=True, check=False, timeout=120, env=environment).stdout
+
+
+def environment_of_reader():
+    """Variables that a reader has: the programs of this environment on the path, and no collector."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    more = {"PATH": path, "PYTHONUNBUFFERED": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    return clean_environment({**NOTHING_EXPORTED, **more})
 
 
 def run_shell(text):
-    """Run a script, but install nothing: each package that a page installs has to be one that is installed here."""
+    """Run a script, but install nothing: each package that a page installs has to be one that is installed here.
+
+    Programs that it starts in the background are ended with it.
+    """
     for line in re.findall(r"^pip install (.*)$", text, re.MULTILINE):
         assert all(version(re.sub(r"\[.*", "", name)) for name in shlex.split(line))
     script = re.sub(r"^pip install .*$", "", text, flags=re.MULTILINE)
-    subprocess.run(["sh", "-eu", "-c", script], check=True, timeout=120)
+    if not script.strip():
+        return
+    process = subprocess.Popen(["sh", "-eu", "-c", script], env=environment_of_reader(), start_new_session=True)
+    try:
+        assert process.wait(120) == 0, script
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)

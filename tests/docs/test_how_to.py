@@ -1,4 +1,7 @@
-"""The tutorial and the how-tos: every block of them runs, and the policies in them have no mistakes."""
+"""The tutorial and the how-tos: every block of them runs, and the policies in them have no mistakes.
+
+The agents on the pages are complete programs. Their model is a server on this machine, which is stuck.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,46 @@ import pytest
 
 from otel_loopguard.core.policy.load import load_text
 from tests.docs.blocks import DOCS, blocks, run_page
+from tests.models.scripts import Looping, call
+from tests.models.server import Server
 
-NEEDS = {"langgraph": "langgraph", "openai-agents": "agents", "pydantic-ai": "pydantic_ai", "mcp": "mcp",
-         "model-clients": "openai"}  # fmt: skip
-"""Pages on a framework, which run in the environments of the matrix that have it."""
+NEEDS = {
+    "langgraph": "langchain_openai", "openai-agents": "agents", "pydantic-ai": "pydantic_ai", "mcp": "mcp",
+    "openai": "openai", "anthropic": "anthropic", "google-genai": "google.genai", "litellm": "litellm",
+    "deploy": "celery",
+}  # fmt: skip
+"""Pages that need a package. The environment `how-tos` of the matrix has all of them."""
 PAGES = ["tutorial", *sorted(f"how-to/{file.stem}" for file in DOCS.glob("how-to/*.md"))]
 
 
+def installed(module):
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # a package around it is missing
+        return False
+
+
+@pytest.fixture
+def model(monkeypatch):
+    """The address of a model that makes one call again and again, where each client looks for it."""
+    script = Looping(call("search_orders", customer="ada"), rounds=1000, answer="There is no order.")
+    with Server(script).running() as server:
+        for name in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL"):
+            monkeypatch.setenv(name, f"{server.url}/v1" if name.startswith("OPENAI") else server.url)
+        for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
+            monkeypatch.setenv(name, "local")
+        # These two ask other servers when they start and end.
+        monkeypatch.setenv("OPENAI_AGENTS_DISABLE_TRACING", "true")
+        monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "true")
+        yield
+    assert server.rejected == []
+
+
 @pytest.mark.parametrize("name", PAGES)
-def test_what_the_page_shows_is_what_happens(name, tmp_path, monkeypatch, capfd):
+def test_what_the_page_shows_is_what_happens(name, model, tmp_path, monkeypatch, capfd):
     """Each command prints the output on the page, and each piece of code runs, with the files that the page shows."""
     needed = NEEDS.get(name.rpartition("/")[2], "otel_loopguard")
-    if find_spec(needed) is None:
+    if not installed(needed):
         pytest.skip(f"{needed} is not installed; the matrix runs this page where it is")
     monkeypatch.chdir(tmp_path)
     run_page(name, tmp_path, capfd)

@@ -20,6 +20,13 @@ def test_every_link_leads_somewhere(page):
     assert [target for target in targets if not (page.parent / target).exists()] == []
 
 
+def test_every_page_is_in_the_navigation_of_the_site():
+    """A page that the navigation leaves out is found by search alone."""
+    named = set(re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text("utf-8")))
+    docs = ROOT / "docs"
+    assert {page.relative_to(docs).as_posix() for page in docs.rglob("*.md")} == named
+
+
 def test_the_examples_of_the_guard_run():
     """Every example of docs/guard.md runs unchanged."""
     examples = PYTHON.findall((ROOT / "docs" / "guard.md").read_text())
