@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from otel_loopguard import semconv
 from otel_loopguard.core.model import USER_STOP, Action
 from otel_loopguard.core.names import clean_name
-from otel_loopguard.telemetry.exit_summary import Fate, calls_of
+from otel_loopguard.telemetry.exit_summary import PASSED, REFUSED, UNTOLD, calls_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -90,7 +90,7 @@ class _TurnCounts:
     def __init__(self) -> None:
         self.modes: set[str] = set()
         """The modes of its loops."""
-        self.calls: defaultdict[Fate, Counter[str]] = defaultdict(Counter)
+        self.calls: defaultdict[str, Counter[str]] = defaultdict(Counter)
         """The calls of loops by mode."""
         self.endings: Counter[Action] = Counter()
         """Conclusions and aborts."""
@@ -119,10 +119,8 @@ class Events:
 
     def note_loop(self, trip: Trip, turn_id: str) -> None:
         """Count the loop of this trip for the line at exit, once a turn and mode."""
-        modes, mode = self._counts_of(turn_id).modes, str(trip.mode)
-        if trip.verdict >= Action.BLOCK and mode != USER_STOP and mode not in modes:
-            modes.add(mode)
-            self._summary.loops += 1
+        if trip.verdict >= Action.BLOCK:
+            self._count_loop(trip, self._counts_of(turn_id))
 
     def log(self, trip: Trip, tool: str, record: Record | None, turn: Turn, *, has_run: bool = False) -> None:
         """Log the first call of a turn and mode that is refused or that only the ceiling lets run, and each ending.
@@ -130,13 +128,16 @@ class Events:
         ``sum_up`` logs the number of the others. ``has_run`` is True of a call that was read in a model request: it is
         not refused. Arguments are logged as a fingerprint.
         """
-        self.note_loop(trip, turn.id)
-        fate, counts, number = _fate_of(trip, has_run=has_run), self._counts_of(turn.id), 0
-        mode = clean_name(str(trip.mode))
+        if trip.verdict < Action.BLOCK:
+            return
+        counts = self._counts_of(turn.id)
+        self._count_loop(trip, counts)
+        fate, number = _fate_of(trip, has_run=has_run), 0
         if fate is not None:
-            counts.calls[fate][mode] += 1
+            mode = str(trip.mode)
             self._summary.loop_calls[fate][mode] += 1
-            number = counts.calls[fate][mode]
+            calls = counts.calls[fate]
+            calls[mode] = number = calls[mode] + 1
         if trip.action >= Action.CONCLUDE:
             counts.endings[trip.action] += 1
             number = counts.endings[trip.action]
@@ -157,7 +158,7 @@ class Events:
                 "call" if has_run else "attempt",
                 trip.count if record is None or has_run else max(trip.count, record.attempt),
                 trip.limit,
-                mode,
+                clean_name(str(trip.mode)),
                 self._advice(trip, turn),
             )
 
@@ -168,6 +169,12 @@ class Events:
             return ""
         self._advised.add(advice)
         return advice.replace("%s", str(trip.action))
+
+    def _count_loop(self, trip: Trip, counts: _TurnCounts) -> None:
+        mode = str(trip.mode)
+        if mode not in counts.modes and mode != USER_STOP:
+            counts.modes.add(mode)
+            self._summary.loops += 1
 
     def _counts_of(self, turn_id: str) -> _TurnCounts:
         counts = self._turns.get(turn_id)
@@ -187,10 +194,10 @@ class Events:
                 logger.warning("Turn %s ended with %s.", turn_id, calls_of(fate, calls))
 
 
-def _fate_of(trip: Trip, *, has_run: bool) -> Fate | None:
+def _fate_of(trip: Trip, *, has_run: bool) -> str | None:
     """Return what became of a call whose loop is known. None: the run was ended there, or the model got a result."""
-    if trip.verdict < Action.BLOCK or trip.action in (Action.REUSE, Action.ABORT):
+    if trip.action in (Action.REUSE, Action.ABORT):
         return None
     if has_run:
-        return Fate.UNTOLD if trip.action is Action.OBSERVE else None
-    return Fate.REFUSED if trip.action >= Action.BLOCK else Fate.PASSED
+        return UNTOLD if trip.action is Action.OBSERVE else None
+    return REFUSED if trip.action >= Action.BLOCK else PASSED

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import atexit
-import enum
 import os
 import select
 import sys
 from collections import Counter, defaultdict
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from otel_loopguard.core.names import clean_name
 from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.shield import Shield
 
@@ -18,14 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
-class Fate(enum.Enum):
-    """What became of the calls of a loop, as the log words it."""
-
-    REFUSED = "refused"
-    PASSED = "that would have been refused"
-    """They ran because of the policy's ceiling, or because they belong to no known run."""
-    UNTOLD = "that the model would have been told of"
-    """Their results were read in model requests, and the policy only observes."""
+REFUSED: Final = "refused"
+PASSED: Final = "that would have been refused"
+"""They ran because of the policy's ceiling, or because they belong to no known run."""
+UNTOLD: Final = "that the model would have been told of"
+"""Their results were read in model requests, and the policy only observes."""
 
 
 class ExitSummary:
@@ -35,8 +32,8 @@ class ExitSummary:
         self.calls = 0
         self.loops = 0
         """Turns with a loop, once for each mode."""
-        self.loop_calls: defaultdict[Fate, Counter[str]] = defaultdict(Counter)
-        """The calls of loops, by mode."""
+        self.loop_calls: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        """The calls of loops by mode, for each of the words above."""
         self.ended = 0
         """Runs that were ended."""
         self._is_on: Callable[[], bool] | None = None
@@ -83,10 +80,10 @@ class ExitSummary:
                     stream.write(f"{line}\n")  # in one piece: other processes may write there, too
 
 
-def calls_of(fate: Fate, calls: Mapping[str, int]) -> str:
+def calls_of(fate: str, calls: Mapping[str, int]) -> str:
     """Word a number of calls and their modes."""
-    modes = ", ".join(f"{mode} {count}" for mode, count in calls.items())
-    return f"{_number(sum(calls.values()), 'call')} {fate.value} ({modes})"
+    modes = ", ".join(f"{clean_name(mode)} {count}" for mode, count in calls.items())
+    return f"{_number(sum(calls.values()), 'call')} {fate} ({modes})"
 
 
 def _number(count: int, word: str) -> str:
