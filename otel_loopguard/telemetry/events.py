@@ -51,7 +51,7 @@ _AT_A_REQUEST: Final = {
 """How the log line of a call begins: where its executor is guarded, and where its result is read in a request."""
 _DOCS: Final = "https://github.com/otel-loopguard/otel-loopguard/tree/main/docs"
 _REFUSED: Final = f". To observe and refuse nothing, set OTEL_PYTHON_LOOPGUARD_ACTION=observe. Docs: {_DOCS}"
-_BELOW: Final = f". It ran: the action is %s. To refuse it, set OTEL_PYTHON_LOOPGUARD_ACTION=block. Docs: {_DOCS}"
+_BELOW: Final = f". It ran: its action is %s; the action block would refuse it. Docs: {_DOCS}/watch.md"
 _OUTSIDE: Final = (
     ". It ran, because it belongs to no known agent run. To have such calls guarded, put one message's work into "
     "`with otel_loopguard.turn(conversation_id=...):`, or set OTEL_PYTHON_LOOPGUARD_ENFORCE_WITHOUT_TURN=true"

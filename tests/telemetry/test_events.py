@@ -108,7 +108,7 @@ def test_calls_that_only_the_ceiling_lets_run_have_a_line_and_a_sum(
         turn_id = (recording.spans[0].attributes or {})[semconv.TURN_ID]
     first, last = messages(caplog)
     assert first.startswith("Would have refused look (arguments blake2b-64:")
-    assert f"in turn {turn_id}, attempt 3, limit 3: generic_repeat. It ran: the action is {action}." in first
+    assert f"in turn {turn_id}, attempt 3, limit 3: generic_repeat. It ran: its action is {action};" in first
     assert last == f"Turn {turn_id} ended with 28 calls that would have been refused (generic_repeat 28)."
 
 
