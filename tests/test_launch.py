@@ -89,8 +89,7 @@ def test_an_environment_is_left_as_it_is(more: dict[str, str], tmp_path: Path) -
     """Nothing is changed and no line is written if all names are right, or if the guard is not to be loaded."""
     app = tmp_path / "app.py"
     app.write_text(ENVIRONMENT)
-    quiet = {"OTEL_PYTHON_LOOPGUARD_SUMMARY": "off"}
-    given = {**NOTHING_EXPORTED, **quiet, "OTEL_EXPORTER_OTLP_PROTOCOL": " grpc", **more}
+    given = {**NOTHING_EXPORTED, "OTEL_EXPORTER_OTLP_PROTOCOL": " grpc", **more}
     ended = start(app, environment=given)
     found = json.loads(ended.stdout)
     assert {name: found[name] for name in given} == given

@@ -93,6 +93,7 @@ def instrument(
         meter_provider=meter_provider,
         logger_provider=logger_provider,
     )
+    active_runtime.expects_calls = True
     instrumentor.instrument(runtime=runtime)
 
 

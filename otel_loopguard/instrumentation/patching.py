@@ -66,6 +66,8 @@ class Patches:
         runtime = active_runtime.instrumented
         if runtime is None:
             return
+        if module.__name__.partition(".")[0] not in sys.stdlib_module_names:  # its threads are in every program
+            active_runtime.expects_calls = True
         here = [target for target in self._targets if target.module == module.__name__]
         missing = []
         for target in here:

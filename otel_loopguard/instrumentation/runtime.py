@@ -188,8 +188,8 @@ def policy_from_environment() -> Policy:
 
 
 def _expects_calls() -> bool:
-    """Return True if ``instrument()`` guards this process, so that a program without any call is worth a line."""
-    return active_runtime.instrumented is not None
+    """Return True if the guard is on in a program that has an agent, so that it is odd if there was no call."""
+    return active_runtime.instrumented is not None and active_runtime.expects_calls
 
 
 def _policy_name(*, given: bool) -> str:
@@ -216,6 +216,8 @@ class ActiveRuntime:
         self._own: Runtime | None = None
         """The runtime for ``tool``, ``call`` and ``turn`` in a program that never called ``instrument()``."""
         self.attachments = Attachments()
+        self.expects_calls = False
+        """True once the program imported a guarded framework or client, or called ``instrument()`` itself."""
         self.patched_scopes: set[str] = set()
         """Instrumentation scopes whose tool spans are of calls that our patches guard."""
         self.declared = DeclaredTools()

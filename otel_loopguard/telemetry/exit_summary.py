@@ -67,8 +67,8 @@ class ExitSummary:
         if self._is_child or self._has_children or self._is_on is None or not self._is_on():
             return None
         return (
-            "otel_loopguard: on, but saw no tool call: nothing was guarded here. See `otel-loopguard doctor`, or set "
-            "OTEL_PYTHON_LOOPGUARD_SUMMARY=off for programs without an agent."
+            "otel_loopguard: on, but saw no tool call: nothing was guarded here. If the program made any, run it with "
+            "`otel-loopguard doctor -- COMMAND`. OTEL_PYTHON_LOOPGUARD_SUMMARY=off switches this line off."
         )
 
     def _print(self) -> None:

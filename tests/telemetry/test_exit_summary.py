@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from otel_loopguard.telemetry.exit_summary import ExitSummary
-from tests.instrumentation.processes import clean_environment
+from tests.instrumentation.processes import clean_environment, start
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,12 +55,21 @@ def test_it_has_calls_loops_and_refusals(tmp_path: Path) -> None:
 
 
 def test_a_guarded_program_without_calls_is_told(tmp_path: Path) -> None:
-    """The line leads to the doctor. Without ``instrument()`` nothing is expected, and nothing is printed."""
+    """The line leads to the doctor. Without ``instrument()`` no call is expected, and nothing is printed."""
     line = last_line(tmp_path, GUARDED)
     assert line.startswith("otel_loopguard: on, but saw no tool call: nothing was guarded here.")
     assert "otel-loopguard doctor" in line
     assert last_line(tmp_path, GUARDED + "otel_loopguard.uninstrument()") == ""
     assert last_line(tmp_path, "import otel_loopguard") == ""
+
+
+@pytest.mark.parametrize(("code", "lines"), [("import json", 0), ("import openai", 1)])
+def test_only_a_program_with_an_agent_is_told_that_no_call_was_guarded(code: str, lines: int, tmp_path: Path) -> None:
+    """Other programs that ``opentelemetry-instrument`` starts are as quiet as without it."""
+    pytest.importorskip("openai")
+    app = tmp_path / "app.py"
+    app.write_text(code)
+    assert len(start(app).stderr.splitlines()) == lines
 
 
 @pytest.mark.parametrize("more", [{"SUMMARY": "off"}, {"ACTION": "off"}], ids=str)
