@@ -33,11 +33,14 @@ class Report:
     """A report to which runs are added one by one."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Open the file once, so that a wrong path fails now and not after all the work."""
+        """Open the file once, so that a wrong path fails now and not after all the work. No empty file is left."""
         self.path = Path(path)
         self._columns = Columns()
         try:
+            is_new = not self.path.exists()
             self.path.open("ab").close()
+            if is_new:
+                self.path.unlink()
         except OSError as error:
             raise _cannot(self.path, error) from error
 

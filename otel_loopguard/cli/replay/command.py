@@ -61,6 +61,7 @@ def run(options: argparse.Namespace) -> int:
         policies.append(_other(options.compare))
     replay = Replay(policies, json=options.json, html=options.html, longest_line=options.longest_line)
     replay.files([sources.Reader(name, options.longest_line) for name in options.files])
+    replay.write_report("Replay")
     if not options.json:
         replay.print_tables(sys.stdout)
     replay.print_notes(sys.stderr if options.json else sys.stdout)

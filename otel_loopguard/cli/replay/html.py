@@ -57,9 +57,9 @@ class Html:
         part = f"0, from call {turn.first + 1}" if turn.first else 0
         self._report.add(report.Run(turn.run_id, part, calls, _spent(turn.spent[0])))
 
-    def write(self) -> None:
+    def write(self, title: str) -> None:
         """Write the file."""
-        self._report.write(title="Replay", subtitle=f"policy {self._policy}")
+        self._report.write(title=title, subtitle=f"policy {self._policy}")
 
 
 def _spent(spent: Spent) -> report.Spent | None:

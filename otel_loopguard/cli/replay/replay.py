@@ -65,8 +65,11 @@ class Replay:
     def files(self, readers: list[Reader]) -> None:
         """Replay every line of every input."""
         self._recording.read(readers)
+
+    def write_report(self, title: str) -> None:
+        """Write the HTML report, if one is wanted."""
         if self._html is not None:
-            self._html.write()
+            self._html.write(title)
 
     def _add(self, judged: Judged) -> None:
         trips = judged.trips
@@ -91,7 +94,8 @@ class Replay:
 
     def print_tables(self, out: IO[str]) -> None:
         """Print the tables."""
-        print(f"{self._recording.runs:,} runs, {self._recording.calls:,} calls\n", file=out)
+        runs, calls = self._recording.runs, self.calls
+        print(f"{runs:,} run{'s' * (runs != 1)}, {calls:,} call{'s' * (calls != 1)}\n", file=out)
         for text in tables(self._summaries):
             print(text + "\n", file=out)
 

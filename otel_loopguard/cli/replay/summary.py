@@ -183,7 +183,7 @@ def notes(missing: Mapping[Missing, int], policies: Sequence[Policy]) -> Iterato
     if count := missing.get(Missing.TOOLS):
         yield f"unknown_tool_repeat: {count:,} runs do not tell which tools exist: not judged there."
     if count := missing.get(Missing.VALUES):
-        yield f"similar_query: {count:,} turns hold fingerprints and no queries: not judged there."
+        yield f"similar_query: not judged where spans hold fingerprints and no queries (turns: {count:,})."
         yield "the modes that compare results: judged by the comparisons that the guard recorded."
     if count := missing.get(Missing.TOOLS_OF_SPANS):
         yield f"unknown_tool_repeat: {count:,} traces of other instrumentations do not tell which tools exist."

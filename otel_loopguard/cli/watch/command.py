@@ -15,13 +15,17 @@ if TYPE_CHECKING:
     from otel_loopguard.core.policy.policy import Policy
 
 _DESCRIPTION = """
-Runs your program with the guard on and the action `observe`: every call runs, nothing is refused, and nothing is sent
-anywhere. Its spans go to a file. When it ends, they are judged by the policy of the environment, as `replay` does: a
-summary goes to standard error, and an HTML report to a file. Input and output are those of your program.
+Runs your program with the guard on and the action `observe`: every call runs, and nothing is refused. OpenTelemetry's
+exporters are off; the spans go to a file. When the program ends, they are judged by the policy of the environment, as
+`replay` does: a summary goes to standard error, and an HTML report to a file. Input and output are those of your
+program.
 """
 _EPILOG = "Exit status: that of your program (128 and the signal that ended it); 2 wrong use."
 _REPORT = "loopguard-watch.html"
-_NO_CALLS = "the program made no tool call that the guard saw. `otel-loopguard doctor -- COMMAND` names the reason."
+_NO_CALLS = (
+    "the program made no tool call that the guard saw, so there is no report. `otel-loopguard doctor -- COMMAND` names "
+    "the reason."
+)
 _ENVIRONMENT = {
     "OTEL_PYTHON_LOOPGUARD_ACTION": "observe",
     "OTEL_PYTHON_LOOPGUARD_SUMMARY": "off",  # the tables have the sums
@@ -64,11 +68,10 @@ def run(arguments: argparse.Namespace) -> int:
         reader.name = "watch"  # in messages
         replay.files([reader])
     if replay.calls:
+        replay.write_report("Watch")
         replay.print_tables(sys.stderr)
         replay.print_notes(sys.stderr)
         print(f"The report, to be opened in a browser: {arguments.output}", file=sys.stderr)
-    else:
-        Path(arguments.output).unlink(missing_ok=True)
     if arguments.record:
         print(f"The spans, for `otel-loopguard replay`: {arguments.record}", file=sys.stderr)
     return status if status >= 0 else 128 - status

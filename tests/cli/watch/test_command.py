@@ -113,10 +113,13 @@ def test_a_provider_of_the_program_is_recorded_as_well(tmp_path):
 
 
 def test_a_program_without_calls_has_no_report(tmp_path):
-    """The doctor is named instead."""
+    """The doctor is named instead. A report that was there before stays as it is."""
+    (tmp_path / "earlier.html").write_text("earlier")
+    command("watch", "-o", str(tmp_path / "earlier.html"), "--", sys.executable, "-c", "1")
+    assert (tmp_path / "earlier.html").read_text() == "earlier"
     done = watched(tmp_path, "print('none')")
     assert (done.returncode, done.stdout) == (0, "none\n")
-    assert "watch: the program made no tool call that the guard saw." in done.stderr
+    assert "watch: the program made no tool call that the guard saw, so there is no report." in done.stderr
     assert "otel-loopguard doctor" in done.stderr
     assert not (tmp_path / "report.html").exists()
 
@@ -127,15 +130,17 @@ def test_a_program_without_calls_has_no_report(tmp_path):
         ((), "write the program after `--`"),
         (("--",), "write the program after `--`"),
         (("python", "app.py"), "write the program after `--`"),
-        (("--", "no-such-command"), "no-such-command"),
+        (("--", "no-such-command"), "no-such-command: there is no such command"),
+        (("--", "app.py"), "did you mean python app.py?"),
         (("-o", "/no/such/folder/page.html", "--", sys.executable, "-c", "1"), "/no/such/folder"),
         (("--record", "/no/such/folder/spans", "--", sys.executable, "-c", "1"), "/no/such/folder"),
     ],
 )
 def test_wrong_use_is_a_line(tmp_path, arguments, message):
-    """The status is 2, and the program does not start."""
+    """The status is 2, the program does not start, and no empty report is left."""
     files = () if "-o" in arguments else ("-o", str(tmp_path / "report.html"))
     done = command("watch", *files, *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+    assert not (tmp_path / "report.html").exists()
