@@ -1,5 +1,5 @@
 # make test     run everything on a fresh machine: create the environment, install, test
-# make demo     show an agent in each kind of loop being stopped
+# make demo     show agents in loops being stopped
 # make help     list the other targets
 
 VENV   ?= .venv
@@ -62,7 +62,7 @@ stack: ## install the collector and Prometheus for the tests (Debian; needs Go)
 dashboards: $(STAMP) ## generate dashboards, alert rules and provisioning
 	$(BIN)/python -m dashboards.build
 
-demo: $(STAMP) ## show an agent in each kind of loop being stopped
+demo: $(STAMP) ## show agents in loops being stopped
 	@$(BIN)/otel-loopguard demo
 
 example: $(STAMP) ## run a LangGraph program that is guarded from process start, unchanged

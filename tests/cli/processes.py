@@ -28,12 +28,17 @@ def command(*arguments: str, more: Mapping[str, str] | None = None) -> subproces
     )
 
 
-def in_terminal(*arguments: str, more: Mapping[str, str] | None = None) -> str:
-    """Run it with a terminal at its standard output, and give back what stood there."""
+def in_terminal(*arguments: str, columns: int = 120, more: Mapping[str, str] | None = None) -> str:
+    """Run it with a terminal of this width at its standard output, and return its output."""
+    import fcntl
     import pty
+    import struct
+    import termios
 
     ours, theirs = pty.openpty()
-    environ = {**environment(more), "TERM": "xterm-256color", "COLUMNS": "120"}
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    environ = {**environment(more), "TERM": "xterm-256color"}
+    environ.pop("COLUMNS", None)
     with subprocess.Popen([*COMMAND, *arguments], env=environ, stdout=theirs, stderr=subprocess.DEVNULL) as process:
         os.close(theirs)
         parts = []

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING
 
+from otel_loopguard.core.policy.problems import suggestion
 from otel_loopguard.errors import LoopGuardError
 from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
 
@@ -18,12 +17,13 @@ if TYPE_CHECKING:
     from otel_loopguard.cli.demo.screen import Screen
     from otel_loopguard.cli.demo.session import Session
     from otel_loopguard.cli.demo.show import Narrator
-    from otel_loopguard.report import Report
+    from otel_loopguard.cli.demo.stories import Story
 
 _DESCRIPTION = """
-An agent with small real tools and a scripted model falls into each kind of loop. Each line is a call, what the guard
-made of it and why; where it said something, what the model reads. Nothing is acted: the guard decides, as in your own
-program. No account, no network, a few seconds. In a terminal with `rich` installed it is in colours (NO_COLOR=1: not).
+An agent with small real tools and a scripted model falls into loops: three stories, or all with --all. Each line is a
+call, the guard's decision and its reason, and the text that the model reads, if there is one. Nothing is acted: the
+guard decides, as in your own program. No account, no network, a few seconds. In a terminal with `rich` installed it
+is in colours (NO_COLOR=1: not).
 """
 _BY_HAND = "by-hand"
 _NAMES = (_BY_HAND, *(framework.command_name for framework in FRAMEWORKS if framework.versions))
@@ -39,6 +39,13 @@ is not installed, or no collector at the endpoint of --otlp.
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `demo`."""
     parser.description, parser.epilog = _DESCRIPTION, _EPILOG
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--story", action="append", metavar="NAME", help="show this story; may be given several times")
+    which.add_argument("--all", action="store_true", help="show each kind of loop, and agents that work")
+    which.add_argument("--list", action="store_true", help="list the stories, a sentence each, and run none")
+    which.add_argument(
+        "--forever", action="store_true", help="make load for dashboards, three in ten agents stuck, until Ctrl-C"
+    )
     parser.add_argument("--framework", choices=sorted(_NAMES), default=_BY_HAND, metavar="NAME", help=_FRAMEWORK)
     parser.add_argument(
         "--otlp",
@@ -48,12 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="send spans and metrics to a collector, as service loopguard-demo (default endpoint: "
         "OTEL_EXPORTER_OTLP_ENDPOINT, else http://localhost:4318; port 4317 is gRPC)",
     )
-    parser.add_argument(
-        "--forever", action="store_true", help="make load for dashboards, three in ten agents stuck, until Ctrl-C"
-    )
-    parser.add_argument(
-        "--html", metavar="PATH", help="where the report goes (default: a new file in the folder of temporary files)"
-    )
+    parser.add_argument("--html", metavar="PATH", help="write the stories as a page, too")
     parser.set_defaults(run=run)
 
 
@@ -62,44 +64,58 @@ def run(arguments: argparse.Namespace) -> int:
     # Imported here, because `--help` needs none of these, and they import the SDK.
     from otel_loopguard.cli.demo.screen import make_screen  # noqa: PLC0415 - see above
     from otel_loopguard.cli.demo.session import Session, guarded, run_forever  # noqa: PLC0415 - see above
+    from otel_loopguard.cli.demo.show import (  # noqa: PLC0415 - see above
+        Narrator,
+        print_list,
+        print_summary,
+        runs_of,
+    )
+    from otel_loopguard.report import Report  # noqa: PLC0415 - see above
     from otel_loopguard.testing.scripted import load  # noqa: PLC0415 - see above
 
     if arguments.forever and arguments.html:
         raise LoopGuardError("--html goes with a demo that ends, --forever makes one that does not: leave one out")
+    screen = make_screen()
+    if arguments.list:
+        print_list(screen)
+        return 0
+    stories = _stories(arguments)
     framework = load(arguments.framework)
-    report = _report(arguments.html) if arguments.html else None  # an error if the path cannot be written
+    report = Report(arguments.html) if arguments.html else None  # an error if the path cannot be written
     exports = None
     if arguments.otlp is not None:
         from otel_loopguard.cli.demo.export import open_exports  # noqa: PLC0415 - imports exporters
 
         exports = open_exports(arguments.otlp)
-    screen = make_screen()
     with nullcontext() if exports is None else closing(exports), guarded(exports) as spans:
         if arguments.forever:
             run_forever(Session(framework, spans, lambda _row: None), screen)
             return 0
-        from otel_loopguard.cli.demo.show import Narrator  # noqa: PLC0415 - imports the report
-
         narrator = Narrator(screen)
-        results = _run_all(Session(framework, spans, narrator.row), narrator)
-    _summarize(screen, results, report or _report(None))
+        results = _run_all(Session(framework, spans, narrator.row), narrator, stories)
+    print_summary(screen, results)
+    if report is not None:
+        for one in runs_of(results):
+            report.add(one)
+        report.write(title="otel-loopguard demo")
+    _print_more(screen, arguments)
     return 0 if all(result.as_expected for result in results) else 1
 
 
-def _report(path: str | None) -> Report:
-    from otel_loopguard.report import Report  # noqa: PLC0415 - see above
+def _stories(arguments: argparse.Namespace) -> list[Story]:
+    """Return the stories to run, each once."""
+    from otel_loopguard.cli.demo.stories import SHORT, STORIES  # noqa: PLC0415 - imports the core
 
-    if path is None:
-        handle, path = tempfile.mkstemp(prefix="loopguard-demo-", suffix=".html")
-        os.close(handle)
-    return Report(path)
+    names = list(STORIES) if arguments.all else dict.fromkeys(arguments.story or SHORT)
+    for name in names:
+        if name not in STORIES:
+            hint = suggestion(name, STORIES) or "`otel-loopguard demo --list` names all."
+            raise LoopGuardError(f"there is no story {name!r}; {hint}")
+    return [STORIES[name] for name in names]
 
 
-def _run_all(session: Session, narrator: Narrator) -> list[StoryResult]:
-    from otel_loopguard.cli.demo.stories import STUCK, WORKING  # noqa: PLC0415 - see above
-
+def _run_all(session: Session, narrator: Narrator, stories: Sequence[Story]) -> list[StoryResult]:
     results = []
-    stories = (*STUCK, *WORKING)
     for number, story in enumerate(stories, start=1):
         narrator.story(story, number, len(stories))
         results.append(session.run(story))
@@ -107,11 +123,17 @@ def _run_all(session: Session, narrator: Narrator) -> list[StoryResult]:
     return results
 
 
-def _summarize(screen: Screen, results: Sequence[StoryResult], report: Report) -> None:
-    from otel_loopguard.cli.demo.show import print_summary, runs_of  # noqa: PLC0415 - see above
+def _print_more(screen: Screen, arguments: argparse.Namespace) -> None:
+    """Say what else there is."""
+    from otel_loopguard.cli.demo.screen import write_block  # noqa: PLC0415 - as in run
+    from otel_loopguard.cli.demo.stories import STORIES  # noqa: PLC0415 - as above
 
-    print_summary(screen, results)
-    for one in runs_of(results):
-        report.add(one)
-    report.write(title="otel-loopguard demo")
-    screen.line(("The same as a page, to be opened in a browser: ", ""), (str(report.path), "bold"))
+    screen.line(("", ""))
+    if arguments.html:
+        screen.line((f"The page: {arguments.html}", "bold"))
+    else:
+        write_block(screen, "As a page for a browser: otel-loopguard demo --html demo.html")
+    if not arguments.all:
+        write_block(screen, f"All {len(STORIES)} stories: otel-loopguard demo --all")
+        write_block(screen, "One of them: otel-loopguard demo --story NAME; their names: otel-loopguard demo --list")
+    write_block(screen, "Your own program: otel-loopguard doctor -- python app.py")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from opentelemetry.sdk.trace import SpanProcessor
 
 from otel_loopguard import semconv
+from otel_loopguard.cli.demo.reasons import reason_of
 from otel_loopguard.telemetry.call_span import CALL_SPAN
 
 if TYPE_CHECKING:
@@ -21,16 +22,14 @@ if TYPE_CHECKING:
 
 
 class Row(NamedTuple):
-    """One call: the model's request, the guard's decision as its span records it, and the text for the model."""
+    """One call: the model's request, the guard's decision with its reason, and the text for the model."""
 
     number: int
     ask: Ask
     outcome: str
-    sameness: str
     mode: str
-    verdict: str
-    count: int  # type: ignore[assignment]  # hides tuple.count
-    limit: int
+    """The loop that was detected, or nothing."""
+    reason: str
     text: str
     at: float
     in_loop: bool
@@ -85,11 +84,8 @@ def row_of(number: int, ask: Ask, span: ReadableSpan, call: CallSpan | None, tex
         number,
         ask,
         outcome=str(attributes[semconv.OUTCOME]),
-        sameness=str(attributes.get(semconv.RESULT_SAMENESS, "")),
         mode=str(trip.get(semconv.MODE, "")),
-        verdict=str(trip.get(semconv.VERDICT, "")),
-        count=int(trip.get(semconv.COUNT, 0)),
-        limit=int(trip.get(semconv.LIMIT, 0)),
+        reason=reason_of(None if call is None else call.decision.record, trip),
         text=text,
         at=(span.start_time or 0) / 1e9,
         in_loop=call is not None and call.decision.is_loop_step,

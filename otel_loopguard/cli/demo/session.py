@@ -18,6 +18,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
 from otel_loopguard.cli.demo.rows import Row, SpanLog, StoryResult, row_of
+from otel_loopguard.cli.demo.screen import write_block
 from otel_loopguard.cli.demo.stories import POLICY, STUCK, WORKING, Story
 from otel_loopguard.cli.demo.tokens import book_request
 from otel_loopguard.errors import ToolLoopError
@@ -90,6 +91,7 @@ def guarded(exports: Exports | None = None) -> Iterator[SpanLog]:
     """Switch the guard on for a block, as any program does; ``exports`` send the telemetry to a collector."""
     # The settings of a user's own programs do not apply here: the demo needs all spans.
     os.environ.pop("OTEL_SDK_DISABLED", None)
+    os.environ["OTEL_PYTHON_LOOPGUARD_SUMMARY"] = "off"  # the demo has its own
     for name in ("otel_loopguard", *(logger for framework in FRAMEWORKS for logger in framework.loggers)):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # the demo shows their news already
     spans = SpanLog()
@@ -114,7 +116,7 @@ def run_forever(session: Session, screen: Screen) -> None:
     counts: Counter[str] = Counter()
     draw, reported = random.Random(), time.monotonic()  # noqa: S311 - it protects nothing
     _interrupt_on_terminate()
-    screen.line(("Load until Ctrl-C: seven in ten agents work, three are stuck.", "bold"))
+    write_block(screen, "Load until Ctrl-C: seven in ten agents work, three are stuck.", 0, "bold")
     try:
         while True:
             result = session.run(draw.choice(STUCK if draw.random() < SHARE_STUCK else WORKING))
@@ -124,10 +126,10 @@ def run_forever(session: Session, screen: Screen) -> None:
             counts["ended"] += result.error is not None
             if time.monotonic() - reported > _REPORT_EVERY_SECONDS:
                 reported = time.monotonic()
-                screen.line((_counts_line(counts), ""))
+                write_block(screen, _counts_line(counts))
             time.sleep(draw.uniform(*_PAUSE_SECONDS))
     except KeyboardInterrupt:
-        screen.line((f"Stopped. {_counts_line(counts)}", "bold"))
+        write_block(screen, f"Stopped. {_counts_line(counts)}", 0, "bold")
 
 
 def _counts_line(counts: Counter[str]) -> str:

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 from otel_loopguard import semconv
-from otel_loopguard.cli.demo.tokens import CHARACTERS, FIRST_TOKENS, SECONDS, STEPS, estimate, spent_on
+from otel_loopguard.cli.demo.reasons import EVIDENCE
+from otel_loopguard.cli.demo.screen import COLUMNS_FIT, write_block, write_columns, write_table
+from otel_loopguard.cli.demo.stories import STORIES
+from otel_loopguard.cli.demo.tokens import (
+    CHARACTERS,
+    FEWEST_STEPS,
+    FIRST_TOKENS,
+    MOST_STEPS,
+    SECONDS,
+    estimate,
+    spent_on,
+)
 from otel_loopguard.report import Call, Run
 
 if TYPE_CHECKING:
@@ -17,16 +29,17 @@ if TYPE_CHECKING:
     from otel_loopguard.cli.demo.stories import Story
     from otel_loopguard.testing.agent import Ask
 
-_STYLES = {"executed": "green", "nudged": "yellow", "failed": "magenta"}
+DECISIONS = {
+    "executed": "ran", "failed": "failed", "cancelled": "failed", "nudged": "nudged", "reused": "reused",
+    "blocked": "refused", "aborted": "aborted",
+}  # fmt: skip
+"""The words of the HTML report for the outcomes of calls."""
+_STYLES = {"ran": "green", "nudged": "yellow", "failed": "magenta"}
 _REFUSED = "bold red"
-_SAMENESS = {
-    "first": "a new call",
-    "same": "the same result as before",
-    "alike": "only ids and numbers differ",
-    "progress": "the numbers move on",
-    "different": "the result has changed",
-}
-_LONGEST_ASK = 44
+_DIGITS = re.compile(r"\d")
+_INDENT = 5
+_DECISION_WIDTH = max(map(len, DECISIONS.values()))
+_LONGEST_CALL = 44
 
 
 class Narrator:
@@ -35,26 +48,30 @@ class Narrator:
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
         self._quoted: set[str] = set()
-        """The texts of this story that were shown already."""
+        """The texts of this story that were shown already, without their digits."""
+        write_block(screen, f"Each line is a call, the decision on it, and the reason. {EVIDENCE}", 0, "dim")
 
     def story(self, story: Story, number: int, of: int) -> None:
         """Show the heading of a story."""
         self._quoted.clear()
         self._screen.line(("", ""))
-        self._screen.line((f"{number}/{of} {story.name}", "bold cyan"), (f"  {story.title}", ""))
+        self._screen.line((f"{number}/{of} {story.name}", "bold cyan"))
+        write_block(self._screen, story.title, _INDENT)
 
     def row(self, row: Row) -> None:
         """Show a call, the guard's decision, its reason, and the text for the model."""
-        style = _REFUSED if row.refused else _STYLES.get(row.outcome, "")
-        self._screen.line(
-            (f"{row.number:4} ", "dim"),
-            (f"{_call_text(row.ask):<{_LONGEST_ASK}} ", ""),
-            (f"{row.outcome:<9}", style),
-            (f" {_reason(row)}", "dim" if not row.mode else style),
-        )
-        if row.mode and row.text not in self._quoted:
-            self._quoted.add(row.text)
-            self._screen.block(f"the model reads: {_one_line(row.text)}", 9, "italic")
+        decision, screen = DECISIONS[row.outcome], self._screen
+        style = _REFUSED if row.refused else _STYLES.get(decision, "")
+        quiet, call, number = "" if row.mode else "dim", _call_text(row.ask), (f"{row.number:>4}", "dim", 4)
+        if screen.width < COLUMNS_FIT:
+            write_columns(screen, 0, number, (call, "", 0))
+            write_columns(screen, _INDENT, (decision, style, _DECISION_WIDTH), (row.reason, style or quiet, 0))
+        else:
+            columns = (decision, style, _DECISION_WIDTH), (row.reason, quiet or style, 0)
+            write_columns(screen, 0, number, (call, "", min(_LONGEST_CALL, screen.width * 2 // 5)), *columns)
+        if row.mode and (text := _DIGITS.sub("", row.text)) not in self._quoted:
+            self._quoted.add(text)
+            write_block(screen, f"the model reads: {_one_line(row.text)}", _INDENT, "italic")
 
     def end(self, result: StoryResult) -> None:
         """Show how the story ended."""
@@ -65,95 +82,104 @@ class Narrator:
         elif result.ended:
             how, style = "this version of the framework ends such a run itself", "yellow"
         elif result.story.works:
-            how, style = ("nothing was refused: it works", "green") if not refused else ("REFUSED, wrongly", _REFUSED)
+            how, style = ("it works", "green") if not refused else ("REFUSED, wrongly", _REFUSED)
         else:
-            how, style = ("the model reads that it is in a loop, and answers", "green") if refused else ("", "")
-        self._screen.line((f"     {ran} calls ran, {refused} were refused", "bold"), (f": {how}" if how else "", style))
+            how, style = ("the model reads that it is in a loop, and answers", "green") if refused else ("", "bold")
+        write_block(
+            self._screen, f"{ran} calls ran, {refused} were refused" + (f": {how}" if how else ""), _INDENT, style
+        )
 
 
 def _call_text(ask: Ask) -> str:
-    """The call as source code, cut to its column."""
+    """The call as source code."""
     arguments = ", ".join(f"{name}={json.dumps(value)}" for name, value in ask.arguments.items())
-    text = f"{ask.tool}({arguments})"
-    return text if len(text) <= _LONGEST_ASK else text[: _LONGEST_ASK - 4] + "...)"
-
-
-def _reason(row: Row) -> str:
-    """The reason of the guard's decision."""
-    if row.mode:
-        return f"{row.mode}: {row.count}, limit {row.limit}"
-    return _SAMENESS.get(row.sameness, "")
+    return f"{ask.tool}({arguments})"
 
 
 def _one_line(text: str) -> str:
     """The text for the model in one line, with places where it can be folded."""
-    return " / ".join(line for line in text.splitlines() if line).replace('","', '", "')
+    return " / ".join(line for line in text.splitlines() if line).replace(',"', ', "').replace('":', '": ')
 
 
 # --- the summary -----------------------------------------------------------------------------------------------------
 
-_DECISIONS = {
-    "executed": "ran", "failed": "failed", "cancelled": "failed", "nudged": "nudged", "reused": "reused",
-    "blocked": "refused", "aborted": "aborted",
-}  # fmt: skip
+_HEAD = ("story", "calls", "ran", "nudged", "refused", "first refused", "tokens in loops")
 
 
 def print_summary(screen: Screen, results: Sequence[StoryResult]) -> None:
-    """Show the table, the estimate, and its formula."""
-    rows = [_table_row(result) for result in results]
+    """Show the table, the tokens, and the estimate with its formula."""
     screen.line(("", ""))
-    screen.table(
-        "What happened", ("story", "calls", "ran", "nudged", "refused", "first refused", "in loops", "not spent"), rows
-    )
-    estimates = [estimate(result) for result in results]
-    requests, tokens = sum(one.requests for one in estimates), sum(one.tokens for one in estimates)
+    write_table(screen, _HEAD, [_table_row(result) for result in results])
     spent = [spent_on(result.rows) for result in results]
     all_spent, in_loops = sum(one.tokens for one in spent), sum(one.in_loops for one in spent)
     refused = sum(row.refused for result in results for row in result.rows)
     stuck = sum(not result.story.works for result in results)
     wrongly = sum(row.refused for result in results if result.story.works for row in result.rows)
+    works = f", {wrongly} in {len(results) - stuck} that work" if stuck < len(results) else ""
+    runs = f"{stuck} stuck run{'s' * (stuck != 1)}"
     screen.line(("", ""))
-    screen.line(
-        (f"{refused} calls were refused in {stuck} stuck runs, {wrongly} in {len(results) - stuck} that work.", "bold")
-    )
+    write_block(screen, f"{refused - wrongly} calls were refused in {runs}{works}.", 0, "bold")
     counted = f"{all_spent:,} tokens were spent, {in_loops:,} of them in loops."
-    screen.line((f"{semconv.METRIC_MODEL_TOKENS}: {counted}", "bold"))
-    screen.block(
+    write_block(screen, f"{semconv.METRIC_MODEL_TOKENS}: {counted}", 0, "bold")
+    write_block(
+        screen,
         f"A scripted model has no tokens of its own: {CHARACTERS} characters count as one. A request reads "
         f"{FIRST_TOKENS:,} tokens and all calls before it, and writes a call.",
         0,
         "dim",
     )
-    minutes = requests * SECONDS / 60
-    screen.line((f"Not spent, as an estimate: {tokens:,} tokens and {minutes:.0f} minutes.", "bold green"))
-    screen.block(
-        f"The estimate: without a guard each stuck run goes on to {STEPS} requests, where Pydantic AI ends one by "
-        f"default. Request k reads {FIRST_TOKENS:,} tokens and k calls of this run's mean length, and takes "
-        f"{SECONDS:.0f} s.",
+    if stuck:
+        _print_estimate(screen, results)
+
+
+def _print_estimate(screen: Screen, results: Sequence[StoryResult]) -> None:
+    least, most = (
+        [estimate(result, steps) for result in results if not result.story.works]
+        for steps in (FEWEST_STEPS, MOST_STEPS)
+    )
+    tokens = [sum(one.tokens for one in each) for each in (least, most)]
+    minutes = [sum(one.seconds for one in each) / 60 for each in (least, most)]
+    write_block(
+        screen,
+        f"Not spent, as an estimate: {tokens[0]:,} to {tokens[1]:,} tokens, "
+        f"{minutes[0]:.1f} to {minutes[1]:.1f} minutes.",
+        0,
+        "bold green",
+    )
+    write_block(
+        screen,
+        f"The estimate: without a guard each stuck run goes on to {FEWEST_STEPS} requests, where the OpenAI Agents SDK "
+        f"ends one by default, or to {MOST_STEPS}, where Pydantic AI does. Request k reads {FIRST_TOKENS:,} tokens "
+        f"and k calls of this run's mean length, and takes {SECONDS:.0f} s.",
         0,
         "dim",
     )
 
 
+def print_list(screen: Screen) -> None:
+    """Show the name and the sentence of each story."""
+    longest = max(map(len, STORIES))
+    for name, story in STORIES.items():
+        if screen.width < COLUMNS_FIT:
+            screen.line((name, "bold"))
+            write_block(screen, story.title, 2)
+        else:
+            write_columns(screen, 0, (name, "bold", longest + 1), (story.title, "", 0))
+
+
 def _table_row(result: StoryResult) -> tuple[str, ...]:
     refused = [row for row in result.rows if row.refused]
     nudged = sum(row.outcome == "nudged" for row in result.rows)
-    in_loops, tokens = spent_on(result.rows).in_loops, estimate(result).tokens
+    in_loops = spent_on(result.rows).in_loops
     return (
         str(result.story.name),
         str(len(result.rows)),
         str(len(result.rows) - len(refused)),
         str(nudged),
         str(len(refused)),
-        _first(result, refused[0]) if refused else "-",
+        f"call {refused[0].number}" if refused else "-",
         f"{in_loops:,}" if in_loops else "-",
-        f"{tokens:,}" if tokens else "-",
     )
-
-
-def _first(result: StoryResult, row: Row) -> str:
-    other = "" if row.mode == result.story.name else f"{row.mode}, "
-    return f"{other}call {row.number}"
 
 
 def runs_of(results: Sequence[StoryResult]) -> Iterator[Run]:
@@ -161,9 +187,7 @@ def runs_of(results: Sequence[StoryResult]) -> Iterator[Run]:
     for result in results:
         numbers: dict[str, int] = {}
         calls = [
-            Call(
-                row.ask.tool, numbers.setdefault(str(row.ask), len(numbers)), _DECISIONS[row.outcome], row.mode, row.at
-            )
+            Call(row.ask.tool, numbers.setdefault(str(row.ask), len(numbers)), DECISIONS[row.outcome], row.mode, row.at)
             for row in result.rows
         ]
         yield Run("demo", result.story.name, calls, spent_on(result.rows))

@@ -142,16 +142,19 @@ STUCK = (
 )
 WORKING = (
     Story(
-        "edits and tests",
+        "edits_and_tests",
         "The same test again and again, but something was changed in between.",
         (_TESTS, _MAIN, _edit("total = 2 +* 2\n"), _TESTS, _MAIN, _edit("total = (2 + 2\n"), _TESTS,
          _edit("total = 2 + 2\nprint(total)\n"), _TESTS),
         works=True,
     ),
     Story(
-        "waits for a job",
+        "waits_for_a_job",
         "The same question again and again, but the answer moves on.",
         (_ask("start_job", name="report"), *(_ask("get_job_status", job="report"),) * 5),
         works=True,
     ),
 )  # fmt: skip
+STORIES = {str(story.name): story for story in (*STUCK, *WORKING)}
+SHORT = (str(Mode.GENERIC_REPEAT), str(Mode.CYCLE), "edits_and_tests")
+"""The stories of a demo that names none: a loop, one with several calls, and work."""

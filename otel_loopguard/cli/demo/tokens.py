@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from otel_loopguard.cli.demo.rows import Row, StoryResult
 
-STEPS = 50
-"""The assumed length of an unguarded run: the number of requests after which Pydantic AI ends one by default."""
+FEWEST_STEPS, MOST_STEPS = 10, 50
+"""The assumed length of an unguarded run: OpenAI Agents ends one after 10 requests by default, Pydantic AI after 50."""
 FIRST_TOKENS = 1_000
 """The assumed size of the prompt and the descriptions of the tools."""
 SECONDS = 2.0
@@ -60,11 +60,11 @@ class Estimate(NamedTuple):
     seconds: float = 0.0
 
 
-def estimate(result: StoryResult) -> Estimate:
-    """Estimate the requests between the end of this run and its end without a guard; each reads all calls before it."""
+def estimate(result: StoryResult, steps: int) -> Estimate:
+    """Estimate the requests between the end of this run and ``steps`` of them; each reads all calls before it."""
     made = len(result.rows)
     if result.story.works or result.ended or not made:
         return Estimate()
     a_call = sum(len(row.text) + len(str(row.ask)) for row in result.rows) // made // CHARACTERS
-    missing = range(made, STEPS)
+    missing = range(made, steps)
     return Estimate(len(missing), sum(FIRST_TOKENS + number * a_call for number in missing), len(missing) * SECONDS)

@@ -12,8 +12,8 @@ import pytest
 from otel_loopguard.cli.demo.rows import SpanLog
 from otel_loopguard.cli.demo.session import Session
 from otel_loopguard.cli.demo.show import runs_of
-from otel_loopguard.cli.demo.stories import POLICY, STUCK, WORKING
-from otel_loopguard.cli.demo.tokens import FIRST_TOKENS, STEPS, estimate, spent_on
+from otel_loopguard.cli.demo.stories import POLICY, SHORT, STORIES, STUCK, WORKING
+from otel_loopguard.cli.demo.tokens import FIRST_TOKENS, MOST_STEPS, estimate, spent_on
 from otel_loopguard.core.model import Mode
 from otel_loopguard.instrumentation.instrumentor import uninstrument
 from otel_loopguard.testing import guarded
@@ -23,6 +23,7 @@ from tests.stack.harness.process import wait_until
 from tests.telemetry.otlp import receiver
 
 INSTALLED = list(installed())
+ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def run_stories(name, stories, policy=POLICY):
@@ -75,9 +76,10 @@ def test_the_estimate_follows_its_formula(by_hand):
     """Tokens not spent are those of the requests from where the run ended to where it would have."""
     result = by_hand[0]
     a_call = sum(len(row.text) + len(str(row.ask)) for row in result.rows) // len(result.rows) // 4
-    expected = sum(FIRST_TOKENS + number * a_call for number in range(len(result.rows), STEPS))
-    assert estimate(result) == (STEPS - len(result.rows), expected, (STEPS - len(result.rows)) * 2.0)
-    assert estimate(by_hand[-1]).tokens == 0
+    missing = range(len(result.rows), MOST_STEPS)
+    expected = sum(FIRST_TOKENS + number * a_call for number in missing)
+    assert estimate(result, MOST_STEPS) == (len(missing), expected, len(missing) * 2.0)
+    assert estimate(by_hand[-1], MOST_STEPS).tokens == 0
 
 
 def test_the_tokens_of_the_summary_are_those_of_the_metric():
@@ -113,17 +115,38 @@ def test_the_report_holds_no_value(by_hand):
 
 
 def test_plain_text_where_there_is_no_terminal(tmp_path):
-    """In a pipe there are no escape codes; each mode, the table, the estimate and the report's path are there."""
+    """In a pipe there are no escape codes; with --all each mode, the estimate and the page's path are there."""
     report = tmp_path / "report.html"
-    done = command("demo", "--html", str(report))
+    done = command("demo", "--all", "--html", str(report))
     assert (done.returncode, done.stderr) == (0, "")
     assert "\x1b" not in done.stdout
-    assert [mode for mode in Mode if f" {mode}  " not in done.stdout] == []
-    assert '"mode":"ping_pong"' in done.stdout
+    assert [mode for mode in Mode if f" {mode}\n" not in done.stdout] == []
+    assert "ping_pong: 3, limit 3" in done.stdout
     assert re.search(r"loopguard\.model\.tokens: [\d,]+ tokens were spent, [\d,]+ of them in loops\.", done.stdout)
-    assert "Not spent, as an estimate:" in done.stdout
+    assert re.search(r"Not spent, as an estimate: [\d,]+ to [\d,]+ tokens", done.stdout)
     assert str(report) in done.stdout
     assert report.read_text("utf-8").startswith("<!")
+
+
+def test_a_short_demo_names_what_else_there_is(tmp_path):
+    """Without arguments there are three stories, the table and the other commands, and no file is left."""
+    done = command("demo", more={"TMPDIR": str(tmp_path)})
+    assert done.returncode == 0, done.stderr
+    assert re.findall(r"^\d+/\d+ (.+)$", done.stdout, flags=re.MULTILINE) == list(SHORT)
+    assert f"All {len(STORIES)} stories: otel-loopguard demo --all" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_stories_are_chosen_by_name():
+    """--story may be given several times, and shows these in this order."""
+    done = command("demo", "--story", "waits_for_a_job", "--story", "cycle")
+    assert re.findall(r"^\d+/\d+ (.+)$", done.stdout, flags=re.MULTILINE) == ["waits_for_a_job", "cycle"]
+
+
+def test_the_list_has_a_sentence_for_each_story():
+    """--list runs nothing, and has each name with its sentence."""
+    done = command("demo", "--list", more={"COLUMNS": "140"})
+    assert done.stdout.splitlines() == [f"{name:<23} {story.title}" for name, story in STORIES.items()]
 
 
 def test_what_the_owner_set_for_other_programs_does_not_matter():
@@ -132,20 +155,20 @@ def test_what_the_owner_set_for_other_programs_does_not_matter():
     assert done.returncode == 0, done.stderr
 
 
-def test_colours_in_a_terminal(tmp_path):
-    """A terminal gets colours, and none where NO_COLOR is set."""
+def test_colours_in_a_terminal():
+    """A terminal gets colours, and none where NO_COLOR is set; the words are the same, so no colour has a meaning."""
     pytest.importorskip("rich")
     colour = re.compile(r"\x1b\[[0-9;]*3[0-9]m")
-    assert colour.search(in_terminal("demo", "--html", str(tmp_path / "a.html")))
-    shown = in_terminal("demo", "--html", str(tmp_path / "b.html"), more={"NO_COLOR": "1"})
-    assert "generic_repeat" in shown
-    assert not colour.search(shown)
+    coloured, plain = in_terminal("demo"), in_terminal("demo", more={"NO_COLOR": "1"})
+    assert colour.search(coloured)
+    assert not colour.search(plain)
+    assert ESCAPES.sub("", coloured) == ESCAPES.sub("", plain)
 
 
 def test_a_collector_gets_the_trips():
     """With --otlp spans and metrics of every mode arrive at the endpoint."""
     with receiver() as collector:
-        done = command("demo", "--otlp", collector.endpoint)
+        done = command("demo", "--all", "--otlp", collector.endpoint)
         assert done.returncode == 0, done.stderr
         tripped = {
             attribute.value.string_value
@@ -200,6 +223,9 @@ def test_load_until_it_is_interrupted(number):
         (["--html", "/nowhere/at/all.html"], "cannot be written"),
         (["--otlp", "http://127.0.0.1:9", "--forever"], "No answer from"),
         (["--forever", "--html", "a.html"], "leave one out"),
+        (["--story", "generic_repaet"], "there is no story 'generic_repaet'; did you mean generic_repeat?"),
+        (["--story", "cycle", "--story", "xyz"], "there is no story 'xyz'; `otel-loopguard demo --list` names all."),
+        (["--story", "cycle", "--all"], "not allowed with argument --story"),
         (["more"], "unrecognized arguments"),
     ],
 )
