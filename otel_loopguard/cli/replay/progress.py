@@ -18,7 +18,8 @@ _WIDTH = 24
 class Progress:
     """A line on standard error, if that is a terminal."""
 
-    def __init__(self, readers: list[Reader], *, wanted: bool) -> None:
+    def __init__(self, readers: list[Reader], *, wanted: bool, title: str = "") -> None:
+        self._title = title
         self.shown = wanted and sys.stderr.isatty()
         self._readers = readers
         self._size = sum(reader.size for reader in readers)
@@ -34,9 +35,10 @@ class Progress:
         self._last = now
         done = sum(reader.position for reader in self._readers)
         share = min(1.0, done / self._size) if self._size else 0.0
-        bar = "#" * round(share * _WIDTH)
+        width = _WIDTH - len(self._title)
+        bar = "#" * round(share * width)
         rate = calls / max(now - self._started, 1e-9)
-        text = f"\r[{bar:<{_WIDTH}}] {share:4.0%}  {runs:,} runs  {calls:,} calls  {rate:,.0f} calls/s"
+        text = f"\r{self._title}[{bar:<{width}}] {share:4.0%}  {runs:,} runs  {calls:,} calls  {rate:,.0f} calls/s"
         print(f"{text:<79}", end="", file=terminal(sys.stderr), flush=True)
 
     def clear(self) -> None:

@@ -46,6 +46,7 @@ class Recording:
         add: Callable[[Judged], None],
         *,
         shows_progress: bool,
+        title: str = "",
         reports: bool = True,
         longest_line: int = sources.LONGEST_LINE,
         if_nothing: str = NOTHING_READ,
@@ -55,6 +56,7 @@ class Recording:
         self._add = add
         self._buffer = SpanBuffer(judges)
         self._shows_progress = shows_progress
+        self._title = title
         self._reports = reports
         self._longest_line = longest_line
         self._if_nothing = if_nothing
@@ -67,12 +69,14 @@ class Recording:
 
     def read(self, readers: list[Reader]) -> None:
         """Read every line of every input."""
-        self._progress = Progress(readers, wanted=self._shows_progress)
-        for reader in readers:
-            self._file(reader)
-        self._turns(self._buffer.rest())
+        self._progress = Progress(readers, wanted=self._shows_progress, title=self._title)
+        try:
+            for reader in readers:
+                self._file(reader)
+            self._turns(self._buffer.rest())
+        finally:
+            self._progress.clear()
         self.missing[Missing.ORDER] += self._buffer.late
-        self._progress.clear()
 
     def _file(self, reader: Reader) -> None:
         before = self._read
