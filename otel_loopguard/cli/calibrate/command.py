@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
 import tempfile
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_loopguard.cli.calibrate import document
-from otel_loopguard.cli.calibrate.loosen import Settings, loosen
+from otel_loopguard.cli.calibrate import document, start
+from otel_loopguard.cli.calibrate.loosen import loosen
 from otel_loopguard.cli.calibrate.survey import Survey, probes
 from otel_loopguard.cli.replay import sources
 from otel_loopguard.cli.replay.judge import PolicyJudge
 from otel_loopguard.cli.replay.recording import Recording
 from otel_loopguard.cli.replay.summary import notes
+from otel_loopguard.core.model import Action
 from otel_loopguard.core.policy.load import load_text
 from otel_loopguard.core.policy.policy import Policy
 from otel_loopguard.errors import LoopGuardError
@@ -24,13 +27,16 @@ from otel_loopguard.errors import LoopGuardError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from otel_loopguard.cli.calibrate.loosen import Settings
+
 _FAILED_ON, _NOT_ALL_READ = 1, 3
 _MOST_READINGS = 10
 _DESCRIPTION = """
 Reads runs that went well, in the formats of `replay`: runs (JSON lines) and tool spans (OTLP JSON lines, as a
 collector's file exporter writes them); plain, gzip or zstd; `-` is standard input. Writes a policy with comments: what
 the runs hold, how far each limit is from the busiest one, and the settings without which good runs would be refused.
-Half of the runs are held out, and prove it. No limit is below the defaults. The files are read several times.
+Half of the runs are held out, and prove it. No limit is lowered. The files are read several times. Runs that look stuck
+raise no limit, and are named.
 
 Exit status: 0 the policy was written; 1 --fail-on; 2 wrong use or a missing file; 3 some lines were broken and skipped,
 a file has no run and no tool span, or there is no good run (then nothing is written).
@@ -42,6 +48,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = _DESCRIPTION
     parser.add_argument("files", metavar="FILE", nargs="+")
     parser.add_argument("-o", "--output", metavar="FILE", help="write the policy there, and the proof to the terminal")
+    parser.add_argument(
+        "--policy",
+        metavar="FILE",
+        help="begin with this policy file instead of the defaults, and write its settings, too",
+    )
     parser.add_argument(
         "--target-false-positives",
         metavar="SHARE",
@@ -65,33 +76,37 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run `calibrate`. Files are checked before any work begins."""
     sources.check(options.files)
-    _check_output(options.output, options.files)
+    _check_output(options.output, options.files, options.policy)
+    settings = start.read(options.policy)
     with ExitStack() as stack:
         files = [_again_and_again(name, stack) for name in options.files]
-        return _calibrate(files, options)
+        return _calibrate(files, settings, options)
 
 
-def _calibrate(files: list[Callable[[], sources.Reader]], options: argparse.Namespace) -> int:
-    target, settings = options.target_false_positives, Settings()
-    first, recording = _read(files, settings, options, is_first=True)
+def _calibrate(files: list[Callable[[], sources.Reader]], settings: Settings, options: argparse.Namespace) -> int:
+    target, begin = options.target_false_positives, _policy(settings)
+    first, recording = _read(files, begin, begin, options, 1)
     if not first.fitted.runs + first.held_out.runs:
         left_out = "".join(f"\n  left out {reason.value}: {count:,}" for reason, count in first.left_out.items())
         print(f"otel-loopguard: there is no good run; nothing is written{left_out}", file=sys.stderr)
         return _NOT_ALL_READ
     last = first
-    for _ in range(_MOST_READINGS):
+    for number in range(2, _MOST_READINGS + 2):
         if not loosen(settings, last, target):
             break
-        last, _ = _read(files, settings, options, is_first=False)
-    found = notes(recording.missing, [Policy()])
-    text = document.comments(first, last, settings, target, found)
+        last, _ = _read(files, begin, _policy(settings), options, number)
+    how = f"--target-false-positives {100 * target:g}%" + (f" --policy {options.policy!r}" if options.policy else "")
+    proof = document.proof(last, target)
+    head = [document.title(how), "", *proof]
+    text = document.comments(first, last, settings, head, notes(recording.missing, [begin]))
     if settings.values:
         text += "\n" + document.toml(settings)
     if options.output is None:
         sys.stdout.write(text)
     else:
         Path(options.output).write_text(text, "utf-8")
-        print(*document.proof(last, target), "", f"{options.output}: {len(settings.values)} settings", sep="\n")
+        print(*proof, "", _sum(settings, options), sep="\n")
+    _warn(last, settings)
     if recording.broken:
         print(f"{recording.broken:,} broken lines were skipped", file=sys.stderr)
     if recording.broken or recording.nothing_read:
@@ -102,16 +117,45 @@ def _calibrate(files: list[Callable[[], sources.Reader]], options: argparse.Name
 
 
 def _read(
-    files: list[Callable[[], sources.Reader]], settings: Settings, options: argparse.Namespace, *, is_first: bool
+    files: list[Callable[[], sources.Reader]], begin: Policy, policy: Policy, options: argparse.Namespace, number: int
 ) -> tuple[Survey, Recording]:
-    """Read all files once. The policy is loaded from the text that is written, so that the text is what is proven."""
-    policy = load_text(document.toml(settings)).checked("the policy")
-    probed = probes() if is_first else {}
-    judges = [PolicyJudge(Policy()), PolicyJudge(policy), *probed.values()]
+    """Read all files once, and judge the runs under the starting policy and under the present one."""
+    probed = probes(begin) if number == 1 else {}
+    judges = [PolicyJudge(begin), PolicyJudge(policy), *probed.values()]
     survey = Survey(judges, tuple(probed), all_good=options.all_good)
-    recording = Recording(judges, survey.add, shows_progress=True, reports=is_first)
+    title = f"reading {number} "
+    recording = Recording(judges, survey.add, shows_progress=True, title=title, reports=number == 1)
     recording.read([file() for file in files])
     return survey, recording
+
+
+def _policy(settings: Settings) -> Policy:
+    """Load the policy from the text that is written, so that the text is what is proven. It judges as if it refused."""
+    policy = load_text(document.toml(settings)).checked("the policy")
+    if policy.action < Action.BLOCK:
+        policy = replace(policy, action=Action.BLOCK)
+    if not policy.conclude_after and not policy.abort_after:  # else no run would look stuck
+        policy = replace(policy, conclude_after=Policy().conclude_after)
+    return policy
+
+
+def _sum(settings: Settings, options: argparse.Namespace) -> str:
+    count = f"{settings.added} setting{'' if settings.added == 1 else 's'}"
+    return (
+        f"{options.output}: {options.policy}, with {count} added or changed"
+        if options.policy
+        else f"{options.output}: {count}"
+    )
+
+
+def _warn(survey: Survey, settings: Settings) -> None:
+    """Name the runs that may be loops: those that were left out, and those that raised a limit alone."""
+    if survey.stuck:
+        print(*document.stuck(survey), sep="\n", file=sys.stderr)
+        print('If they are good, label them ("success": true), or use --all-good.', file=sys.stderr)
+    rare = list(document.rare(settings))
+    if rare:
+        print("Settings for one run alone. If it is a loop, leave it out:", *rare, sep="\n", file=sys.stderr)
 
 
 def _again_and_again(name: str, stack: ExitStack) -> Callable[[], sources.Reader]:
@@ -130,14 +174,21 @@ def _again_and_again(name: str, stack: ExitStack) -> Callable[[], sources.Reader
     return reader
 
 
-def _check_output(output: str | None, files: list[str]) -> None:
+def _check_output(output: str | None, files: list[str], policy: str | None) -> None:
     if output is None:
         return
     place = Path(output)
-    if not place.absolute().parent.is_dir() or place.is_dir():
-        raise LoopGuardError(f"{output}: no such folder, or a folder itself")
+    folder = place.absolute().parent
+    if place.is_dir():
+        raise LoopGuardError(f"{output} is a folder; name a file in it")
+    if not folder.is_dir():
+        raise LoopGuardError(f"{output}: there is no folder {folder}; make it first")
+    if not os.access(place if place.exists() else folder, os.W_OK):
+        raise LoopGuardError(f"{output} cannot be written: you have no permission; name another file")
     if place.exists() and any(name != sources.STDIN and place.samefile(name) for name in files):
-        raise LoopGuardError(f"{output} is read: the policy would overwrite the runs")
+        raise LoopGuardError(f"{output} is read: the policy would overwrite the runs; name another file")
+    if place.exists() and policy is not None and place.samefile(policy):
+        raise LoopGuardError(f"{output} is the policy to begin with, whose comments would be lost; name another file")
 
 
 def _share(text: str) -> float:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from glob import escape
+from collections import Counter
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from otel_loopguard.cli.calibrate.confidence import CONFIDENCE, runs_needed, upper_bound
-from otel_loopguard.cli.calibrate.survey import Peak
+from otel_loopguard.cli.calibrate.loosen import can_be_loosened
+from otel_loopguard.cli.calibrate.survey import LeftOut, Peak
 from otel_loopguard.cli.replay.summary import table
 from otel_loopguard.core.model import Kind, Mode
+from otel_loopguard.core.policy.check import dotted
 from otel_loopguard.core.policy.policy import DEFAULT_RULES
 from otel_loopguard.version import __version__
 
@@ -19,58 +21,57 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from otel_loopguard.cli.calibrate.loosen import Path, Settings
-    from otel_loopguard.cli.calibrate.survey import Survey
+    from otel_loopguard.cli.calibrate.survey import Cause, Survey
     from otel_loopguard.core.tools.contracts import Tool
 
 _DECLARED = frozenset({Mode.SIMILAR_QUERY, Mode.REPEATED_EFFECT})
 """Modes that only judge declared tools."""
 _MOST_TOOLS = 20
+_MOST_CAUSES = 10
 _WIDTH = 100
 
 
 def toml(settings: Settings) -> str:
     """Return the settings as TOML, each with its reason."""
     lines: list[str] = []
-    for table_path, paths in groupby(sorted(settings.values), key=lambda path: path[:-1]):
-        lines += ["", f"[{'.'.join(map(_key, _as_glob(table_path)))}]"]
-        lines += [f"{path[-1]} = {_value(settings.values[path])}  # {settings.reasons[path]}" for path in paths]
+    for table_path, paths in groupby(sorted(settings.values, key=_tables_last), key=lambda path: path[:-1]):
+        lines += ["", f"[{'.'.join(map(_key, table_path))}]"] if table_path else []
+        lines += [f"{_key(path[-1])} = {_value(settings.values[path])}  # {settings.reasons[path]}" for path in paths]
     return "\n".join(lines).lstrip("\n") + ("\n" if lines else "")
 
 
-def _as_glob(path: Path) -> Path:
-    return (path[0], escape(path[1]), *path[2:]) if path[0] == "tools" else path
+def _tables_last(path: Path) -> tuple[Path, Path]:
+    return path[:-1], path
 
 
 def _key(part: str) -> str:
     return part if part.replace("_", "").isalnum() and part.isascii() else orjson.dumps(part).decode()
 
 
-def _value(value: int | str) -> str:
+def _value(value: Any) -> str:
     return orjson.dumps(value).decode()
 
 
-def comments(first: Survey, last: Survey, settings: Settings, target: float, notes: Iterable[str]) -> str:
-    """Return the comments above the settings. ``first`` judged under the defaults, ``last`` under the settings."""
-    lines = [
-        f"Made by otel-loopguard {__version__} calibrate, --target-false-positives {100 * target:g}%",
-        "",
-        *_runs(last),
-        "",
-        *proof(last, target),
-        "",
-        *_limits(first),
-        "",
-        *_tools(first),
-    ]
-    notes = list(notes)
-    if notes:
-        lines += ["", "Not decided, or only in part:", *(f"- {note}" for note in notes)]
-    if not settings.values:
-        lines += [
-            "",
-            "No setting is needed, or none would help: this policy is the defaults.",
-        ]
-    return "".join(f"# {line}".rstrip() + "\n" for line in lines)
+def comments(first: Survey, last: Survey, settings: Settings, head: list[str], notes: Iterable[str]) -> str:
+    """Return the comments above the settings.
+
+    ``first`` judged under the starting policy alone, ``last`` under the settings, too.
+    """
+    parts = [head, list(_runs(last)), list(_limits(first)), list(_tools(first))]
+    not_decided, refused = [f"- {note}" for note in notes], [f"- {line}" for line in _still_refused(last)]
+    if not_decided:
+        parts.append(["Not decided, or only in part:", *not_decided])
+    if refused:
+        parts.append(["Good runs that the policy still refuses, of those that it is fitted to:", *refused])
+    if not settings.added:
+        parts.append(["No setting was added: none is needed, or none would help."])
+    lines = [line for part in parts for line in ("", *part)]
+    return "".join(f"# {line}".rstrip() + "\n" for line in lines[1:])
+
+
+def title(arguments: str) -> str:
+    """Return the first line of the file."""
+    return f"Made by otel-loopguard {__version__} calibrate, {arguments}"
 
 
 def proof(survey: Survey, target: float) -> list[str]:
@@ -101,10 +102,10 @@ def _verdict(survey: Survey, target: float) -> Iterator[str]:
     if bound <= target:
         yield "PROVEN: the target is met."
     elif held.after <= target * held.runs:
-        yield f"TOO FEW RUNS to prove it: that takes {runs_needed(target):,} held out without a refusal, about"
-        yield f"{2 * runs_needed(target):,} in all."
+        yield f"TOO FEW RUNS: {_count(held.runs, 'run')} can prove {upper_bound(0, held.runs):.2%} at best. The target"
+        yield f"takes {runs_needed(target):,} held out without a refusal, about {2 * runs_needed(target):,} in all."
     else:
-        yield "NOT MET by the runs that were held out."
+        yield "NOT MET by the runs that were held out: fit to more runs, or choose a higher target."
 
 
 def _runs(survey: Survey) -> Iterator[str]:
@@ -113,18 +114,37 @@ def _runs(survey: Survey) -> Iterator[str]:
     yield f"Good runs: {runs:,}, of which {held.runs:,} were held out; calls: {calls:,}"
     for reason, count in survey.left_out.items():
         yield f"Left out {reason.value}: {count:,}"
-    if survey.stuck_successes:
-        yield f"Good by their label, or by --all-good, though they look stuck: {survey.stuck_successes:,}"
-    if survey.stuck:
-        yield f"Runs that look stuck: {', '.join(survey.stuck)}{', ...' if len(survey.stuck) > 9 else ''}"
+    yield from stuck(survey)
+
+
+def stuck(survey: Survey) -> Iterator[str]:
+    """Name the runs that look stuck, with the first call that was refused in each."""
+    number = survey.stuck_successes + survey.left_out[LeftOut.STUCK]
+    if not number:
+        return
+    good = f", {survey.stuck_successes:,} of them good by label or by --all-good" if survey.stuck_successes else ""
+    yield f"{_count(number, 'run')} look{'s' if number == 1 else ''} stuck{good}:"
+    for one in survey.stuck:
+        place = f"turn {one.first.turn}, call {one.first.call}"
+        yield f"- {one.run}: {one.first.mode} of {one.first.tool} at {place}; {_count(one.refusals, 'call')} refused"
+    if number > len(survey.stuck):
+        yield f"- and {number - len(survey.stuck):,} more"
+
+
+def rare(settings: Settings) -> Iterator[str]:
+    """Name the settings that are for one run alone, with this run."""
+    for path, runs in settings.runs.items():
+        if runs == 1:
+            yield f"- {dotted(path)} = {_value(settings.values[path])}: {settings.busiest[path]}"
 
 
 def _limits(survey: Survey) -> Iterator[str]:
-    yield "How far the busiest good run is from the limits of the defaults. Where a result proves less, the limit of a"
-    yield "mode is higher than the one in the table: then the limit that was reached is named."
+    yield "How far the busiest good run is from the limits of the starting policy. Where a result proves less, the"
+    yield "limit of a mode is higher than the one in the table: then the limit that was reached is named."
+    policy = survey.judges[0].compiled.policy
     rows = []
-    for mode, rule in DEFAULT_RULES.items():
-        peak = survey.peaks.get(str(mode), Peak())
+    for mode in policy.order or DEFAULT_RULES:
+        peak, rule = survey.peaks.get(str(mode), Peak()), policy.rule(mode)
         if not rule.block or not rule.nudge or (mode in _DECLARED and not peak.count):
             continue
         busiest = str(peak.count) if peak.count else f"below {rule.nudge}"
@@ -132,6 +152,15 @@ def _limits(survey: Survey) -> Iterator[str]:
             busiest += f", {'refused' if peak.is_refusal else 'nudged'} at {peak.limit}"
         rows.append([str(mode), str(rule.nudge), str(rule.block), busiest, str(peak.tripped), str(peak.refused)])
     yield from table(["mode", "nudge", "refuse", "busiest run", "runs tripped", "refused"], rows).splitlines()
+
+
+def _still_refused(survey: Survey) -> Iterator[str]:
+    causes: Counter[Cause] = Counter()
+    for found, runs in survey.refusals.items():
+        causes.update(dict.fromkeys(found, runs))
+    for cause, runs in causes.most_common(_MOST_CAUSES):
+        reason = "" if can_be_loosened(cause) else ": no setting, as it is declared, or the name cannot be written"
+        yield f"{cause.mode}{' of ' if cause.tool else ''}{cause.tool}, {_count(runs, 'run')}{reason}"
 
 
 def _tools(survey: Survey) -> Iterator[str]:
@@ -147,12 +176,16 @@ def _tools(survey: Survey) -> Iterator[str]:
 
 def _group(tool: Tool) -> str:
     if tool.kind.polls:
-        return "polls or waits, which may have the same result 19 times"
+        return "polls or waits, which may have the same result many times"
     if tool.moves_cursor or tool.takes_next:
         return "may move a cursor or take the next item, so that each call has another result"
     if tool.kind is Kind.UNKNOWN:
         return "of unknown kind, taken for writes"
     return "writes, after which a repeat is no loop" if tool.kind.writes else "reads and others that change nothing"
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def _wrapped(text: str) -> Iterator[str]:

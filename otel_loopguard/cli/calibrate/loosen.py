@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from otel_loopguard.cli.calibrate.survey import MAX_CALLS
 from otel_loopguard.core.model import Kind, Mode
 from otel_loopguard.core.names import is_plain_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from otel_loopguard.cli.calibrate.survey import Cause, Reached, Survey
+    from otel_loopguard.cli.calibrate.survey import Cause, Reached, Refused, Survey
     from otel_loopguard.cli.replay.judge import PolicyJudge
     from otel_loopguard.core.policy.policy import Rule
 
@@ -29,23 +30,42 @@ _STEPS = (
 """The settings that refuse, the most specific ones first: ``block`` is the least of all limits of its mode."""
 
 
+_DECLARED = frozenset({Mode.RETRY_LIMIT, Mode.REPEATED_EFFECT, MAX_CALLS})
+"""Limits that a policy declares (``cap``, ``once``, ``max_calls``). They are kept: runs cannot tell what is allowed."""
+
+
 @dataclass
 class Settings:
     """The settings of the policy that is written, each with its reason."""
 
-    values: dict[Path, int | str] = field(default_factory=dict)
+    values: dict[Path, Any] = field(default_factory=dict)
     reasons: dict[Path, str] = field(default_factory=dict)
+    runs: Counter[Path] = field(default_factory=Counter)
+    """The good runs that a setting is for."""
+    busiest: dict[Path, str] = field(default_factory=dict)
+    """The busiest of them."""
 
-    def add(self, path: Path, value: int | str, reason: str) -> None:
-        """Set a value, and its reason."""
-        self.values[path], self.reasons[path] = value, reason
+    def __post_init__(self) -> None:
+        self._start = dict(self.values)
+
+    @property
+    def added(self) -> int:
+        """The number of settings that the starting policy does not have, or has with another value."""
+        return sum(value != self._start.get(path) for path, value in self.values.items())
+
+    def add(self, path: Path, value: int | str, reason: str, good: Refused) -> None:
+        """Set a value for the good runs that are refused without it."""
+        self.runs[path] = max(self.runs[path], good.runs)
+        self.busiest[path] = good.busiest
+        before = f"{self._start[path]} before; " if path in self._start else ""
+        self.values[path], self.reasons[path] = value, f"{before}{_times(self.runs[path], 'run')}: {reason}"
 
     def drop_overtaken(self) -> None:
         """Drop the limits that the ``block`` of their mode has overtaken: it is the least of them all."""
         for path, value in list(self.values.items()):
             block = _as_number(self.values.get((*path[:-1], "block")))
             if path[-1] in _STEPS[:-1] and isinstance(value, int) and value <= block:
-                del self.values[path], self.reasons[path]
+                del self.values[path], self.reasons[path], self.runs[path]
 
 
 def loosen(settings: Settings, survey: Survey, target: float) -> bool:
@@ -54,20 +74,24 @@ def loosen(settings: Settings, survey: Survey, target: float) -> bool:
     judge = survey.judges[1]
     for cause in sorted(_chosen(survey.refusals, int(target * survey.fitted.runs + 1e-9))):
         kind = ("tools", cause.tool, "kind")
+        refused = sorted((reached, good) for reached, good in survey.refused.items() if reached.cause == cause)
         if _is_poll(cause, survey, judge) and kind not in settings.values:
             reason = f"its answer changed by itself after {_times(survey.changed[cause], 'refused call')}"
-            settings.add(kind, "poll", reason)
+            settings.add(kind, "poll", reason, max(good for _, good in refused))
             continue
-        for reached, count in sorted(survey.busiest.items()):
+        for reached, good in refused:
             path = _setting(reached, judge)
-            if reached.cause == cause and count >= _as_number(settings.values.get(path)):
-                settings.add(path, count + 1, f"the busiest good run has {count}, refused at {reached.limit}")
+            if good.count >= _as_number(settings.values.get(path)):
+                reason = f"the busiest has {good.count}, refused at {reached.limit} ({good.busiest})"
+                settings.add(path, good.count + 1, reason, good)
     settings.drop_overtaken()
     return settings.values != before
 
 
 def can_be_loosened(cause: Cause) -> bool:
     """Return True if a setting can name the tool. One for all tools is only for tools that do not exist."""
+    if cause.mode in _DECLARED:
+        return False
     return cause.mode == Mode.UNKNOWN_TOOL_REPEAT if not cause.tool else bool(is_plain_name(cause.tool))
 
 
@@ -94,7 +118,8 @@ def _is_poll(cause: Cause, survey: Survey, judge: PolicyJudge) -> bool:
     """
     if cause.mode != Mode.GENERIC_REPEAT or not survey.changed[cause]:
         return False
-    return judge.compiled.contracts.tool(cause.tool, None).kind is Kind.READ
+    tool = judge.compiled.contracts.tool(cause.tool, None)
+    return tool.kind is Kind.READ and not tool.declared
 
 
 def _setting(reached: Reached, judge: PolicyJudge) -> Path:

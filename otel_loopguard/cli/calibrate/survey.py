@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,23 +16,25 @@ from otel_loopguard.cli.replay.judge import PolicyJudge, shown_tool
 from otel_loopguard.cli.replay.runs import JudgedRun
 from otel_loopguard.core.model import Action, Mode, ToolCall
 from otel_loopguard.core.names import clean_name
-from otel_loopguard.core.policy.policy import DEFAULT_RULES, Policy, Rule
 
 if TYPE_CHECKING:
     from otel_loopguard.cli.replay.judge import TripOfRun
     from otel_loopguard.cli.replay.recording import Judged
+    from otel_loopguard.core.policy.policy import Policy
     from otel_loopguard.core.tools.contracts import Tool
 
 _MOST_NAMES = 4_096
 _MOST_SETS = 10_000
 _MOST_STUCK = 10
 _NO_ID = "None"
+MAX_CALLS = "max_calls"
+"""The mode of a cause that is no mode: the turn's budget of calls."""
 
 
 class LeftOut(str, enum.Enum):
     """The reason for which a run is in no figure."""
 
-    STUCK = "as stuck (the defaults would have ended the run)"
+    STUCK = "as stuck (the starting policy would have ended the run)"
     FAILED = "as failed (by its label)"
     NO_CALLS = "without calls"
     NO_EVIDENCE = "without results or arguments, so that no repeat can be judged"
@@ -52,6 +54,24 @@ class Reached(NamedTuple):
     limit: int
 
 
+class Refused(NamedTuple):
+    """The good runs that one limit refused."""
+
+    runs: int
+    count: int  # type: ignore[assignment]  # hides tuple.count
+    """The highest count that one of them has."""
+    busiest: str
+    """The run with this count."""
+
+
+class Stuck(NamedTuple):
+    """A run that looks stuck: its first refusal, and the number of its refusals."""
+
+    run: str
+    first: TripOfRun
+    refusals: int
+
+
 @dataclass
 class Sample:
     """The good runs that the policy is fitted to, or those that are held out."""
@@ -59,7 +79,7 @@ class Sample:
     runs: int = 0
     calls: int = 0
     before: int = 0
-    """Runs with a refusal under the defaults."""
+    """Runs with a refusal under the starting policy."""
     after: int = 0
     """Runs with a refusal under the policy."""
     withheld_before: int = 0
@@ -69,7 +89,7 @@ class Sample:
 
 @dataclass
 class Peak:
-    """The highest count of a mode in the good runs, under the defaults."""
+    """The highest count of a mode in the good runs, under the starting policy."""
 
     count: int = 0
     limit: int = 0
@@ -82,7 +102,10 @@ class Peak:
 
 @dataclass
 class Survey:
-    """The sums of one reading. The first judge has the defaults, the second one the policy, the others are probes."""
+    """The sums of one reading.
+
+    The first judge has the starting policy, the second one the policy that is written, the others are probes.
+    """
 
     judges: list[PolicyJudge]
     probed: tuple[Mode, ...] = ()
@@ -91,7 +114,7 @@ class Survey:
     fitted: Sample = field(default_factory=Sample)
     held_out: Sample = field(default_factory=Sample)
     left_out: Counter[LeftOut] = field(default_factory=Counter)
-    stuck: list[str] = field(default_factory=list)
+    stuck: list[Stuck] = field(default_factory=list)
     """The first runs that look stuck; labelled as successful ones, too, which are not left out."""
     stuck_successes: int = 0
     peaks: dict[str, Peak] = field(default_factory=dict)
@@ -99,8 +122,8 @@ class Survey:
     """Calls by tool."""
     refusals: Counter[frozenset[Cause]] = field(default_factory=Counter)
     """Runs that the policy is fitted to and refuses, by all their causes."""
-    busiest: dict[Reached, int] = field(default_factory=dict)
-    """The highest count in these runs."""
+    refused: dict[Reached, Refused] = field(default_factory=dict)
+    """These runs, by the limit that refused them."""
     changed: Counter[Cause] = field(default_factory=Counter)
     """Calls in these runs that were refused, and whose recorded result was new although nothing else had changed it."""
     _number: int = 0
@@ -124,7 +147,7 @@ class Survey:
         self._count_tools(judged)
         self._count_peaks(judged)
         if sample is self.fitted and _refuses(after):
-            self._add_causes(after)
+            self._add_causes(after, clean_name(name))
 
     def _left_out(self, judged: Judged) -> LeftOut | None:
         success = judged.run.success if isinstance(judged, JudgedRun) else None
@@ -134,9 +157,10 @@ class Survey:
             return LeftOut.NO_EVIDENCE
         if success is False and not self.all_good:
             return LeftOut.FAILED
-        if any(trip.action >= Action.CONCLUDE for trip in judged.trips[0]):
+        refusals = [trip for trip in judged.trips[0] if trip.action >= Action.REUSE]
+        if any(trip.action >= Action.CONCLUDE for trip in refusals):
             if len(self.stuck) < _MOST_STUCK:
-                self.stuck.append(clean_name(judged.run_id))
+                self.stuck.append(Stuck(clean_name(judged.run_id), refusals[0], len(refusals)))
             if not (success or self.all_good):
                 return LeftOut.STUCK
             self.stuck_successes += 1
@@ -164,41 +188,42 @@ class Survey:
             peak.tripped += 1
             peak.refused += tripped in refusing
 
-    def _add_causes(self, trips: list[TripOfRun]) -> None:
-        causes = set()
+    def _add_causes(self, trips: list[TripOfRun], run: str) -> None:
+        counts: dict[Reached, int] = {}
         for trip in trips:
             if trip.action < Action.REUSE:
                 continue
-            cause = Cause("" if trip.tool.startswith(semconv.UNKNOWN_TOOL) else trip.tool, trip.mode)
-            reached = Reached(cause, trip.limit)
-            if reached not in self.busiest and len(self.busiest) >= _MOST_SETS:
-                cause = Cause("", trip.mode)
-                reached = Reached(cause, trip.limit)
-            causes.add(cause)
-            self.busiest[reached] = max(self.busiest.get(reached, 0), trip.count)
-            self.changed[cause] += trip.lost
-        found = frozenset(causes)
+            reached = self._reached(trip)
+            counts[reached] = max(counts.get(reached, 0), trip.count)
+            self.changed[reached.cause] += trip.lost
+        for reached, count in counts.items():
+            known = self.refused.get(reached, Refused(0, 0, ""))
+            most = max((known.count, known.busiest), (count, run))  # so that the order of the runs does not matter
+            self.refused[reached] = Refused(known.runs + 1, *most)
+        found = frozenset(reached.cause for reached in counts)
         if found not in self.refusals and len(self.refusals) >= _MOST_SETS:
-            found = frozenset([Cause("", next(iter(causes)).mode)])
+            found = frozenset([Cause("", next(iter(found)).mode)])
         self.refusals[found] += 1
 
+    def _reached(self, trip: TripOfRun) -> Reached:
+        if trip.mode == Mode.GLOBAL_CIRCUIT_BREAKER and trip.limit == self.judges[1].compiled.policy.max_calls:
+            return Reached(Cause("", MAX_CALLS), trip.limit)
+        reached = Reached(Cause("" if trip.tool.startswith(semconv.UNKNOWN_TOOL) else trip.tool, trip.mode), trip.limit)
+        is_new = reached not in self.refused and len(self.refused) >= _MOST_SETS
+        return Reached(Cause("", trip.mode), trip.limit) if is_new else reached
 
-def probes() -> dict[Mode, PolicyJudge]:
+
+def probes(policy: Policy) -> dict[Mode, PolicyJudge]:
     """Make a judge for each mode whose nudge is far from its refusal. It refuses at the nudge, so that it counts on."""
-    return {
-        mode: PolicyJudge(
-            Policy(
-                order=(mode,),
-                conclude_after=0,
-                abort_after=0,
-                modes={mode: Rule(block=rule.nudge, no_news_block=rule.no_news_nudge)}
-                if rule.no_news_nudge
-                else {mode: Rule(block=rule.nudge)},
-            )
-        )
-        for mode, rule in DEFAULT_RULES.items()
-        if isinstance(mode, Mode) and rule.nudge and rule.block and rule.nudge + 1 < rule.block
-    }
+    found = {}
+    for mode in Mode:
+        rule = policy.rule(mode)
+        if not (rule.nudge and rule.block and rule.nudge + 1 < rule.block):
+            continue
+        at_nudge = replace(rule, block=rule.nudge, no_news_block=rule.no_news_nudge)
+        alone = replace(policy, order=(mode,), modes={mode: at_nudge}, max_calls=0, conclude_after=0, abort_after=0)
+        found[mode] = PolicyJudge(alone)
+    return found
 
 
 def _refuses(trips: list[TripOfRun]) -> bool:
