@@ -104,7 +104,7 @@ def _calibrate(files: list[Callable[[], sources.Reader]], settings: Settings, op
     if options.output is None:
         sys.stdout.write(text)
     else:
-        Path(options.output).write_text(text, "utf-8")
+        _write(options.output, text)
         print(*proof, "", _sum(settings, options), sep="\n")
     _warn(last, settings)
     if recording.broken:
@@ -156,6 +156,22 @@ def _warn(survey: Survey, settings: Settings) -> None:
     rare = list(document.rare(settings))
     if rare:
         print("Settings for one run alone. If it is a loop, leave it out:", *rare, sep="\n", file=sys.stderr)
+
+
+def _write(output: str, text: str) -> None:
+    """Write the policy. A file is replaced as a whole: a program that reads it now and then never finds half of it."""
+    place = Path(output).resolve()
+    if place.exists() and not place.is_file():  # a pipe
+        place.write_text(text, "utf-8")
+        return
+    part = place.with_name(f".{place.name}.{os.getpid()}")
+    try:
+        part.write_text(text, "utf-8")
+        if place.exists():
+            shutil.copymode(place, part)
+        part.replace(place)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def _again_and_again(name: str, stack: ExitStack) -> Callable[[], sources.Reader]:

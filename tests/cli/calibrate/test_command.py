@@ -377,6 +377,20 @@ def test_a_policy_with_mistakes_is_wrong_use(tmp_path, capfd):
     assert base.read_text() == "abort_after = 12\n"
 
 
+def test_a_policy_file_is_replaced_as_a_whole(tmp_path):
+    """A program that has the old file open reads all of it. The new one has its permissions."""
+    path, output = tmp_path / "runs.jsonl", tmp_path / "policy.toml"
+    path.write_text(json.dumps(plain(1)) + "\n")
+    output.write_text("# the old one\n")
+    output.chmod(0o640)
+    with output.open() as old:
+        assert main(["calibrate", str(path), "-o", str(output)]) == 0
+        assert old.read() == "# the old one\n"
+    assert "Good runs: 1," in output.read_text()
+    assert output.stat().st_mode & 0o777 == 0o640
+    assert sorted(tmp_path.iterdir()) == [output, path]
+
+
 def test_ctrl_c_leaves_no_file(tmp_path):
     """Interrupted while it reads, it ends with the status of a shell, without a traceback, and writes nothing."""
     output = tmp_path / "policy.toml"
