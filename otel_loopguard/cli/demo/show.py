@@ -37,6 +37,8 @@ DECISIONS = {
 _STYLES = {"ran": "green", "nudged": "yellow", "failed": "magenta"}
 _REFUSED = "bold red"
 _DIGITS = re.compile(r"\d")
+_UNFOLDABLE = re.compile(r'":(?! )|,(?=")')
+"""Places of JSON that have no blank."""
 _INDENT = 5
 _DECISION_WIDTH = max(map(len, DECISIONS.values()))
 _LONGEST_CALL = 44
@@ -98,7 +100,7 @@ def _call_text(ask: Ask) -> str:
 
 def _one_line(text: str) -> str:
     """The text for the model in one line, with places where it can be folded."""
-    return " / ".join(line for line in text.splitlines() if line).replace(',"', ', "').replace('":', '": ')
+    return _UNFOLDABLE.sub(r"\g<0> ", " / ".join(line for line in text.splitlines() if line))
 
 
 # --- the summary -----------------------------------------------------------------------------------------------------
@@ -115,7 +117,8 @@ def print_summary(screen: Screen, results: Sequence[StoryResult]) -> None:
     refused = sum(row.refused for result in results for row in result.rows)
     stuck = sum(not result.story.works for result in results)
     wrongly = sum(row.refused for result in results if result.story.works for row in result.rows)
-    works = f", {wrongly} in {len(results) - stuck} that work" if stuck < len(results) else ""
+    working = len(results) - stuck
+    works = f", {wrongly} in {working} that work{'s' * (working == 1)}" if working else ""
     runs = f"{stuck} stuck run{'s' * (stuck != 1)}"
     screen.line(("", ""))
     write_block(screen, f"{refused - wrongly} calls were refused in {runs}{works}.", 0, "bold")
