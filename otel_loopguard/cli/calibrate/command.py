@@ -149,10 +149,12 @@ def _sum(settings: Settings, options: argparse.Namespace) -> str:
 
 
 def _warn(survey: Survey, settings: Settings) -> None:
-    """Name the runs that may be loops: those that were left out, and those that raised a limit alone."""
+    """Name the runs that may be loops: left out, refused under the policy, too, or the only one that a limit is for."""
     if survey.stuck:
         print(*document.stuck(survey), sep="\n", file=sys.stderr)
         print('If they are good, label them ("success": true), or use --all-good.', file=sys.stderr)
+    for line in document.still_refused(survey):
+        print(line, file=sys.stderr)
     rare = list(document.rare(settings))
     if rare:
         print("Settings for one run alone. If it is a loop, leave it out:", *rare, sep="\n", file=sys.stderr)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -21,13 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from otel_loopguard.cli.calibrate.loosen import Path, Settings
-    from otel_loopguard.cli.calibrate.survey import Cause, Survey
+    from otel_loopguard.cli.calibrate.survey import RefusedRun, Survey
     from otel_loopguard.core.tools.contracts import Tool
 
 _DECLARED = frozenset({Mode.SIMILAR_QUERY, Mode.REPEATED_EFFECT})
 """Modes that only judge declared tools."""
 _MOST_TOOLS = 20
-_MOST_CAUSES = 10
 _WIDTH = 100
 
 
@@ -58,11 +56,11 @@ def comments(first: Survey, last: Survey, settings: Settings, head: list[str], n
     ``first`` judged under the starting policy alone, ``last`` under the settings, too.
     """
     parts = [head, list(_runs(last)), list(_limits(first)), list(_tools(first))]
-    not_decided, refused = [f"- {note}" for note in notes], [f"- {line}" for line in _still_refused(last)]
+    not_decided, refused = [f"- {note}" for note in notes], list(still_refused(last))
     if not_decided:
         parts.append(["Not decided, or only in part:", *not_decided])
     if refused:
-        parts.append(["Good runs that the policy still refuses, of those that it is fitted to:", *refused])
+        parts.append(refused)
     if not settings.added:
         parts.append(["No setting was added: none is needed, or none would help."])
     lines = [line for part in parts for line in ("", *part)]
@@ -124,11 +122,26 @@ def stuck(survey: Survey) -> Iterator[str]:
         return
     good = f", {survey.stuck_successes:,} of them good by label or by --all-good" if survey.stuck_successes else ""
     yield f"{_count(number, 'run')} look{'s' if number == 1 else ''} stuck{good}:"
-    for one in survey.stuck:
+    yield from _named(survey.stuck, number)
+
+
+def still_refused(survey: Survey) -> Iterator[str]:
+    """Name the good runs that the policy refuses, with the first call that it refuses in each."""
+    number = survey.fitted.after + survey.held_out.after
+    if not number:
+        return
+    yield f"{_count(number, 'good run')} {'is' if number == 1 else 'are'} still refused:"
+    yield from _named(survey.still_refused, number)
+    if not all(can_be_loosened(survey.reached(one.first).cause) for one in survey.still_refused):
+        yield "Declared limits (cap, once, max_calls), and those of names that are not plain, stay as they are."
+
+
+def _named(runs: list[RefusedRun], number: int) -> Iterator[str]:
+    for one in runs:
         place = f"turn {one.first.turn}, call {one.first.call}"
         yield f"- {one.run}: {one.first.mode} of {one.first.tool} at {place}; {_count(one.refusals, 'call')} refused"
-    if number > len(survey.stuck):
-        yield f"- and {number - len(survey.stuck):,} more"
+    if number > len(runs):
+        yield f"- and {number - len(runs):,} more"
 
 
 def rare(settings: Settings) -> Iterator[str]:
@@ -152,15 +165,6 @@ def _limits(survey: Survey) -> Iterator[str]:
             busiest += f", {'refused' if peak.is_refusal else 'nudged'} at {peak.limit}"
         rows.append([str(mode), str(rule.nudge), str(rule.block), busiest, str(peak.tripped), str(peak.refused)])
     yield from table(["mode", "nudge", "refuse", "busiest run", "runs tripped", "refused"], rows).splitlines()
-
-
-def _still_refused(survey: Survey) -> Iterator[str]:
-    causes: Counter[Cause] = Counter()
-    for found, runs in survey.refusals.items():
-        causes.update(dict.fromkeys(found, runs))
-    for cause, runs in causes.most_common(_MOST_CAUSES):
-        reason = "" if can_be_loosened(cause) else ": no setting, as it is declared, or the name cannot be written"
-        yield f"{cause.mode}{' of ' if cause.tool else ''}{cause.tool}, {_count(runs, 'run')}{reason}"
 
 
 def _tools(survey: Survey) -> Iterator[str]:

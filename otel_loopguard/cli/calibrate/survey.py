@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _MOST_NAMES = 4_096
 _MOST_SETS = 10_000
-_MOST_STUCK = 10
+_MOST_SHOWN = 10
 _NO_ID = "None"
 MAX_CALLS = "max_calls"
 """The mode of a cause that is no mode: the turn's budget of calls."""
@@ -64,8 +64,8 @@ class Refused(NamedTuple):
     """The run with this count."""
 
 
-class Stuck(NamedTuple):
-    """A run that looks stuck: its first refusal, and the number of its refusals."""
+class RefusedRun(NamedTuple):
+    """A run that was refused calls: its first refusal, and the number of its refusals."""
 
     run: str
     first: TripOfRun
@@ -114,7 +114,9 @@ class Survey:
     fitted: Sample = field(default_factory=Sample)
     held_out: Sample = field(default_factory=Sample)
     left_out: Counter[LeftOut] = field(default_factory=Counter)
-    stuck: list[Stuck] = field(default_factory=list)
+    still_refused: list[RefusedRun] = field(default_factory=list)
+    """The first good runs that the policy refuses, those that were held out included."""
+    stuck: list[RefusedRun] = field(default_factory=list)
     """The first runs that look stuck; labelled as successful ones, too, which are not left out."""
     stuck_successes: int = 0
     peaks: dict[str, Peak] = field(default_factory=dict)
@@ -146,7 +148,10 @@ class Survey:
         sample.withheld_after += sum(trip.lost for trip in after)
         self._count_tools(judged)
         self._count_peaks(judged)
-        if sample is self.fitted and _refuses(after):
+        if not _refuses(after):
+            return
+        _add_run(self.still_refused, name, after)
+        if sample is self.fitted:
             self._add_causes(after, clean_name(name))
 
     def _left_out(self, judged: Judged) -> LeftOut | None:
@@ -157,10 +162,8 @@ class Survey:
             return LeftOut.NO_EVIDENCE
         if success is False and not self.all_good:
             return LeftOut.FAILED
-        refusals = [trip for trip in judged.trips[0] if trip.action >= Action.REUSE]
-        if any(trip.action >= Action.CONCLUDE for trip in refusals):
-            if len(self.stuck) < _MOST_STUCK:
-                self.stuck.append(Stuck(clean_name(judged.run_id), refusals[0], len(refusals)))
+        if any(trip.action >= Action.CONCLUDE for trip in judged.trips[0]):
+            _add_run(self.stuck, judged.run_id, judged.trips[0])
             if not (success or self.all_good):
                 return LeftOut.STUCK
             self.stuck_successes += 1
@@ -193,7 +196,7 @@ class Survey:
         for trip in trips:
             if trip.action < Action.REUSE:
                 continue
-            reached = self._reached(trip)
+            reached = self.reached(trip)
             counts[reached] = max(counts.get(reached, 0), trip.count)
             self.changed[reached.cause] += trip.lost
         for reached, count in counts.items():
@@ -205,7 +208,8 @@ class Survey:
             found = frozenset([Cause("", next(iter(found)).mode)])
         self.refusals[found] += 1
 
-    def _reached(self, trip: TripOfRun) -> Reached:
+    def reached(self, trip: TripOfRun) -> Reached:
+        """Return the limit that a refusal reached, and its cause."""
         if trip.mode == Mode.GLOBAL_CIRCUIT_BREAKER and trip.limit == self.judges[1].compiled.policy.max_calls:
             return Reached(Cause("", MAX_CALLS), trip.limit)
         reached = Reached(Cause("" if trip.tool.startswith(semconv.UNKNOWN_TOOL) else trip.tool, trip.mode), trip.limit)
@@ -224,6 +228,12 @@ def probes(policy: Policy) -> dict[Mode, PolicyJudge]:
         alone = replace(policy, order=(mode,), modes={mode: at_nudge}, max_calls=0, conclude_after=0, abort_after=0)
         found[mode] = PolicyJudge(alone)
     return found
+
+
+def _add_run(runs: list[RefusedRun], name: str, trips: list[TripOfRun]) -> None:
+    if len(runs) < _MOST_SHOWN:
+        refusals = [trip for trip in trips if trip.action >= Action.REUSE]
+        runs.append(RefusedRun(clean_name(name), refusals[0], len(refusals)))
 
 
 def _refuses(trips: list[TripOfRun]) -> bool:

@@ -358,11 +358,23 @@ def test_a_declared_limit_is_kept(calibrated, tmp_path):
     base = tmp_path / "base.toml"
     base.write_text("max_calls = 4\n[tools.read_file]\ncap = 2\nonce = true\n")
     pages = [[made.call("fetch_page", {"q": k}, f"text {k}", k) for k in range(n)] for n in range(5, 25)]
-    recorded = [made.run(f"long {n}", calls) for n, calls in enumerate(pages)] + [plain(n) for n in range(20)]
+    recorded = [plain(n) for n in range(5)] + [made.run(f"long {n}", calls) for n, calls in enumerate(pages)]
     _, text, _ = calibrated(recorded, "--policy", str(base))
     assert load_file(str(base)).policy == policy_of(tmp_path)
-    assert re.search(r"# - retry_limit of read_file, \d+ runs: no setting, as it is declared", text)
-    assert re.search(r"# - max_calls, \d+ runs: no setting, as it is declared", text)
+    assert re.search(r"# - plain_\d: retry_limit of read_file at turn 0, call 2; 1 call refused\n", text)
+    assert re.search(r"# - long_\d: global_circuit_breaker of fetch_page at turn 0, call 4; \d calls? refused\n", text)
+    assert "# Declared limits (cap, once, max_calls)" in text
+
+
+def test_a_run_that_was_held_out_and_is_refused_is_named(calibrated):
+    """No setting is for it, but whoever reads the figure needs to know whether it is a loop."""
+    short = [made.stuck(f"loop {n}", times=5) for n in range(8)]
+    held = next(run for run in short if survey._is_held_out(run["run_id"]))
+    _, text, err = calibrated([plain(n) for n in range(40)] + [held])
+    place = f"- {held['run_id'].replace(' ', '_')}: generic_repeat of read_file at turn 0, call 2; 3 calls refused\n"
+    assert f"1 good run is still refused:\n{place}" in err
+    assert f"# {place}" in text
+    assert settings(text) == []
 
 
 def test_a_policy_with_mistakes_is_wrong_use(tmp_path, capfd):
