@@ -47,7 +47,7 @@ def open_exports(endpoint: str | None) -> Exports:
     if host is None or parts.scheme not in ("http", "https"):
         raise LoopGuardError(f"--otlp {url} is no address; such as {DEFAULT}, or http://localhost:4317 for gRPC")
     url, grpc = url.rstrip("/"), _is_grpc(port)
-    for found in of_exporters([{"endpoint": url if grpc else f"{url}/v1/traces", "grpc": grpc}]):
+    for found in of_exporters([{"endpoint": url if grpc else f"{url}/v1/traces", "grpc": grpc, "signal": "traces"}]):
         raise LoopGuardError(
             f"{found.text} Start a collector there (`otel-loopguard stack` writes the files of one), "
             "or name another one: --otlp ENDPOINT"

@@ -142,7 +142,7 @@ def _process(report: Report, *, first: bool) -> Iterator[str]:
         f"sampler {str(telemetry['sampler']).partition('{')[0]}"
     )
     for exporter in telemetry["exporters"]:
-        yield f"  exporter: {exporter['name']} to {exporter['endpoint'] or 'where it writes'}"
+        yield f"  exporter of {exporter['signal']}: {exporter['name']} to {exporter['endpoint'] or 'where it writes'}"
 
 
 def _guard(report: Report) -> str:

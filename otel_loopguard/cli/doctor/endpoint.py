@@ -24,10 +24,14 @@ _RESOLVED_BY_GRPC = ("unix:", "unix-abstract:", "dns:", "ipv4:", "ipv6:", "vsock
 
 
 def of_exporters(exporters: Sequence[dict[str, Any]]) -> Iterator[Finding]:
-    """Find the exporters whose endpoint is no address, does not answer, or refuses."""
-    for endpoint, grpc in dict.fromkeys((one["endpoint"], one["grpc"]) for one in exporters if one["endpoint"]):
-        found = _connect(endpoint) if grpc else _post(endpoint)
+    """Find the exporters whose endpoint is no address, does not answer, or refuses: one finding for each server."""
+    faulty = set()
+    rows = ((one["endpoint"], one["grpc"], one["signal"]) for one in exporters if one["endpoint"])
+    for endpoint, grpc, signal in dict.fromkeys(rows):
+        server = _address(endpoint)
+        found = None if server in faulty else _connect(endpoint) if grpc else _post(endpoint, signal)
         if found is not None:
+            faulty.add(server)
             yield found
 
 
@@ -41,7 +45,7 @@ def _connect(endpoint: str) -> Finding | None:
         socket.create_connection((host, port or _PORT_OF_GRPC), timeout=_SECONDS).close()
     except (OSError, UnicodeError) as error:  # a label of the host that is too long is a UnicodeError
         if port is None:
-            return finding("endpoint-malformed", endpoint=endpoint, reason=f"no port, and none at {_PORT_OF_GRPC}")
+            return finding("endpoint-malformed", endpoint=endpoint, reason=f"no port; gRPC takes {_PORT_OF_GRPC}")
         return finding("endpoint-silent", endpoint=endpoint, reason=getattr(error, "strerror", None) or error)
     return None
 
@@ -56,14 +60,15 @@ def _address(endpoint: str) -> tuple[str, int | None, str | None]:
     return host or "", port, None if host else "no host"
 
 
-def _post(endpoint: str) -> Finding | None:
+def _post(endpoint: str, signal: str) -> Finding | None:
     """Send an empty export, which is valid and stores nothing."""
     _, _, reason = _address(endpoint)
     if not endpoint.startswith(("http://", "https://")):
         reason = "it begins with neither http:// nor https://"
     if reason is not None:
         return finding("endpoint-malformed", endpoint=endpoint, reason=reason)
-    given = os.environ.get("OTEL_EXPORTER_OTLP_TRACES_HEADERS") or os.environ.get("OTEL_EXPORTER_OTLP_HEADERS", "")
+    names = (f"OTEL_EXPORTER_OTLP_{signal.upper()}_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS")
+    given = next((found for name in names if (found := os.environ.get(name))), "")
     headers = {"Content-Type": "application/x-protobuf", **parse_env_headers(given, liberal=True)}
     request = Request(endpoint, data=b"", headers=headers, method="POST")  # noqa: S310 - http and https only, see above
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import random
+import re
 import sys
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
@@ -12,7 +13,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from opentelemetry import trace
+from opentelemetry import _logs, metrics, trace
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]  # the package has no type hints
 
 from otel_loopguard.instrumentation.distributions import distributions_of
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from otel_loopguard.instrumentation.targets import Framework, Target
 
 _SAMPLES = 200
+_PART_OF_SIGNAL = re.compile(r"\._?(?:trace|metric|log)_exporter")
 _SUBJECTS = ((ToolTarget, "tools"), (RunTarget, "runs"))
 
 
@@ -118,11 +120,9 @@ def importable() -> Iterator[str]:
 
 
 def telemetry() -> dict[str, Any]:
-    """The active provider, with our processor on it, its sampler and its exporters."""
+    """The active provider of spans, with our processor on it and its sampler, and the exporters of all signals."""
     provider: Any = trace.get_tracer_provider()
-    # The SDK has had ``_active_span_processor`` since 1.0, and nothing public in its place.
-    multi = getattr(provider, "_active_span_processor", None)
-    processors = list(getattr(multi, "_span_processors", ()))
+    processors = _parts(provider, "_active_span_processor", "_span_processors")
     sampler = getattr(provider, "sampler", None)
     return {
         "provider": type(provider).__name__,
@@ -131,7 +131,7 @@ def telemetry() -> dict[str, Any]:
         "processor": any(type(one).__name__ == "LoopGuardSpanProcessor" for one in processors),
         "sampler": None if sampler is None else sampler.get_description(),
         "sampled": None if sampler is None else _share(sampler),
-        "exporters": [found for one in processors if (found := _exporter(one)) is not None],
+        "exporters": list(_exporters()),
         "none_chosen": os.environ.get("OTEL_TRACES_EXPORTER", "").strip().lower() == "none",
         "service_name": _service_name(provider),
     }
@@ -153,17 +153,33 @@ def _share(sampler: Any) -> float:
     return kept / _SAMPLES
 
 
-def _exporter(processor: Any) -> dict[str, Any] | None:
-    batch = getattr(processor, "_batch_processor", None)
-    exporter = getattr(processor, "span_exporter", None) or getattr(batch, "_exporter", None)
-    if exporter is None:
-        return None
-    endpoint = getattr(exporter, "_endpoint", None)
-    return {
-        "name": f"{type(exporter).__module__.partition('.trace_exporter')[0]}.{type(exporter).__name__}",
-        "endpoint": None if endpoint is None else harmless(str(endpoint)),
-        "grpc": "grpc" in type(exporter).__module__,
-    }
+def _parts(provider: Any, holder: str, name: str) -> list[Any]:
+    """Return the processors or readers of a provider. The SDK has nothing public in place of these attributes."""
+    return list(getattr(getattr(provider, holder, None), name, ()))
+
+
+def _exporters() -> Iterator[dict[str, Any]]:
+    """Each exporter of the active providers, with its signal."""
+    of_metrics = metrics.get_meter_provider()
+    readers = getattr(of_metrics, "_metric_readers", ())  # older versions have them in their configuration
+    for signal, parts in (
+        ("traces", _parts(trace.get_tracer_provider(), "_active_span_processor", "_span_processors")),
+        ("metrics", readers or _parts(of_metrics, "_sdk_config", "metric_readers")),
+        ("logs", _parts(_logs.get_logger_provider(), "_multi_log_record_processor", "_log_record_processors")),
+    ):
+        for part in parts:
+            held_by = (getattr(part, "_batch_processor", None), part)
+            names = ("_exporter", "span_exporter")
+            exporter = next((found for one in held_by for name in names if (found := getattr(one, name, None))), None)
+            if exporter is None:
+                continue
+            module, endpoint = type(exporter).__module__, getattr(exporter, "_endpoint", None)
+            yield {
+                "signal": signal,
+                "name": f"{_PART_OF_SIGNAL.split(module)[0]}.{type(exporter).__name__}",
+                "endpoint": None if endpoint is None else harmless(str(endpoint)),
+                "grpc": "grpc" in module,
+            }
 
 
 def harmless(endpoint: str) -> str:

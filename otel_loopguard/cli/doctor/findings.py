@@ -141,11 +141,13 @@ def _of_telemetry(found: dict[str, Any], *, left_out: bool) -> Iterator[Finding]
             yield finding("no-processor", provider=found["provider"])
         if found["sampled"] is not None and found["sampled"] < _SAMPLED_WELL:
             yield finding("sampled-out", sampler=found["sampler"], share=f"{found['sampled']:.0%}")
-        if not found["exporters"]:
+        of_spans = [one for one in found["exporters"] if one["signal"] == "traces"]
+        if not of_spans:
             yield finding("exporter-none" if found["none_chosen"] and not left_out else "no-exporter")
-        elif found["service_name"] is None or found["service_name"].startswith("unknown_service"):
-            yield finding("no-service-name", name=found["service_name"])
-        if any(one["name"].endswith("ConsoleSpanExporter") for one in found["exporters"]):
+        name = found["service_name"]
+        if found["exporters"] and (name is None or name.startswith("unknown_service")):
+            yield finding("no-service-name", name=name)
+        if any(one["name"].endswith("ConsoleSpanExporter") for one in of_spans):
             yield finding("console-exporter")
 
 

@@ -188,7 +188,8 @@ KINDS = {
     "console-exporter": FindingKind(
         WARNS,
         "The console exporter prints the spans: no dashboard and no `otel-loopguard replay` can read them there.",
-        "Set OTEL_TRACES_EXPORTER=otlp and OTEL_EXPORTER_OTLP_ENDPOINT, or none without a collector.",
+        "Set OTEL_TRACES_EXPORTER=otlp and OTEL_EXPORTER_OTLP_ENDPOINT, or OTEL_TRACES_EXPORTER=none without a "
+        "collector.",
     ),
     "no-service-name": FindingKind(
         WARNS,
@@ -197,19 +198,19 @@ KINDS = {
     ),
     "endpoint-malformed": FindingKind(
         WARNS,
-        "{endpoint} is no address of a collector ({reason}): spans are lost.",
+        "{endpoint} is no address of a collector ({reason}): telemetry is lost.",
         "Set OTEL_EXPORTER_OTLP_ENDPOINT to an address with its port, such as http://localhost:4317 for gRPC and "
         "http://localhost:4318 for HTTP.",
     ),
     "endpoint-silent": FindingKind(
         WARNS,
-        "No answer from {endpoint} ({reason}): spans are lost, and the program waits for it when it ends.",
+        "No answer from {endpoint} ({reason}): telemetry is lost, and the program waits for it when it ends.",
         "Start the collector there, or correct OTEL_EXPORTER_OTLP_ENDPOINT. Without a collector, set "
         "OTEL_TRACES_EXPORTER, OTEL_METRICS_EXPORTER and OTEL_LOGS_EXPORTER to none.",
     ),
     "endpoint-refuses": FindingKind(
         WARNS,
-        "{endpoint} answers {status}: spans are lost.",
+        "{endpoint} answers {status}: telemetry is lost.",
         "Correct the address (OTLP over HTTP is on port 4318 and ends in /v1/traces), or OTEL_EXPORTER_OTLP_HEADERS.",
     ),
     # --- others

@@ -335,8 +335,27 @@ def test_exporters_and_the_service_name(tmp_path, settings, expected):
 @pytest.mark.parametrize("endpoint", ["notaurl", "http://127.0.0.1:99999", "http://:4318"])
 def test_an_endpoint_that_is_no_address(endpoint, protocol):
     """It is named as such, for both protocols, and the doctor does not fail."""
-    exporters = [{"name": "OTLPSpanExporter", "endpoint": endpoint, "grpc": protocol == "grpc"}]
+    exporters = [{"signal": "traces", "endpoint": endpoint, "grpc": protocol == "grpc"}]
     assert [one.code for one in of_exporters(exporters)] == ["endpoint-malformed"]
+
+
+@pytest.mark.parametrize("signal", ["METRICS", "LOGS"])
+def test_a_collector_that_is_missing_for_other_signals(tmp_path, signal):
+    """Spans are not exported, and the finding is there: the program waits for its metrics or logs as it ends."""
+    none = dict.fromkeys(("OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER", "OTEL_LOGS_EXPORTER"), "none")
+    more = {f"OTEL_{signal}_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}
+    port = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_TIMEOUT": "1"}
+    found, done = examined(tmp_path, *script(tmp_path, STRONG), more={**none, **more, **port, **_SERVICE})
+    assert (done.returncode, codes(found)) == (0, {"exporter-none", "endpoint-silent"})
+
+
+def test_a_server_has_one_finding_for_all_signals():
+    """Three exporters to a server that does not answer are one mistake."""
+    exporters = [
+        {"signal": signal, "endpoint": f"http://127.0.0.1:1/v1/{signal}", "grpc": False}
+        for signal in ("traces", "metrics", "logs")
+    ]
+    assert [one.code for one in of_exporters(exporters)] == ["endpoint-silent"]
 
 
 def test_a_malformed_endpoint_of_a_program(tmp_path):
