@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.cli.doctor.kinds import Finding, finding
+from otel_loopguard.cli.ineffective import ineffective
 from otel_loopguard.component_names import find_wrong_names
 from otel_loopguard.core.model import Action
 from otel_loopguard.core.policy.load import PREFIX, VARIABLES, WITH_MISTAKES
@@ -26,6 +27,9 @@ def of_policy(loaded: LoadedPolicy) -> Iterator[Finding]:
     """Find mistakes in the policy of the environment."""
     for problem in loaded.problems:
         yield finding("policy-mistake", problem=problem, in_force=loaded.in_force)
+    if not loaded.problems:
+        for problem in ineffective(loaded):
+            yield finding("limit-without-effect", problem=problem)
     for note in loaded.notes:
         known = note.name.removeprefix(PREFIX) in VARIABLES
         yield finding("hash-key" if known else "unread-variable", problem=note)

@@ -62,6 +62,9 @@ KINDS = {
         "The policy has a mistake. Until it is corrected, {in_force}. {problem}",
         "Correct it; `otel-loopguard policy check FILE` names all mistakes of a file.",
     ),
+    "limit-without-effect": FindingKind(
+        WARNS, "A limit has no effect. {problem}", "Change the limit that comes before it as well, or remove this one."
+    ),
     "unread-variable": FindingKind(
         WARNS, "A setting that does not exist. {problem}", "Correct its name, or remove it."
     ),

@@ -365,6 +365,17 @@ def test_a_malformed_endpoint_of_a_program(tmp_path):
     assert (done.returncode, codes(found)) == (0, {"endpoint-malformed"})
 
 
+def test_a_limit_without_effect(tmp_path):
+    """A limit that another one comes before has a finding with its line: a program does not check this as it starts."""
+    (tmp_path / "loop.toml").write_text("[modes.generic_repeat]\nblock = 10\n")
+    found, _ = examined(
+        tmp_path, *script(tmp_path, STRONG), more={"OTEL_PYTHON_LOOPGUARD_CONFIG": str(tmp_path / "loop.toml")}
+    )
+    (text,) = [one["text"] for one in found["findings"] if one["code"] == "limit-without-effect"]
+    assert "loop.toml, line 2: modes.generic_repeat.block = 10: has no effect: " in text
+    assert "no_novelty refuses the 9th" in text
+
+
 def test_a_policy_given_in_code(tmp_path):
     """The report has the policy in force, even if code set it after the start."""
     text = "import otel_loopguard as l\nl.instrument(l.Policy(action=l.Action.OBSERVE))\n" + STRONG
