@@ -45,6 +45,11 @@ def terminal(stream: Any) -> Any:
     return getattr(stream, "behind", stream)
 
 
+def counted(number: int, noun: str) -> str:
+    """Write a number with its noun: 1 run, 1,000 runs."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def write_line(stream: Any, line: bytes) -> None:
     """Write a line of JSON, past the text layer: a replay writes many."""
     stream.buffer.write(line if line.isascii() else escaped(line.decode()).encode())

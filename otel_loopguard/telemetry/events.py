@@ -34,7 +34,7 @@ def _name_the_package(record: logging.LogRecord) -> bool:
 
 logger.addFilter(_name_the_package)
 
-_SWALLOWED: Final = 3
+SWALLOWED: Final = 3
 """After so many errors of one turn, the log says that the program goes on."""
 _MOST_TURNS: Final = 10_000
 _AT_A_CALL: Final = {
@@ -143,7 +143,7 @@ class Events:
             number = counts.endings[trip.action]
         if trip.action is Action.ABORT:
             self._summary.ended += number == 1
-            if number == _SWALLOWED:
+            if number == SWALLOWED:
                 logger.warning(
                     "The program catches the ToolLoopError that ends turn %s, and goes on; each repeat raises it.",
                     turn.id,

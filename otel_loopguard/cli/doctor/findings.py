@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.cli.doctor.kinds import Finding, finding
 from otel_loopguard.cli.ineffective import ineffective
+from otel_loopguard.cli.output import counted
 from otel_loopguard.component_names import find_wrong_names
 from otel_loopguard.core.model import Action
 from otel_loopguard.core.policy.load import PREFIX, VARIABLES, WITH_MISTAKES
@@ -103,10 +104,13 @@ def _of_unguarded(reports: Sequence[Report], *, only_imported: bool) -> Iterator
     found = {one["name"]: one for report in reports for one in report["unguarded"] if one["imported"]}
     if not only_imported:
         found = {one["name"]: one for report in reports for one in report["unguarded"]}
+    by_hand = sum(report["by_hand"] for report in reports) if only_imported else 0
     clients = " or ".join(dict.fromkeys(client["name"] for report in reports for client in report["clients"]))
     for one in found.values():
         names = {"name": one["name"], "version": one["version"]}
-        if one["judged"] == IN_REQUESTS and clients:
+        if one["judged"] != UNREAD and by_hand:
+            yield finding("guarded-by-hand", calls=counted(by_hand, "such call"), **names)
+        elif one["judged"] == IN_REQUESTS and clients:
             yield finding("only-in-requests", clients=clients, **names)
         elif one["judged"] != UNREAD:
             yield finding("not-guarded", **names)
@@ -175,6 +179,9 @@ def _of_calls(reports: Sequence[Report]) -> Iterator[Finding]:
         yield finding("no-calls")
     for source, count in watched.items():
         yield finding("only-observed", source=source, count=count)
+    caught = sum(report["caught"] for report in reports)
+    if caught:
+        yield finding("abort-caught", turns=counted(caught, "turn"))
     if from_spans:
         yield finding("spans-only", count=from_spans)
     for report in reports:

@@ -88,14 +88,21 @@ KINDS = {
     "not-guarded": FindingKind(
         WARNS,
         "{name} {version} is installed; its tools are not guarded.",
-        "Guard its tools with @otel_loopguard.tool, and put one message's work into `with otel_loopguard.turn():`.",
+        "Put @otel_loopguard.tool on the functions of its tools, below the framework's own decorator, and one "
+        "message's work into `with otel_loopguard.turn():`.",
     ),
     "only-in-requests": FindingKind(
         WARNS,
         "{name} {version} is installed; its tools are not guarded. Its calls are judged in its requests to the model, "
         "if they go through {clients}, and there only.",
-        "Run it under the doctor: `calls` must not be `none`. If it is, guard its tools with @otel_loopguard.tool, and "
-        "put one message's work into `with otel_loopguard.turn():`. docs/models.md has how such a loop ends.",
+        "Run it under the doctor: `calls` must not be `none`. If it is, put @otel_loopguard.tool on the functions of "
+        "its tools, below the framework's own decorator, and one message's work into `with otel_loopguard.turn():`. "
+        "docs/models.md has how such a loop ends.",
+    ),
+    "guarded-by-hand": FindingKind(
+        TELLS,
+        "{name} {version} has no patch: of its tools, only those with @otel_loopguard.tool are guarded ({calls}).",
+        "Nothing, if each of its tools has it.",
     ),
     "client-not-read": FindingKind(
         TELLS,
@@ -133,14 +140,21 @@ KINDS = {
     "no-calls": FindingKind(
         OPEN,
         "The guard saw no tool call of the program.",
-        "Run a task that calls tools. If it did, guard them with @otel_loopguard.tool, and put one message's work into "
-        "`with otel_loopguard.turn():`.",
+        "Run a task that calls tools. If it did, put @otel_loopguard.tool on their functions, and one message's work "
+        "into `with otel_loopguard.turn():`.",
     ),
     "only-observed": FindingKind(
         BREAKS,
         "{count} calls belong to no known agent run (source: {source}), so they are only observed.",
         "Put one message's work into `with otel_loopguard.turn(conversation_id=...):`, or set "
         "OTEL_PYTHON_LOOPGUARD_ENFORCE_WITHOUT_TURN=true.",
+    ),
+    "abort-caught": FindingKind(
+        WARNS,
+        "The program catches the ToolLoopError that ends a run, and goes on ({turns}): each repeat is refused, but the "
+        "model is asked again and again.",
+        "Let ToolLoopError through, or limit the steps of the agent: frameworks that make a result of each error have "
+        "a setting such as max_steps.",
     ),
     "spans-only": FindingKind(
         BREAKS,

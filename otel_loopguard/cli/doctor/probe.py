@@ -17,17 +17,22 @@ from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from otel_loopguard.core.model import Action
 from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
+from otel_loopguard.instrumentation.functions import decorator
 from otel_loopguard.instrumentation.models import TEXT_PROTOCOLS
 from otel_loopguard.instrumentation.patching import Patches
 from otel_loopguard.instrumentation.targets import CallTarget, OwnLimit
 from otel_loopguard.telemetry.call_span import CallSpan
+from otel_loopguard.telemetry.events import SWALLOWED, Events
 from otel_loopguard.telemetry.meters import Meters
 from otel_loopguard.turns.runs import Runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from otel_loopguard.core.model import Trip
+    from otel_loopguard.core.turn.turn import Turn
     from otel_loopguard.instrumentation.targets import Original
 
 FOLDER = "_OTEL_LOOPGUARD_DOCTOR"
@@ -50,6 +55,10 @@ class Probe:
         """All counted calls: those of our patches, and those known from spans of others only."""
         self.unseen = 0
         """Calls whose span is not recorded."""
+        self.by_hand = 0
+        """Calls of ``@otel_loopguard.tool`` and ``otel_loopguard.call``."""
+        self.ended: Counter[str] = Counter()
+        """By turn, how often ``ToolLoopError`` ended it."""
         self.errors: Counter[str] = Counter()
         self.guards: set[str] = set()
         self.text_protocols: set[str] = set()
@@ -84,6 +93,8 @@ class Probe:
             "calls": calls,
             "from_spans": max(0, self.counted - sum(self.calls.values())),
             "unseen": self.unseen,
+            "by_hand": self.by_hand,
+            "caught": sum(count >= SWALLOWED for count in self.ended.values()),
             "errors": dict(self.errors),
             "guards": sorted(self.guards),
             "text_protocols": sorted(self.text_protocols),
@@ -115,7 +126,8 @@ def _forked() -> None:
     if current is not None:
         current.calls.clear()
         current.errors.clear()
-        current.counted = current.unseen = 0
+        current.ended.clear()
+        current.counted = current.unseen = current.by_hand = 0
         current.written = _NEVER
 
 
@@ -133,6 +145,8 @@ _LIMITS = (
 def _listen(probe: Probe) -> None:
     """Count calls, turns and faults from now on, and note the limits and the text protocols that the program uses."""
     _before(CallSpan, "finish", lambda args: _count_call(probe, args[0], args[1]))
+    _before(decorator, "_open", lambda _args: _count_by_hand(probe))
+    _before(Events, "log", lambda args: _count_end(probe, args[1], args[4]))
     _before(Runs, "close", lambda _args: probe.turn_over())
     _before(Meters, "tool_call", lambda _args: _count_any(probe))
     _before(Meters, "error", lambda args: probe.errors.update([args[1]]))
@@ -157,6 +171,15 @@ def _count_call(probe: Probe, call_span: CallSpan, ending: str) -> None:
     turn = call_span.scope.turn
     probe.calls[probe.label, turn.source, turn.enforced, ending] += 1
     probe.unseen += not call_span.span.is_recording()
+
+
+def _count_by_hand(probe: Probe) -> None:
+    probe.by_hand += 1
+
+
+def _count_end(probe: Probe, trip: Trip, turn: Turn) -> None:
+    if trip.action is Action.ABORT:
+        probe.ended[turn.id] += 1
 
 
 def _count_any(probe: Probe) -> None:

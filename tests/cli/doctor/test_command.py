@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import socket
@@ -310,6 +311,32 @@ def test_a_program_whose_calls_were_seen_hears_only_of_frameworks_that_it_import
     assert ({"not-guarded", "no-calls"} <= codes(found), done.returncode) == (True, 1)
 
 
+def test_a_framework_whose_tools_are_guarded_by_hand(tmp_path):
+    """Who has followed the remedy reads a note with the number of these calls, and no warning any more."""
+    distribution(tmp_path, "smolagents", "smolagents")
+    found, done = examined(tmp_path, *script(tmp_path, "import smolagents\n" + STRONG))
+    (note,) = [one for one in found["findings"] if "smolagents" in one["text"]]
+    assert (note["code"], note["level"], done.returncode) == ("guarded-by-hand", "tells", 0)
+    assert note["text"].endswith("only those with @otel_loopguard.tool are guarded (4 such calls).")
+
+
+@pytest.mark.parametrize("caught", [True, False])
+def test_a_program_that_catches_the_end_of_its_run(tmp_path, caught):
+    """A framework that makes a result of each error asks the model again: the run has no end, and a finding says so."""
+    step = "        try:\n            read_file('a')\n        except loopguard.ToolLoopError:\n            "
+    text = LOOP + "with loopguard.turn():\n    for _ in range(30):\n" + step + ("pass\n" if caught else "break\n")
+    found, done = examined(tmp_path, *script(tmp_path, text))
+    assert (done.returncode, found["verdict"]) == (0, "stopped")
+    assert [one["text"] for one in found["findings"] if one["code"] == "abort-caught"] == (
+        [
+            "The program catches the ToolLoopError that ends a run, and goes on (1 turn): "
+            "each repeat is refused, but the model is asked again and again."
+        ]
+        if caught
+        else []
+    )
+
+
 # --- telemetry -----------------------------------------------------------------------------------------------------
 
 _SERVICE = {"OTEL_SERVICE_NAME": "shop"}
@@ -477,6 +504,31 @@ def test_a_server_is_stopped_with_the_doctor(tmp_path):
     found = json.loads(output.read_text("utf-8"))
     assert found["program_status"] == -signal.SIGTERM
     assert sum(call["count"] for call in found["processes"][0]["calls"]) == 4
+
+
+def test_a_program_with_workers_is_stopped_with_ctrl_c(tmp_path):
+    """Ctrl-C reaches the doctor, the program and its workers at once: the doctor waits for them, and reports."""
+    text = STRONG + (
+        "import multiprocessing, time\n"
+        "if __name__ == '__main__':\n"
+        "    for _ in range(2):\n"
+        "        multiprocessing.get_context('spawn').Process(target=time.sleep, args=(60,)).start()\n"
+        "    print('up', flush=True)\n"
+        "    time.sleep(60)\n"
+    )
+    output = tmp_path / "found.json"
+    with subprocess.Popen(
+        [*COMMAND, "doctor", "--json", "--output", str(output), "--", *script(tmp_path, text)],
+        env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        os.killpg(process.pid, signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    found = json.loads(output.read_text("utf-8"))
+    assert (process.returncode, found["verdict"]) == (0, "stopped"), err
+    assert found["program_status"] == -signal.SIGINT
+    assert {call["outcome"]: call["count"] for call in found["processes"][0]["calls"]}["executed"] >= 1
 
 
 def test_a_process_that_outlives_the_program_does_not_cost_the_report(tmp_path):
