@@ -1,0 +1,40 @@
+"""The page of versions names those that the matrix tests."""
+
+from __future__ import annotations
+
+import re
+from importlib.metadata import version
+from importlib.util import find_spec
+
+import pytest
+import tomllib
+from packaging.version import Version
+
+from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
+from otel_loopguard.instrumentation.models import CLIENTS
+from tests.docs.blocks import ROOT, page
+
+ROWS = re.findall(r"^\| `?([\w-]+)`?[^|]* \| ([\d.]+) \| ([\d.]+) \|$", page("reference/versions"), re.MULTILINE)
+
+
+def test_the_oldest_versions_are_those_that_are_tested():
+    """Each framework and client is in the table, with the oldest version of its facts."""
+    pins = dict(
+        pin.split("==") for one in (*FRAMEWORKS, *CLIENTS) for pin in one.versions.get("oldest", ()) if "==" in pin
+    )
+    pins.pop("langgraph-prebuilt")  # comes with langgraph
+    assert pins.items() <= {(name, oldest) for name, oldest, _ in ROWS}
+
+
+def test_the_pythons_are_those_of_the_package():
+    """The first and the last Python are the first and the last of the classifiers."""
+    classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["classifiers"]
+    minors = [int(one.rpartition(".")[2]) for one in classifiers if re.search(r":: 3\.\d+$", one)]
+    assert ("Python", f"3.{min(minors)}", f"3.{max(minors)}") in ROWS
+
+
+@pytest.mark.skipif(find_spec("celery") is None, reason="runs in the environment how-tos of the matrix")
+@pytest.mark.parametrize(("name", "newest"), [(name, newest) for name, _, newest in ROWS if name != "Python"])
+def test_no_version_is_named_that_is_newer_than_the_tested_one(name, newest):
+    """The environment has the newest version of each package: a table that promises more is wrong."""
+    assert Version(newest) <= Version(version(name))
