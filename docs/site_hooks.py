@@ -24,7 +24,12 @@ _LINK = re.compile(r"\]\((\.\./[^)\s]+)\)")
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
-    """Insert the generated parts of a page, and let links that leave docs/ go to the repository."""
+    """Insert the generated parts of a page, and let links that leave docs/ go to the repository.
+
+    The search prefers the pages that answer a question to those that only name its words.
+    """
+    if page.file.src_uri.startswith("how-to/"):
+        page.meta["search"] = {"boost": 2}
     folder = posixpath.dirname(f"docs/{page.file.src_uri}")
 
     def from_site(link: re.Match[str]) -> str:
@@ -54,17 +59,16 @@ def _parsers() -> Iterator[argparse.ArgumentParser]:
 
 
 def environment() -> str:
-    """Return a table of the environment variables that ``opentelemetry-instrument`` lists."""
+    """Return a section for each environment variable that ``opentelemetry-instrument`` lists."""
     body = ast.parse(inspect.getsource(environment_variables)).body[1:]
-    rows = [
-        f"| `{name.targets[0].id}` | {text.value.value} |"
+    return "\n".join(
+        f"## {name.targets[0].id}\n\n{text.value.value}\n"
         for name, text in itertools.pairwise(body)
         if isinstance(name, ast.Assign)
         and isinstance(name.targets[0], ast.Name)
         and isinstance(text, ast.Expr)
         and isinstance(text.value, ast.Constant)
-    ]
-    return "\n".join(["| variable | meaning |", "| --- | --- |", *rows])
+    )
 
 
 def api() -> str:

@@ -3,27 +3,10 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
-from pathlib import Path
-
-import pytest
 
 import otel_loopguard
 from otel_loopguard import environment_variables
 from otel_loopguard.cli.main import COMMANDS
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    """The folder of the built site; a warning is an error: a broken link, a page that is not in the navigation."""
-    folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return folder
 
 
 def ids(site, page):
@@ -43,10 +26,10 @@ def test_the_reference_of_commands_has_every_command(site):
 
 
 def test_the_reference_of_the_environment_has_every_variable(site):
-    """Each variable is in the table, with a meaning."""
+    """Each variable has a section, with a meaning."""
     text = (site / "reference" / "environment" / "index.html").read_text("utf-8")
     names = {name for name in vars(environment_variables) if name.startswith("OTEL_")}
-    assert names <= set(re.findall(r"<td><code>(\w+)</code></td>\s*<td>.", text))
+    assert names <= set(re.findall(r"<h2[^>]*>(\w+)<a.*</h2>\s*<p>\w", text))
 
 
 def test_the_site_asks_no_other_server(site):
