@@ -10,6 +10,7 @@ refusal, or 12 times. The script is in this file, so that the program is complet
 from __future__ import annotations
 
 import argparse
+from textwrap import shorten
 from typing import Any
 
 from langchain.agents import create_agent
@@ -50,7 +51,7 @@ class ScriptedModel(BaseChatModel):
     def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
         results = [message for message in messages if isinstance(message, ToolMessage)]
         for number, result in enumerate(results[-1:], start=len(results)):
-            print(f"  {number:2}. the model reads: {' / '.join(str(result.content).split(chr(10)))[:150]}")
+            print(f"  {number:2}. the model reads: {shorten(str(result.content), 150, placeholder=' ...')}")
         refused = bool(results) and "tool_loop_detected" in str(results[-1].content)
         step = len(results)
         if step >= len(self.files) or (refused and not self.stubborn):
