@@ -54,7 +54,7 @@ release: $(STAMP) ## build the release of the commit into dist/ and check it; pu
 	PATH="$(CURDIR)/$(BIN):$$PATH" .ci/release
 
 site: $(STAMP) ## build the documentation as a site into _build/site; a warning is an error
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 stack: ## install the collector and Prometheus for the tests (Debian; needs Go)
 	.ci/stack

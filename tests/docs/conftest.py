@@ -14,7 +14,15 @@ from tests.docs.blocks import ROOT
 def site(tmp_path_factory):
     """The folder of the built site; a warning is an error: a broken link, a page that is not in the navigation."""
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    command = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "--site-dir",
+        str(folder),
+    ]  # --quiet hides warnings from --strict
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
