@@ -72,15 +72,17 @@ def environment() -> str:
 
 
 def api() -> str:
-    """Return a directive for each public name of the package and of its test kit."""
-    names = [_where(otel_loopguard, name) for name in otel_loopguard.__all__ if not name.startswith("_")]
-    of_tests = [_where(testing, name) for name in testing.__all__ if name.islower()]
-    return "\n\n".join([*names, "## The test kit", *of_tests])
+    """Return a directive for each public name of the package and of its test kit, functions first."""
+    return "\n\n".join([*_directives(otel_loopguard), "## The test kit", *_directives(testing)])
 
 
-def _where(module: Any, name: str) -> str:
-    """Return the directive for a name, at the module that defines it."""
-    return f"::: {getattr(module, name).__module__}.{name}"
+def _directives(module: Any) -> Iterator[str]:
+    """Return a directive for each public name of a module, at the module that defines it."""
+    for name in sorted(module.__all__, key=lambda name: (not name.islower(), name)):
+        if not name.startswith("_") and not name.isupper():
+            yield f"::: {getattr(module, name).__module__}.{name}" + _WITHOUT_MEMBERS.get(name, "")
 
 
+# What a detector reads of the history is no promise, so that it is not listed.
+_WITHOUT_MEMBERS = {"History": "\n    options:\n      members: false"}
 _GENERATED = {"commands": commands, "environment": environment, "api": api}

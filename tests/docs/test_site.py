@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import otel_loopguard
-from otel_loopguard import environment_variables
+from otel_loopguard import environment_variables, testing
 from otel_loopguard.cli.main import COMMANDS
 
 
@@ -15,9 +15,10 @@ def ids(site, page):
 
 
 def test_the_api_reference_has_every_public_name(site):
-    """A name of ``__all__`` is an anchor of the page, at the module that defines it."""
+    """A name of ``__all__`` is an anchor of the page, and so is each member of an enumeration."""
     found = {anchor.rpartition(".")[2] for anchor in ids(site, "reference/api")}
-    assert {name for name in otel_loopguard.__all__ if not name.startswith("_")} <= found
+    names = {*otel_loopguard.__all__, *testing.__all__} - {"__version__", "SCENARIOS"}
+    assert names | {*otel_loopguard.Action.__members__} <= found
 
 
 def test_the_reference_of_commands_has_every_command(site):
