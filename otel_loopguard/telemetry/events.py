@@ -49,6 +49,15 @@ _AT_A_REQUEST: Final = {
     Action.ABORT: "Ended the run at a model request after",
 }
 """How the log line of a call begins: where its executor is guarded, and where its result is read in a request."""
+_FATES_AT_A_CALL: Final = {
+    Action.OBSERVE: PASSED,
+    Action.NUDGE: PASSED,
+    Action.BLOCK: REFUSED,
+    Action.CONCLUDE: REFUSED,
+}
+"""What became of the call of a loop. After `reuse` the model got a result, and after `abort` the run is over."""
+_FATES_AT_A_REQUEST: Final = {Action.OBSERVE: UNTOLD}
+_BLOCK, _CONCLUDE = Action.BLOCK, Action.CONCLUDE
 _DOCS: Final = "https://github.com/otel-loopguard/otel-loopguard/tree/main/docs"
 _REFUSED: Final = f". To observe and refuse nothing, set OTEL_PYTHON_LOOPGUARD_ACTION=observe. Docs: {_DOCS}"
 _BELOW: Final = f". It ran: its action is %s; the action block would refuse it. Docs: {_DOCS}/watch.md"
@@ -119,7 +128,7 @@ class Events:
 
     def note_loop(self, trip: Trip, turn_id: str) -> None:
         """Count the loop of this trip for the line at exit, once a turn and mode."""
-        if trip.verdict >= Action.BLOCK:
+        if trip.verdict >= _BLOCK:
             self._count_loop(trip, self._counts_of(turn_id))
 
     def log(self, trip: Trip, tool: str, record: Record | None, turn: Turn, *, has_run: bool = False) -> None:
@@ -128,20 +137,21 @@ class Events:
         ``sum_up`` logs the number of the others. ``has_run`` is True of a call that was read in a model request: it is
         not refused. Arguments are logged as a fingerprint.
         """
-        if trip.verdict < Action.BLOCK:
+        action, mode = trip.action, trip.mode
+        if trip.verdict < _BLOCK:
             return
-        counts = self._counts_of(turn.id)
-        self._count_loop(trip, counts)
-        fate, number = _fate_of(trip, has_run=has_run), 0
+        counts, number = self._counts_of(turn.id), 0
+        if mode not in counts.modes:
+            self._count_loop(trip, counts)
+        fate = (_FATES_AT_A_REQUEST if has_run else _FATES_AT_A_CALL).get(action)
         if fate is not None:
-            mode = str(trip.mode)
             self._summary.loop_calls[fate][mode] += 1
             calls = counts.calls[fate]
             calls[mode] = number = calls[mode] + 1
-        if trip.action >= Action.CONCLUDE:
-            counts.endings[trip.action] += 1
-            number = counts.endings[trip.action]
-        if trip.action is Action.ABORT:
+        if action >= _CONCLUDE:
+            counts.endings[action] += 1
+            number = counts.endings[action]
+        if action is Action.ABORT:
             self._summary.ended += number == 1
             if number == SWALLOWED:
                 logger.warning(
@@ -151,14 +161,14 @@ class Events:
         if number == 1:
             logger.warning(
                 "%s %s (arguments %s) in turn %s, %s %d, limit %d: %s%s",
-                (_AT_A_REQUEST if has_run else _AT_A_CALL).get(trip.action, "Refused"),
+                (_AT_A_REQUEST if has_run else _AT_A_CALL).get(action, "Refused"),
                 clean_name(tool),
                 record.arguments_hash[:19] if record is not None else "unknown",
                 turn.id,
                 "call" if has_run else "attempt",
                 trip.count if record is None or has_run else max(trip.count, record.attempt),
                 trip.limit,
-                clean_name(str(trip.mode)),
+                clean_name(str(mode)),
                 self._advice(trip, turn),
             )
 
@@ -171,9 +181,8 @@ class Events:
         return advice.replace("%s", str(trip.action))
 
     def _count_loop(self, trip: Trip, counts: _TurnCounts) -> None:
-        mode = str(trip.mode)
-        if mode not in counts.modes and mode != USER_STOP:
-            counts.modes.add(mode)
+        if trip.mode not in counts.modes and trip.mode != USER_STOP:
+            counts.modes.add(trip.mode)
             self._summary.loops += 1
 
     def _counts_of(self, turn_id: str) -> _TurnCounts:
@@ -192,12 +201,3 @@ class Events:
         for fate, calls in counts.calls.items():
             if any(count > 1 for count in calls.values()):
                 logger.warning("Turn %s ended with %s.", turn_id, calls_of(fate, calls))
-
-
-def _fate_of(trip: Trip, *, has_run: bool) -> str | None:
-    """Return what became of a call whose loop is known. None: the run was ended there, or the model got a result."""
-    if trip.action in (Action.REUSE, Action.ABORT):
-        return None
-    if has_run:
-        return UNTOLD if trip.action is Action.OBSERVE else None
-    return REFUSED if trip.action >= Action.BLOCK else PASSED

@@ -82,7 +82,7 @@ class ExitSummary:
 
 def calls_of(fate: str, calls: Mapping[str, int]) -> str:
     """Word a number of calls and their modes."""
-    modes = ", ".join(f"{clean_name(mode)} {count}" for mode, count in calls.items())
+    modes = ", ".join(f"{clean_name(str(mode))} {count}" for mode, count in calls.items())
     return f"{_number(sum(calls.values()), 'call')} {fate} ({modes})"
 
 
