@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
         reader.name = "watch"  # in messages
         replay.files([reader])
     if replay.calls:
-        replay.write_report("Watch")
+        replay.write_report("Watch: every call ran; this is what the guard would have done")
         replay.print_tables(sys.stderr)
         replay.print_notes(sys.stderr)
         print(f"The report, to be opened in a browser: {arguments.output}", file=sys.stderr)

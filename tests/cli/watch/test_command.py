@@ -48,6 +48,7 @@ def test_a_loop_runs_to_its_end_and_is_reported(tmp_path, action):
     assert "6 calls" in done.stderr
     assert "generic_repeat      1      4" in done.stderr  # nudge, block
     page = (tmp_path / "report.html").read_text()
+    assert "every call ran; this is what the guard would have done" in page
     assert "generic_repeat" in page
     assert "SECRET" not in page + done.stderr + (tmp_path / "spans.jsonl").read_text()
 
