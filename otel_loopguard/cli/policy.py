@@ -33,10 +33,20 @@ _ORDER = (
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of both."""
     subparsers = parser.add_subparsers(metavar="check|show", required=True)
-    check = subparsers.add_parser("check", help="list every mistake in a policy file; exit status 1 if there is one")
-    check.add_argument("file", metavar="FILE")
+    check = subparsers.add_parser(
+        "check",
+        help="list every mistake in a policy file",
+        description="Lists every mistake in a policy file, with its line, and limits that have no effect.",
+        epilog="Exit status: 0 no mistakes; 1 there is one, or the file cannot be read; 2 wrong use.",
+    )
+    check.add_argument("file", metavar="FILE", help="a policy file (TOML)")
     check.set_defaults(run=_check)
-    show = subparsers.add_parser("show", help="show a policy; without arguments, the policy of the environment")
+    show = subparsers.add_parser(
+        "show",
+        help="show a policy; without arguments, the policy of the environment",
+        description="Shows each setting of a policy, and where it comes from.",
+        epilog="Exit status: 0; 1 the policy of the environment has mistakes; 2 wrong use, or a wrong policy.",
+    )
     show.add_argument("--preset", metavar="NAME", help=f"one of {', '.join(preset_names())}")
     show.add_argument("--file", metavar="FILE", help="a policy file; with --preset, it overrides that preset")
     show.add_argument("--json", action="store_true", help="print JSON")

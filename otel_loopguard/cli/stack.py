@@ -74,8 +74,13 @@ CHECKS = (
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of both."""
     subparsers = parser.add_subparsers(metavar="export|check", required=True)
-    export = subparsers.add_parser("export", help="write the stack's files: collector, rules, dashboards, compose.yaml")
-    export.add_argument("directory", metavar="DIR", type=Path)
+    export = subparsers.add_parser(
+        "export",
+        help="write the stack's files: collector, rules, dashboards, compose.yaml",
+        description="Writes the configuration of the collector, the rules, the dashboards and compose.yaml.",
+        epilog="Exit status: 0 the files were written; 2 wrong use, or a file was changed and --force is missing.",
+    )
+    export.add_argument("directory", metavar="DIR", type=Path, help="the folder to write them to; made if need be")
     export.add_argument("--force", action="store_true", help="overwrite changed files")
     export.add_argument(
         "--grafana-url",
@@ -85,7 +90,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="the address of Grafana in the links of alerts (default: %(default)s)",
     )
     export.set_defaults(run=_export)
-    check = subparsers.add_parser("check", help="validate the files with the installed programs; starts nothing")
+    check = subparsers.add_parser(
+        "check",
+        help="validate the files with the installed programs; starts nothing",
+        description="Validates the files with those of their programs that are installed; the others are skipped.",
+        epilog="Exit status: 0 no program found a fault; 1 one did, or a file is missing; 2 wrong use.",
+    )
     check.add_argument(
         "directory",
         metavar="DIR",

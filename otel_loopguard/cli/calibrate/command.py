@@ -32,21 +32,22 @@ if TYPE_CHECKING:
 _FAILED_ON, _NOT_ALL_READ = 1, 3
 _MOST_READINGS = 10
 _DESCRIPTION = """
-Reads runs that went well, in the formats of `replay`: runs (JSON lines) and tool spans (OTLP JSON lines, as a
-collector's file exporter writes them); plain, gzip or zstd; `-` is standard input. Writes a policy with comments: what
-the runs hold, how far each limit is from the busiest one, and the settings without which good runs would be refused.
-Half of the runs are held out, and prove it. No limit is lowered. The files are read several times. Runs that look stuck
-raise no limit, and are named.
-
-Exit status: 0 the policy was written; 1 --fail-on; 2 wrong use or a missing file; 3 some lines were broken and skipped,
-a file has no run and no tool span, or there is no good run (then nothing is written).
+Reads runs that went well, and writes a policy that does not refuse them, with comments: what the runs hold, how far
+each limit is from the busiest one, and the settings without which good runs would be refused. Half of the runs are held
+out, and prove it. No limit is lowered. Runs that look stuck raise no limit, and are named. The files are read several
+times.
+"""
+_EPILOG = """
+Exit status: 0 the policy was written; 1 --fail-on found something; 2 wrong use, a missing file or a wrong policy;
+3 some lines were broken and skipped, a file has no run and no tool span, or there is no good run (then nothing is
+written).
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `calibrate`."""
-    parser.description = _DESCRIPTION
-    parser.add_argument("files", metavar="FILE", nargs="+")
+    parser.description, parser.epilog = _DESCRIPTION, _EPILOG
+    parser.add_argument("files", metavar="FILE", nargs="+", help=sources.HELP)
     parser.add_argument("-o", "--output", metavar="FILE", help="write the policy there, and the proof to the terminal")
     parser.add_argument(
         "--policy",

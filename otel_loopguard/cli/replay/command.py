@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 _FAILED_ON, _NOT_ALL_READ = 1, 3
 _DESCRIPTION = """
-Reads runs (JSON lines, one run a line) and tool spans (OTLP JSON lines as a collector's file exporter writes them,
-ours or those of other instrumentations); plain, gzip or zstd; `-` is standard input.
-
+Judges recorded runs under a policy, and shows which calls it would have nudged or refused, by mode and by tool.
+"""
+_EPILOG = """
 Exit status: 0 all was read; 1 --fail-on found something; 2 wrong use, a missing file or a wrong policy; 3 some lines
 were broken and skipped, or a file has no run and no tool span.
 """
@@ -30,8 +30,8 @@ were broken and skipped, or a file has no run and no tool span.
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `replay`."""
-    parser.description = _DESCRIPTION
-    parser.add_argument("files", metavar="FILE", nargs="+")
+    parser.description, parser.epilog = _DESCRIPTION, _EPILOG
+    parser.add_argument("files", metavar="FILE", nargs="+", help=sources.HELP)
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--preset", metavar="NAME", help=f"judge with this preset: {', '.join(preset_names())}")
     which.add_argument("--policy", metavar="FILE", help="judge with this policy file")

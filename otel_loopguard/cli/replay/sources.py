@@ -24,6 +24,11 @@ LONGEST_LINE = 16 << 20
 _MOST_BLANK = 1_000_000
 """Blank lines in a row. A packed file of a megabyte may hold a thousand million."""
 STDIN = "-"
+HELP = (
+    "runs, one JSON object a line; or tool spans, as a collector's file exporter and `otel-loopguard watch --record` "
+    "write them, ours or those of other instrumentations; plain, gzip or zstd; - is standard input"
+)
+"""What the files of a command may hold."""
 
 
 class Line(NamedTuple):
