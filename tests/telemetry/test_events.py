@@ -144,7 +144,9 @@ def call_for_ever(name: str) -> None:
 def test_the_error_tells_how_deep_the_loop_was() -> None:
     """It has the attempts and the refusals, and says of a name that does not exist that there is no such tool."""
     with guarded():
-        with pytest.raises(ToolLoopError, match=r"called look .* \(generic_repeat: 13 attempts, 10 refused\)"):
+        with pytest.raises(
+            ToolLoopError, match=r"called look .* 13 attempts\)\. The run was ended after 10 refusals\."
+        ):
             call_for_ever("look")
         with pytest.raises(ToolLoopError, match="called tools that do not exist again"):
             call_for_ever("nope")

@@ -224,10 +224,10 @@ def abort(trip: Trip, policy: Policy, shown_name: str | None, *, attempts: int =
     if own is not None:
         return own
     vainly = "" if policy.counting == "calls" else " without getting anywhere"
-    refused = f", {refusals} refused" if refusals else ""
+    reason = f" after {refusals} refusal{'' if refusals == 1 else 's'}" if refusals else ""
     return (
         f"The agent called {called} again and again{vainly} "
-        f"({clean_name(str(trip.mode))}: {max(attempts, trip.count)} attempts{refused}). The run was ended."
+        f"({clean_name(str(trip.mode))}: {max(attempts, trip.count)} attempts). The run was ended{reason}."
     )
 
 
