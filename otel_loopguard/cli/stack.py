@@ -158,7 +158,9 @@ def _check(options: argparse.Namespace) -> int:
     for failure in failures:
         print(f"failed   {failure}")
     results = [_passes(check, place, options.collector) for check in CHECKS]
-    return int(bool(failures) or not all(results))
+    if None in results:
+        print(f"{results.count(None)} of {len(CHECKS)} checks were skipped: nothing is known of their files.")
+    return int(bool(failures) or False in results)
 
 
 def _missing(place: Path) -> Iterator[str]:
@@ -176,13 +178,16 @@ def _unreadable(place: Path) -> Iterator[str]:
             yield f"{path} is no JSON: {error}"
 
 
-def _passes(check: Check, place: Path, collector: str | None) -> bool:
-    """Return False if the program rejects the files. A check without its program is skipped, which is printed."""
+def _passes(check: Check, place: Path, collector: str | None) -> bool | None:
+    """Return False if the program rejects the files, None if no program can check them, which is printed."""
     names = (collector,) if collector and check.subject.startswith("collector") else check.programs
     program = next((found for name in names if (found := shutil.which(name))), None)
-    if program is None or (check.probe and _run(place, program, *check.probe).returncode):
-        print(f"skipped  {check.subject}: {' or '.join(names)} is not installed or cannot check it")
-        return True
+    if program is None:
+        print(f"skipped  {check.subject}: no {' or '.join(names)} is installed")
+        return None
+    if check.probe and _run(place, program, *check.probe).returncode:
+        print(f"skipped  {check.subject}: {Path(program).name} has no {' '.join(check.probe)}")
+        return None
     result = _run(place, program, *check.arguments)
     print(f"{'failed  ' if result.returncode else 'ok      '} {check.subject} ({Path(program).name})")
     if result.returncode:

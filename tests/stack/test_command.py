@@ -119,12 +119,15 @@ def test_check_refuses_a_broken_file(
 def test_check_says_what_it_could_not_judge(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without any of the programs the files are still looked for, and nothing is claimed of the rest."""
+    """Without any of the programs that is said plainly; the files are still looked for."""
     monkeypatch.setenv("PATH", str(tmp_path))
     run("export", tmp_path)
 
     assert run("check", tmp_path) == 0
-    assert capsys.readouterr().out.count("skipped  ") == len(command.CHECKS)
+    out = capsys.readouterr().out
+    assert out.count("skipped  ") == len(command.CHECKS)
+    assert "skipped  collector: no otelcol-contrib or otelcol-loopguard is installed\n" in out
+    assert out.endswith("7 of 7 checks were skipped: nothing is known of their files.\n")
     (tmp_path / "compose.yaml").unlink()
     assert run("check", tmp_path) == 1
     assert "compose.yaml is missing" in capsys.readouterr().out
