@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from otel_loopguard.cli.ineffective import ineffective
+from otel_loopguard.cli.output import counted
 from otel_loopguard.core.model import Action
 from otel_loopguard.core.policy import schema
 from otel_loopguard.core.policy.check import dotted
@@ -59,8 +60,7 @@ def _check(options: argparse.Namespace) -> int:
     for problem in problems:
         print(problem, file=sys.stderr)
     if not problems:
-        count = "1 setting" if len(loaded.origins) == 1 else f"{len(loaded.origins)} settings"
-        print(f"{options.file}: no mistakes, {count}")
+        print(f"{options.file}: no mistakes, {counted(len(loaded.origins), 'setting')}")
     return bool(problems)
 
 

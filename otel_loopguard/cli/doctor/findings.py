@@ -80,7 +80,7 @@ def _of_guard(report: Report, origin: str) -> Iterator[Finding]:
     elif action < Action.REUSE and origin != WITH_MISTAKES:  # those are findings of their own
         yield finding("only-observing", action=action, origin=origin)
     for site, count in report["errors"].items():
-        yield finding("internal-error", site=site, count=count)
+        yield finding("internal-error", site=site, faults=counted(count, "fault"))
 
 
 def _of_frameworks(report: Report) -> Iterator[Finding]:
@@ -178,12 +178,12 @@ def _of_calls(reports: Sequence[Report]) -> Iterator[Finding]:
     if not from_spans and not any(report["calls"] for report in reports):
         yield finding("no-calls")
     for source, count in watched.items():
-        yield finding("only-observed", source=source, count=count)
+        yield finding("only-observed", source=source, calls=counted(count, "call"))
     caught = sum(report["caught"] for report in reports)
     if caught:
         yield finding("abort-caught", turns=counted(caught, "turn"))
     if from_spans:
-        yield finding("spans-only", count=from_spans)
+        yield finding("spans-only", calls=counted(from_spans, "tool call"))
     for report in reports:
         if not report["ended"]:
             yield finding("not-ended", pid=report["pid"])

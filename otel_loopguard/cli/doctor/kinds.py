@@ -76,7 +76,7 @@ KINDS = {
     ),
     "internal-error": FindingKind(
         BREAKS,
-        "The guard had {count} faults of its own at {site}; these calls ran without it.",
+        "The guard had {faults} of its own at {site}, and let these calls run.",
         "Update otel-loopguard; if the fault stays, please report it with this output.",
     ),
     # --- frameworks
@@ -145,7 +145,7 @@ KINDS = {
     ),
     "only-observed": FindingKind(
         BREAKS,
-        "{count} calls belong to no known agent run (source: {source}), so they are only observed.",
+        "{calls} of no known agent run (source: {source}): only observed.",
         "Put one message's work into `with otel_loopguard.turn(conversation_id=...):`, or set "
         "OTEL_PYTHON_LOOPGUARD_ENFORCE_WITHOUT_TURN=true.",
     ),
@@ -158,7 +158,7 @@ KINDS = {
     ),
     "spans-only": FindingKind(
         BREAKS,
-        "{count} tool calls are seen only in spans of other instrumentations: they are watched, and cannot be refused.",
+        "{calls} known only from spans of other instrumentations: watched, and never refused.",
         "Guard the functions themselves with @otel_loopguard.tool.",
     ),
     "not-ended": FindingKind(

@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import orjson
 
-from otel_loopguard.cli.output import write_line
+from otel_loopguard.cli.output import counted, write_line
 from otel_loopguard.cli.replay import sources
 from otel_loopguard.cli.replay.html import Html
 from otel_loopguard.cli.replay.judge import PolicyJudge, TripOfRun
@@ -94,8 +94,7 @@ class Replay:
 
     def print_tables(self, out: IO[str]) -> None:
         """Print the tables."""
-        runs, calls = self._recording.runs, self.calls
-        print(f"{runs:,} run{'s' * (runs != 1)}, {calls:,} call{'s' * (calls != 1)}\n", file=out)
+        print(f"{counted(self._recording.runs, 'run')}, {counted(self.calls, 'call')}\n", file=out)
         for text in tables(self._summaries):
             print(text + "\n", file=out)
 
