@@ -243,7 +243,7 @@ class Providers:
             self.greet()
         if type(self.outlets().tracer_provider).__name__ == "ProxyTracerProvider":
             logger.warning(
-                "No OpenTelemetry SDK is set up: loops are stopped, but nothing is exported. "
+                "No OpenTelemetry SDK is set up: calls are guarded, but nothing is exported. "
                 "For opentelemetry-instrument: pip install opentelemetry-distro"
             )
 
