@@ -224,10 +224,11 @@ def abort(trip: Trip, policy: Policy, shown_name: str | None, *, attempts: int =
     if own is not None:
         return own
     vainly = "" if policy.counting == "calls" else " without getting anywhere"
-    reason = f" after {refusals} refusal{'' if refusals == 1 else 's'}" if refusals else ""
+    whose = " of this call" if attempts >= trip.count else ""  # a mode may count other calls, too
+    reason = f" after {refusals} refusal{'' if refusals == 1 else 's in a row'}" if refusals else ""
     return (
         f"The agent called {called} again and again{vainly} "
-        f"({clean_name(str(trip.mode))}: {max(attempts, trip.count)} attempts). The run was ended{reason}."
+        f"({clean_name(str(trip.mode))}: {max(attempts, trip.count)} attempts{whose}). The run was ended{reason}."
     )
 
 
