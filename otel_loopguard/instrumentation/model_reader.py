@@ -325,6 +325,7 @@ class Exchange:
         if one.turn is not None and one.turn.conclusion_due and self._request.tools != frozenset():
             body = dialect.withdraw(body)
             sentence, one.concluded = one.turn.conclude(), True
+            self._reader.providers.events.log_conclusion(one.turn.id)
             last = one.last_result()
             if sentence is not None and last is not None:
                 one.sentences[last] = "\n".join(filter(None, [one.sentences.get(last), sentence]))

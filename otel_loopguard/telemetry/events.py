@@ -40,12 +40,11 @@ _MOST_TURNS: Final = 10_000
 _AT_A_CALL: Final = {
     Action.OBSERVE: "Would have refused",
     Action.NUDGE: "Would have refused",
-    Action.CONCLUDE: "The next model request is to have no tools; refused",
     Action.ABORT: "Raised ToolLoopError at",
 }
 _AT_A_REQUEST: Final = {
     Action.OBSERVE: "Would have nudged the model after",
-    Action.CONCLUDE: "The model is asked for an answer without tools after",
+    Action.CONCLUDE: "The model is asked for an answer, with its tools withdrawn, after",
     Action.ABORT: "Ended the run at a model request after",
 }
 """How the log line of a call begins: where its executor is guarded, and where its result is read in a request."""
@@ -94,7 +93,7 @@ def event_attributes(trip: Trip, tool: str, first: First) -> dict[str, Any]:
 class _TurnCounts:
     """The loops of one turn, for the log."""
 
-    __slots__ = ("calls", "endings", "modes")
+    __slots__ = ("calls", "endings", "modes", "summed")
 
     def __init__(self) -> None:
         self.modes: set[str] = set()
@@ -103,6 +102,17 @@ class _TurnCounts:
         """The calls of loops by mode."""
         self.endings: Counter[Action] = Counter()
         """Conclusions and aborts."""
+        self.summed = 0
+        """The calls that a line about an ending has summed up."""
+
+    def sums(self) -> str:
+        """Word the numbers of calls, and note that they are in a line."""
+        self.summed = self.total()
+        return ", ".join(calls_of(fate, calls) for fate, calls in self.calls.items())
+
+    def total(self) -> int:
+        """Return the number of all calls."""
+        return sum(sum(calls.values()) for calls in self.calls.values())
 
 
 class Events:
@@ -132,10 +142,11 @@ class Events:
             self._count_loop(trip, self._counts_of(turn_id))
 
     def log(self, trip: Trip, tool: str, record: Record | None, turn: Turn, *, has_run: bool = False) -> None:
-        """Log the first call of a turn and mode that is refused or that only the ceiling lets run, and each ending.
+        """Log the first call of a turn and mode that is refused or that only the ceiling lets run, and its abort.
 
-        ``sum_up`` logs the number of the others. ``has_run`` is True of a call that was read in a model request: it is
-        not refused. Arguments are logged as a fingerprint.
+        ``sum_up`` logs the number of the others, and ``log_conclusion`` the request without tools: after a call it is
+        only due, and may never be made. ``has_run`` is True of a call that was read in a model request: it is not
+        refused, and the conclusion is that request. Arguments are logged as a fingerprint.
         """
         action, mode = trip.action, trip.mode
         if trip.verdict < _BLOCK:
@@ -148,7 +159,7 @@ class Events:
             self._summary.loop_calls[fate][mode] += 1
             calls = counts.calls[fate]
             calls[mode] = number = calls[mode] + 1
-        if action >= _CONCLUDE:
+        if action is Action.ABORT or (action is _CONCLUDE and has_run):
             counts.endings[action] += 1
             number = counts.endings[action]
         if action is Action.ABORT:
@@ -159,8 +170,9 @@ class Events:
                     turn.id,
                 )
         if number == 1:
+            before = f", after {counts.sums()}" if action is Action.ABORT and counts.calls else ""
             logger.warning(
-                "%s %s (arguments %s) in turn %s, %s %d, limit %d: %s%s",
+                "%s %s (arguments %s) in turn %s, %s %d, limit %d: %s%s%s",
                 (_AT_A_REQUEST if has_run else _AT_A_CALL).get(action, "Refused"),
                 clean_name(tool),
                 record.arguments_hash[:19] if record is not None else "unknown",
@@ -169,8 +181,17 @@ class Events:
                 trip.count if record is None or has_run else max(trip.count, record.attempt),
                 trip.limit,
                 clean_name(str(mode)),
+                before,
                 self._advice(trip, turn),
             )
+
+    def log_conclusion(self, turn_id: str) -> None:
+        """Log that a model request is sent with its tools withdrawn, unless the line of its last call says so."""
+        counts = self._counts_of(turn_id)
+        if not counts.endings[_CONCLUDE]:
+            counts.endings[_CONCLUDE] = 1
+            before = f", after {counts.sums()}" if counts.calls else ""
+            logger.warning("The model is asked for an answer, with its tools withdrawn, in turn %s%s.", turn_id, before)
 
     def _advice(self, trip: Trip, turn: Turn) -> str:
         """Return what can be done, at the first line of its kind: a program without a logging setup has no greeting."""
@@ -194,9 +215,9 @@ class Events:
         return counts
 
     def sum_up(self, turn_id: str) -> None:
-        """Log the sums of a turn at its end, if there were more calls than lines."""
+        """Log the sums of a turn at its end, if there were more calls than lines and no line about its end has them."""
         counts = self._turns.pop(turn_id, None) if self._turns else None
-        if counts is None:
+        if counts is None or counts.summed == counts.total():
             return
         for fate, calls in counts.calls.items():
             if any(count > 1 for count in calls.values()):

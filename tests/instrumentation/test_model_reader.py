@@ -133,11 +133,33 @@ def test_the_log_says_that_calls_have_run(caplog: pytest.LogCaptureFixture) -> N
     ):
         Agent(server).ask()
     concluded, ended = [record.getMessage() for record in caplog.records if record.name == "otel_loopguard"]
-    assert concluded.startswith("The model is asked for an answer without tools after read_file (arguments blake2b-64:")
+    assert concluded.startswith(
+        "The model is asked for an answer, with its tools withdrawn, after read_file (arguments blake2b-64:"
+    )
     assert ", call 9, limit 3: generic_repeat" in concluded
     assert ended.startswith("Ended the run at a model request after read_file")
     assert ", call 10, limit 3: generic_repeat" in ended
     assert "refused" not in (concluded + ended).lower()
+
+
+def test_the_log_names_the_conclusion_of_an_executors_calls_when_it_comes(caplog: pytest.LogCaptureFixture) -> None:
+    """The line is of the request that is sent, not of the call after which it is due. It has the sum of the turn."""
+
+    @loopguard.tool(name="read_file")
+    def run(path: str) -> str:
+        return read_file(path)
+
+    with (
+        caplog.at_level("WARNING", "otel_loopguard"),
+        at_once(),
+        Server(Looping(READ)).running() as server,
+        loopguard.turn(),
+    ):
+        Agent(server, run_tool=run).ask()
+    refused, concluded = [record.getMessage() for record in caplog.records if record.name == "otel_loopguard"]
+    assert refused.startswith("Refused read_file")
+    assert concluded.startswith("The model is asked for an answer, with its tools withdrawn, in turn ")
+    assert concluded.endswith(", after 7 calls refused (generic_repeat 7).")
 
 
 def test_an_ended_conversation_answers_the_next_question() -> None:

@@ -73,14 +73,13 @@ def test_a_turn_has_one_line_for_each_mode_and_a_sum(caplog: pytest.LogCaptureFi
     assert last == f"Turn {turn_id} ended with 5 calls refused (generic_repeat 5)."
 
 
-def test_a_conclusion_has_a_line_and_counts_as_a_refusal(caplog: pytest.LogCaptureFixture) -> None:
-    """At an executor the call is refused as well, so the sum has it."""
+def test_a_conclusion_that_is_only_due_has_no_line_and_counts_as_a_refusal(caplog: pytest.LogCaptureFixture) -> None:
+    """Where no client is read its request is never made. At an executor the call is refused, so the sum has it."""
     with caplog.at_level(logging.WARNING, "otel_loopguard"), guarded(), loopguard.turn():
         for _ in range(10):
             loopguard.call("look", {"path": "a"}, look)
-    refused, concluded, summed = messages(caplog)
+    refused, summed = messages(caplog)
     assert refused.startswith("Refused look")
-    assert concluded.startswith("The next model request is to have no tools; refused look")
     assert "8 calls refused (generic_repeat 8)" in summed
 
 
@@ -93,7 +92,18 @@ def test_an_error_that_the_program_swallows_is_no_end_of_the_run(caplog: pytest.
     refused, raised, swallowed = messages(caplog)
     assert refused.startswith("Refused look")
     assert raised.startswith("Raised ToolLoopError at look")
+    assert "generic_repeat, after 1 call refused (generic_repeat 1)" in raised
     assert "goes on" in swallowed
+
+
+def test_a_stuck_run_has_two_lines(caplog: pytest.LogCaptureFixture) -> None:
+    """The first refusal, and the line of its end with the sum of all: no second sum comes after it."""
+    with caplog.at_level(logging.WARNING, "otel_loopguard"), guarded(), suppress(ToolLoopError), loopguard.turn():
+        for _ in range(20):
+            loopguard.call("look", {"path": "a"}, look)
+    refused, raised = messages(caplog)
+    assert refused.startswith("Refused look")
+    assert raised.endswith("attempt 13, limit 3: generic_repeat, after 10 calls refused (generic_repeat 10)")
 
 
 @pytest.mark.parametrize("action", ["observe", "nudge"])
@@ -145,7 +155,8 @@ def test_the_error_tells_how_deep_the_loop_was() -> None:
     """It has the attempts and the refusals, and says of a name that does not exist that there is no such tool."""
     with guarded():
         with pytest.raises(
-            ToolLoopError, match=r"called look .* 13 attempts\)\. The run was ended after 10 refusals\."
+            ToolLoopError,
+            match=r"called look .* 13 attempts of this call\)\. The run was ended after 10 refusals in a row\.",
         ):
             call_for_ever("look")
         with pytest.raises(ToolLoopError, match="called tools that do not exist again"):

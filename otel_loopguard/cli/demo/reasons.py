@@ -22,7 +22,7 @@ _SAMENESS = {
 _REFUSED = {
     str(Action.REUSE): "",
     str(Action.BLOCK): "",
-    str(Action.CONCLUDE): "; the next request is to have no tools",
+    str(Action.CONCLUDE): "; a conclusion is due",
     str(Action.ABORT): "; too many refusals without news",
 }
 """The verdicts of calls that are refused, and what is to come."""

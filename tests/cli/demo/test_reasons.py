@@ -41,7 +41,7 @@ def test_refusals_name_attempt_and_next_step(results):
     """A refusal after others has the number of the attempt, and the two last steps are named."""
     told = reasons(results["abort_after"])
     assert told[2] == "generic_repeat: 3, limit 3"
-    assert told[8] == "generic_repeat: 3, limit 3; attempt 9; the next request is to have no tools"
+    assert told[8] == "generic_repeat: 3, limit 3; attempt 9; a conclusion is due"
     assert told[12] == "generic_repeat: 3, limit 3; attempt 13; too many refusals without news"
 
 
