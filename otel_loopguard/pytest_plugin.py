@@ -46,6 +46,15 @@ def loopguard() -> Iterator[Recording]:
         yield recording
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """End the run at a marker with a mistake: it must not be a test that cannot fail."""
+    for item in items:
+        for marker in item.iter_markers("loopguard"):
+            mistake = _mistake(marker)
+            if mistake:
+                raise pytest.UsageError(f"{item.nodeid}: {mistake}")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Give a test that may fail because of a loop the fixture, before its other fixtures."""
@@ -60,6 +69,12 @@ def pytest_runtest_call(item: pytest.Item) -> None:
     limit = _limit(item)
     recording = getattr(item, "funcargs", {}).get("loopguard")
     if limit is not None and recording is not None:
+        if recording.runtime is not None and str(recording.runtime.guard.policy.action) == "off":
+            pytest.fail(
+                f"{_OPTION}={limit} cannot find a loop: the action of the policy is off. Remove it from "
+                "OTEL_PYTHON_LOOPGUARD_ACTION or from the policy file, or use observe, which refuses nothing.",
+                pytrace=False,
+            )
         loops = _loops(recording, limit)
         if loops:
             pytest.fail(f"An agent repeated itself ({_OPTION}={limit}):\n" + "\n".join(loops), pytrace=False)
@@ -71,10 +86,27 @@ def _limit(item: pytest.Item) -> str | None:
     if marker is None:
         limit: str | None = item.config.getoption(_OPTION)
         return limit
-    limit = marker.kwargs.get("fail_on", "block")
-    if limit is not None and limit not in _ACTIONS:
-        raise pytest.UsageError(f"loopguard(fail_on={limit!r}): must be None or one of {', '.join(_ACTIONS)}")
-    return limit
+    limit = marker.kwargs.get("fail_on", "block")  # _mistake has checked it
+    return limit  # noqa: RET504 - the type of the name is checked, that of the mark is Any
+
+
+def _mistake(marker: pytest.Mark) -> str | None:
+    """Return the mistake in a marker, with its remedy."""
+    if marker.args:
+        return f"loopguard({marker.args[0]!r}): write fail_on={marker.args[0]!r}"
+    for name, value in marker.kwargs.items():
+        if name != "fail_on":
+            return f"loopguard({name}={value!r}): there is no {name}; write fail_on={value!r}"
+        if value is not None and value not in _ACTIONS:
+            from otel_loopguard.core.policy.problems import suggestion  # noqa: PLC0415 - only where it is needed
+
+            parts = (
+                f"loopguard(fail_on={value!r}):",
+                suggestion(str(value), _ACTIONS),
+                f"it must be None or one of {', '.join(_ACTIONS)}",
+            )
+            return " ".join(filter(None, parts))
+    return None
 
 
 def _loops(recording: Recording, limit: str) -> list[str]:

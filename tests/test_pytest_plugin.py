@@ -86,11 +86,29 @@ def test_a_marker_decides_for_its_test(project):
     project("@pytest.mark.loopguard(fail_on='block')\ndef test_loop(): agent(5)\n").assert_outcomes(failed=1)
 
 
-def test_a_marker_with_an_unknown_action_is_an_error(project):
-    """A misspelt action is never a test that cannot fail."""
-    result = project("@pytest.mark.loopguard(fail_on='blok')\ndef test_loop(): pass\n")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*must be None or one of nudge, reuse, block, conclude, abort*"])
+@pytest.mark.parametrize(
+    ("marker", "told"),
+    [
+        ("fail_on='blok'", "loopguard(fail_on='blok'): did you mean block? it must be None or one of nudge, reuse, *"),
+        ("fail_on='xyz'", "loopguard(fail_on='xyz'): it must be None or one of nudge, reuse, block, conclude, abort"),
+        ("failon='nudge'", "loopguard(failon='nudge'): there is no failon; write fail_on='nudge'"),
+        ("'nudge'", "loopguard('nudge'): write fail_on='nudge'"),
+    ],
+)
+def test_a_marker_with_a_mistake_ends_the_run_with_one_line(project, marker, told):
+    """A misspelt marker is never a test that cannot fail. There is no traceback."""
+    result = project(f"@pytest.mark.loopguard({marker})\ndef test_loop(): pass\n")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: test_agent.py::test_loop: {told.replace('[', '[[]')}"])
+    result.stdout.no_fnmatch_line("*pytest_plugin*")
+
+
+def test_a_gate_without_judgement_fails(project, monkeypatch):
+    """Under the action ``off`` no loop can be found, so a test that is to fail at one must not pass."""
+    monkeypatch.setenv("OTEL_PYTHON_LOOPGUARD_ACTION", "off")
+    result = project("def test_loop(): agent(5)\n", FAIL_ON_BLOCK)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["--loopguard-fail-on=block cannot find a loop: the action of the policy is off.*"])
 
 
 def test_a_test_that_fails_by_itself_keeps_its_own_failure(project):
