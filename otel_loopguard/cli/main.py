@@ -6,14 +6,14 @@ import argparse
 import os
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard.cli.output import clean_output
 from otel_loopguard.errors import LoopGuardError
 from otel_loopguard.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
 _WRONG_USE = 2
 _PIPE_BROKEN = 141  # 128 + SIGPIPE, the status that a shell shows for any program
@@ -39,6 +39,24 @@ COMMANDS = (
     Command("stack", "write or check the files of collector, Prometheus, Grafana and compose", "stack"),
     Command("watch", "run a program, refuse nothing, and report the loops; needs no collector", "watch.command"),
 )
+
+
+class _Parser(argparse.ArgumentParser):
+    """Reports an unknown command or option with the usage of its own command, and the nearest name."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse the arguments. Commands have parsers of this class, too: the innermost one reports what is unknown."""
+        options, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{_near(unknown[0], self._option_string_actions)}")
+        return options, unknown
+
+
+def _near(name: str, names: Collection[str]) -> str:
+    from otel_loopguard.core.policy.problems import suggestion  # noqa: PLC0415 - only wrong use needs it
+
+    near = suggestion(name.partition("=")[0], names)
+    return near and f"; {near}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -77,13 +95,16 @@ def _flush() -> None:
 
 
 def _parser(called: str | None) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="otel-loopguard", description="Stops LLM agents that loop, and shows it.")
+    parser = _Parser(prog="otel-loopguard", description="Stops LLM agents that loop, and shows it.")
     parser.add_argument("--version", action="version", version=f"otel-loopguard {__version__}")
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
     for command in COMMANDS:
         subparser = subparsers.add_parser(command.name, help=command.help, description=command.help)
         if command.name == called:
             import_module(f"otel_loopguard.cli.{command.module}").configure(subparser)
+    names = [command.name for command in COMMANDS]
+    if called is not None and not called.startswith("-") and called not in names:
+        parser.error(f"there is no command {called!r}{_near(called, names)}; there are {', '.join(names)}")
     return parser
 
 

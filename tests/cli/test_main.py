@@ -69,6 +69,23 @@ def test_wrong_use_of_the_whole(arguments, said):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "usage", "near"),
+    [
+        (("dotcor",), "usage: otel-loopguard [-h] ", "; did you mean doctor?"),
+        (("demo", "--sotry", "x"), "usage: otel-loopguard demo ", "--sotry x; did you mean --story?"),
+        (("doctor", "--hlep"), "usage: otel-loopguard doctor ", "--hlep; did you mean --help?"),
+        (("policy", "show", "--jsno"), "usage: otel-loopguard policy show ", "--jsno; did you mean --json?"),
+    ],
+)
+def test_a_misspelt_word_has_the_nearest_one_and_the_usage_of_its_command(arguments, usage, near):
+    """The usage is that of the command which does not know the option."""
+    done = command(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(usage)
+    assert near in done.stderr
+
+
 def test_help_imports_no_command():
     """The list of commands imports none of them."""
     code = "import sys; from otel_loopguard.cli.main import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
