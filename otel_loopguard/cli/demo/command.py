@@ -46,7 +46,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     which.add_argument(
         "--forever", action="store_true", help="make load for dashboards, three in ten agents stuck, until Ctrl-C"
     )
-    parser.add_argument("--framework", choices=sorted(_NAMES), default=_BY_HAND, metavar="NAME", help=_FRAMEWORK)
+    parser.add_argument(
+        "--framework", type=_framework, choices=sorted(_NAMES), default=_BY_HAND, metavar="NAME", help=_FRAMEWORK
+    )
     parser.add_argument(
         "--otlp",
         nargs="?",
@@ -57,6 +59,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--html", metavar="PATH", help="write the stories as a page, too")
     parser.set_defaults(run=run)
+
+
+def _framework(name: str) -> str:
+    """Return the name of a framework for one of its packages: langchain for langgraph."""
+    of_package = {package: one.command_name for one in FRAMEWORKS if one.versions for package in one.packages}
+    return name if name in _NAMES else of_package.get(name, name)
 
 
 def run(arguments: argparse.Namespace) -> int:

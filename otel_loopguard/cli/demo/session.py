@@ -21,6 +21,7 @@ from otel_loopguard.cli.demo.rows import Row, SpanLog, StoryResult, row_of
 from otel_loopguard.cli.demo.screen import write_block
 from otel_loopguard.cli.demo.stories import POLICY, STUCK, WORKING, Story
 from otel_loopguard.cli.demo.tokens import book_request
+from otel_loopguard.cli.output import counted
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
 from otel_loopguard.instrumentation.instrumentor import instrument, uninstrument
@@ -133,7 +134,10 @@ def run_forever(session: Session, screen: Screen) -> None:
 
 
 def _counts_line(counts: Counter[str]) -> str:
-    return f"{counts['runs']} runs, {counts['calls']} calls, {counts['refused']} refused, {counts['ended']} runs ended"
+    runs, calls, ended = (
+        counted(counts[one], word) for one, word in (("runs", "run"), ("calls", "call"), ("ended", "run"))
+    )
+    return f"{runs}, {calls}, {counts['refused']:,} refused, {ended} ended"
 
 
 def _interrupt_on_terminate() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from otel_loopguard import semconv
 from otel_loopguard.cli.demo.reasons import EVIDENCE
@@ -19,6 +19,7 @@ from otel_loopguard.cli.demo.tokens import (
     estimate,
     spent_on,
 )
+from otel_loopguard.cli.output import counted
 from otel_loopguard.report import Call, Run
 
 if TYPE_CHECKING:
@@ -71,14 +72,15 @@ class Narrator:
         else:
             columns = (decision, style, _DECISION_WIDTH), (row.reason, quiet or style, 0)
             write_columns(screen, 0, number, (call, "", min(_LONGEST_CALL, screen.width * 2 // 5)), *columns)
-        if row.mode and (text := _DIGITS.sub("", row.text)) not in self._quoted:
+        if row.mode:
+            text = _DIGITS.sub("", row.text)
+            shown = "as above" if text in self._quoted else _one_line(row.text)
             self._quoted.add(text)
-            write_block(screen, f"the model reads: {_one_line(row.text)}", _INDENT, "italic")
+            write_block(screen, f"the model reads: {shown}", _INDENT, "italic")
 
     def end(self, result: StoryResult) -> None:
         """Show how the story ended."""
-        refused = sum(row.refused for row in result.rows)
-        ran = len(result.rows) - refused
+        ran, nudged, refused = _sums(result)
         if result.error is not None:
             how, style = f"the run was ended with {type(result.error).__name__}", _REFUSED
         elif result.ended:
@@ -87,9 +89,23 @@ class Narrator:
             how, style = ("it works", "green") if not refused else ("REFUSED, wrongly", _REFUSED)
         else:
             how, style = ("the model reads that it is in a loop, and answers", "green") if refused else ("", "bold")
-        write_block(
-            self._screen, f"{ran} calls ran, {refused} were refused" + (f": {how}" if how else ""), _INDENT, style
-        )
+        calls = f"{counted(len(result.rows), 'call')}: {ran} ran, {nudged} nudged, {refused} refused"
+        write_block(self._screen, calls + (f": {how}" if how else ""), _INDENT, style)
+
+
+class _Sums(NamedTuple):
+    """The calls of a story. Each is in one of these, so that they add up to all."""
+
+    ran: int
+    nudged: int
+    """They ran, and the model read a sentence with the result."""
+    refused: int
+
+
+def _sums(result: StoryResult) -> _Sums:
+    refused = sum(row.refused for row in result.rows)
+    nudged = sum(row.outcome == "nudged" for row in result.rows)
+    return _Sums(len(result.rows) - nudged - refused, nudged, refused)
 
 
 def _call_text(ask: Ask) -> str:
@@ -114,16 +130,17 @@ def print_summary(screen: Screen, results: Sequence[StoryResult]) -> None:
     write_table(screen, _HEAD, [_table_row(result) for result in results])
     spent = [spent_on(result.rows) for result in results]
     all_spent, in_loops = sum(one.tokens for one in spent), sum(one.in_loops for one in spent)
-    refused = sum(row.refused for result in results for row in result.rows)
-    stuck = sum(not result.story.works for result in results)
-    wrongly = sum(row.refused for result in results if result.story.works for row in result.rows)
-    working = len(results) - stuck
-    works = f", {wrongly} in {working} that work{'s' * (working == 1)}" if working else ""
-    runs = f"{stuck} stuck run{'s' * (stuck != 1)}"
+    stuck = [result for result in results if not result.story.works]
+    working = [result for result in results if result.story.works]
+    refused = [
+        f"{counted(sum(_sums(one).refused for one in runs), 'refused call')} in {counted(len(runs), f'{kind} run')}"
+        for kind, runs in (("stuck", stuck), ("working", working))
+        if runs
+    ]
     screen.line(("", ""))
-    write_block(screen, f"{refused - wrongly} calls were refused in {runs}{works}.", 0, "bold")
-    counted = f"{all_spent:,} tokens were spent, {in_loops:,} of them in loops."
-    write_block(screen, f"{semconv.METRIC_MODEL_TOKENS}: {counted}", 0, "bold")
+    write_block(screen, f"{', '.join(refused)}.", 0, "bold")
+    tokens = f"{all_spent:,} tokens were spent, {in_loops:,} of them in loops."
+    write_block(screen, f"{semconv.METRIC_MODEL_TOKENS}: {tokens}", 0, "bold")
     write_block(
         screen,
         f"A scripted model has no tokens of its own: {CHARACTERS} characters count as one. A request reads "
@@ -171,16 +188,13 @@ def print_list(screen: Screen) -> None:
 
 
 def _table_row(result: StoryResult) -> tuple[str, ...]:
-    refused = [row for row in result.rows if row.refused]
-    nudged = sum(row.outcome == "nudged" for row in result.rows)
+    first = next((f"call {row.number}" for row in result.rows if row.refused), "-")
     in_loops = spent_on(result.rows).in_loops
     return (
         str(result.story.name),
         str(len(result.rows)),
-        str(len(result.rows) - len(refused)),
-        str(nudged),
-        str(len(refused)),
-        f"call {refused[0].number}" if refused else "-",
+        *map(str, _sums(result)),
+        first,
         f"{in_loops:,}" if in_loops else "-",
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 import signal
 import subprocess
@@ -9,6 +10,7 @@ from functools import partial
 
 import pytest
 
+from otel_loopguard.cli.demo.command import configure
 from otel_loopguard.cli.demo.rows import SpanLog
 from otel_loopguard.cli.demo.session import Session
 from otel_loopguard.cli.demo.show import runs_of
@@ -211,7 +213,7 @@ def test_load_until_it_is_interrupted(number):
         process.send_signal(number)
         out, err = process.communicate(timeout=20)
     assert (process.returncode, err) == (0, "")
-    assert re.fullmatch(r"Stopped\. [1-9]\d* runs, [1-9]\d* calls, \d+ refused, \d+ runs ended\n", out)
+    assert re.fullmatch(r"Stopped\. (1 run|\d+ runs), (1 call|\d+ calls), \d+ refused, (1 run|\d+ runs) ended\n", out)
 
 
 @pytest.mark.parametrize(
@@ -235,6 +237,13 @@ def test_wrong_use_is_one_line_and_status_2(arguments, said):
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
+
+
+def test_a_package_of_a_framework_is_a_name_for_it():
+    """An agent of LangGraph is one of LangChain, too."""
+    parser = argparse.ArgumentParser()
+    configure(parser)
+    assert parser.parse_args(["--framework", "langgraph"]).framework == "langchain"
 
 
 def test_a_framework_that_is_not_installed_names_the_command(monkeypatch, capsys):

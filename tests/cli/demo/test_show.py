@@ -82,3 +82,26 @@ def test_a_pipe_is_80_columns_wide():
     piped = command("demo", *ARGUMENTS).stdout
     assert too_wide(piped, 80) == []
     assert max(map(len, piped.splitlines())) > 70
+
+
+def test_each_call_with_a_text_has_it_or_names_the_one_above(results, capsys):
+    """Each nudged or refused call has the line: a text is shown once, and named from then on."""
+    stories, _ = shown(capsys, [results["error_repeat"]], UNFOLDED)
+    with_text = [row for row in results["error_repeat"].rows if row.mode]
+    assert stories.count("the model reads: ") == len(with_text)
+    assert stories.count("the model reads: as above") == 3
+
+
+def test_ran_nudged_and_refused_add_up_to_all_calls(results, capsys):
+    """The line of a story has the numbers of the table."""
+    stories, summary = shown(capsys, [results["error_repeat"]], UNFOLDED)
+    assert "14 calls: 5 ran, 6 nudged, 3 refused: " in stories
+    assert re.search(r"^error_repeat +14 +5 +6 +3 ", summary, re.MULTILINE)
+    assert "\n3 refused calls in 1 stuck run.\n" in summary
+
+
+def test_only_runs_of_the_demo_are_summed_up(results, capsys):
+    """A story that works has no sum of stuck runs."""
+    _, summary = shown(capsys, [results["edits_and_tests"]], UNFOLDED)
+    assert "\n0 refused calls in 1 working run.\n" in summary
+    assert "stuck" not in summary
