@@ -30,4 +30,4 @@ OTEL_PYTHON_LOOPGUARD_GENAI_METRICS = "OTEL_PYTHON_LOOPGUARD_GENAI_METRICS"
 """Record the metrics of the GenAI conventions, too: on (default) or off."""
 
 OTEL_PYTHON_LOOPGUARD_SUMMARY = "OTEL_PYTHON_LOOPGUARD_SUMMARY"
-"""Print a line with the calls, loops and refusals on standard error when the program ends: on (default) or off."""
+"""Print a line with the calls, their loops and what was done on standard error at the end: on (default) or off."""

@@ -320,7 +320,7 @@ class CallSpan:
     def finish(self, ending: str, outcome: Outcome | None, ended: Decision) -> None:
         """Write how the call ended on its span, count it, and end the span unless it is the framework's."""
         self.finished = True
-        self._providers.summary.calls += 1
+        self._providers.summary.count_call(ending)
         span, meters = self.span, self._outlets.meters
         try:
             if self._providers.executed is not None and self._start_time is None:

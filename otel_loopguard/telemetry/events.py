@@ -187,6 +187,7 @@ class Events:
 
     def log_conclusion(self, turn_id: str) -> None:
         """Log that a model request is sent with its tools withdrawn, unless the line of its last call says so."""
+        self._summary.concluded += 1
         counts = self._counts_of(turn_id)
         if not counts.endings[_CONCLUDE]:
             counts.endings[_CONCLUDE] = 1

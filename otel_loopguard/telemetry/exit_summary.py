@@ -1,4 +1,4 @@
-"""One line on standard error when the program ends: its calls, its loops, and the calls that were refused."""
+"""One line on standard error when the program ends: its calls, its loops, and what was done about them."""
 
 from __future__ import annotations
 
@@ -34,10 +34,24 @@ class ExitSummary:
         """Turns with a loop, once for each mode."""
         self.loop_calls: defaultdict[str, Counter[str]] = defaultdict(Counter)
         """The calls of loops by mode, for each of the words above."""
+        self.nudges = 0
+        """Calls whose result came with a sentence for the model."""
+        self.raised = 0
+        """Calls that ended with ``ToolLoopError``: more than runs where the program catches it."""
+        self.concluded = 0
+        """Turns whose model was asked for an answer, with its tools withdrawn."""
         self.ended = 0
         """Runs that were ended."""
         self._is_on: Callable[[], bool] | None = None
         self._is_child = self._has_children = False
+
+    def count_call(self, ending: str) -> None:
+        """Count a call, and what the guard did about it."""
+        self.calls += 1
+        if ending == "nudged":
+            self.nudges += 1
+        elif ending == "aborted":
+            self.raised += 1
 
     def print_at_exit(self, is_on: Callable[[], bool]) -> None:
         """Print the line when the program ends. ``is_on``: calls are guarded, so that it is odd if there were none."""
@@ -51,7 +65,7 @@ class ExitSummary:
 
     def after_fork(self) -> None:
         """Start from zero in a child process: the parent prints its own sums."""
-        self.calls = self.loops = self.ended = 0
+        self.calls = self.loops = self.nudges = self.raised = self.concluded = self.ended = 0
         self.loop_calls.clear()
         self._is_child, self._has_children = True, False
 
@@ -60,7 +74,13 @@ class ExitSummary:
         if self.calls:
             worker = f" in process {os.getpid()}" if self._is_child else ""
             parts = [_number(self.calls, "tool call") + worker, _number(self.loops, "loop")]
+            if self.nudges:
+                parts.append(_number(self.nudges, "nudge"))
             parts += [calls_of(fate, calls) for fate, calls in self.loop_calls.items()]
+            if self.concluded:
+                parts.append(f"{_number(self.concluded, 'turn')} asked for an answer")
+            if self.raised > self.ended:
+                parts.append(f"{_number(self.raised, 'call')} ended with ToolLoopError")
             if self.ended:
                 parts.append(f"{_number(self.ended, 'run')} ended")
             return f"otel_loopguard: {', '.join(parts)}."

@@ -44,14 +44,52 @@ def last_line(tmp_path: Path, code: str, **more: str) -> str:
 def test_it_has_calls_loops_and_refusals(tmp_path: Path) -> None:
     """Refused calls, and under observe those that would have been, with their modes; also where a crash ends it."""
     refused = last_line(tmp_path, LOOP.format(calls=6) + "raise SystemExit(3)")
-    assert refused == "otel_loopguard: 6 tool calls, 1 loop, 4 calls refused (generic_repeat 4)."
+    assert refused == "otel_loopguard: 6 tool calls, 1 loop, 1 nudge, 4 calls refused (generic_repeat 4)."
     observed = last_line(tmp_path, LOOP.format(calls=6), ACTION="observe")
     assert observed == (
         "otel_loopguard: 6 tool calls, 1 loop, 4 calls that would have been refused (generic_repeat 4)."
     )
     crashed = last_line(tmp_path, LOOP.format(calls=30))
-    assert crashed == "otel_loopguard: 13 tool calls, 1 loop, 10 calls refused (generic_repeat 10), 1 run ended."
+    assert crashed == (
+        "otel_loopguard: 13 tool calls, 1 loop, 1 nudge, 10 calls refused (generic_repeat 10), 1 run ended."
+    )
     assert last_line(tmp_path, LOOP.format(calls=1)) == "otel_loopguard: 1 tool call, no loop."
+
+
+SWALLOWS = """
+import logging
+import otel_loopguard as loopguard
+logging.disable()
+with loopguard.turn():
+    for _ in range(20):
+        try:
+            loopguard.call("look", {"path": "a"}, lambda path: "text")
+        except loopguard.ToolLoopError:
+            pass
+"""
+
+
+def test_calls_that_raise_the_error_are_in_the_sum_where_the_program_catches_it(tmp_path: Path) -> None:
+    """Each call is in it: one that ran, one with a nudge, ten refused ones, and eight errors of one run."""
+    assert last_line(tmp_path, SWALLOWS) == (
+        "otel_loopguard: 20 tool calls, 1 loop, 1 nudge, 10 calls refused (generic_repeat 10), "
+        "8 calls ended with ToolLoopError, 1 run ended."
+    )
+
+
+CUSTOMERS = """
+import logging
+import otel_loopguard as loopguard
+logging.disable()
+with loopguard.turn():
+    for number in range(25):
+        loopguard.call("search_orders", {"customer": f"ada{number}"}, lambda customer: f"no orders of {customer}")
+"""
+
+
+def test_nudges_without_a_loop_are_in_the_sum(tmp_path: Path) -> None:
+    """A program that works is told that its model was sent sentences."""
+    assert last_line(tmp_path, CUSTOMERS) == "otel_loopguard: 25 tool calls, no loop, 2 nudges."
 
 
 def test_a_guarded_program_without_calls_is_told(tmp_path: Path) -> None:
@@ -143,6 +181,6 @@ def test_the_testing_kit_leaves_the_line_alone(tmp_path: Path) -> None:
 def test_sums_start_from_zero_in_a_child() -> None:
     """A line is about one process, or about nothing."""
     summary = ExitSummary()
-    summary.calls = summary.loops = 3
+    summary.calls = summary.loops = summary.nudges = 3
     summary.after_fork()
     assert summary.line() is None
