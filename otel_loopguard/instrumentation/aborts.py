@@ -33,13 +33,14 @@ def abort_error(
     kind: type[ToolLoopError] | None = None,
     *,
     attempts: int = 0,
+    has_run: bool = False,
 ) -> BaseException | None:
     """Return the exception that aborts the run.
 
     With ``kind``, which the framework passes on to its caller, it is an error of that class. Without it, it is the
     carrier if a wrapped run is further up the stack, else the plain error. The run's state gets the error, too: code in
     between may keep the carrier as a result, as ``asyncio.gather`` does. Without a trip the run was aborted before, and
-    the same error is raised again.
+    the same error is raised again. ``has_run``: the calls were read in requests to a model, and none was refused.
     """
     run_state = scope.run_state
     if trip is None:
@@ -50,7 +51,7 @@ def abort_error(
             scope.turn.policy,
             None if shown_name == UNKNOWN_TOOL else shown_name,
             attempts=attempts,
-            refusals=max(0, scope.turn.refusals - 1),  # this one is raised
+            refusals=0 if has_run else max(0, scope.turn.refusals - 1),  # this one is raised
         ),
         tool_name=trip.tool,
         mode=str(trip.mode),

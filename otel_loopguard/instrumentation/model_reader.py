@@ -313,7 +313,7 @@ class Exchange:
             trip = self._abort.trip
             if trip is not None and one.turn is not None:
                 name = shown_name(ToolCall(trip.tool, known_tools=self._request.tools or None))
-                ended = abort_error(trip, name, Scope(one.turn), error())  # type: ignore[assignment]  # with a class it is of that class
+                ended = abort_error(trip, name, Scope(one.turn), error(), has_run=True)  # type: ignore[assignment]  # with a class it is of that class
                 one.error = ended
         if ended is not None:
             raise ended.with_traceback(None) from None

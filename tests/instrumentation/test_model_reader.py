@@ -123,6 +123,31 @@ def test_a_model_that_calls_all_the_same_is_ended() -> None:
         assert len(server.exchanges) == sent
 
 
+@pytest.mark.parametrize(("stubborn", "done"), [(False, ""), (True, ", 1 run ended")])
+def test_the_line_at_exit_says_what_was_done_about_a_loop(done: str, *, stubborn: bool) -> None:
+    """No call is refused at the model's side: there are nudges, the request without tools, and the error."""
+    with (
+        at_once() as recording,
+        Server(Looping(READ, stubborn=stubborn)).running() as server,
+        contextlib.suppress(ToolLoopError),
+    ):
+        Agent(server).ask()
+    assert recording.runtime is not None
+    line = recording.runtime.providers.summary.line()
+    calls = 10 if stubborn else 9
+    assert line == f"otel_loopguard: {calls} tool calls, 1 loop, 8 nudges, 1 turn asked for an answer{done}."
+
+
+def test_the_error_at_a_request_names_no_refusal() -> None:
+    """Each call has run, so it tells the attempts alone."""
+    with (
+        at_once(),
+        Server(Looping(READ, stubborn=True)).running() as server,
+        pytest.raises(ToolLoopError, match=r"generic_repeat: 10 attempts\)\. The run was ended\.$"),
+    ):
+        Agent(server).ask()
+
+
 def test_the_log_says_that_calls_have_run(caplog: pytest.LogCaptureFixture) -> None:
     """No call is refused at the model's side: the log names the request without tools, and the end of the run."""
     with (
