@@ -1,14 +1,16 @@
 """Find the limits of a policy that no call ever reaches, because another limit refuses it before.
 
 No table has the limits that come before others: the guard itself is asked. It judges drawn loops under the policy, with
-the setting and with the setting switched off. A setting that changes nothing in the loops that it decides by default is
-without effect. One that decides none of these loops is not judged.
+the limit and with one that is never reached. If the loops that this limit decides by default are all the same, it is
+not reached. It may still raise the default: then a lower value has the same effect, and removing it has another one.
+A limit that decides none of these loops is not judged.
 """
 
 from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 _LONGEST = 48
 """The calls of a loop. A limit above is judged only if the loop is refused before."""
+_NEVER = 1_000_000
+"""A limit that no drawn loop reaches. 0 would switch the whole mode off, with its other limits."""
 _SECONDS = 0.5
 """Between two calls: so short that no time counts."""
 _BY_KIND = ("read_page", "update_record", "frobnicate", "get_status", "run_command")
@@ -35,7 +39,8 @@ _BY_KIND = ("read_page", "update_record", "frobnicate", "get_status", "run_comma
 _LAPS = (Mode.PING_PONG, Mode.CYCLE)
 _OF_TURN = (Mode.NO_NOVELTY, Mode.GLOBAL_CIRCUIT_BREAKER)
 """Modes that count the calls of all tools. A loop of one tool cannot tell whether a limit of this tool is reached."""
-_TEXT = "The orders of the customer are listed below, the newest one first."
+_TEXT = "The orders of the customer are listed below, the newest one first, each with its number and state."
+"""Longer than an acknowledgement."""
 
 
 class Loop(NamedTuple):
@@ -130,35 +135,50 @@ def ineffective(loaded: LoadedPolicy) -> Iterator[Problem]:
         if policy.order and mode not in policy.order and not (mode in _LAPS and set(_LAPS) & set(policy.order)):
             yield Problem(dotted(path), origin, value, f"has no effect: `order` leaves {mode} out.")
             continue
-        reason = _overtaken(policy, path)
-        if reason is not None:
-            yield Problem(dotted(path), origin, value, f"has no effect: {reason}.")
+        remedy = _overtaken(policy, path, value)
+        if remedy is not None:
+            yield Problem(dotted(path), origin, value, remedy)
 
 
-def _overtaken(policy: Policy, path: Path) -> str | None:
+def _overtaken(policy: Policy, path: Path, value: int) -> str | None:
     """Name the limit that comes before this one, by the loop that goes on longest.
 
-    None if it has an effect, or cannot be judged.
+    None if it is reached, or cannot be judged.
     """
-    reason, latest, nudges = None, 0, "nudge" in path[-1]
+    drawn: list[tuple[str, Loop, Judged]] = []  # with the judgement without this limit
+
+    def changes(other: int | None, tool: str, loop: Loop, without: Judged) -> bool:
+        found = _judge(_with(policy, path, other), tool, loop)
+        return found.nudged != without.nudged if "nudge" in path[-1] else found.refused != without.refused
+
     for tool, loop in itertools.product(_tools_of(path), LOOPS):
-        if not _decides(policy, path, tool, loop):
-            continue
-        found, off = _judge(policy, tool, loop), _judge(_with(policy, path, 0), tool, loop)
-        if not found.refused or (found.nudged != off.nudged if nudges else found.refused != off.refused):
-            return None
-        if found.refused[0] > latest:
-            latest = found.refused[0]
-            reason = f"of {loop.name}, {found.mode} refuses the {_ordinal(latest)}; raise that limit, too"
-    return reason
+        if _decides(policy, path, tool, loop):
+            drawn.append((tool, loop, _judge(_with(policy, path, _NEVER), tool, loop)))
+            if not drawn[-1][-1].refused or changes(value, *drawn[-1]):
+                return None
+    if not drawn:
+        return None
+    tool, loop, latest = max(drawn, key=lambda one: one[-1].refused[0])
+    place = latest.refused[0]
+    named = loop.name if tool in path else f"{loop.name} of {tool}"
+    reason = f"of {named}, {latest.mode} refuses the {_ordinal(place)}; raise that limit, too."
+    if not any(changes(None, *one) for one in drawn):  # as if the file did not have it
+        return f"has no effect: {reason}"
+    lower = range(min(value - 1, place), 0, -1)
+    largest = next((number for number in lower if any(changes(number, *one) for one in drawn)), None)
+    return None if largest is None else f"has no effect above {largest}: {reason}"
 
 
 def _decides(policy: Policy, path: Path, tool: str, loop: Loop) -> bool:
-    """Return True if this limit decides the loop when all other limits have their defaults."""
+    """Return True if this limit decides the loop when all other limits have their defaults.
+
+    The next value changes the loop then; of the usual loop, of which special limits decide some cases, any value.
+    """
     tools = {glob: replace(one, modes={}, cap=None, action=None) for glob, one in policy.tools.items()}
     base = Policy(counting=policy.counting, words=policy.words, tools=tools)
     default = _default(path) or 2
-    one, other = (_judge(_with(base, path, value), tool, loop) for value in (default, default + 1))
+    higher = _NEVER if loop is LOOPS[0] else default + 1
+    one, other = (_judge(_with(base, path, value), tool, loop) for value in (default, higher))
     return one.nudged != other.nudged if "nudge" in path[-1] else one.refused != other.refused
 
 
@@ -213,10 +233,10 @@ def _default(path: Path) -> int:
 
 
 def _tools_of(path: Path) -> Sequence[str]:
-    """The tools to draw the loops with: one that the glob matches, or some of several kinds."""
+    """The tools to draw the loops with: some of several kinds, if they are concerned, and one that the glob matches."""
     if path[0] != "tools":
         return _BY_KIND
-    return (path[1].translate(str.maketrans("*?", "xx")),)
+    return (*(tool for tool in _BY_KIND if fnmatchcase(tool, path[1])), path[1].translate(str.maketrans("*?", "xx")))
 
 
 def _value_at(policy: Policy, path: Path) -> Any:
@@ -226,10 +246,10 @@ def _value_at(policy: Policy, path: Path) -> Any:
     return one
 
 
-def _with(policy: Policy, path: Path, value: int) -> Policy:
-    """Return the policy with another value of this setting."""
+def _with(policy: Policy, path: Path, value: int | None) -> Policy:
+    """Return the policy with another value of this setting; None is the one that holds without it."""
     if len(path) == 1:
-        return replace(policy, max_calls=value)
+        return replace(policy, max_calls=value or 0)
     if path[0] == "modes":
         return replace(policy, modes=_with_rule(policy.modes, path, value))
     contract = policy.tools.get(path[1], ToolContract())
@@ -240,7 +260,7 @@ def _with(policy: Policy, path: Path, value: int) -> Policy:
     return replace(policy, tools={**policy.tools, path[1]: contract})
 
 
-def _with_rule(modes: Mapping[str, Rule], path: Path, value: int) -> dict[str, Rule]:
+def _with_rule(modes: Mapping[str, Rule], path: Path, value: int | None) -> dict[str, Rule]:
     changed: Mapping[str, Any] = {path[-1]: value}
     return {**modes, path[-2]: replace(modes.get(path[-2], Rule()), **changed)}
 

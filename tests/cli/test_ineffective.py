@@ -33,18 +33,26 @@ def first_refused(policy, tool):
     return None
 
 
-@pytest.mark.parametrize("table", ["", "tools.read_file."])
 @pytest.mark.parametrize("block", [2, 4, 7, 8, 10, 11, 30, 1_000])
-def test_a_limit_is_reported_if_and_only_if_another_one_refuses_before_it(found, table, block):
-    """The report of `generic_repeat.block` is that of the guard, for all tools and for one."""
-    loaded, problems = found(f"{table}modes.generic_repeat.block = {block}\n")
+def test_a_limit_is_reported_if_and_only_if_another_one_refuses_before_it(found, block):
+    """The report of a tool's `generic_repeat.block` is that of the guard."""
+    loaded, problems = found(f"tools.read_file.modes.generic_repeat.block = {block}\n")
     refused = first_refused(loaded.policy, "read_file")
     assert bool(problems) == (refused != block)
     if problems:
         assert problems == [
-            f"{table}modes.generic_repeat.block = {block}: has no effect: of equal calls with equal results, "
-            f"no_novelty refuses the {refused}th; raise that limit, too."
+            f"tools.read_file.modes.generic_repeat.block = {block}: has no effect above 8: "
+            f"of equal calls with equal results, no_novelty refuses the {refused}th; raise that limit, too."
         ]
+
+
+@pytest.mark.parametrize("table", ["", "tools.'*'."])
+@pytest.mark.parametrize("block", [4, 9, 10, 30])
+def test_a_limit_that_tools_of_one_kind_reach_is_not_reported(found, table, block):
+    """Equal writes reach a limit for all tools, although equal reads are refused before it."""
+    loaded, problems = found(f"{table}modes.generic_repeat.block = {block}\n")
+    assert first_refused(loaded.policy, "write_file") == block
+    assert problems == []
 
 
 @pytest.mark.parametrize(
@@ -55,8 +63,7 @@ def test_a_limit_is_reported_if_and_only_if_another_one_refuses_before_it(found,
         ("tools.read_file.cap = 4\ntools.read_file.modes.generic_repeat.block = 7", "tools.read_file.modes", "the 5th"),
         ("max_calls = 6\ntools.read_file.cap = 9", "tools.read_file.cap", "global_circuit_breaker refuses the 7th"),
         ("order = ['generic_repeat']\nmodes.error_repeat.block = 4", "modes.error_repeat.block", "`order` leaves"),
-        ("modes.generic_repeat.action = 'off'\nmodes.generic_repeat.block = 5", "modes.generic_repeat.block", "9th"),
-        ("action = 'observe'\nmodes.generic_repeat.block = 12", "modes.generic_repeat.block", "no_novelty"),
+        ("action = 'observe'\ntools.read.modes.generic_repeat.block = 12", "tools.read.modes", "no_novelty"),
     ],
 )
 def test_settings_of_every_table_are_judged(found, text, named, reason):
@@ -81,6 +88,7 @@ def test_settings_of_every_table_are_judged(found, text, named, reason):
         "preset = 'chat_turn'",
         "modes.global_circuit_breaker.no_news_block = 300",
         "tools.get_status.modes.global_circuit_breaker.block = 31",
+        "tools.'*'.modes.generic_repeat.block = 12\ntools.'*'.modes.no_novelty.block = 24",
     ],
 )
 def test_settings_with_an_effect_are_not_reported(found, text):
@@ -88,10 +96,37 @@ def test_settings_with_an_effect_are_not_reported(found, text):
     assert found(text)[1] == []
 
 
+@pytest.mark.parametrize("tool", ["search", "lookup", "read_file"])
+def test_the_largest_value_that_has_an_effect_is_named(found, tool):
+    """A limit above it is the same as this value, and the next lower one is not: so no advice costs a refusal."""
+    loaded, (problem,) = found(f"tools.{tool}.modes.generic_repeat.block = 12\n")
+    largest = int(problem.partition("has no effect above ")[2].partition(":")[0])
+    places = [
+        first_refused(found(f"tools.{tool}.modes.generic_repeat.block = {block}\n")[0].policy, tool)
+        for block in (largest - 1, largest)
+    ]
+    assert places == [largest - 1, largest]
+    assert first_refused(loaded.policy, tool) == largest + 1
+    assert first_refused(found("")[0].policy, tool) < largest  # so removing the line is no remedy
+
+
+@pytest.mark.parametrize(("glob", "of"), [("search", ""), ("'read_pag*'", " of read_page")])
+def test_laps_are_refused_where_the_report_says(found, glob, of):
+    """The number is that of a tool which the report names, if the table is for several."""
+    loaded, (problem,) = found(f"tools.{glob}.modes.ping_pong.block = 12\n")
+    with Guard(loaded.policy).turn() as turn:
+        for place in range(1, 40):
+            call = ToolCall(of.removeprefix(" of ") or glob, {"path": "ab"[place % 2]})
+            if not turn.begin(call).runs:
+                break
+            turn.end(call, Outcome(f"the text of the file {'ab'[place % 2]}, " + 10 * "which is the same each time "))
+    assert f"of two calls in turn{of}, generic_repeat refuses the {place}th" in problem
+
+
 def test_policy_check_names_them(tmp_path, capsys):
     """A setting without effect has its line, its value and what comes before it; the exit status is 1."""
     path = tmp_path / "loop.toml"
-    path.write_text("[modes.generic_repeat]\nblock = 10\n")
+    path.write_text("[tools.read_file.modes.generic_repeat]\nblock = 10\n")
     assert main(["policy", "check", str(path)]) == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"{path}, line 2: modes.generic_repeat.block = 10: has no effect: ")
+    assert line.startswith(f"{path}, line 2: tools.read_file.modes.generic_repeat.block = 10: has no effect above 8: ")

@@ -63,7 +63,9 @@ KINDS = {
         "Correct it; `otel-loopguard policy check FILE` names all mistakes of a file.",
     ),
     "limit-without-effect": FindingKind(
-        WARNS, "A limit has no effect. {problem}", "Change the limit that comes before it as well, or remove this one."
+        WARNS,
+        "A limit is never reached. {problem}",
+        "Raise the limit that comes before it, too, or lower this one to the largest value that has an effect.",
     ),
     "unread-variable": FindingKind(
         WARNS, "A setting that does not exist. {problem}", "Correct its name, or remove it."

@@ -394,12 +394,12 @@ def test_a_malformed_endpoint_of_a_program(tmp_path):
 
 def test_a_limit_without_effect(tmp_path):
     """A limit that another one comes before has a finding with its line: a program does not check this as it starts."""
-    (tmp_path / "loop.toml").write_text("[modes.generic_repeat]\nblock = 10\n")
+    (tmp_path / "loop.toml").write_text("[tools.read_file.modes.generic_repeat]\nblock = 10\n")
     found, _ = examined(
         tmp_path, *script(tmp_path, STRONG), more={"OTEL_PYTHON_LOOPGUARD_CONFIG": str(tmp_path / "loop.toml")}
     )
     (text,) = [one["text"] for one in found["findings"] if one["code"] == "limit-without-effect"]
-    assert "loop.toml, line 2: modes.generic_repeat.block = 10: has no effect: " in text
+    assert "loop.toml, line 2: tools.read_file.modes.generic_repeat.block = 10: has no effect above 8: " in text
     assert "no_novelty refuses the 9th" in text
 
 
