@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -13,14 +14,15 @@ from otel_loopguard.errors import LoopGuardError
 _DESCRIPTION = """
 Reports whether tool loops are stopped here, and what to do if not. Without a command it starts a small program with
 zero-code start (as opentelemetry-instrument does), in which every installed framework loops on purpose; nothing of
-that is exported. With `-- python app.py` it starts your program the same way, and reports on it when it ends: input,
-output and exit status are those of your program, and the findings go to standard error, or to a file (--output). It
-reads the same environment variables as your program. The hash key is never shown.
+that is exported. With `-- python app.py` it starts your program the same way, and reports on it when it ends: input
+and output are those of your program, and the findings go to standard error, or to a file (--output). It reads the same
+environment variables as your program. The hash key is never shown.
 """
 _EPILOG = """
-Exit status: 0 guarded calls were seen, and nothing breaks the protection (there may be warnings); 1 something breaks
-it, or no tool call was seen; 2 wrong use.
+Exit status, whatever that of your program is: 0 guarded calls were seen, and nothing breaks the protection (there may
+be warnings); 1 something breaks it, or no tool call was seen; 2 wrong use; 130 Ctrl-C ended your program or the doctor.
 """
+_INTERRUPTED = 130
 _SELFTEST = [sys.executable, "-m", "otel_loopguard.cli.doctor.selftest"]
 
 
@@ -49,12 +51,18 @@ def run(arguments: argparse.Namespace) -> int:
         _writable(arguments.output)
     from otel_loopguard.cli.doctor.diagnosis import diagnose  # noqa: PLC0415 - `--help` needs none of it
 
-    found = diagnose(command or None, _SELFTEST)
+    try:
+        found = diagnose(command or None, _SELFTEST)
+    except KeyboardInterrupt:
+        print("otel-loopguard: interrupted", file=sys.stderr)
+        return _INTERRUPTED
     text = found.json() if arguments.json else found.text()
     if arguments.output:
         Path(arguments.output).write_text(escaped(text), "utf-8")
     else:
         print(text, end="", file=sys.stderr if command else sys.stdout)
+    if found.status in (-signal.SIGINT, _INTERRUPTED):
+        return _INTERRUPTED
     return 0 if found.ok else 1
 
 

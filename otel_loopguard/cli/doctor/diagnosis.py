@@ -9,8 +9,8 @@ import orjson
 
 from otel_loopguard.cli.doctor.endpoint import of_exporters
 from otel_loopguard.cli.doctor.examine import examine, reason_of_failed_start
-from otel_loopguard.cli.doctor.findings import of_names, of_policy, of_program, of_start, versions
-from otel_loopguard.cli.doctor.kinds import BREAKS, OPEN, TELLS, WARNS, Finding, finding
+from otel_loopguard.cli.doctor.findings import of_end, of_names, of_policy, of_program, of_start, versions
+from otel_loopguard.cli.doctor.kinds import BREAKS, OPEN, TELLS, WARNS, Finding
 from otel_loopguard.cli.policy import settings_of
 from otel_loopguard.core.policy.check import dotted
 from otel_loopguard.core.policy.load import load_environment
@@ -112,8 +112,8 @@ def diagnose(command: list[str] | None, selftest: list[str]) -> Diagnosis:
         findings.append(of_start(reason_of_failed_start(command or selftest)))
     exporters = [one for report in examined.reports for one in report["telemetry"]["exporters"]]
     findings += of_exporters(exporters)
-    if examined.status and command is not None:
-        findings.append(finding("program-failed", status=examined.status))
+    if command is not None:
+        findings += of_end(examined.status, examined.reports)
     return Diagnosis(findings, examined.reports, settings, None if command is None else examined.status)
 
 

@@ -37,7 +37,7 @@ class Examined(NamedTuple):
 
 
 def examine(command: list[str], *, quiet: bool = False, environment: dict[str, str] | None = None) -> Examined:
-    """Run the program to its end, with its own input, output and exit status; ``quiet`` discards the output."""
+    """Run the program to its end, with its own input and output; ``quiet`` discards the output and raises Ctrl-C."""
     # A process that outlives the program, such as a tracker of multiprocessing, may write while the folder is removed.
     with tempfile.TemporaryDirectory(prefix="loopguard-doctor-", ignore_cleanup_errors=True) as name:
         folder, own = Path(name), {**(environment or {}), FOLDER: name, "OTEL_PYTHON_LOOPGUARD_SUMMARY": "off"}
@@ -84,8 +84,8 @@ def _flags(command: list[str]) -> list[str]:
 def _run(command: list[str], environ: dict[str, str], *, quiet: bool) -> int:
     output = subprocess.DEVNULL if quiet else None
     with subprocess.Popen(command, env=environ, stdout=output, stderr=output) as process:  # noqa: S603 - the user's own command
-        # Ctrl-C reaches the program itself, which decides when to end; SIGTERM is forwarded.
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        # Ctrl-C reaches the program itself, which decides when to end, and ends the self-test; SIGTERM is forwarded.
+        before = signal.getsignal(signal.SIGINT) if quiet else signal.signal(signal.SIGINT, signal.SIG_IGN)
         other = signal.signal(signal.SIGTERM, lambda number, _: process.send_signal(number))
         try:
             return process.wait()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     Report = dict[str, Any]
 
 _SAMPLED_WELL = 0.99
+_STOPPED = (-signal.SIGINT, 128 + signal.SIGINT, -signal.SIGTERM)
 _GIVEN_IN_CODE = "given in code"
 
 
@@ -45,6 +47,14 @@ def of_names(environ: Mapping[str, str]) -> Iterator[Finding]:
 def of_start(reason: str | None) -> Finding:
     """Say why no process has a report: OpenTelemetry did not start, for this reason, or the guard is not there."""
     return finding("not-loaded") if reason is None else finding("start-failed", reason=reason)
+
+
+def of_end(status: int, reports: Sequence[Report]) -> Iterator[Finding]:
+    """Say that the program failed, and whether the guard ended it. To stop it with a signal is no failure."""
+    if not status or status in _STOPPED:
+        return
+    code = "ended-by-guard" if any(report["ended_by_guard"] for report in reports) else "program-failed"
+    yield finding(code, status=f"status {status}" if status > 0 else f"signal {-status}")
 
 
 def of_program(reports: Sequence[Report], origin: str, *, selftest: bool, left_out: bool) -> Iterator[Finding]:

@@ -169,7 +169,14 @@ KINDS = {
         "Nothing, if you stopped it: its calls are counted up to about a second before.",
     ),
     "program-failed": FindingKind(
-        WARNS, "The program ended with status {status}.", "Read its own output; the guard does not change the status."
+        WARNS, "The program ended with {status}.", "Read its own output; no error of the guard ended it."
+    ),
+    "ended-by-guard": FindingKind(
+        WARNS,
+        "The program ended with {status}, because it does not catch the ToolLoopError with which the guard ends a run "
+        "that only repeats itself.",
+        "Catch otel_loopguard.ToolLoopError where one message's work ends, and answer the user: "
+        "docs/how-to/catch-tool-loop-error.md",
     ),
     # --- telemetry
     "no-sdk": FindingKind(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -18,6 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core.model import Action
+from otel_loopguard.errors import ToolLoopError
+from otel_loopguard.instrumentation.aborts import LoopAbort
 from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
 from otel_loopguard.instrumentation.functions import decorator
 from otel_loopguard.instrumentation.models import TEXT_PROTOCOLS
@@ -95,6 +98,7 @@ class Probe:
             "unseen": self.unseen,
             "by_hand": self.by_hand,
             "caught": sum(count >= SWALLOWED for count in self.ended.values()),
+            "ended_by_guard": _is_ended_by_guard(),
             "errors": dict(self.errors),
             "guards": sorted(self.guards),
             "text_protocols": sorted(self.text_protocols),
@@ -119,6 +123,20 @@ def start() -> None:
 
 
 current: Probe | None = None
+
+
+def _is_ended_by_guard() -> bool:
+    """Return True if the interpreter has printed a ``ToolLoopError`` that nothing caught, or one that it came from."""
+    waiting, seen = [getattr(sys, "last_value", None)], set()
+    while waiting:
+        error = waiting.pop()
+        if error is None or id(error) in seen:
+            continue
+        if isinstance(error, (ToolLoopError, LoopAbort)):
+            return True
+        seen.add(id(error))
+        waiting += [error.__cause__, error.__context__, *getattr(error, "exceptions", ())]
+    return False
 
 
 def _forked() -> None:

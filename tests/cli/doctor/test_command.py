@@ -204,6 +204,36 @@ def test_the_exit_status_of_the_program_is_told(tmp_path):
     assert "program-failed" in codes(found)
 
 
+@pytest.mark.parametrize(
+    "end",
+    [
+        "    for _ in range(20):\n        read_file('a')\n",
+        "    try:\n        for _ in range(20):\n            read_file('a')\n"
+        "    except loopguard.ToolLoopError as error:\n        raise RuntimeError('the tool failed') from error\n",
+    ],
+)
+def test_a_program_that_the_guard_ends_reads_where_to_catch_the_error(tmp_path, end):
+    """A ToolLoopError that nothing catches ends the program: the finding names it, and the page on catching it."""
+    found, done = examined(tmp_path, *script(tmp_path, LOOP + "with loopguard.turn():\n" + end))
+    (one,) = [one for one in found["findings"] if one["level"] == "warns"]
+    assert (done.returncode, found["program_status"], one["code"]) == (0, 1, "ended-by-guard")
+    assert "ended with status 1, because it does not catch the ToolLoopError" in one["text"]
+    assert (ROOT / one["remedy"].rpartition(" ")[2]).exists()
+
+
+def test_ctrl_c_in_the_self_test_is_no_finding():
+    """It is not reported as a broken installation: the doctor is interrupted, with the status of Ctrl-C."""
+    interrupted = "import os, signal; [os.kill(pid, signal.SIGINT) for pid in (os.getppid(), os.getpid())]"
+    doctor = (
+        "import sys\nfrom otel_loopguard.cli.doctor import command\nfrom otel_loopguard.cli.main import main\n"
+        f"command._SELFTEST = [sys.executable, '-c', {interrupted!r}]\nsys.exit(main(['doctor']))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", doctor], env=environment(), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "otel-loopguard: interrupted\n")
+
+
 def test_input_is_the_programs(tmp_path):
     """The program gets the input."""
     program = script(tmp_path, STRONG + "print(input().upper())\n")
@@ -526,8 +556,9 @@ def test_a_program_with_workers_is_stopped_with_ctrl_c(tmp_path):
         os.killpg(process.pid, signal.SIGINT)
         _, err = process.communicate(timeout=60)
     found = json.loads(output.read_text("utf-8"))
-    assert (process.returncode, found["verdict"]) == (0, "stopped"), err
+    assert (process.returncode, found["verdict"]) == (130, "stopped"), err
     assert found["program_status"] == -signal.SIGINT
+    assert "program-failed" not in codes(found)  # it was stopped
     assert {call["outcome"]: call["count"] for call in found["processes"][0]["calls"]}["executed"] >= 1
 
 
