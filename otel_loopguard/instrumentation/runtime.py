@@ -181,9 +181,8 @@ def policy_from_environment() -> Policy:
     for note in loaded.notes:
         logger.warning("%s", note)
     if loaded.problems:
-        logger.error(
-            "The policy has mistakes. Until they are corrected, %s.\n%s", loaded.in_force, listed(loaded.problems)
-        )
+        mistakes = "a mistake. Until it is" if len(loaded.problems) == 1 else "mistakes. Until they are"
+        logger.error("The policy has %s corrected, %s.\n%s", mistakes, loaded.in_force, listed(loaded.problems))
     return loaded.policy
 
 

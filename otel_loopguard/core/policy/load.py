@@ -132,7 +132,7 @@ class _Layers:
             text = read_bytes(path).decode("utf-8")
         except (UnreadableError, UnicodeDecodeError) as error:
             reason = error if isinstance(error, UnreadableError) else "it is not UTF-8 text"
-            self.problems.append(Problem(named, path, HIDDEN, f"the policy file cannot be read: {reason}."))
+            self.problems.append(Problem(named, path, HIDDEN, f"cannot be read: {reason}."))
             return
         self.text(text, path)
 

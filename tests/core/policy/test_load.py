@@ -51,7 +51,7 @@ def test_the_preset_of_the_environment_replaces_that_of_the_file(file):
     [
         ({"ACTION": "blok"}, "did you mean block?"),
         ({"PRESET": "chat"}, "no such preset"),
-        ({"CONFIG": "/there/is/none.toml"}, "cannot be read: No such file"),
+        ({"CONFIG": "/there/is/none.toml"}, "CONFIG: cannot be read: No such file"),
         ({"CONFIG": "/dev/zero"}, "not a regular file"),
         ({"CONFIG": "/"}, "not a regular file"),
         ({"ACTON": "observe"}, "did you mean ACTION?"),
