@@ -134,7 +134,7 @@ def test_calls_without_arguments_are_not_judged_both_ways(
     (line,) = (record.getMessage() for record in caplog.records)
     assert line.startswith(f"The tool spans of {sample.scope} have no arguments")
     assert main(["replay", str(tmp_path / "traces.jsonl")]) == 0
-    assert b"20 calls cannot be judged: their spans have no arguments." in capfdbinary.readouterr().out
+    assert b"20 calls without arguments in the span: counted, and not judged." in capfdbinary.readouterr().out
 
 
 @pytest.mark.parametrize("dialect", SAMPLES)

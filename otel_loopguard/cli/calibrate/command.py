@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from otel_loopguard.cli.calibrate import document, start
 from otel_loopguard.cli.calibrate.loosen import loosen
-from otel_loopguard.cli.calibrate.survey import Survey, probes
+from otel_loopguard.cli.calibrate.survey import LeftOut, Survey, probes
+from otel_loopguard.cli.output import counted
 from otel_loopguard.cli.replay import sources
 from otel_loopguard.cli.replay.judge import PolicyJudge
 from otel_loopguard.cli.replay.recording import Recording
@@ -107,9 +108,9 @@ def _calibrate(files: list[Callable[[], sources.Reader]], settings: Settings, op
     else:
         _write(options.output, text)
         print(*proof, "", _sum(settings, options), sep="\n")
-    _warn(last, settings)
+    _warn(last, settings, recording)
     if recording.broken:
-        print(f"{recording.broken:,} broken lines were skipped", file=sys.stderr)
+        print(f"{counted(recording.broken, 'broken line')} skipped", file=sys.stderr)
     if recording.broken or recording.nothing_read:
         return _NOT_ALL_READ
     is_stuck = "stuck" in options.fail_on and bool(last.stuck)
@@ -141,7 +142,7 @@ def _policy(settings: Settings) -> Policy:
 
 
 def _sum(settings: Settings, options: argparse.Namespace) -> str:
-    count = f"{settings.added} setting{'' if settings.added == 1 else 's'}"
+    count = counted(settings.added, "setting")
     return (
         f"{options.output}: {options.policy}, with {count} added or changed"
         if options.policy
@@ -149,16 +150,25 @@ def _sum(settings: Settings, options: argparse.Namespace) -> str:
     )
 
 
-def _warn(survey: Survey, settings: Settings) -> None:
+def _warn(survey: Survey, settings: Settings, recording: Recording) -> None:
     """Name the runs that may be loops: left out, refused under the policy, too, or the only one that a limit is for."""
     if survey.stuck:
         print(*document.stuck(survey), sep="\n", file=sys.stderr)
-        print('If they are good, label them ("success": true), or use --all-good.', file=sys.stderr)
+    if survey.left_out[LeftOut.STUCK]:
+        print(_remedy(survey.left_out[LeftOut.STUCK], has_spans=recording.has_spans), file=sys.stderr)
     for line in document.still_refused(survey):
         print(line, file=sys.stderr)
     rare = list(document.rare(settings))
     if rare:
         print("Settings for one run alone. If it is a loop, leave it out:", *rare, sep="\n", file=sys.stderr)
+
+
+def _remedy(left_out: int, *, has_spans: bool) -> str:
+    """Say how runs that look stuck are counted, if they are good."""
+    they, are, them = ("it", "is", "it") if left_out == 1 else ("they", "are", "them")
+    if has_spans:
+        return f"If {they} {are} good, use --all-good: spans have no place for a label."
+    return f'If {they} {are} good, label {them} ("success": true), or use --all-good.'
 
 
 def _write(output: str, text: str) -> None:

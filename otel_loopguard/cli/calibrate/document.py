@@ -10,6 +10,7 @@ import orjson
 from otel_loopguard.cli.calibrate.confidence import CONFIDENCE, runs_needed, upper_bound
 from otel_loopguard.cli.calibrate.loosen import can_be_loosened
 from otel_loopguard.cli.calibrate.survey import LeftOut, Peak
+from otel_loopguard.cli.output import counted
 from otel_loopguard.cli.replay.summary import table
 from otel_loopguard.core.model import Kind, Mode
 from otel_loopguard.core.policy.check import dotted
@@ -100,7 +101,7 @@ def _verdict(survey: Survey, target: float) -> Iterator[str]:
     if bound <= target:
         yield "PROVEN: the target is met."
     elif held.after <= target * held.runs:
-        yield f"TOO FEW RUNS: {_count(held.runs, 'run')} can prove {upper_bound(0, held.runs):.2%} at best. The target"
+        yield f"TOO FEW RUNS: {counted(held.runs, 'run')} can prove {upper_bound(0, held.runs):.2%} at best. The target"
         yield f"takes {runs_needed(target):,} held out without a refusal, about {2 * runs_needed(target):,} in all."
     else:
         yield "NOT MET by the runs that were held out: fit to more runs, or choose a higher target."
@@ -121,7 +122,7 @@ def stuck(survey: Survey) -> Iterator[str]:
     if not number:
         return
     good = f", {survey.stuck_successes:,} of them good by label or by --all-good" if survey.stuck_successes else ""
-    yield f"{_count(number, 'run')} look{'s' if number == 1 else ''} stuck{good}:"
+    yield f"{counted(number, 'run')} look{'s' if number == 1 else ''} stuck{good}:"
     yield from _named(survey.stuck, number)
 
 
@@ -130,7 +131,7 @@ def still_refused(survey: Survey) -> Iterator[str]:
     number = survey.fitted.after + survey.held_out.after
     if not number:
         return
-    yield f"{_count(number, 'good run')} {'is' if number == 1 else 'are'} still refused:"
+    yield f"{counted(number, 'good run')} {'is' if number == 1 else 'are'} still refused:"
     yield from _named(survey.still_refused, number)
     if not all(can_be_loosened(survey.reached(one.first).cause) for one in survey.still_refused):
         yield "Declared limits (cap, once, max_calls), and those of names that are not plain, stay as they are."
@@ -139,7 +140,7 @@ def still_refused(survey: Survey) -> Iterator[str]:
 def _named(runs: list[RefusedRun], number: int) -> Iterator[str]:
     for one in runs:
         place = f"turn {one.first.turn}, call {one.first.call}"
-        yield f"- {one.run}: {one.first.mode} of {one.first.tool} at {place}; {_count(one.refusals, 'call')} refused"
+        yield f"- {one.run}: {one.first.mode} of {one.first.tool} at {place}; {counted(one.refusals, 'call')} refused"
     if number > len(runs):
         yield f"- and {number - len(runs):,} more"
 
@@ -186,10 +187,6 @@ def _group(tool: Tool) -> str:
     if tool.kind is Kind.UNKNOWN:
         return "of unknown kind, taken for writes"
     return "writes, after which a repeat is no loop" if tool.kind.writes else "reads and others that change nothing"
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def _wrapped(text: str) -> Iterator[str]:

@@ -61,8 +61,11 @@ def run(options: argparse.Namespace) -> int:
         policies.append(_other(options.compare))
     replay = Replay(policies, json=options.json, html=options.html, longest_line=options.longest_line)
     replay.files([sources.Reader(name, options.longest_line) for name in options.files])
-    replay.write_report("Replay")
-    if not options.json:
+    if not replay.is_empty:
+        replay.write_report("Replay")
+    elif options.html:
+        print(f"otel-loopguard: nothing was read; {options.html} is not written", file=sys.stderr)
+    if not (options.json or replay.is_empty):
         replay.print_tables(sys.stdout)
     replay.print_notes(sys.stderr if options.json else sys.stdout)
     if not replay.is_complete:

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 _MB = 1 << 20
 _MOST_REPORTED = 20
+_MOST_WITHOUT_A_RUN = 3
+"""The broken lines that are reported as long as nothing was read: most likely the file is another one."""
+_KEYS = ("calls", "tool", "key")
+"""The keys without which a line is broken. Another one may be part of the data, and is not shown."""
 _MISSHAPEN = (TypeError, ValueError, KeyError, AttributeError, IndexError, OverflowError)
 """The errors of a line that is JSON, but no run and no spans."""
 NOTHING_READ = (
@@ -106,12 +110,7 @@ class Recording:
         except BrokenPipeError:
             raise
         except _MISSHAPEN as error:
-            message = (
-                str(error)
-                if isinstance(error, runs.NotARunError)
-                else f"not of the right shape ({type(error).__name__})"
-            )
-            self._report(f"{name}:{line.number}", message)
+            self._report(f"{name}:{line.number}", _fault(error))
 
     def _judge(self, found: Any, size: int) -> None:
         if "turns" in found:
@@ -131,6 +130,11 @@ class Recording:
         else:
             raise runs.NotARunError("neither a run (turns) nor OTLP (resourceSpans)")
 
+    @property
+    def has_spans(self) -> bool:
+        """True if turns were made of spans."""
+        return bool(self.missing[Missing.VALUES] or self.missing[Missing.TOOLS_OF_SPANS])
+
     def _turns(self, turns: Iterable[JudgedTurn]) -> None:
         for turn in turns:
             self.missing[Missing.VALUES if turn.own else Missing.TOOLS_OF_SPANS] += 1
@@ -148,10 +152,18 @@ class Recording:
     def _report(self, place: str, fault: str) -> None:
         self.broken += 1
         self._progress.step(self.calls, self.runs)
-        if self.broken <= _MOST_REPORTED:
+        if self.broken <= (_MOST_REPORTED if self._read else _MOST_WITHOUT_A_RUN):
             self._say(f"{place}: {fault}; skipped")
 
     def _say(self, sentence: str) -> None:
         if self._reports:
             self._progress.clear()
             print(sentence, file=sys.stderr)
+
+
+def _fault(error: Exception) -> str:
+    if isinstance(error, runs.NotARunError):
+        return str(error)
+    if isinstance(error, KeyError) and error.args[0] in _KEYS:
+        return f"not of the right shape: {error.args[0]!r} is missing"
+    return f"not of the right shape ({type(error).__name__})"

@@ -58,6 +58,11 @@ class Replay:
         return not (self._recording.broken or self._recording.nothing_read)
 
     @property
+    def is_empty(self) -> bool:
+        """True if no run was read."""
+        return not self._recording.runs
+
+    @property
     def calls(self) -> int:
         """The number of calls that were read."""
         return self._recording.calls
@@ -104,7 +109,7 @@ class Replay:
         if found:
             print("not decided, or only in part:", *(f"  - {note}" for note in found), sep="\n", file=out)
         if self._recording.broken:
-            print(f"{self._recording.broken:,} broken lines were skipped", file=sys.stderr)
+            print(f"{counted(self._recording.broken, 'broken line')} skipped", file=sys.stderr)
 
 
 def _print_line(line: bytes) -> None:

@@ -6,6 +6,7 @@ import enum
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from otel_loopguard.cli.output import counted
 from otel_loopguard.cli.replay.spent import Spent
 from otel_loopguard.core.model import Action
 
@@ -129,7 +130,7 @@ def _by(word: str, counted: Sequence[Counter[tuple[str, Action]]], summaries: Se
     actions = [action for action in Action if any((name, action) in each for each in counted for name in totals)]
     if not totals:
         return f"no trips by {word}"
-    head = [word]
+    head = [f"calls by {word}"]
     for summary in summaries:
         head += [f"{action} ({summary.name})" if len(summaries) > 1 else str(action) for action in actions]
     names = [name for name, _ in totals.most_common(MOST_TOOLS)]
@@ -146,7 +147,9 @@ def _first(summary: Summary) -> str:
         for run_id, trip in summary.first
     ]
     title = f"first trips ({summary.name}), turn and call counted from 0:\n"
-    return title + table(["run", "turn", "call", "tool", "mode", "action", "count"], rows)
+    left = sum(summary.modes.values()) - len(rows)
+    text = table(["run", "turn", "call", "tool", "mode", "action", "count"], rows)
+    return title + text + (f"\n... and {left:,} more" if left else "")
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -177,23 +180,26 @@ def _printable(cell: str) -> str:
 def notes(missing: Mapping[Missing, int], policies: Sequence[Policy]) -> Iterator[str]:
     """Yield a sentence for each fact that is missing, with the number of runs or calls that do not have it."""
     if count := missing.get(Missing.TIMES):
-        yield f"{count:,} runs tell no times: no call counts as made after a pause, and `patience` is not judged."
+        runs = f"{counted(count, 'run')} without times"
+        yield f"{runs}: no call counts as made after a pause, and `patience` is not judged."
         if any(policy.counting == "calls" and policy.window for policy in policies):
-            yield f"window: {count:,} runs tell no times: all calls of a turn are taken to be within one window."
+            yield f"window: {runs}: all calls of a turn are taken to be within one window."
     if count := missing.get(Missing.TOOLS):
-        yield f"unknown_tool_repeat: {count:,} runs do not tell which tools exist: not judged there."
+        yield f"unknown_tool_repeat: not judged in {counted(count, 'run')} without a list of the tools."
     if count := missing.get(Missing.VALUES):
         yield f"similar_query: not judged where spans hold fingerprints and no queries (turns: {count:,})."
         yield "the modes that compare results: judged by the comparisons that the guard recorded."
     if count := missing.get(Missing.TOOLS_OF_SPANS):
-        yield f"unknown_tool_repeat: {count:,} traces of other instrumentations do not tell which tools exist."
+        traces = counted(count, "trace")
+        yield f"unknown_tool_repeat: not judged in {traces} of other instrumentations, without a list of the tools."
     if missing.get(Missing.VALUES) or missing.get(Missing.TOOLS_OF_SPANS) or missing.get(Missing.TOOLS):
         yield "repeated_effect: what a tool's server says of it is not recorded; only tools declared `once` are judged."
     if count := missing.get(Missing.ARGUMENTS):
-        yield f"{count:,} calls cannot be judged: their spans have no arguments. They count as calls, and make no trip."
+        yield f"{counted(count, 'call')} without arguments in the span: counted, and not judged."
     if count := missing.get(Missing.RESULTS):
-        yield f"every mode but the counting ones: {count:,} spans have no result; each is taken as a new one."
+        spans = counted(count, "span")
+        yield f"every mode but the counting ones: {spans} without a result; each is taken as a new one."
     if count := missing.get(Missing.TOKENS):
-        yield f"tokens: {count:,} model requests do not tell all of theirs."
+        yield f"tokens: {counted(count, 'model request')} without all of its numbers."
     if count := missing.get(Missing.ORDER):
-        yield f"{count:,} spans came after the rest of their turn was judged: their order is not the recorded one."
+        yield f"{counted(count, 'span')} came after the rest of the turn was judged: the order is not the recorded one."

@@ -188,8 +188,19 @@ def test_the_terminal_names_the_place_of_each_loop(calibrated):
     place = "- loop: generic_repeat of read_file at turn 0, call 2; 28 calls refused\n"
     assert "1 run looks stuck:\n" + place in err
     assert f"# {place}" in text
-    assert "--all-good" in err
+    assert err.endswith('If it is good, label it ("success": true), or use --all-good.\n')
     assert not any(word in text + err for word in ("s3cret", "h1dden"))
+
+
+def test_the_remedy_for_a_stuck_run_fits_the_recording(calibrated):
+    """Spans have no place for a label, and under --all-good nothing is left to do."""
+    spans, _ = exported(Policy(action="observe"), stuck("loop"))
+    recorded = [plain(n) for n in range(40)] + [{"resourceSpans": spans}]
+    _, _, err = calibrated(recorded)
+    assert err.endswith("If it is good, use --all-good: spans have no place for a label.\n")
+    _, _, err = calibrated(recorded, "--all-good")
+    assert "look" in err
+    assert "If it is good" not in err
 
 
 def test_a_limit_for_one_run_alone_is_named_with_this_run(calibrated):

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -82,7 +83,8 @@ def test_broken_lines_are_reported_counted_and_skipped(tmp_path, capfdbinary):
     assert status == 3
     assert len(out.splitlines()) == 1
     assert [f"{path}:{number}:" in err for number in range(3, 10)] == [True] * 7
-    assert "7 broken lines were skipped" in err
+    assert "7 broken lines skipped" in err
+    assert f"{path}:7: not of the right shape: 'tool' is missing; skipped" in err
 
 
 def test_broken_lines_never_show_what_they_hold(tmp_path, capfdbinary):
@@ -183,8 +185,8 @@ def test_tables(file, capfdbinary):
     assert rows["generic_repeat"] == ["1", "2"]
     assert rows["read_file"] == ["1", "2"]
     assert rows["stuck"] == ["0", "3", "read_file", "generic_repeat", "block", "4"]
-    assert "unknown_tool_repeat: 2 runs do not tell which tools exist" in out
-    assert "2 runs tell no times" in out
+    assert "unknown_tool_repeat: not judged in 2 runs without a list of the tools" in out
+    assert "2 runs without times" in out
 
 
 def test_a_name_cannot_command_the_terminal(tmp_path, capfdbinary):
@@ -295,3 +297,34 @@ def test_a_run_that_would_have_been_concluded_has_a_column_and_an_exit_status(tm
     assert head.split()[1:5] == ["nudged", "refused", "concluded", "aborted"]
     assert row.split()[2:6] == ["1", "1", "1", "0"]
     assert [replayed(capfdbinary, str(path), "--fail-on", action)[0] for action in ("conclude", "abort")] == [1, 0]
+
+
+def test_a_file_that_is_no_recording_is_told_and_has_no_tables(tmp_path, capfdbinary):
+    """Empty tables would read like a recording without any loop. A few lines are named, and no report is made."""
+    path, page = tmp_path / "notes.txt", tmp_path / "report.html"
+    path.write_text("no JSON at all\n" * 30)
+    status, out, err = replayed(capfdbinary, str(path), "--html", str(page))
+    assert (status, out) == (3, "")
+    assert err.count("; skipped\n") == 3
+    assert f"{path}: no run and no tool span was found." in err
+    assert "30 broken lines skipped" in err
+    assert not page.exists()
+
+
+def test_the_number_of_trips_that_are_not_shown_is_told(tmp_path, capfdbinary):
+    """The table of the first trips ends with it."""
+    path = tmp_path / "runs.jsonl"
+    path.write_bytes(lines(made.stuck("stuck", times=30)))
+    _, out, _ = replayed(capfdbinary, str(path))
+    assert re.search(r"\ncalls by mode .*\n[- ]+\ngeneric_repeat ", out)
+    assert "\n... and 19 more\n" in out
+
+
+def test_one_of_a_kind_is_singular(tmp_path, capfdbinary):
+    """Numbers and their nouns and verbs agree."""
+    path = tmp_path / "runs.jsonl"
+    path.write_bytes(lines(made.stuck("stuck", times=2)) + b"{\n")
+    _, out, err = replayed(capfdbinary, str(path))
+    assert "  - 1 run without times: " in out
+    assert "not judged in 1 run without a list of the tools" in out
+    assert "1 broken line skipped" in err

@@ -201,7 +201,7 @@ def test_requests_after_the_end_are_an_estimate_of_what_is_not_spent(tmp_path, c
 def test_requests_without_tokens_are_named_in_a_note(tmp_path, capfd):
     """They count as requests only."""
     table = replayed(tmp_path, capfd, [chat(1, tokens=None), tool(1, "same"), chat(2)])
-    assert "tokens: 1 model requests do not tell all of theirs." in table
+    assert "tokens: 1 model request without all of its numbers." in table
     assert spent(tmp_path, capfd, [chat(1, tokens=None), tool(1, "same"), chat(2)])["all"]["input"] == 102
 
 
