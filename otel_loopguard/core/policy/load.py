@@ -184,8 +184,11 @@ def _report_unknown(layers: _Layers, environ: Mapping[str, str]) -> None:
         name = variable.removeprefix(PREFIX)
         if name in VARIABLES or name == variable:
             continue
-        problem = Problem(variable, "environment", HIDDEN, f"no such variable; {suggestion_or_all(name, VARIABLES)}")
-        (layers.notes if nearest(name, VARIABLES) in _OF_TELEMETRY else layers.problems).append(problem)
+        near = nearest(name, VARIABLES)
+        valid = f"it must be one of {', '.join(sorted(_BY_ENVIRONMENT))}."
+        remedy = valid if near is None else f"did you mean {PREFIX}{near}?"
+        problem = Problem(variable, "environment", HIDDEN, f"no such variable; {remedy}")
+        (layers.notes if near in _OF_TELEMETRY else layers.problems).append(problem)
 
 
 def _add_action(layers: _Layers, given: Mapping[str, str]) -> None:

@@ -54,8 +54,8 @@ def test_the_preset_of_the_environment_replaces_that_of_the_file(file):
         ({"CONFIG": "/there/is/none.toml"}, "CONFIG: cannot be read: No such file"),
         ({"CONFIG": "/dev/zero"}, "not a regular file"),
         ({"CONFIG": "/"}, "not a regular file"),
-        ({"ACTON": "observe"}, "did you mean ACTION?"),
-        ({"CONFG": "loop.toml"}, "did you mean CONFIG?"),
+        ({"ACTON": "observe"}, "did you mean OTEL_PYTHON_LOOPGUARD_ACTION?"),
+        ({"CONFG": "loop.toml"}, "did you mean OTEL_PYTHON_LOOPGUARD_CONFIG?"),
         ({"MODE": "shadow"}, "no such variable"),
         ({"ENFORCE": "false"}, "no such variable"),
         ({"POLICY_FILE": "loop.toml"}, "no such variable"),
@@ -137,7 +137,7 @@ def test_a_variable_that_nobody_reads_is_noted():
     loaded = load_environment({PREFIX + "EVENT": "log", PREFIX + "PRESET": "turn_nudge", "OTHER": "x"})
     assert loaded.policy.max_calls == 30
     (note,) = loaded.notes
-    assert "did you mean EVENTS?" in str(note)
+    assert "did you mean OTEL_PYTHON_LOOPGUARD_EVENTS?" in str(note)
 
 
 def test_the_variables_that_are_listed_are_the_ones_that_are_read():
