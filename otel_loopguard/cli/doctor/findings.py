@@ -29,7 +29,8 @@ _GIVEN_IN_CODE = "given in code"
 def of_policy(loaded: LoadedPolicy) -> Iterator[Finding]:
     """Find mistakes in the policy of the environment."""
     for problem in loaded.problems:
-        yield finding("policy-mistake", problem=problem, in_force=loaded.in_force)
+        code = "variable-mistake" if problem.place == "environment" else "policy-mistake"
+        yield finding(code, problem=problem, in_force=loaded.in_force)
     if not loaded.problems:
         for problem in ineffective(loaded):
             yield finding("limit-without-effect", problem=problem)
@@ -63,6 +64,9 @@ def of_program(reports: Sequence[Report], origin: str, *, selftest: bool, left_o
     ``left_out``: wrong names of exporters were, so that ``none`` may be in their place.
     """
     main = max(reports, key=lambda report: sum(call["count"] for call in report["calls"]))
+    if not main["on"]:  # all else that is missing follows from it
+        yield finding("switched-off")
+        return
     yield from _of_guard(main, origin)
     yield from _of_frameworks(main)
     yield from _of_unguarded(reports, only_imported=not selftest and any(report["calls"] for report in reports))
@@ -79,9 +83,6 @@ def of_program(reports: Sequence[Report], origin: str, *, selftest: bool, left_o
 
 
 def _of_guard(report: Report, origin: str) -> Iterator[Finding]:
-    if not report["on"]:
-        yield finding("switched-off")
-        return
     action = Action[report["action"].upper()]
     if report["policy"] == _GIVEN_IN_CODE:
         origin = _GIVEN_IN_CODE
@@ -96,8 +97,6 @@ def _of_guard(report: Report, origin: str) -> Iterator[Finding]:
 def _of_frameworks(report: Report) -> Iterator[Finding]:
     if not report["frameworks"] and not report["clients"] and not report["unguarded"]:
         yield finding("no-framework")
-    if not report["on"]:
-        return
     for framework in (*report["frameworks"], *report["clients"]):
         names = {"framework": framework["name"], "versions": versions(framework)}
         for target in framework["targets"]:
@@ -170,7 +169,7 @@ def _of_telemetry(found: dict[str, Any], *, left_out: bool) -> Iterator[Finding]
 
 
 def _of_selftest(report: Report) -> Iterator[Finding]:
-    refuses = report["on"] and Action[report["action"].upper()] >= Action.BLOCK
+    refuses = Action[report["action"].upper()] >= Action.BLOCK
     for framework, result in report["tested"].items():
         if result not in ("refused", "ran"):
             yield finding("not-tried", framework=framework, reason=result)

@@ -62,13 +62,19 @@ KINDS = {
         "The policy has a mistake. Until it is corrected, {in_force}. {problem}",
         "Correct it; `otel-loopguard policy check FILE` names all mistakes of a file.",
     ),
+    "variable-mistake": FindingKind(
+        BREAKS,
+        "An environment variable has a mistake, and may be meant to set the policy. Until it is corrected, {in_force}. "
+        "{problem}",
+        "Correct the variable, or remove it.",
+    ),
     "limit-without-effect": FindingKind(
         WARNS,
         "A limit is never reached. {problem}",
         "Raise the limit that comes before it, too, or lower this one to the largest value that has an effect.",
     ),
     "unread-variable": FindingKind(
-        WARNS, "A setting that does not exist. {problem}", "Correct its name, or remove it."
+        WARNS, "A variable that does not exist, and decides nothing. {problem}", "Correct its name, or remove it."
     ),
     "hash-key": FindingKind(
         WARNS,

@@ -99,9 +99,9 @@ def test_text_for_people():
     ("settings", "code"),
     [
         ({"OTEL_PYTHON_LOOPGUARD_ACTION": "off"}, "action-off"),
-        ({"OTEL_PYTHON_LOOPGUARD_ACTION": "blok"}, "policy-mistake"),
+        ({"OTEL_PYTHON_LOOPGUARD_ACTION": "blok"}, "variable-mistake"),
         ({"OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": "loopguard"}, "switched-off"),
-        ({"OTEL_PYTHON_LOOPGUARD_ACTIONS": "block"}, "policy-mistake"),
+        ({"OTEL_PYTHON_LOOPGUARD_ACTIONS": "block"}, "variable-mistake"),
         ({"OTEL_PYTHON_LOOPGUARD_EVENT": "log"}, "unread-variable"),
         ({"OTEL_PYTHON_LOOPGUARD_HASH_KEY": "pw1"}, "hash-key"),
         ({"OTEL_PYTHON_CONFIGURATOR": "none"}, "no-sdk"),
@@ -114,6 +114,23 @@ def test_settings_that_matter(tmp_path, settings, code):
     found, done = examined(tmp_path, *script(tmp_path, STRONG), more=settings)
     assert code in codes(found)
     assert done.returncode == (1 if KINDS[code].level == BREAKS else 0)
+
+
+def test_a_misspelt_variable_reads_its_whole_name(tmp_path):
+    """The remedy is about the variable, not about a file, and the suggestion can be copied."""
+    found, done = examined(tmp_path, *script(tmp_path, STRONG), more={"OTEL_PYTHON_LOOPGUARD_ACTON": "observe"})
+    (one,) = [one for one in found["findings"] if one["level"] == BREAKS]
+    assert (done.returncode, one["code"]) == (1, "variable-mistake")
+    assert "did you mean OTEL_PYTHON_LOOPGUARD_ACTION?" in one["text"]
+    assert "FILE" not in one["remedy"]
+
+
+@pytest.mark.parametrize("program", [STRONG, "pass"])
+def test_a_guard_that_is_switched_off_is_the_only_finding_about_it(tmp_path, program):
+    """No other finding names a remedy for what follows from it, such as tools to decorate."""
+    more = {"OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": "loopguard"}
+    found, done = examined(tmp_path, *script(tmp_path, program), more=more)
+    assert (done.returncode, codes(found)) == (1, {"switched-off"})
 
 
 def test_the_hash_key_is_never_shown(tmp_path):
