@@ -30,7 +30,8 @@ _REFUSALS = {
     Mode.GENERIC_REPEAT: "{tool} was called with these arguments {before} times and returned the same each time.",
     Mode.SIMILAR_QUERY: "{before} queries much like this one were made with {tool}, and brought nothing new.",
     Mode.ERROR_REPEAT: "{tool} failed in the same way {before} times in a row, whatever its arguments were.",
-    Mode.SAME_ANSWER: "{tool} has returned the same for {before} different calls, ids and own arguments aside.",
+    Mode.SAME_ANSWER: "{tool} has returned the same for {before} different calls, apart from ids and the call's own "
+    "arguments.",
     Mode.VOLATILE_REPEAT: "{tool} was called {before} times with these arguments; only ids and numbers differed.",
     Mode.REPEATED_EFFECT: "{tool} has already been done with these arguments; it must not happen twice.",
     Mode.NO_NOVELTY: "The last {before} calls brought nothing new, and this one has been made before.",
@@ -61,7 +62,8 @@ _NUDGES = {
     Mode.GENERIC_REPEAT: "This returned the same as before, {count} times now.",
     Mode.SIMILAR_QUERY: "This is query {count} of much the same wording; none brought anything the first did not.",
     Mode.ERROR_REPEAT: "{tool} has now failed {count} times in the same way. Its arguments may not be the reason.",
-    Mode.SAME_ANSWER: "{tool} has now returned the same for {count} different calls, ids and own arguments aside.",
+    Mode.SAME_ANSWER: "{tool} has now returned the same for {count} different calls, apart from ids and the call's own "
+    "arguments.",
     Mode.VOLATILE_REPEAT: "This is call {count} with these arguments; only ids and numbers differ in what it returns.",
     Mode.REPEATED_EFFECT: "This has now been done {count} times with the same arguments.",
     Mode.NO_NOVELTY: "The last {count} calls brought nothing new.",

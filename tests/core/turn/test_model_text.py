@@ -53,6 +53,13 @@ def sentences(tool, known):
     yield model_text.conclusion(None, Policy(), 1, stopped=True)
 
 
+def test_the_same_answer_names_what_was_not_compared():
+    """The model reads that the answers may differ in ids and in what it asked for."""
+    trip = Trip(Mode.SAME_ANSWER, "search_orders", 10, 10, Action.NUDGE, Action.NUDGE)
+    for text in (model_text.nudge(trip, Policy()), model_text.refusal(trip, Policy(), 1)):
+        assert "different calls, apart from ids and the call's own arguments." in text
+
+
 def in_text(sentence):
     """The texts in a sentence; of JSON those in its fields."""
     fields = json.loads(sentence) if sentence.startswith("{") else {"": sentence}
