@@ -11,6 +11,9 @@ OTEL_PYTHON_LOOPGUARD_ACTION = "OTEL_PYTHON_LOOPGUARD_ACTION"
 OTEL_PYTHON_LOOPGUARD_CONCLUDE_AFTER = "OTEL_PYTHON_LOOPGUARD_CONCLUDE_AFTER"
 """Refusals without news in between, at which the model has to answer without tools: 7 (default); 0 = never."""
 
+OTEL_PYTHON_LOOPGUARD_ABORT_AFTER = "OTEL_PYTHON_LOOPGUARD_ABORT_AFTER"
+"""Refusals without news in between, at which the run is ended with ToolLoopError: 10 (default); 0 = never."""
+
 OTEL_PYTHON_LOOPGUARD_PRESET = "OTEL_PYTHON_LOOPGUARD_PRESET"
 """The name of a policy that comes with the package."""
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 PREFIX = "OTEL_PYTHON_LOOPGUARD_"
 VARIABLES = (
-    "ACTION", "CONCLUDE_AFTER", "PRESET", "CONFIG", "EVENTS", "GENAI_METRICS", "SUMMARY",
+    "ACTION", "CONCLUDE_AFTER", "ABORT_AFTER", "PRESET", "CONFIG", "EVENTS", "GENAI_METRICS", "SUMMARY",
     "CONVERSATION_ID", "ENFORCE_WITHOUT_TURN", "HASH_KEY", "HASH_KEY_FILE",
 )  # fmt: skip
 _BY_ENVIRONMENT = frozenset(PREFIX + name for name in VARIABLES)
@@ -168,7 +168,8 @@ def load_environment(environ: Mapping[str, str]) -> LoadedPolicy:
         preset = None
     layers.base_preset(preset)
     _add_action(layers, given)
-    _add_conclude_after(layers, given)
+    _add_count(layers, given, "CONCLUDE_AFTER")
+    _add_count(layers, given, "ABORT_AFTER")
     _add_hash_key(layers, given)
     _report_unknown(layers, environ)
     return layers.loaded(file)
@@ -201,11 +202,11 @@ def _add_action(layers: _Layers, given: Mapping[str, str]) -> None:
         layers.problems.append(Problem(PREFIX + "ACTION", "environment", action, remedy))
 
 
-def _add_conclude_after(layers: _Layers, given: Mapping[str, str]) -> None:
-    text, name = given.get("CONCLUDE_AFTER", "").strip(), PREFIX + "CONCLUDE_AFTER"
+def _add_count(layers: _Layers, given: Mapping[str, str], variable: str) -> None:
+    text, name, setting = given.get(variable, "").strip(), PREFIX + variable, variable.lower()
     number = schema.COUNT.parse(int(text)) if text.isdecimal() and len(text) < _MOST_DIGITS else None
     if number is not None:
-        layers.values["conclude_after",], layers.origins["conclude_after",] = number, name
+        layers.values[setting,], layers.origins[setting,] = number, name
     elif text:
         layers.problems.append(Problem(name, "environment", text, must_be(schema.COUNT, text)))
 

@@ -232,13 +232,13 @@ def test_whatever_the_file_holds_a_mistake_makes_the_guard_observe(tables, damag
             CompiledPolicy(loaded.policy).contracts.tool("read_file", None)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected", "mistakes"), [("3", 3, 0), ("0", 0, 0), ("-1", 7, 1), ("x", 7, 1), ("9" * 30, 7, 1)]
-)
-def test_the_variable_for_the_conclusion_is_over_the_file(file, text, expected, mistakes):
-    """A wrong value is a mistake like any other, so the guard only observes."""
-    loaded = load_environment({PREFIX + "CONFIG": str(file), PREFIX + "CONCLUDE_AFTER": text})
-    assert (loaded.policy.conclude_after, len(loaded.problems)) == (expected, mistakes)
+@pytest.mark.parametrize(("setting", "default"), [("conclude_after", 7), ("abort_after", 10)])
+@pytest.mark.parametrize(("text", "expected"), [("8", 8), ("0", 0), ("-1", None), ("x", None), ("9" * 30, None)])
+def test_the_variables_for_the_end_of_a_run_are_over_the_file(file, setting, default, text, expected):
+    """A wrong value is a mistake like any other, so the guard only observes, with the default limits."""
+    loaded = load_environment({PREFIX + "CONFIG": str(file), PREFIX + setting.upper(): text})
+    assert len(loaded.problems) == (expected is None)
+    assert getattr(loaded.policy, setting) == (default if expected is None else expected)
 
 
 def test_a_variable_that_does_not_fit_the_file_is_a_mistake(tmp_path):
