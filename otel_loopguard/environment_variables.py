@@ -27,7 +27,7 @@ OTEL_PYTHON_LOOPGUARD_CONVERSATION_ID = "OTEL_PYTHON_LOOPGUARD_CONVERSATION_ID"
 """The form of conversation ids in telemetry: raw (default), hash or off."""
 
 OTEL_PYTHON_LOOPGUARD_ENFORCE_WITHOUT_TURN = "OTEL_PYTHON_LOOPGUARD_ENFORCE_WITHOUT_TURN"
-"""Refuse calls outside of any known agent run, too: true or false (default)."""
+"""Refuse calls outside of any known agent run, too; unrelated requests may share a turn: true or false (default)."""
 
 OTEL_PYTHON_LOOPGUARD_GENAI_METRICS = "OTEL_PYTHON_LOOPGUARD_GENAI_METRICS"
 """Record the metrics of the GenAI conventions, too: on (default) or off."""

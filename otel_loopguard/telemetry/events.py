@@ -62,7 +62,8 @@ _REFUSED: Final = f". To observe and refuse nothing, set OTEL_PYTHON_LOOPGUARD_A
 _BELOW: Final = f". It ran: its action is %s; the action block would refuse it. Docs: {_DOCS}/watch.md"
 _OUTSIDE: Final = (
     ". It ran, because it belongs to no known agent run. To have such calls guarded, put one message's work into "
-    "`with otel_loopguard.turn(conversation_id=...):`, or set OTEL_PYTHON_LOOPGUARD_ENFORCE_WITHOUT_TURN=true"
+    "`with otel_loopguard.turn():`, or set OTEL_PYTHON_LOOPGUARD_ENFORCE_WITHOUT_TURN=true, under which unrelated "
+    "requests may share a turn"
 )
 """The end of the first line of its kind: of a refused call, of one below the ceiling, of one outside of any run."""
 

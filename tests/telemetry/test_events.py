@@ -129,7 +129,8 @@ def test_calls_outside_of_any_run_have_the_same_line_and_their_own_advice(caplog
             loopguard.call("look", {"path": "a"}, look)
     (line,) = messages(caplog)
     assert line.startswith("Would have refused look")
-    assert "otel_loopguard.turn(conversation_id=...)" in line
+    assert "`with otel_loopguard.turn():`" in line
+    assert "ENFORCE_WITHOUT_TURN=true, under which unrelated requests may share a turn" in line
 
 
 def test_a_line_names_the_package_where_no_logging_is_set_up(tmp_path: Path) -> None:

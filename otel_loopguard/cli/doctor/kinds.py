@@ -154,8 +154,8 @@ KINDS = {
     "only-observed": FindingKind(
         BREAKS,
         "{calls} of no known agent run (source: {source}): only observed.",
-        "Put one message's work into `with otel_loopguard.turn(conversation_id=...):`, or set "
-        "OTEL_PYTHON_LOOPGUARD_ENFORCE_WITHOUT_TURN=true.",
+        "Put one message's work into `with otel_loopguard.turn():`, or set "
+        "OTEL_PYTHON_LOOPGUARD_ENFORCE_WITHOUT_TURN=true, under which unrelated requests may share a turn.",
     ),
     "abort-caught": FindingKind(
         WARNS,
