@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _MARK = re.compile(r"<!-- generated: (\w+) -->")
+_VARIABLE_HEADING = re.compile(r"^## OTEL_PYTHON_LOOPGUARD_(\w+).*$", re.MULTILINE)
+"""The sections of environment variables: the list of a page's contents has no room for the prefix."""
 _LINK = re.compile(r"\]\((\.\./[^)\s]+)\)")
 
 
@@ -36,7 +38,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
         target = posixpath.normpath(posixpath.join(folder, link[1]))
         return link[0] if target.startswith("docs/") else f"]({config.repo_url.rstrip('/')}/blob/main/{target})"
 
-    return _LINK.sub(from_site, _MARK.sub(lambda mark: _GENERATED[mark[1]](), markdown))
+    text = _MARK.sub(lambda mark: _GENERATED[mark[1]](), markdown)
+    return _LINK.sub(from_site, _VARIABLE_HEADING.sub(r'\g<0> { data-toc-label="\g<1>" }', text))
 
 
 def commands() -> str:

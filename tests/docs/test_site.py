@@ -33,6 +33,14 @@ def test_the_reference_of_the_environment_has_every_variable(site):
     assert names <= set(re.findall(r"<h2[^>]*>(\w+)<a.*</h2>\s*<p>\w", text))
 
 
+def test_the_contents_of_the_environment_name_variables_without_their_prefix(site):
+    """The column of the contents is narrow, and all of them begin alike."""
+    text = (site / "reference" / "environment" / "index.html").read_text("utf-8")
+    entries = re.findall(r'href="#otel_python_loopguard_(\w+)"[^>]*>\s*(?:<span[^>]*>)?\s*(\w+)', text)
+    assert ("abort_after", "ABORT_AFTER") in entries
+    assert all(not label.startswith("OTEL_") for _, label in entries)
+
+
 def test_the_site_asks_no_other_server(site):
     """No page loads a script, a style or a font from elsewhere."""
     pages = [page.read_text("utf-8") for page in site.rglob("*.html")]
