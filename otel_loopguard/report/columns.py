@@ -92,8 +92,8 @@ class Columns:
             if kept:
                 # Equal calls get a number within their turn, so the report holds no digest either.
                 self._keep(call, numbers, same.setdefault((call.tool, call.identity), len(same)))
-        self._all_turns += 1
-        self._looping += looping
+        self._all_turns += run.looped_before is None
+        self._looping += looping and not run.looped_before
         if run.spent is not None:
             self._all_spent = run.spent if self._all_spent is None else _sum(self._all_spent, run.spent)
 

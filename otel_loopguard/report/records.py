@@ -54,6 +54,8 @@ class Run(NamedTuple):
     calls: Sequence[Call]
     spent: Spent | None = None
     """The tokens of its model requests; None if they are not known."""
+    looped_before: bool | None = None
+    """For a later part of a turn: True if an earlier part has a trip. None for a whole turn or its first part."""
 
 
 def decision(action: Action | None, *, failed: bool = False) -> str:

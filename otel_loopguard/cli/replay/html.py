@@ -55,7 +55,8 @@ class Html:
             tool = shown_tool(resolved.tool, call.registered)
             calls.append(_call(tool, identity, tripped.get(index), failed=call.failed, at=call.at))
         part = f"0, from call {turn.first + 1}" if turn.first else 0
-        self._report.add(report.Run(turn.run_id, part, calls, _spent(turn.spent[0])))
+        before = None if turn.earlier is None else bool(turn.earlier[0])
+        self._report.add(report.Run(turn.run_id, part, calls, _spent(turn.spent[0]), before))
 
     def write(self, title: str) -> None:
         """Write the file."""

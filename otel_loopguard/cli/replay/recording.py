@@ -137,14 +137,16 @@ class Recording:
 
     def _turns(self, turns: Iterable[JudgedTurn]) -> None:
         for turn in turns:
-            self.missing[Missing.VALUES if turn.own else Missing.TOOLS_OF_SPANS] += 1
+            is_new = turn.calls > 0 and turn.earlier is None
+            if is_new:
+                self.missing[Missing.VALUES if turn.own else Missing.TOOLS_OF_SPANS] += 1
             self.missing[Missing.ARGUMENTS] += turn.without_arguments
             self.missing[Missing.RESULTS] += turn.without_result
             self.missing[Missing.TOKENS] += turn.spent[0].all.unknown
-            self._hand_over(turn)
+            self._hand_over(turn, is_new=is_new)
 
-    def _hand_over(self, judged: Judged) -> None:
-        self.runs += 1
+    def _hand_over(self, judged: Judged, *, is_new: bool = True) -> None:
+        self.runs += is_new
         self.calls += judged.calls
         self._add(judged)
         self._progress.step(self.calls, self.runs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
+from itertools import repeat
 from typing import IO, TYPE_CHECKING, Any
 
 import orjson
@@ -79,10 +80,15 @@ class Replay:
     def _add(self, judged: Judged) -> None:
         trips = judged.trips
         success, spent = (judged.run.success, ()) if isinstance(judged, JudgedRun) else (None, judged.spent)
-        for summary, found in zip(self._summaries, trips, strict=True):
-            summary.add(judged.run_id, success, found)
         for summary, tokens in zip(self._summaries, spent, strict=False):  # runs of one line have none
             summary.spent.add(tokens)
+        earlier = None
+        if not isinstance(judged, JudgedRun):
+            if not judged.calls:
+                return
+            earlier = judged.earlier
+        for summary, found, before in zip(self._summaries, trips, earlier or repeat(None), strict=False):
+            summary.add(judged.run_id, success, found, before)
         if self._json:
             line: dict[str, Any] = {"run_id": judged.run_id, "trips": _as_json(trips[0])}
             if spent and spent[0].all.requests:

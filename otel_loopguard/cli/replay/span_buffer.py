@@ -40,6 +40,7 @@ class JudgedTurn(NamedTuple):
 
     run_id: str
     calls: int
+    """0 if spans of the guard, in the same trace, have all of its calls. Then it is no run."""
     trips: tuple[list[TripOfRun], ...]
     """One list for each judge."""
     own: bool
@@ -50,12 +51,14 @@ class JudgedTurn(NamedTuple):
     recorded: list[RecordedCall]
     spent: tuple[Spent, ...]
     """The tokens of its model requests, one for each judge."""
+    earlier: tuple[frozenset[Action], ...] | None
+    """The actions of the trips in its earlier parts, one set for each judge; None for the first part."""
 
 
 class _OpenTurn:
     """The held spans of one turn, and the state of its judges."""
 
-    __slots__ = ("calls", "judges", "size", "spans", "timelines", "touched", "until")
+    __slots__ = ("calls", "judges", "reached", "size", "spans", "timelines", "touched", "until")
 
     def __init__(self) -> None:
         self.spans: list[ToolSpan] = []
@@ -65,6 +68,8 @@ class _OpenTurn:
         self.calls = 0
         self.until: tuple[int, int] = (-1, -1)
         self.timelines: list[Timeline] = []
+        self.reached: tuple[frozenset[Action], ...] | None = None
+        """The actions of the parts that were judged, one set for each judge."""
 
 
 class SpanBuffer:
@@ -167,11 +172,14 @@ class SpanBuffer:
             spent(requests, replay.in_vain, found, judge.compiled.prices)
             for replay, found, judge in zip(replays, trips, self._judges, strict=True)
         )
-        begin = held.calls
+        begin, earlier = held.calls, held.reached
         held.calls += len(calls)
+        if held.calls:
+            found = [frozenset(trip.action for trip in each) for each in trips]
+            held.reached = tuple(found if earlier is None else map(frozenset.union, earlier, found))
         arguments = sum(not call.has_arguments for call in calls)
         results = sum(call.has_arguments and not call.has_result for call in calls)
-        return JudgedTurn(name, len(calls), trips, own, arguments, results, begin, calls, sums)
+        return JudgedTurn(name, len(calls), trips, own, arguments, results, begin, calls, sums, earlier)
 
 
 class _TurnReplay:

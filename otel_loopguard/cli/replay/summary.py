@@ -57,17 +57,24 @@ class Summary:
         self.spent = Spent()
         self.strongest = Action.OFF
 
-    def add(self, run_id: str, success: bool | None, trips: Sequence[TripOfRun]) -> None:  # noqa: FBT001 - a label
-        """Add a run."""
-        self.runs[success] += 1
+    def add(
+        self,
+        run_id: str,
+        success: bool | None,  # noqa: FBT001 - a label
+        trips: Sequence[TripOfRun],
+        earlier: frozenset[Action] | None = None,
+    ) -> None:
+        """Add a run, or a later part of one, whose ``earlier`` actions are counted already."""
+        self.runs[success] += earlier is None
         if not trips:
             return
-        strongest = max(trip.action for trip in trips)
-        self.strongest = max(self.strongest, strongest)
-        self.nudged[success] += any(trip.action is Action.NUDGE for trip in trips)
-        self.refused[success] += strongest >= Action.REUSE
-        self.concluded[success] += any(trip.action is Action.CONCLUDE for trip in trips)
-        self.aborted[success] += strongest is Action.ABORT
+        before = earlier or frozenset()
+        new = {trip.action for trip in trips} - before
+        self.strongest = max(self.strongest, *new, *before)
+        self.nudged[success] += Action.NUDGE in new
+        self.refused[success] += max(new, default=Action.OFF) >= Action.REUSE > max(before, default=Action.OFF)
+        self.concluded[success] += Action.CONCLUDE in new
+        self.aborted[success] += Action.ABORT in new
         for trip in trips:
             self.modes[trip.mode, trip.action] += 1
             tool = trip.tool if len(self.tools) < _MOST_NAMES else "(others)"  # an id of a made-up name has no bound

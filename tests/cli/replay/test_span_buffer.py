@@ -171,6 +171,20 @@ def test_a_long_turn_is_judged_in_parts(monkeypatch):
     assert judged(one_by_one(spans), Policy()) == trips
 
 
+def test_the_parts_of_a_long_turn_are_one_run(tmp_path, capfd, monkeypatch):
+    """It is one run, one nudged run and one turn of the report, in however many parts it is judged."""
+    monkeypatch.setattr("otel_loopguard.cli.replay.span_buffer.MOST_OF_A_TURN", 20)
+    spans, _ = exported(Policy(conclude_after=0, abort_after=0), made.stuck(times=50))
+    path, page = tmp_path / "spans.jsonl", tmp_path / "report.html"
+    path.write_text("".join(json.dumps(line) + "\n" for line in one_by_one(spans)))
+    assert main(["replay", str(path), "--html", str(page)]) == 0
+    out = capfd.readouterr().out
+    assert out.startswith("1 run, 50 calls\n")
+    (row,) = [line.split() for line in out.splitlines() if line.startswith("unlabelled")]
+    assert row[1:6] == ["1", "1", "1", "1", "1"]
+    assert '"totals":{"turns":1,"calls":50,"looping":1}' in page.read_text()
+
+
 def test_what_is_held_is_bounded():
     """The number of held spans is bounded, however many turns are open. Late spans are counted."""
     spans, _ = exported(Policy(), made.run("many", *[made.stuck(times=2)["turns"][0]["calls"] for _ in range(50)]))
@@ -310,3 +324,16 @@ def test_a_call_is_counted_once():
     found = judged([{"resourceSpans": own}, *lines_of(*theirs)], Policy())
     assert found.pop(trace) == []
     assert found == trips
+
+
+def test_a_trace_whose_calls_the_guard_has_is_no_run(tmp_path, capfd):
+    """Spans of other instrumentations around the calls of the guard are neither counted nor called undecided."""
+    own, _ = exported(Policy(), made.stuck())
+    ids = {span["traceId"] for span in own[0]["scopeSpans"][0]["spans"]}
+    theirs = [{**openinference(at), "traceId": trace} for at, trace in enumerate(ids)]
+    path = tmp_path / "spans.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in ({"resourceSpans": own}, *lines_of(*theirs))))
+    assert main(["replay", str(path)]) == 0
+    out = capfd.readouterr().out
+    assert out.startswith("1 run, 4 calls\n")
+    assert "of other instrumentations" not in out
