@@ -20,10 +20,11 @@ from opentelemetry import context as otel_context
 
 import otel_loopguard as loopguard
 from otel_loopguard import Policy, ToolCall, semconv
-from otel_loopguard.core.model import Usage
+from otel_loopguard.core.model import Outcome, Usage
 from otel_loopguard.instrumentation.functions.decorator import FUNCTION
 from otel_loopguard.instrumentation.targets import Reading
 from otel_loopguard.instrumentation.tool_call import GuardedCall
+from otel_loopguard.telemetry.call_span import CallSpan, NativeSpan
 from otel_loopguard.telemetry.run_span import RunSpan
 from otel_loopguard.testing import Ask, Recording, Toolbox, guarded
 from otel_loopguard.testing.scripted.langchain import DRIVERS
@@ -121,6 +122,11 @@ def _run_program(recording: Recording) -> None:
     written = Reading(ToolCall("look", {}, call_id="first"))
     with GuardedCall(runtime, FUNCTION, written, scope, None) as guarded_call:
         guarded_call.result("there is a")
+    read = CallSpan(runtime.providers, ToolCall("look", {}), scope, NativeSpan.NONE)
+    outcome = Outcome("there is a")
+    decision = scope.turn.observe(read.call, outcome)
+    read.start_observed(decision, 0.0, 0)
+    read.finish("executed", outcome, decision)
     other = recording.tracer_provider.get_tracer("another instrumentation")
     seen = {"gen_ai.tool.call.arguments": '{"q": "a"}', "gen_ai.tool.call.result": "b"}
     for _ in range(3):

@@ -136,6 +136,8 @@ Holds: ``executed``, ``nudged``, ``failed``, ``cancelled``, ``reused``, ``blocke
 """
 REFUSED_OUTCOMES: Final = frozenset({"reused", "blocked", "aborted"})
 """The outcomes of calls that did not run."""
+HAS_RUN: Final = "loopguard.has_run"
+"""True if the call was read in a model request, with its result, so that it cannot be refused; else absent."""
 OWN_TRACE: Final = "loopguard.own_trace"
 """True on the spans of an agent's run that no other span is around: the root of their trace is the run's span."""
 UNDELIVERED: Final = "loopguard.undelivered"

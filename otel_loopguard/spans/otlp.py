@@ -91,6 +91,11 @@ class RecordedCall(NamedTuple):
         return self.span.view.attributes.get(semconv.OUTCOME) in semconv.REFUSED_OUTCOMES
 
     @property
+    def has_run(self) -> bool:
+        """True if the call was read in a model request, with its result: the guard cannot refuse such a call."""
+        return self.span.own and self.span.view.attributes.get(semconv.HAS_RUN) is True
+
+    @property
     def stopped_by_user(self) -> bool:
         """True if the guard refused the call because the user asked the run to stop."""
         return self.span.view.attributes.get(semconv.MODE) == USER_STOP

@@ -184,6 +184,7 @@ class CallSpan:
         self._decided, self.decision, self._seconds = True, decision, seconds
         self._start_time = start_time
         self.start()
+        self.span.set_attributes({semconv.HAS_RUN: True})
         self.decide(self.span)
 
     def _attributes_at_start(self) -> dict[str, Any]:

@@ -60,6 +60,10 @@ _BLOCK, _CONCLUDE = Action.BLOCK, Action.CONCLUDE
 _DOCS: Final = "https://github.com/otel-loopguard/otel-loopguard/tree/main/docs"
 _REFUSED: Final = f". To observe and refuse nothing, set OTEL_PYTHON_LOOPGUARD_ACTION=observe. Docs: {_DOCS}"
 _BELOW: Final = f". It ran: its action is %s; the action block would refuse it. Docs: {_DOCS}/watch.md"
+_BELOW_AT_A_REQUEST: Final = (
+    f". It ran: its action is %s; the action block would nudge the model, then ask it for an answer without tools. "
+    f"Docs: {_DOCS}/watch.md"
+)
 _OUTSIDE: Final = (
     ". It ran, because it belongs to no known agent run. To have such calls guarded, put one message's work into "
     "`with otel_loopguard.turn():`, or set OTEL_PYTHON_LOOPGUARD_ENFORCE_WITHOUT_TURN=true, under which unrelated "
@@ -183,7 +187,7 @@ class Events:
                 trip.limit,
                 clean_name(str(mode)),
                 before,
-                self._advice(trip, turn),
+                self._advice(trip, turn, has_run=has_run),
             )
 
     def log_conclusion(self, turn_id: str) -> None:
@@ -195,9 +199,10 @@ class Events:
             before = f", after {counts.sums()}" if counts.calls else ""
             logger.warning("The model is asked for an answer, with its tools withdrawn, in turn %s%s.", turn_id, before)
 
-    def _advice(self, trip: Trip, turn: Turn) -> str:
+    def _advice(self, trip: Trip, turn: Turn, *, has_run: bool) -> str:
         """Return what can be done, at the first line of its kind: a program without a logging setup has no greeting."""
-        advice = _REFUSED if trip.action >= Action.BLOCK else _BELOW if turn.enforced else _OUTSIDE
+        below = _BELOW_AT_A_REQUEST if has_run else _BELOW
+        advice = _REFUSED if trip.action >= Action.BLOCK else below if turn.enforced else _OUTSIDE
         if advice in self._advised:
             return ""
         self._advised.add(advice)

@@ -167,6 +167,19 @@ def test_the_log_says_that_calls_have_run(caplog: pytest.LogCaptureFixture) -> N
     assert "refused" not in (concluded + ended).lower()
 
 
+def test_the_log_of_an_observed_run_names_what_the_guard_can_do(caplog: pytest.LogCaptureFixture) -> None:
+    """A call whose result is read in a request is never refused: the model is nudged, then asked for an answer."""
+    with (
+        caplog.at_level("WARNING", "otel_loopguard"),
+        at_once(Policy(action="observe")),
+        Server(Looping(READ, rounds=5)).running() as server,
+    ):
+        Agent(server).ask()
+    log = "\n".join(record.getMessage() for record in caplog.records if record.name == "otel_loopguard")
+    assert "the action block would nudge the model, then ask it for an answer without tools" in log
+    assert "refuse" not in log
+
+
 def test_the_log_names_the_conclusion_of_an_executors_calls_when_it_comes(caplog: pytest.LogCaptureFixture) -> None:
     """The line is of the request that is sent, not of the call after which it is due. It has the sum of the turn."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from otel_loopguard import semconv
 from otel_loopguard.cli.replay.fast_path import LimitsByTool
@@ -17,6 +17,8 @@ from otel_loopguard.core.turn.compiled import CompiledPolicy
 from otel_loopguard.core.turn.judge import TurnJudge
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from otel_loopguard.core.policy.policy import Policy
     from otel_loopguard.core.tools.contracts import Tool
     from otel_loopguard.core.values.fingerprint import Fingerprinter
@@ -39,6 +41,27 @@ class TripOfRun(NamedTuple):
     """True if the call was refused, and its recorded result was new."""
     limit: int = 0
     """The limit that was reached."""
+    has_run: bool = False
+    """The call was read in a model request: it is not refused, and it ran if the turn was not over before."""
+
+    @property
+    def is_refused(self) -> bool:
+        """True if the guard refuses the call."""
+        return self.action >= Action.REUSE and not self.has_run
+
+    @property
+    def is_kept_out(self) -> bool:
+        """True if the call does not run: it is refused, or the turn is over before."""
+        return self.is_refused or self.action > Action.CONCLUDE
+
+
+Reached: TypeAlias = "frozenset[tuple[Action, bool]]"
+"""The actions of the trips of a run, each with ``is_refused`` of the trip."""
+
+
+def reached(trips: Iterable[TripOfRun], earlier: Reached) -> Reached:
+    """Return what a run reached, with what its earlier parts reached."""
+    return earlier.union((trip.action, trip.is_refused) for trip in trips)
 
 
 class PolicyJudge:

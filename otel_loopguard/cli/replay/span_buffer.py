@@ -7,10 +7,10 @@ the older half of a turn that grows without end.
 from __future__ import annotations
 
 from collections import OrderedDict
-from itertools import zip_longest
+from itertools import repeat, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
-from otel_loopguard.cli.replay.judge import TripOfRun, result_was_new, shown_tool
+from otel_loopguard.cli.replay.judge import TripOfRun, reached, result_was_new, shown_tool
 from otel_loopguard.cli.replay.spent import requests_of, spent
 from otel_loopguard.cli.replay.timeline import Timeline
 from otel_loopguard.core.model import Action, Sameness
@@ -19,7 +19,7 @@ from otel_loopguard.spans.dialects import same_tool
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from otel_loopguard.cli.replay.judge import PolicyJudge
+    from otel_loopguard.cli.replay.judge import PolicyJudge, Reached
     from otel_loopguard.cli.replay.spent import Spent
     from otel_loopguard.cli.replay.timeline import Running
     from otel_loopguard.core.model import Record, Trip
@@ -51,8 +51,8 @@ class JudgedTurn(NamedTuple):
     recorded: list[RecordedCall]
     spent: tuple[Spent, ...]
     """The tokens of its model requests, one for each judge."""
-    earlier: tuple[frozenset[Action], ...] | None
-    """The actions of the trips in its earlier parts, one set for each judge; None for the first part."""
+    earlier: tuple[Reached, ...] | None
+    """What its earlier parts reached, for each judge; None for the first part."""
 
 
 class _OpenTurn:
@@ -68,8 +68,8 @@ class _OpenTurn:
         self.calls = 0
         self.until: tuple[int, int] = (-1, -1)
         self.timelines: list[Timeline] = []
-        self.reached: tuple[frozenset[Action], ...] | None = None
-        """The actions of the parts that were judged, one set for each judge."""
+        self.reached: tuple[Reached, ...] | None = None
+        """What the parts that were judged reached, for each judge."""
 
 
 class SpanBuffer:
@@ -175,8 +175,7 @@ class SpanBuffer:
         begin, earlier = held.calls, held.reached
         held.calls += len(calls)
         if held.calls:
-            found = [frozenset(trip.action for trip in each) for each in trips]
-            held.reached = tuple(found if earlier is None else map(frozenset.union, earlier, found))
+            held.reached = tuple(map(reached, trips, earlier or repeat(frozenset())))
         arguments = sum(not call.has_arguments for call in calls)
         results = sum(call.has_arguments and not call.has_result for call in calls)
         return JudgedTurn(name, len(calls), trips, own, arguments, results, begin, calls, sums, earlier)
@@ -208,6 +207,9 @@ class _TurnReplay:
                     self._add(position, record.trip, record)
             else:
                 timeline.add(position, call, record, call.ended)
+                if call.has_run:  # a request has its result: the next result is read after it
+                    for one in timeline.rest():
+                        self._end(one)
         if last:
             for one in timeline.rest():
                 self._end(one)
@@ -225,12 +227,16 @@ class _TurnReplay:
             now=time.now,
             written=time.written,
             refused=call.refused,
+            has_run=call.has_run,
         )
         self._turn.asks = self._asks
         return record
 
     def _end(self, ended: Running) -> None:
         _, position, call, record = ended
+        if call.has_run:
+            self._end_observed(position, call, record)
+            return
         if record.trip is not None and record.trip.verdict >= Action.REUSE:
             self.in_vain.add(position)
         if call.cancelled:
@@ -250,12 +256,19 @@ class _TurnReplay:
         if trip is not None or nudge is not None:
             self._add(position, trip or nudge, record)  # type: ignore[arg-type]  # one of them is there
 
-    def _add(self, position: int, trip: Trip, record: Record) -> None:
+    def _end_observed(self, position: int, call: RecordedCall, record: Record) -> None:
+        trip = self._turn.end_observed(record, call.facts(record, self._turn), self._timeline.now or 0.0)
+        if record.ran_in_vain or (trip is not None and trip.verdict >= Action.REUSE):
+            self.in_vain.add(position)
+        if trip is not None:
+            self._add(position, trip, record, has_run=True)
+
+    def _add(self, position: int, trip: Trip, record: Record, *, has_run: bool = False) -> None:
         if trip.action >= Action.NUDGE:
             lost = trip.action >= Action.REUSE and record.sameness is not None and result_was_new(record)
             tool = shown_tool(record.resolved.tool, record.registered)
             mode, action, limit = str(trip.mode), trip.action, trip.limit
-            self._trips.append(TripOfRun(0, position, tool, mode, action, trip.count, lost, limit))
+            self._trips.append(TripOfRun(0, position, tool, mode, action, trip.count, lost, limit, has_run))
 
 
 def _order(span: ToolSpan) -> tuple[int, int]:

@@ -7,18 +7,20 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from otel_loopguard.cli.output import counted
+from otel_loopguard.cli.replay.judge import reached
 from otel_loopguard.cli.replay.spent import Spent
 from otel_loopguard.core.model import Action
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from otel_loopguard.cli.replay.judge import TripOfRun
+    from otel_loopguard.cli.replay.judge import Reached, TripOfRun
     from otel_loopguard.core.policy.policy import Policy
 
 MOST_FIRST_TRIPS = 10
 MOST_TOOLS = 15
 _MOST_NAMES = 10_000
+_NUDGE, _CONCLUDE, _ABORT = Action.NUDGE, Action.CONCLUDE, Action.ABORT
 OUTCOMES = {True: "successful", False: "failed", None: "unlabelled"}
 
 
@@ -62,24 +64,24 @@ class Summary:
         run_id: str,
         success: bool | None,  # noqa: FBT001 - a label
         trips: Sequence[TripOfRun],
-        earlier: frozenset[Action] | None = None,
+        earlier: Reached | None = None,
     ) -> None:
-        """Add a run, or a later part of one, whose ``earlier`` actions are counted already."""
+        """Add a run, or a later part of one: what ``earlier`` parts reached is counted already."""
         self.runs[success] += earlier is None
         if not trips:
             return
         before = earlier or frozenset()
-        new = {trip.action for trip in trips} - before
-        self.strongest = max(self.strongest, *new, *before)
-        self.nudged[success] += Action.NUDGE in new
-        self.refused[success] += max(new, default=Action.OFF) >= Action.REUSE > max(before, default=Action.OFF)
-        self.concluded[success] += Action.CONCLUDE in new
-        self.aborted[success] += Action.ABORT in new
+        after = reached(trips, before)
+        self.strongest = max(self.strongest, *(action for action, _ in after))
+        self.refused[success] += any(refused for _, refused in after) and not any(refused for _, refused in before)
+        new = {action for action, _ in after} - {action for action, _ in before}
+        for counter, action in ((self.nudged, _NUDGE), (self.concluded, _CONCLUDE), (self.aborted, _ABORT)):
+            counter[success] += action in new
         for trip in trips:
             self.modes[trip.mode, trip.action] += 1
             tool = trip.tool if len(self.tools) < _MOST_NAMES else "(others)"  # an id of a made-up name has no bound
             self.tools[tool, trip.action] += 1
-            if trip.action >= Action.REUSE:
+            if trip.is_kept_out:
                 (self.lost if trip.lost else self.spared)[success] += 1
             if len(self.first) < MOST_FIRST_TRIPS:
                 self.first.append((run_id, trip))

@@ -208,13 +208,20 @@ class TurnJudge:
         now: float | None,
         written: int | None = None,
         refused: bool = False,
+        has_run: bool = False,
     ) -> Record:
         """Judge a recorded call, and count it. Its trip says what would have happened instead, if anything.
 
-        ``refused``: it was refused when it was made. It did not run, and will not be ended.
+        ``refused``: it was refused when it was made. It did not run, and will not be ended. ``has_run``: it was read in
+        a model request. ``end_observed`` counts it, and the request after a conclusion has no tools.
         """
+        history = self.history
+        if has_run and history.conclusion_due and written != history.refused_message:
+            history.concluded_at = history.news
         record = update.open_record(self.history, resolved, arguments, registered=registered, now=now, written=written)
         self.judge(record)
+        if has_run:
+            return record
         if not refused:
             self.settle(record)
             return record
@@ -222,3 +229,8 @@ class TurnJudge:
             record.trip = self._possible(record, record.trip)
         update.refuse(self.history, record, record.trip)
         return record
+
+    def end_observed(self, record: Record, facts: OutcomeFacts, now: float) -> Trip | None:
+        """Count a recorded call that was read in a model request. Return what would have been done about it."""
+        trip = self.observe(record, facts, now)
+        return None if trip is None else self.count_trip(record, trip)

@@ -25,6 +25,9 @@ from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.spans import otlp
 from otel_loopguard.testing import guarded
 from tests.core.judges.seed import HINT, SEED
+from tests.instrumentation.test_model_reader import READ, Agent
+from tests.models.scripts import Looping
+from tests.models.server import Server
 
 from . import made
 
@@ -337,3 +340,19 @@ def test_a_trace_whose_calls_the_guard_has_is_no_run(tmp_path, capfd):
     out = capfd.readouterr().out
     assert out.startswith("1 run, 4 calls\n")
     assert "of other instrumentations" not in out
+
+
+@pytest.mark.parametrize("conclude_after", [7, 0])
+def test_calls_read_in_model_requests_are_never_refused_in_a_replay(conclude_after):
+    """Of a loop that was only observed, the replay has the nudges, the conclusion and the end of the live guard."""
+    live, watched = Policy(conclude_after=conclude_after), Policy(action="observe")
+    with guarded(live) as recording, Server(Looping(READ, stubborn=True)).running() as server:
+        with suppress(ToolLoopError):
+            Agent(server).ask()
+        actions = [str(trip.action) for trip in recording.trips]
+    with guarded(watched) as recording, Server(Looping(READ, rounds=40)).running() as server:
+        Agent(server).ask()
+        spans = MessageToDict(encode_spans(recording.spans))["resourceSpans"]
+    (found,) = judged(one_by_one(spans), live).values()
+    assert [action for *_, action in found] == actions + ["abort"] * (len(found) - len(actions))
+    assert actions[-1] == "abort"
