@@ -12,8 +12,10 @@ equal observable instruments and drops the second callback: a second set would g
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 import weakref
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opentelemetry import metrics, trace
@@ -41,6 +43,10 @@ if TYPE_CHECKING:
     from otel_loopguard.telemetry.watcher import SpanWatcher
 
 logger = logging.getLogger("otel_loopguard")
+
+_LAUNCHER = "opentelemetry.instrumentation.auto_instrumentation"
+"""The module that `opentelemetry-instrument` loads into each program."""
+_DISTRO = "opentelemetry.distro"
 
 
 # --- attached for the life of the process ------------------------------------------------------------------------
@@ -237,17 +243,24 @@ class Providers:
         self._outlets.meters.announce(self._announced)
 
     def see_first_call(self) -> None:
-        """Log the greeting if that was not possible at start, and a warning if nothing is exported."""
+        """Log the greeting if that was not possible at start, and that nothing is exported, if that is so."""
         self.first_call_seen = True
         if self.greet is not None:
             self.greet()
         if type(self.outlets().tracer_provider).__name__ == "ProxyTracerProvider":
-            logger.warning(
-                "No OpenTelemetry SDK is set up: calls are guarded, but nothing is exported. "
-                "For opentelemetry-instrument: pip install opentelemetry-distro"
-            )
+            level, remedy = _without_sdk()
+            logger.log(level, "No OpenTelemetry SDK is set up: calls are guarded, and nothing is exported. %s", remedy)
 
     def count_turn(self, calls: int) -> None:
         """Count a turn that is over."""
         with self.shield("turn.end"):
             self.outlets().meters.turn(calls)
+
+
+def _without_sdk() -> tuple[int, str]:
+    """Return the level of the line and the remedy: who starts the guard in code may want no telemetry."""
+    if _LAUNCHER not in sys.modules:
+        return logging.INFO, "To export, set up the SDK, or give providers to otel_loopguard.instrument()."
+    if find_spec(_DISTRO) is None:
+        return logging.WARNING, "pip install opentelemetry-distro"
+    return logging.WARNING, "`otel-loopguard doctor -- COMMAND` names the reason."

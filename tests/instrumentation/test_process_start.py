@@ -92,10 +92,39 @@ def test_trips_are_counted_though_nothing_is_sampled() -> None:
         assert sum(point["value"] for point in received.points(semconv.METRIC_TRIPS)) == 2
 
 
-def test_without_a_distro_it_says_what_to_install() -> None:
-    """Without a distro nothing is exported, and the log names the package to install."""
-    ended = start(EXAMPLE, environment={**NOTHING_EXPORTED, "OTEL_PYTHON_CONFIGURATOR": "there_is_none"})
-    assert ended.stderr.count("pip install opentelemetry-distro") == 1
+@pytest.mark.parametrize(
+    ("prelude", "remedy"),
+    [
+        ("sys.modules['opentelemetry.distro'] = None", "pip install opentelemetry-distro"),  # as if not installed
+        ("", "`otel-loopguard doctor -- COMMAND` names the reason."),
+    ],
+    ids=["without-distro", "with-distro"],
+)
+def test_without_an_sdk_the_remedy_fits_the_environment(prelude: str, remedy: str, tmp_path: Path) -> None:
+    """Nothing is exported. The distro is named where it is missing, and once."""
+    app = tmp_path / "app.py"
+    app.write_text(f"import runpy, sys\n{prelude}\nrunpy.run_path({str(EXAMPLE)!r}, run_name='__main__')\n")
+    ended = start(app, environment={**NOTHING_EXPORTED, "OTEL_PYTHON_CONFIGURATOR": "there_is_none"})
+    (line,) = [line for line in ended.stderr.splitlines() if "No OpenTelemetry SDK is set up" in line]
+    assert line.endswith(f"and nothing is exported. {remedy}")
+
+
+def test_a_start_in_code_needs_no_sdk(tmp_path: Path) -> None:
+    """The program may want no telemetry: it has no warning, and at the level INFO the way to telemetry."""
+    app = tmp_path / "app.py"
+    app.write_text(
+        "import logging, runpy, otel_loopguard\n"
+        "logging.basicConfig(level=logging.INFO)\n"
+        "otel_loopguard.instrument()\n"
+        f"runpy.run_path({str(EXAMPLE)!r}, run_name='__main__')\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, str(app)], env=clean_environment({}), capture_output=True, text=True, timeout=120, check=False
+    )
+    assert STOPPED in ended.stdout
+    (line,) = [line for line in ended.stderr.splitlines() if "No OpenTelemetry SDK is set up" in line]
+    assert line.startswith("INFO:otel_loopguard:")
+    assert line.endswith("To export, set up the SDK, or give providers to otel_loopguard.instrument().")
 
 
 def test_it_can_be_left_out() -> None:
