@@ -14,9 +14,10 @@ from otel_loopguard.cli.output import counted
 from otel_loopguard.core.model import Action
 from otel_loopguard.core.policy import schema
 from otel_loopguard.core.policy.check import dotted
+from otel_loopguard.core.policy.files import UnreadableError, read_bytes
 from otel_loopguard.core.policy.load import LoadedPolicy, load_environment, load_file, load_preset, preset_names
 from otel_loopguard.core.policy.policy import DEFAULT_RULES, Rule
-from otel_loopguard.errors import PolicyError
+from otel_loopguard.errors import LoopGuardError, PolicyError
 
 if TYPE_CHECKING:
     import argparse
@@ -37,8 +38,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     check = subparsers.add_parser(
         "check",
         help="list every mistake in a policy file",
-        description="Lists every mistake in a policy file, with its line, and limits that have no effect.",
-        epilog="Exit status: 0 no mistakes; 1 there is one, or the file cannot be read; 2 wrong use.",
+        description="Lists every mistake in a policy file, with its line, and limits and actions that have no effect.",
+        epilog="Exit status: 0 no mistakes; 1 there is one; 2 wrong use, or the file cannot be read.",
     )
     check.add_argument("file", metavar="FILE", help="a policy file (TOML)")
     check.set_defaults(run=_check)
@@ -55,6 +56,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _check(options: argparse.Namespace) -> int:
+    try:
+        read_bytes(options.file)
+    except UnreadableError as error:
+        raise LoopGuardError(f"{options.file}: the policy file cannot be read: {error}") from error
     loaded = load_file(options.file)
     problems = loaded.problems or tuple(ineffective(loaded))
     for problem in problems:

@@ -20,6 +20,16 @@ def test_check_names_every_mistake(tmp_path, capsys):
     assert second.startswith(f"{path}, line 3: tools.x.cap = -1")
 
 
+def test_check_of_a_file_that_is_not_there(tmp_path, capsys):
+    """The exit status is 2, as of each command that cannot read its file."""
+    assert main(["policy", "check", str(tmp_path / "nosuch.toml")]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == (
+        f"otel-loopguard: {tmp_path}/nosuch.toml: the policy file cannot be read: No such file or directory\n"
+    )
+
+
 def test_check_of_a_right_file(tmp_path, capsys):
     """A file without mistakes is reported as correct; the exit status is 0."""
     (tmp_path / "loop.toml").write_text('action = "nudge"\n')
