@@ -1,4 +1,4 @@
-"""Find the limits of a policy that no call ever reaches, because another limit refuses it before.
+"""Find the limits of a policy that no call ever reaches, and the actions above the policy's own.
 
 No table has the limits that come before others: the guard itself is asked. It judges drawn loops under the policy, with
 the limit and with one that is never reached. If the loops that this limit decides by default are all the same, it is
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from otel_loopguard.core.guard import Guard
 from otel_loopguard.core.model import Action, Mode, Outcome, ToolCall
 from otel_loopguard.core.policy.check import dotted
+from otel_loopguard.core.policy.load import PREFIX
 from otel_loopguard.core.policy.policy import DEFAULT_RULES, Policy, Rule, ToolContract
 from otel_loopguard.core.policy.problems import Problem
 
@@ -122,7 +123,8 @@ LOOPS = (
 
 
 def ineffective(loaded: LoadedPolicy) -> Iterator[Problem]:
-    """Name each limit of a file that has no effect, with the limit that comes before it."""
+    """Name each action and limit of a file that has no effect, with the one that comes before it."""
+    yield from _above_ceiling(loaded)
     policy = loaded.policy
     if policy.action < Action.BLOCK:  # to be judged as it will be when it refuses
         policy = replace(policy, action=Action.BLOCK)
@@ -138,6 +140,27 @@ def ineffective(loaded: LoadedPolicy) -> Iterator[Problem]:
         remedy = _overtaken(policy, path, value)
         if remedy is not None:
             yield Problem(dotted(path), origin, value, remedy)
+
+
+def _above_ceiling(loaded: LoadedPolicy) -> Iterator[Problem]:
+    """Name the actions of tools and modes, and the limits of ``abort``, that the policy's action does not allow.
+
+    An action of the environment is meant to lower those of the file.
+    """
+    ceiling = loaded.policy.action
+    if loaded.file is None or loaded.origins.get(("action",), "").startswith(PREFIX):
+        return
+    for path, origin in loaded.origins.items():
+        value = _value_at(loaded.policy, path)
+        if not origin.startswith(loaded.file) or len(path) == 1:
+            continue
+        if path[-1] == "action" and value > ceiling:
+            remedy = f'{ceiling} is the policy\'s `action`, the ceiling of all others: set `action = "{value}"` there'
+            lower = "a lower one for other tools and modes, if they need it"
+            yield Problem(dotted(path), origin, str(value), f"has no effect above {ceiling}: {remedy}, and {lower}.")
+        elif path[-1] == "abort" and value > 0 and ceiling < Action.ABORT:
+            remedy = f'the policy\'s `action` is {ceiling}: only with `action = "abort"` there a limit ends the run.'
+            yield Problem(dotted(path), origin, value, f"has no effect: {remedy}")
 
 
 def _overtaken(policy: Policy, path: Path, value: int) -> str | None:

@@ -7,7 +7,7 @@ import pytest
 from otel_loopguard import Guard, Outcome, ToolCall
 from otel_loopguard.cli.ineffective import ineffective
 from otel_loopguard.cli.main import main
-from otel_loopguard.core.policy.load import load_file
+from otel_loopguard.core.policy.load import load_environment, load_file
 
 
 @pytest.fixture(name="found")
@@ -74,8 +74,38 @@ def test_settings_of_every_table_are_judged(found, text, named, reason):
 
 
 @pytest.mark.parametrize(
+    ("text", "named", "message"),
+    [
+        (
+            "action = 'observe'\ntools.search.action = 'block'",
+            "tools.search.action = 'block'",
+            "above observe: observe is",
+        ),
+        ("modes.generic_repeat.action = 'abort'", "modes.generic_repeat.action = 'abort'", "above block: block is"),
+        ("modes.generic_repeat.abort = 3", "modes.generic_repeat.abort = 3", ": the policy's `action` is block"),
+        ("tools.x.modes.cycle.action = 'conclude'", "tools.x.modes.cycle.action = 'conclude'", "above block: block is"),
+    ],
+)
+def test_actions_that_the_policy_does_not_allow_are_reported(found, text, named, message):
+    """The policy's action is the ceiling: a stronger one of a tool or a mode, and a limit of `abort`, do nothing."""
+    _, (problem,) = found(text + "\n")
+    assert problem.startswith(f"{named}: has no effect")
+    assert message in problem
+
+
+def test_an_action_of_the_environment_is_meant_to_lower_those_of_the_file(tmp_path):
+    """Who observes first has no warning about the actions that are to hold later."""
+    (tmp_path / "loop.toml").write_text("action = 'abort'\nmodes.generic_repeat = {action = 'abort', abort = 3}\n")
+    environ = {"CONFIG": str(tmp_path / "loop.toml"), "ACTION": "observe"}
+    loaded = load_environment({f"OTEL_PYTHON_LOOPGUARD_{name}": value for name, value in environ.items()})
+    assert list(ineffective(loaded)) == []
+
+
+@pytest.mark.parametrize(
     "text",
     [
+        "action = 'abort'\nmodes.generic_repeat.abort = 3",
+        "tools.search.action = 'nudge'",
         "modes.generic_repeat.block = 10\nmodes.no_novelty.block = 12",
         "modes.generic_repeat.block = 3",
         "modes.generic_repeat.block = 0",

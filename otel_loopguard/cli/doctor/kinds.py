@@ -70,8 +70,8 @@ KINDS = {
     ),
     "limit-without-effect": FindingKind(
         WARNS,
-        "A limit is never reached. {problem}",
-        "Raise the limit that comes before it, too, or lower this one to the largest value that has an effect.",
+        "A limit or an action is never reached. {problem}",
+        "Raise the one that comes before it, too, or lower this one to the largest value that has an effect.",
     ),
     "unread-variable": FindingKind(
         WARNS, "A variable that does not exist, and decides nothing. {problem}", "Correct its name, or remove it."
