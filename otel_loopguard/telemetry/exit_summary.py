@@ -43,7 +43,7 @@ class ExitSummary:
         self.ended = 0
         """Runs that were ended."""
         self._is_on: Callable[[], bool] | None = None
-        self._is_child = self._has_children = False
+        self._is_forked = self._has_forked = False
 
     def count_call(self, ending: str) -> None:
         """Count a call, and what the guard did about it."""
@@ -61,18 +61,19 @@ class ExitSummary:
 
     def forked(self) -> None:
         """Note that the process has children, which may have made the calls."""
-        self._has_children = True
+        self._has_forked = True
 
     def after_fork(self) -> None:
         """Start from zero in a child process: the parent prints its own sums."""
         self.calls = self.loops = self.nudges = self.raised = self.concluded = self.ended = 0
         self.loop_calls.clear()
-        self._is_child, self._has_children = True, False
+        self._is_forked, self._has_forked = True, False
 
     def line(self) -> str | None:
         """Return the line; None if there is nothing to tell: a process without calls that has, or is, a worker."""
+        is_child = self._is_forked or _is_worker()
         if self.calls:
-            worker = f" in process {os.getpid()}" if self._is_child else ""
+            worker = f" in process {os.getpid()}" if is_child else ""
             parts = [_number(self.calls, "tool call") + worker, _number(self.loops, "loop")]
             if self.nudges:
                 parts.append(_number(self.nudges, "nudge"))
@@ -84,7 +85,7 @@ class ExitSummary:
             if self.ended:
                 parts.append(f"{_number(self.ended, 'run')} ended")
             return f"otel_loopguard: {', '.join(parts)}."
-        if self._is_child or self._has_children or self._is_on is None or not self._is_on():
+        if is_child or self._has_forked or _has_workers() or self._is_on is None or not self._is_on():
             return None
         return (
             "otel_loopguard: on, but saw no tool call: nothing was guarded here. If the program made any, run it with "
@@ -104,6 +105,17 @@ def calls_of(fate: str, calls: Mapping[str, int]) -> str:
     """Word a number of calls and their modes."""
     modes = ", ".join(f"{clean_name(str(mode))} {count}" for mode, count in calls.items())
     return f"{_number(sum(calls.values()), 'call')} {fate} ({modes})"
+
+
+def _is_worker() -> bool:
+    """Return True in a process that ``multiprocessing`` started: only forks run a hook."""
+    processes = sys.modules.get("multiprocessing.process")
+    return processes is not None and processes.parent_process() is not None
+
+
+def _has_workers() -> bool:
+    """Return True if ``multiprocessing`` started processes from this one: it imports the way to do it at the first."""
+    return any(f"multiprocessing.popen_{way}" in sys.modules for way in ("spawn_posix", "spawn_win32", "forkserver"))
 
 
 def _number(count: int, word: str) -> str:

@@ -143,6 +143,29 @@ def test_each_worker_with_calls_has_its_own_line(tmp_path: Path) -> None:
     assert line.endswith(", no loop.")
 
 
+SPAWNS = """
+import logging, multiprocessing, sys
+import otel_loopguard
+logging.disable()
+otel_loopguard.instrument()
+def work(calls):
+    with otel_loopguard.turn():
+        for number in range(calls):
+            otel_loopguard.call("look", {"path": number}, lambda path: path)
+if __name__ == "__main__":
+    for calls in (2, 0):
+        child = multiprocessing.get_context("spawn").Process(target=work, args=(calls,))
+        child.start()
+        child.join()
+"""
+
+
+def test_a_spawned_worker_names_its_process(tmp_path: Path) -> None:
+    """Its line is not that of the whole program. Neither a worker without calls nor the parent complains."""
+    (line,) = ended(tmp_path, SPAWNS).stderr.splitlines()
+    assert line.startswith("otel_loopguard: 2 tool calls in process ")
+
+
 @pytest.mark.parametrize(
     "code", ["sys.stderr.close()", "os.close(2)", "sys.stderr = None", "sys.stderr.write = None"], ids=str
 )
