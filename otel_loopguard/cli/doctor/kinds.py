@@ -171,8 +171,8 @@ KINDS = {
     ),
     "not-ended": FindingKind(
         TELLS,
-        "A process of the program ended before it could write its full report (pid {pid}).",
-        "Nothing, if you stopped it: its calls are counted up to about a second before.",
+        "A process of the program was killed, or ended with os._exit() (pid {pid}): its count of calls may be too low.",
+        "Nothing, if you stopped it: only the calls since its last ended turn are missing.",
     ),
     "program-failed": FindingKind(
         WARNS, "The program ended with {status}.", "Read its own output; no error of the guard ended it."

@@ -42,7 +42,10 @@ FOLDER = "_OTEL_LOOPGUARD_DOCTOR"
 """The variable with the folder for the reports. Without it the probe does nothing."""
 
 _OFTEN_SECONDS = 1.0
+_HELPERS = ("from multiprocessing.resource_tracker import", "from multiprocessing.forkserver import")
+"""How the command begins of processes that multiprocessing starts for itself."""
 _NEVER = float("-inf")
+_LAST = -100
 
 
 class Probe:
@@ -65,28 +68,48 @@ class Probe:
         self.errors: Counter[str] = Counter()
         self.guards: set[str] = set()
         self.text_protocols: set[str] = set()
-        self.written = _NEVER
+        self.is_helper = any(text.startswith(_HELPERS) for text in sys.orig_argv)
+        """The process runs no code of the program; those that a server of forks makes do."""
+        self._facts: dict[str, Any] = {}
+        self._gathered = _NEVER
         self.tested: dict[str, str] = {}
         """The results of the self-test, by framework."""
 
     def turn_over(self) -> None:
         """Write the counts so far: workers, and programs that are killed, end without ``atexit``."""
-        if time.monotonic() - self.written > _OFTEN_SECONDS:
-            self.write(ended=False)
+        self.write(ended=False)
 
     def write(self, *, ended: bool) -> None:
-        """Write the report to a temporary file, then rename it: a reader never sees a part of it."""
-        from otel_loopguard.cli.doctor import facts  # noqa: PLC0415 - it imports much that the program may not need
+        """Write the report to a temporary file, then rename it: a reader never sees a part of it.
 
-        found = {**facts.gather(), **self.seen(), "ended": ended, "pid": os.getpid()}
-        self.written = time.monotonic()
-        if not self._folder.is_dir():
-            return  # the doctor has ended
+        To gather the facts takes time, so that they may be a second old; the counts are those of now.
+        """
+        if self.is_helper or not self._folder.is_dir():  # the doctor has ended
+            return
+        if ended or time.monotonic() - self._gathered > _OFTEN_SECONDS:
+            from otel_loopguard.cli.doctor import facts  # noqa: PLC0415 - it imports much that may not be needed
+
+            self._facts, self._gathered = facts.gather(), time.monotonic()
+        found = {**self._facts, **self.seen(), "ended": ended, "pid": os.getpid()}
         with suppress(OSError):  # the doctor has just ended, or the disk is full: no concern of the program
             handle, name = tempfile.mkstemp(dir=self._folder, suffix=".part")
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 json.dump(found, file)
             Path(name).replace(self._folder / f"{os.getpid()}.json")
+
+    def after_fork(self) -> None:
+        """Start from zero in a worker. One of multiprocessing ends without ``atexit``, and has finalizers instead."""
+        self.is_helper = False
+        self.calls.clear()
+        self.errors.clear()
+        self.ended.clear()
+        self.counted = self.unseen = self.by_hand = 0
+        self._gathered = _NEVER
+        util = sys.modules.get("multiprocessing.util")
+        if util is not None:
+            util.register_after_fork(
+                self, lambda probe: util.Finalize(None, probe.write, kwargs={"ended": True}, exitpriority=_LAST)
+            )
 
     def seen(self) -> dict[str, Any]:
         """The counts, ready for JSON."""
@@ -115,7 +138,6 @@ def start() -> None:
     current = Probe(Path(folder))
     _listen(current)
     current.write(ended=False)
-    current.written = _NEVER  # the first turn is written at once
     # It runs before the functions that are registered already, such as the shutdown of the providers.
     atexit.register(current.write, ended=True)
     if hasattr(os, "register_at_fork"):
@@ -140,13 +162,8 @@ def _is_ended_by_guard() -> bool:
 
 
 def _forked() -> None:
-    """Start from zero in a worker."""
     if current is not None:
-        current.calls.clear()
-        current.errors.clear()
-        current.ended.clear()
-        current.counted = current.unseen = current.by_hand = 0
-        current.written = _NEVER
+        current.after_fork()
 
 
 # --- the places where it listens -----------------------------------------------------------------------------------

@@ -535,6 +535,36 @@ def test_workers_of_a_program_count(tmp_path):
     assert "no-calls" not in codes(found)
 
 
+WORKERS = (
+    LOOP
+    + """
+import multiprocessing, os, signal, sys
+def work(way):
+    for _ in range(3):
+        with loopguard.turn():
+            for _ in range(5):
+                read_file("a")
+    if way == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+if __name__ == "__main__":
+    start, way = sys.argv[1:]
+    worker = multiprocessing.get_context(start).Process(target=work, args=(way,))
+    worker.start()
+    worker.join()
+"""
+)
+
+
+@pytest.mark.parametrize("way", ["ends", "killed"])
+@pytest.mark.parametrize("start", ["fork", "spawn", "forkserver"])
+def test_workers_of_multiprocessing_count_every_ended_turn(start, way, tmp_path):
+    """However they are started and end. Processes that multiprocessing starts for itself are left out."""
+    found, _ = examined(tmp_path, *script(tmp_path, WORKERS), start, way)
+    counts = [sum(call["count"] for call in process["calls"]) for process in found["processes"]]
+    assert sorted(counts) == [0, 15]
+    assert ("not-ended" in codes(found)) is (way == "killed")
+
+
 def test_a_server_is_stopped_with_the_doctor(tmp_path):
     """SIGTERM to the doctor reaches the program, and the report covers the run until then."""
     text = STRONG + "import time\nprint('up', flush=True)\ntime.sleep(60)\n"
