@@ -48,23 +48,32 @@ class Report:
         """Add one turn."""
         self._columns.add(run)
 
-    def write(self, *, title: str = _TITLE, subtitle: str = "") -> None:
-        """Write the file."""
+    def write(self, *, title: str = _TITLE, subtitle: str = "", conditional: bool = False) -> None:
+        """Write the file. ``conditional``: the calls are judged after they ran, and the page says "would"."""
         now = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
         details = [harmless(part) for part in (subtitle, f"written {now}", f"otel-loopguard {__version__}") if part]
-        text = page(self._columns.to_json(), title=harmless(title), subtitle=" · ".join(details))
+        text = page(
+            {**self._columns.to_json(), "conditional": conditional}, title=harmless(title), subtitle=" · ".join(details)
+        )
         try:
             self.path.write_text(text, encoding="utf-8")
         except OSError as error:
             raise _cannot(self.path, error) from error
 
 
-def write(path: str | os.PathLike[str], runs: Iterable[Run], *, title: str = _TITLE, subtitle: str = "") -> None:
-    """Write a report of these runs to a file."""
+def write(
+    path: str | os.PathLike[str],
+    runs: Iterable[Run],
+    *,
+    title: str = _TITLE,
+    subtitle: str = "",
+    conditional: bool = False,
+) -> None:
+    """Write a report of these runs to a file. ``conditional``: the calls are judged after they ran."""
     report = Report(path)
     for run in runs:
         report.add(run)
-    report.write(title=title, subtitle=subtitle)
+    report.write(title=title, subtitle=subtitle, conditional=conditional)
 
 
 def _cannot(path: Path, error: OSError) -> ReportError:

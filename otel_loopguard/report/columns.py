@@ -71,7 +71,7 @@ class Columns:
         self._spent: list[Spent | None] = []
         """Of each turn that is kept."""
         self._all_spent: Spent | None = None
-        self._all_calls = self._all_turns = self._looping = 0
+        self._all_calls = self._all_turns = self._looping = self._kept_out = 0
 
     def add(self, run: Run) -> None:
         """Add one turn."""
@@ -108,6 +108,7 @@ class Columns:
             for column, value in zip(self._trips, (self._all_calls, at, mode, code), strict=True):
                 column.append(value)
         self._all_calls += 1
+        self._kept_out += call.is_kept_out
 
     def _keep(self, call: Call, numbers: tuple[int, int, int], same: int) -> None:
         tool, code, mode = numbers
@@ -122,7 +123,12 @@ class Columns:
         ends = self._span if timed else (0.0, float(max(self._all_calls - 1, 0)))
         return {
             "decisions": list(DECISIONS),
-            "totals": {"turns": self._all_turns, "calls": self._all_calls, "looping": self._looping},
+            "totals": {
+                "turns": self._all_turns,
+                "calls": self._all_calls,
+                "looping": self._looping,
+                "kept_out": self._kept_out,
+            },
             "tools": self._tools.list,
             "counts": [self._counts[number] for number in range(len(self._tools.list))],
             "modes": self._modes.list,

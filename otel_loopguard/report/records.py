@@ -15,6 +15,7 @@ DECISIONS = ("ran", "failed", "nudged", "reused", "refused", "concluded", "abort
 TRIPS = DECISIONS[2:]
 """The decisions that a loop caused."""
 
+_KEPT_OUT = frozenset(DECISIONS[3:])
 _OF_ACTION = {
     Action.NUDGE: "nudged",
     Action.REUSE: "reused",
@@ -35,6 +36,13 @@ class Call(NamedTuple):
     """The mode that tripped; empty if none did."""
     at: float | None = None
     """The start of the call in seconds, since 1970 or since the start of the run."""
+    has_run: bool = False
+    """It was read in a model request: it ran, if the turn was not over before, also if it is concluded."""
+
+    @property
+    def is_kept_out(self) -> bool:
+        """True if the call does not run."""
+        return self.decision in _KEPT_OUT and not (self.has_run and self.decision == "concluded")
 
 
 class Spent(NamedTuple):

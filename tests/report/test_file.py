@@ -114,7 +114,7 @@ def test_all_is_counted_however_much_it_is():
     for _ in range(4):
         columns.add(made.every_decision())
     data = columns.to_json()
-    assert (len(data["calls"]["tool"]), data["totals"]) == (7, {"turns": 4, "calls": 28, "looping": 4})
+    assert (len(data["calls"]["tool"]), data["totals"]) == (7, {"turns": 4, "calls": 28, "looping": 4, "kept_out": 16})
     assert data["counts"] == [[4] * 7]
     assert sum(sum(bins) for _, _, bins in data["over"]["rows"]) == 20
     assert MOST_CALLS >= 100_000

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from otel_loopguard.report import Run, Spent
+from otel_loopguard.report import Call, Run, Spent
 
 from . import made
 
@@ -51,6 +51,48 @@ def test_the_numbers_add_up(opened):
     assert page.js("[...document.querySelectorAll('#tools tbody tr')].map((one) => one.cells[2].innerText)") == [
         "6", "5", "5",
     ]  # fmt: skip
+
+
+def test_calls_judged_after_they_ran_are_said_to_be_what_they_would_be(opened):
+    """Headline, tiles, legend, rows and calls of a replay or a watch: nothing was refused, as all of it ran."""
+    page = opened(*FEW, conditional=True)
+    assert page.text("#lead").startswith(
+        "2 of 3 turns looped. 14 of 27 calls would not have run, and a message to the model would have been added"
+    )
+    assert "would be refused" in page.text("#numbers")
+    assert "did not run" not in page.text("body")
+    assert "14 calls · would be: 10 refused · 1 nudged" in page.text(".turn .sums")
+    page.js("document.getElementById('viewport').focus()")
+    page.keys(END)
+    assert "would be refused" in page.text("#said")
+
+
+def test_the_sums_of_a_turn_are_read_in_full_and_a_wide_strip_has_a_hint(opened):
+    """Nothing of a row's sums is cut off; cells beyond the right side are announced."""
+    calls = [call for call in made.every_decision().calls if call.decision not in ("failed", "reused")] * 20
+    page = opened(Run("all", 1, calls), conditional=True)
+    row = "document.querySelector('.turn .sums')"
+    assert page.js(f"{row}.scrollHeight <= {row}.clientHeight && {row}.scrollWidth <= {row}.clientWidth")
+    assert "scroll to the right" in page.text("#timeline")
+    assert "scroll to the right" not in opened(made.ping_pong()).text("#timeline")
+
+
+def test_the_axis_of_a_short_run_begins_at_zero_with_round_steps(opened):
+    """The seconds of a run under a minute are counted from its begin, wherever that is on the clock."""
+    at = made.NOON + 0.37
+    calls = [Call("read", 1, "refused", "cycle", at + number / 10) for number in range(40)]
+    page = opened(Run("short", 0, calls))
+    page.driver.execute_script("""
+        window.written = [];
+        const write = CanvasRenderingContext2D.prototype.fillText;
+        CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {
+          window.written.push(text);
+          return write.call(this, text, ...rest);
+        };""")
+    page.click("[name=theme][value=dark]")
+    ticks = sorted({text for text in page.js("window.written") if text.startswith("+")})
+    assert ticks[0] == "+0 s"
+    assert all(re.fullmatch(r"\+\d(\.5)? s", tick) for tick in ticks), ticks
 
 
 def test_tokens_are_shown_where_they_are_known(opened):

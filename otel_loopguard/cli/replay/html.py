@@ -60,7 +60,7 @@ class Html:
 
     def write(self, title: str) -> None:
         """Write the file."""
-        self._report.write(title=title, subtitle=f"policy {self._policy}")
+        self._report.write(title=title, subtitle=f"policy {self._policy}", conditional=True)
 
 
 def _spent(spent: Spent) -> report.Spent | None:
@@ -72,4 +72,5 @@ def _spent(spent: Spent) -> report.Spent | None:
 
 def _call(tool: str, identity: int, trip: TripOfRun | None, *, failed: bool, at: float | None) -> report.Call:
     action, mode = (trip.action, trip.mode) if trip is not None else (None, "")
-    return report.Call(tool, identity, report.decision(action, failed=failed), mode, at)
+    has_run = trip is not None and trip.has_run
+    return report.Call(tool, identity, report.decision(action, failed=failed), mode, at, has_run)

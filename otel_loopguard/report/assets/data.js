@@ -4,6 +4,11 @@ const DECISIONS = data.decisions;
 const FIRST_TRIP = DECISIONS.indexOf("nudged");
 const TRIPS = DECISIONS.slice(FIRST_TRIP);
 
+/** "refused", or "would be refused" if the calls are judged after they ran. */
+function fateOf(word) {
+  return data.conditional && TRIPS.includes(word) ? `would be ${word}` : word;
+}
+
 const calls = {
   tool: Uint32Array.from(data.calls.tool),
   same: Uint32Array.from(data.calls.same),
@@ -49,14 +54,15 @@ function modesOf(turn) {
   return [...found].map((mode) => data.modes[mode]);
 }
 
-/** "14 calls · 9 refused · 2 nudged": without room for all, the mildest is left out. */
+/** "14 calls · 9 refused · 2 nudged · 1 failed", or "14 calls · 1 failed · would be: 9 refused · 2 nudged". */
 function sumOf(turn) {
-  const parts = [count(callsOf(turn), "call")];
-  for (let decision = DECISIONS.length - 1; decision > 0; decision--) {
-    const number = countOf(turn, decision);
-    if (number > 0) parts.push(`${whole.format(number)} ${DECISIONS[decision]}`);
-  }
-  return parts.join(" · ");
+  const parts = DECISIONS.map((word, decision) => [countOf(turn, decision), word]).slice(1)
+    .filter(([number]) => number > 0).map(([number, word]) => [word, `${whole.format(number)} ${word}`]).reverse();
+  const texts = (list) => list.map(([, text]) => text);
+  if (!data.conditional) return [count(callsOf(turn), "call"), ...texts(parts)].join(" · ");
+  const [ran, would] = [parts.filter(([word]) => !TRIPS.includes(word)), parts.filter(([word]) => TRIPS.includes(word))];
+  const hypothesis = would.length ? [`would be: ${texts(would).join(" · ")}`] : [];
+  return [count(callsOf(turn), "call"), ...texts(ran), ...hypothesis].join(" · ");
 }
 
 /** The tokens of a turn, if they are known. */

@@ -32,7 +32,7 @@ function callText(turn, chosen) {
   const parts = [
     `call ${whole.format(chosen + 1)} of ${whole.format(callsOf(turn))}: ${data.tools[calls.tool[call]]}`,
     letter === "·" ? "made once" : `call ${letter}`,
-    DECISIONS[calls.decision[call]],
+    fateOf(DECISIONS[calls.decision[call]]),
   ];
   if (calls.mode[call] > 0) parts.push(data.modes[calls.mode[call]]);
   if (data.at) parts.push(timeText(data.at[call]));

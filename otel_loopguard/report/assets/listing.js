@@ -22,7 +22,7 @@ function showListing(page) {
     nameOf(turn), callsOf(turn), ...words.map((word) => countOf(turn, DECISIONS.indexOf(word))),
     modesOf(turn).join(", "), shapeCell(turn),
   ]);
-  const head = ["Turn", "calls", ...words, "Modes", "Shape"];
+  const head = ["Turn", "calls", ...words.map(fateOf), "Modes", "Shape"];
   byId("listing").replaceChildren(table("Turns, call by call", head, rows), pager(page));
 }
 

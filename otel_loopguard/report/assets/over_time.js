@@ -1,6 +1,11 @@
 // Trips over time: one small chart a mode, all on the same time axis, drawn by uPlot.
 const { start: binStart, width: binWidth } = data.over;
-const places = Array.from({ length: data.over.rows[0]?.[2].length ?? 0 }, (_, bin) => binStart + (bin + 0.5) * binWidth);
+const bins = data.over.rows[0]?.[2].length ?? 0;
+const stretch = bins * binWidth;
+/** A stretch under a minute has seconds from its start on its axis, so that the ticks are round. */
+const fromZero = isClock && stretch < 60;
+const origin = fromZero ? 0 : binStart;
+const places = Array.from({ length: bins }, (_, bin) => origin + (bin + 0.5) * binWidth);
 
 /** [{mode, total, by: {nudged: [...], refused: [...]}}], the most frequent first. */
 function modeRows() {
@@ -50,7 +55,7 @@ function modeChart(row, isLast) {
     padding: [6, 22, isLast ? 0 : 4, 4],
     legend: { show: false },
     cursor: { y: false, points: { show: false }, drag: { x: false, y: false }, sync: { key: "trips" } },
-    scales: { x: { time: isClock, range: [binStart, binStart + places.length * binWidth] }, y: { range: (_, low, high) => [0, high || 1] } },
+    scales: { x: { time: isClock && !fromZero, range: [origin, origin + stretch] }, y: { range: (_, low, high) => [0, high || 1] } },
     axes: [axis(isLast), { show: false }],
     series: [{}, ...words.toReversed().map(bars)],
     hooks: { setCursor: [(chart) => tell(sum, row, words, chart.cursor.idx)], draw: [baseline] },
@@ -78,8 +83,7 @@ function axis(show) {
 
 /** Format a time for the length of the axis: seconds from its start, the time of day, or date and time. */
 function clockText(seconds) {
-  const stretch = places.length * binWidth;
-  if (stretch < 60) return `+${Number((seconds - binStart).toFixed(2))} s`;
+  if (fromZero) return `+${Number(seconds.toFixed(2))} s`;
   const finer = stretch < 600 ? { second: "2-digit" } : stretch > 86_400 ? { month: "short", day: "numeric" } : {};
   return new Date(seconds * 1000).toLocaleString("en", { ...finer, hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 }
@@ -96,12 +100,12 @@ function tell(sum, row, words, bin) {
     sum.replaceChildren(el("b", {}, whole.format(row.total)), row.total === 1 ? "trip" : "trips");
     return;
   }
-  const here = words.filter((word) => row.by[word][bin] > 0).map((word) => `${row.by[word][bin]} ${word}`);
+  const here = words.filter((word) => row.by[word][bin] > 0).map((word) => `${row.by[word][bin]} ${fateOf(word)}`);
   sum.textContent = `${binText(bin)}\n${here.join("\n") || "none"}`;
 }
 
 function binText(bin) {
-  const from = binStart + bin * binWidth;
+  const from = origin + bin * binWidth;
   if (isClock) return clockText(from);
   return data.over.timed ? timeText(from) : `from call ${whole.format(Math.ceil(from) + 1)}`;
 }

@@ -9,11 +9,11 @@ function leadSentence() {
   const { turns, calls: all, looping } = data.totals;
   if (all === 0) return "Nothing was recorded: no turn made any call.";
   if (looping === 0) return `No loop in ${count(turns, "turn")} and ${count(all, "call")}.`;
-  const kept = totalOf("reused") + totalOf("refused") + totalOf("concluded") + totalOf("aborted");
   const nudged = totalOf("nudged");
   const of = `${whole.format(looping)} of ${count(turns, "turn")} looped.`;
-  const what = `${whole.format(kept)} of ${count(all, "call")} did not run`;
-  return `${of} ${what}${nudged ? `, and a message to the model was added to ${count(nudged, "call")}` : ""}.${priceSentence()}`;
+  const [ran, added] = data.conditional ? ["would not have run", "would have been added"] : ["did not run", "was added"];
+  const what = `${whole.format(data.totals.kept_out)} of ${count(all, "call")} ${ran}`;
+  return `${of} ${what}${nudged ? `, and a message to the model ${added} to ${count(nudged, "call")}` : ""}.${priceSentence()}`;
 }
 
 /** Tokens are in no sentence if none are known: a zero would read as if nothing had been spent. */
@@ -30,7 +30,7 @@ function startOverview() {
   for (const [word, number] of numbers) byId("numbers").append(numberOf(word, number));
   for (const word of DECISIONS.slice(1)) {
     const total = totalOf(word);
-    if (total > 0) byId("numbers").append(numberOf(word, total, swatch(word)));
+    if (total > 0) byId("numbers").append(numberOf(fateOf(word), total, swatch(word)));
   }
   if (data.spent) {
     byId("numbers").append(numberOf("tokens", data.spent.tokens), numberOf("tokens in loops", data.spent.in_loops));

@@ -125,9 +125,10 @@ function sized(canvas, width, height) {
 
 /** The legend: each decision as drawn in a strip, with its description. */
 function startLegend() {
+  const meaning = data.conditional ? WHAT_IT_WOULD_MEAN : WHAT_IT_MEANS;
   for (const word of DECISIONS) {
     const canvas = el("canvas", { ariaHidden: "true" });
-    byId("legend").append(el("li", {}, canvas, el("span", {}, el("b", {}, word), ` ${WHAT_IT_MEANS[word].replace(/^ran$/, "")}`)));
+    byId("legend").append(el("li", {}, canvas, el("span", {}, el("b", {}, word), ` ${meaning[word].replace(/^ran$/, "")}`)));
     drawnAnew.push(() => {
       const ctx = sized(canvas, 18, 34);
       drawCell(ctx, { word, lane: 0, letter: "A", x: 0, y: 2 }, 18);

@@ -43,6 +43,7 @@ function layOut() {
   const space = byId("space");
   space.style.width = `${Math.max(label + 2 * geometry.margin + longest * cell + 12, viewport.clientWidth)}px`;
   space.style.height = `${Math.max(height, viewport.clientHeight)}px`;
+  byId("beyond").hidden = space.offsetWidth <= viewport.clientWidth;
   layer.style.width = `${viewport.clientWidth}px`;
   layer.style.height = `${viewport.clientHeight}px`;
   drawSoon();
@@ -82,7 +83,7 @@ function rowOf(turn, index, top) {
   const made = el("div", { id: `turn-${index}`, className: "turn", role: "option", ariaLabel: turnText(turn) },
     el("div", { role: "presentation" },
       el("span", { className: "name", title: nameOf(turn) }, nameOf(turn)),
-      el("span", {}, sumOf(turn)),
+      el("span", { className: "sums", title: sumOf(turn) }, sumOf(turn)),
       el("span", { className: "modes" }, modesOf(turn).join(" "))));
   made.ariaSelected = String(index === view.row);
   made.ariaSetSize = String(shown.turns.length);

@@ -31,7 +31,7 @@ function toolRow({ name, counts, trips: number }, longest) {
     part.className = "";
     part.style.width = `${(value / longest) * 100}%`;
     bar.append(part);
-    told.push(`${whole.format(value)} ${word}`);
+    told.push(`${whole.format(value)} ${fateOf(word)}`);
   });
   const calls = counts.reduce((sum, value) => sum + value, 0);
   return el("tr", { title: told.join(", ") },

@@ -7,7 +7,7 @@ function startTurns() {
   const { which, mode } = form.elements;
   if (looping > 0) which.append(new Option(`turns with loops (${whole.format(looping)})`, "looping"));
   which.append(new Option(`all turns (${whole.format(turnCount)})`, "all"));
-  for (const word of DECISIONS.slice(1)) if (totalOf(word) > 0) which.append(new Option(`with a call ${word}`, word));
+  for (const word of DECISIONS.slice(1)) if (totalOf(word) > 0) which.append(new Option(data.conditional ? `with a call that ${fateOf(word)}` : `with a call ${word}`, word));
   mode.append(new Option("any", ""), ...data.modes.slice(1).toSorted().map((name) => new Option(name)));
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("input", choose);

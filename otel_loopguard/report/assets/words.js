@@ -21,8 +21,19 @@ const WHAT_IT_MEANS = {
   nudged: "ran; a message to the model was added",
   reused: "did not run; the model got the earlier result",
   refused: "did not run; the model read a refusal",
-  concluded: "did not run; the model was asked for its answer",
+  concluded: "the model was asked for its answer, without tools",
   aborted: "did not run; the turn was ended",
+};
+
+/** The same in the report of recorded calls, which have run whatever the decision is. */
+const WHAT_IT_WOULD_MEAN = {
+  ran: "ran",
+  failed: "ran, and failed",
+  nudged: "would have run, with a message to the model",
+  reused: "would not have run; the model would have got the earlier result",
+  refused: "would not have run; the model would have read a refusal",
+  concluded: "the model would have been asked for its answer, without tools",
+  aborted: "would not have run; the turn would have been ended before",
 };
 
 const whole = new Intl.NumberFormat("en");

@@ -185,7 +185,7 @@ def test_the_parts_of_a_long_turn_are_one_run(tmp_path, capfd, monkeypatch):
     assert out.startswith("1 run, 50 calls\n")
     (row,) = [line.split() for line in out.splitlines() if line.startswith("unlabelled")]
     assert row[1:6] == ["1", "1", "1", "1", "1"]
-    assert '"totals":{"turns":1,"calls":50,"looping":1}' in page.read_text()
+    assert '"totals":{"turns":1,"calls":50,"looping":1,"kept_out":48}' in page.read_text()
 
 
 def test_what_is_held_is_bounded():
