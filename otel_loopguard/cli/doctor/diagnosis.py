@@ -28,10 +28,13 @@ _VERDICTS = {
     "broken": "Something breaks the protection.",
     "unknown": "No tool call was seen, so nothing is known: loops may run on here.",
     "observed": "Loops are reported here, and not stopped.",
+    "partly": "Repeats are refused here, but not every loop is stopped: see {codes}.",
     "stopped": "Loops are stopped here, in the calls that are counted above.",
     "installed": "The guard is on here, and refused the loops of the self-test.",
 }
 """The last line of the text, by the ``verdict`` of the JSON."""
+_PARTLY = ("exempt", "abort-caught")
+"""Findings on loops that run on where others are stopped."""
 _QUIET = {"OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none", "OTEL_PYTHON_LOGGING_LEVEL": "critical"}
 
 
@@ -55,7 +58,9 @@ class Diagnosis(NamedTuple):
             return "unknown"
         if "only-observing" in codes:
             return "observed"
-        return "installed" if self.status is None else "stopped"
+        if self.status is None:
+            return "installed"
+        return "stopped" if codes.isdisjoint(_PARTLY) else "partly"
 
     @property
     def ok(self) -> bool:
@@ -92,7 +97,8 @@ class Diagnosis(NamedTuple):
                 if one.level == level:
                     yield f"{_HEADS[level]}: {one.text} [{one.code}]"
                     yield f"    -> {one.remedy}"
-        yield _VERDICTS[self.verdict]
+        partly = dict.fromkeys(f"[{one.code}]" for one in self.findings if one.code in _PARTLY)
+        yield _VERDICTS[self.verdict].format(codes=" and ".join(partly))
         if self.status is None:
             yield "No program of yours was seen. To examine one: otel-loopguard doctor -- python app.py"
 

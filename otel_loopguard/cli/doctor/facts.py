@@ -16,6 +16,8 @@ from urllib.parse import urlsplit
 from opentelemetry import _logs, metrics, trace
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]  # the package has no type hints
 
+from otel_loopguard.core.model import Action
+from otel_loopguard.core.policy.check import dotted
 from otel_loopguard.instrumentation.distributions import distributions_of
 from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
 from otel_loopguard.instrumentation.model_api import ModelClient
@@ -26,8 +28,10 @@ from otel_loopguard.instrumentation.targets import RunTarget, ToolTarget
 from otel_loopguard.instrumentation.unguarded import installed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
+    from otel_loopguard.core.guard import Guard
+    from otel_loopguard.core.policy.policy import Rule
     from otel_loopguard.instrumentation.targets import Framework, Target
 
 _SAMPLES = 200
@@ -44,12 +48,31 @@ def gather() -> dict[str, Any]:
         "on": runtime is not None,
         "action": None if runtime is None else str(runtime.guard.policy.action),
         "policy": None if runtime is None else runtime._policy_name,  # noqa: SLF001 - as in the line at start
+        "exempt": [] if runtime is None else list(exempt(runtime.guard)),
         "frameworks": list(frameworks()),
         "clients": list(clients()),
         "unguarded": list(installed()),
         "telemetry": telemetry(),
         "instrumentations": sorted(instrumentations()),
     }
+
+
+def exempt(guard: Guard) -> Iterator[str]:
+    """The tools and modes whose calls are never refused, by the policy and by declarations in code."""
+    policy = guard.policy
+    yield from _exempt_modes("modes", policy.modes)
+    for glob, contract in (*policy.tools.items(), *guard.declared.items()):
+        if contract.action is not None and contract.action < Action.REUSE:
+            yield f"{dotted(('tools', glob))} ({contract.action})"
+        yield from _exempt_modes(f"{dotted(('tools', glob))}.modes", contract.modes)
+
+
+def _exempt_modes(table: str, modes: Mapping[str, Rule]) -> Iterator[str]:
+    for mode, rule in modes.items():
+        if rule.action is not None and rule.action < Action.REUSE:
+            yield f"{table}.{mode} ({rule.action})"
+        elif rule.block == 0 and not rule.abort:
+            yield f"{table}.{mode} (block = 0)"
 
 
 # --- frameworks and clients ----------------------------------------------------------------------------------------

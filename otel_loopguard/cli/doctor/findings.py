@@ -90,6 +90,8 @@ def _of_guard(report: Report, origin: str) -> Iterator[Finding]:
         yield finding("action-off", origin=origin)
     elif action < Action.REUSE and origin != WITH_MISTAKES:  # those are findings of their own
         yield finding("only-observing", action=action, origin=origin)
+    elif report["exempt"]:
+        yield finding("exempt", names=", ".join(report["exempt"]))
     for site, count in report["errors"].items():
         yield finding("internal-error", site=site, faults=counted(count, "fault"))
 

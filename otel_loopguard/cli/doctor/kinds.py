@@ -57,6 +57,11 @@ KINDS = {
         "The policy's action is {action}: loops are reported, and no call is refused ({origin}).",
         "If the reported loops are real ones, set OTEL_PYTHON_LOOPGUARD_ACTION=block.",
     ),
+    "exempt": FindingKind(
+        WARNS,
+        "The policy refuses no call of these tools, and none for these modes: {names}.",
+        "Nothing, if their loops may run on. Else remove that `action`, or that `block = 0`.",
+    ),
     "policy-mistake": FindingKind(
         BREAKS,
         "The policy has a mistake. Until it is corrected, {in_force}. {problem}",

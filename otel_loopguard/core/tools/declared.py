@@ -36,6 +36,10 @@ class DeclaredTools:
     def __iter__(self) -> Iterator[ToolContract]:
         return iter(list(self._contracts.values()))
 
+    def items(self) -> list[tuple[str, ToolContract]]:
+        """Return each name with its contract."""
+        return list(self._contracts.items())
+
     def add(self, name: str, contract: ToolContract) -> None:
         """Add the contract of a tool, or replace it."""
         if name in self._contracts or len(self._contracts) < MOST_NAMES:

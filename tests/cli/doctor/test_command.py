@@ -312,6 +312,29 @@ def test_a_program_under_a_policy_that_observes(tmp_path):
     assert "Loops are stopped" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("policy", "declared", "names"),
+    [
+        ("tools.read_file.action = 'off'", "", "tools.read_file (off)"),
+        ("modes.generic_repeat.action = 'nudge'", "", "modes.generic_repeat (nudge)"),
+        ("tools.'read*'.modes.cycle.block = 0", "", 'tools."read*".modes.cycle (block = 0)'),
+        ("", "(action='observe')", "tools.read_file (observe)"),
+    ],
+)
+def test_the_verdict_names_tools_and_modes_that_are_exempt(tmp_path, policy, declared, names):
+    """The doctor does not promise that loops are stopped where the policy lets some run on."""
+    (tmp_path / "loop.toml").write_text(policy)
+    text = STRONG.replace("@loopguard.tool", f"@loopguard.tool{declared}")
+    more = {"OTEL_PYTHON_LOOPGUARD_CONFIG": str(tmp_path / "loop.toml")}
+    done = command("doctor", "--", *script(tmp_path, text), more=more)
+    assert (
+        f"warning: The policy refuses no call of these tools, and none for these modes: {names}. [exempt]"
+        in done.stderr
+    )
+    assert "Repeats are refused here, but not every loop is stopped: see [exempt]." in done.stderr
+    assert "Loops are stopped" not in done.stderr
+
+
 def test_without_a_program_none_is_promised_to_be_guarded():
     """The self-test's verdict is about the self-test, and names the command that examines a program."""
     done = command("doctor")
@@ -373,7 +396,7 @@ def test_a_program_that_catches_the_end_of_its_run(tmp_path, caught):
     step = "        try:\n            read_file('a')\n        except loopguard.ToolLoopError:\n            "
     text = LOOP + "with loopguard.turn():\n    for _ in range(30):\n" + step + ("pass\n" if caught else "break\n")
     found, done = examined(tmp_path, *script(tmp_path, text))
-    assert (done.returncode, found["verdict"]) == (0, "stopped")
+    assert (done.returncode, found["verdict"]) == (0, "partly" if caught else "stopped")
     assert [one["text"] for one in found["findings"] if one["code"] == "abort-caught"] == (
         [
             "The program catches the ToolLoopError that ends a run, and goes on (1 turn): "
