@@ -58,7 +58,10 @@ _FATES_AT_A_CALL: Final = {
 _FATES_AT_A_REQUEST: Final = {Action.OBSERVE: UNTOLD}
 _BLOCK, _CONCLUDE = Action.BLOCK, Action.CONCLUDE
 _DOCS: Final = "https://github.com/otel-loopguard/otel-loopguard/tree/main/docs"
-_REFUSED: Final = f". To observe and refuse nothing, set OTEL_PYTHON_LOOPGUARD_ACTION=observe. Docs: {_DOCS}"
+_REFUSED: Final = (
+    ". To observe and refuse nothing, set OTEL_PYTHON_LOOPGUARD_ACTION=observe. "
+    f"If this was no loop: {_DOCS}/how-to/refused-too-much.md"
+)
 _BELOW: Final = f". It ran: its action is %s; the action block would refuse it. Docs: {_DOCS}/watch.md"
 _BELOW_AT_A_REQUEST: Final = (
     f". It ran: its action is %s; the action block would nudge the model, then ask it for an answer without tools. "

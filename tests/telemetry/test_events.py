@@ -54,6 +54,7 @@ def test_each_refusal_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     assert "Refused look (arguments blake2b-64:" in warning.getMessage()
     assert "attempt 3" in warning.getMessage()
     assert "generic_repeat" in warning.getMessage()
+    assert warning.getMessage().endswith("/docs/how-to/refused-too-much.md")  # why the limit is 3, and how to raise it
     assert caplog.text.count("OTEL_PYTHON_LOOPGUARD_ACTION=observe") == 2  # at start, and in the first refusal
 
 
