@@ -15,11 +15,11 @@ from otel_loopguard.cli.replay.html import Html
 from otel_loopguard.cli.replay.judge import PolicyJudge, TripOfRun
 from otel_loopguard.cli.replay.recording import NOTHING_READ, Recording
 from otel_loopguard.cli.replay.runs import JudgedRun
-from otel_loopguard.cli.replay.summary import Summary, notes, tables
+from otel_loopguard.cli.replay.summary import Summary, notes, tables, verdict, watch_notes, watch_tables
 from otel_loopguard.core.model import Action
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from otel_loopguard.cli.replay.recording import Judged
     from otel_loopguard.cli.replay.sources import Reader
@@ -109,9 +109,20 @@ class Replay:
         for text in tables(self._summaries):
             print(text + "\n", file=out)
 
+    def print_watch(self, out: IO[str]) -> None:
+        """Print the result of a watch: the verdict, then its tables, and what may make it wrong."""
+        summary = self._summaries[0]
+        print(verdict(summary, self._recording.runs, self.calls) + "\n", file=out)
+        for text in watch_tables(summary):
+            print(text + "\n", file=out)
+        self._print_notes(watch_notes(self._recording.missing, summary, self._policies), out)
+
     def print_notes(self, out: IO[str]) -> None:
         """Print the notes on calls that could not be judged, and on lines that could not be read."""
-        found = list(notes(self._recording.missing, self._policies))
+        self._print_notes(notes(self._recording.missing, self._policies), out)
+
+    def _print_notes(self, notes_: Iterable[str], out: IO[str]) -> None:
+        found = list(notes_)
         if found:
             print("not decided, or only in part:", *(f"  - {note}" for note in found), sep="\n", file=out)
         if self._recording.broken:

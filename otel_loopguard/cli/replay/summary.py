@@ -44,6 +44,8 @@ class Summary:
     def __init__(self, name: str) -> None:
         self.name = name
         self.runs: Counter[bool | None] = Counter()
+        self.looping = 0
+        """Runs with a trip."""
         self.nudged: Counter[bool | None] = Counter()
         self.refused: Counter[bool | None] = Counter()
         self.concluded: Counter[bool | None] = Counter()
@@ -72,6 +74,7 @@ class Summary:
             return
         before = earlier or frozenset()
         after = reached(trips, before)
+        self.looping += not before
         self.strongest = max(self.strongest, *(action for action, _ in after))
         self.refused[success] += any(refused for _, refused in after) and not any(refused for _, refused in before)
         new = {action for action, _ in after} - {action for action, _ in before}
@@ -92,11 +95,39 @@ def tables(summaries: Sequence[Summary]) -> Iterable[str]:
     if len(summaries) > 1:
         yield "policies: " + ", ".join(summary.name for summary in summaries)
     yield _outcomes(summaries)
-    yield from (_spent(summary) for summary in summaries if summary.spent.all.requests)
+    yield from (_spent(summary, f"tokens ({summary.name}):") for summary in summaries if summary.spent.all.requests)
     yield _by("mode", [summary.modes for summary in summaries], summaries)
     yield _by("tool", [summary.tools for summary in summaries], summaries)
     for summary in summaries:
         yield _first(summary)
+
+
+def verdict(summary: Summary, turns: int, calls: int) -> str:
+    """Return what a policy would have done about calls that ran, in one sentence."""
+    if not summary.looping:
+        return f"No loop in {counted(calls, 'call')} of {counted(turns, 'turn')}."
+    lost, spared = sum(summary.lost.values()), sum(summary.spared.values())
+    kept_out = f"{lost + spared:,} of {counted(calls, 'call')} would not have run"
+    new = f" ({lost:,} of them had a new result)" if lost else ""
+    nudges = sum(number for (_, action), number in summary.modes.items() if action is _NUDGE)
+    added = f", and {counted(nudges, 'call')} would have had a message to the model in the result" if nudges else ""
+    return f"{summary.looping:,} of {counted(turns, 'turn')} looped. With this policy {kept_out}{new}{added}."
+
+
+def watch_tables(summary: Summary) -> Iterable[str]:
+    """Yield the tables of a watch: it has no labels, and one policy."""
+    if summary.spent.all.requests:
+        yield _spent(summary, "tokens:")
+    if summary.first:
+        yield _by("mode", [summary.modes], [summary])
+        yield _by("tool", [summary.tools], [summary])
+        rows = [
+            [run_id, str(trip.call + 1), trip.tool, trip.mode, str(trip.action), str(trip.count)]
+            for run_id, trip in summary.first
+        ]
+        left = sum(summary.modes.values()) - len(rows)
+        text = table(["turn", "call", "tool", "mode", "action", "attempt"], rows)
+        yield "the first of these calls:\n" + text + (f"\n... and {left:,} more" if left else "")
 
 
 def _outcomes(summaries: Sequence[Summary]) -> str:
@@ -117,7 +148,7 @@ def _columns(summary: Summary, summaries: Sequence[Summary]) -> list[str]:
     return [f"{word} ({summary.name})" for word in words] if len(summaries) > 1 else words
 
 
-def _spent(summary: Summary) -> str:
+def _spent(summary: Summary, title: str) -> str:
     spent = summary.spent
     parts = {"all": spent.all, "in loops": spent.in_loops}
     if spent.after_end.requests:
@@ -128,7 +159,7 @@ def _spent(summary: Summary) -> str:
         [word, str(one.requests), str(one.input), str(one.output), *([f"{one.cost or 0:.4f}"] if has_cost else [])]
         for word, one in parts.items()
     ]
-    return f"tokens ({summary.name}):\n" + table(head, rows)
+    return f"{title}\n" + table(head, rows)
 
 
 def _by(word: str, counted: Sequence[Counter[tuple[str, Action]]], summaries: Sequence[Summary]) -> str:
@@ -184,6 +215,16 @@ def _printable(cell: str) -> str:
     """Replace control characters: names in a file may hold escape sequences for the terminal."""
     text = "".join(character if character.isprintable() else "?" for character in cell)
     return text if len(text) <= 60 else text[:59] + "…"
+
+
+_OF_SPANS = (Missing.VALUES, Missing.TOOLS_OF_SPANS)
+
+
+def watch_notes(missing: Mapping[Missing, int], summary: Summary, policies: Sequence[Policy]) -> Iterator[str]:
+    """Yield a sentence for each fact without which the verdict of a watch may be wrong."""
+    if missing.get(Missing.VALUES) and not summary.looping:
+        yield "similar_query: a watch keeps no queries, so a loop of nearly equal ones is not found."
+    yield from notes({one: count for one, count in missing.items() if one not in _OF_SPANS}, policies)
 
 
 def notes(missing: Mapping[Missing, int], policies: Sequence[Policy]) -> Iterator[str]:

@@ -69,8 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
         replay.files([reader])
     if replay.calls:
         replay.write_report("Watch: every call ran; this is what the guard would have done")
-        replay.print_tables(sys.stderr)
-        replay.print_notes(sys.stderr)
+        replay.print_watch(sys.stderr)
         print(f"The report, to be opened in a browser: {arguments.output}", file=sys.stderr)
     if arguments.record:
         print(f"The spans, for `otel-loopguard replay`: {arguments.record}", file=sys.stderr)

@@ -53,6 +53,22 @@ def test_a_loop_runs_to_its_end_and_is_reported(tmp_path, action):
     assert "SECRET" not in page + done.stderr + (tmp_path / "spans.jsonl").read_text()
 
 
+def test_the_summary_begins_with_a_verdict(tmp_path):
+    """One sentence a newcomer understands; calls count from 1, and no column or line is about nothing."""
+    looping = watched(tmp_path, "loop(6)").stderr
+    lines = [line for line in looping.splitlines() if line and not line.startswith("otel_loopguard:")]
+    assert lines[0] == (
+        "1 of 1 turn looped. With this policy 4 of 6 calls would not have run, "
+        "and 1 call would have had a message to the model in the result."
+    )
+    assert ["2", "look", "generic_repeat", "nudge", "2"] in [line.split()[1:] for line in lines]
+    for word in ("unlabelled", "spared", "counted from 0", "not decided", "enforced"):
+        assert word not in looping
+    quiet = watched(tmp_path, "loop(1)").stderr
+    assert quiet.startswith("No loop in 1 call of 1 turn.\n")
+    assert "no trip" not in quiet
+
+
 def test_the_recording_can_be_replayed(tmp_path):
     """``replay`` judges it as the watch did, also under another policy."""
     watched(tmp_path, "loop(6)")
