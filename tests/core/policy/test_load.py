@@ -184,6 +184,16 @@ def test_at_process_start_a_wrong_policy_is_a_log_line(monkeypatch, tmp_path, ca
         assert policy_from_environment() == Policy(action="observe")
     (record,) = caplog.records
     assert all(word in record.getMessage() for word in ("abort_after?", "max_calls?", "line 2", "refuses nothing."))
+    assert record.getMessage().startswith("The policy has mistakes. Until they are corrected, ")
+
+
+def test_one_mistake_is_worded_as_one(monkeypatch, tmp_path, caplog):
+    """Noun and verb agree with the number."""
+    (tmp_path / "loop.toml").write_text("abort_afer = 3\n")
+    monkeypatch.setenv(PREFIX + "CONFIG", str(tmp_path / "loop.toml"))
+    policy_from_environment()
+    (record,) = caplog.records
+    assert record.getMessage().startswith("The policy has a mistake. Until it is corrected, ")
 
 
 def test_a_file_of_thousands_of_mistakes_is_a_short_log_line(monkeypatch, tmp_path, caplog):
