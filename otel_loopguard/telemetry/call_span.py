@@ -321,7 +321,9 @@ class CallSpan:
     def finish(self, ending: str, outcome: Outcome | None, ended: Decision) -> None:
         """Write how the call ended on its span, count it, and end the span unless it is the framework's."""
         self.finished = True
-        self._providers.summary.count_call(ending)
+        self._providers.summary.calls += 1
+        if ending != "executed":  # an everyday call has no frame to spare
+            self._providers.summary.count_ending(ending)
         span, meters = self.span, self._outlets.meters
         try:
             if self._providers.executed is not None and self._start_time is None:

@@ -45,9 +45,8 @@ class ExitSummary:
         self._is_on: Callable[[], bool] | None = None
         self._is_forked = self._has_forked = False
 
-    def count_call(self, ending: str) -> None:
-        """Count a call, and what the guard did about it."""
-        self.calls += 1
+    def count_ending(self, ending: str) -> None:
+        """Count what the guard did about a call."""
         if ending == "nudged":
             self.nudges += 1
         elif ending == "aborted":
