@@ -19,8 +19,8 @@ and output are those of your program, and the findings go to standard error, or 
 environment variables as your program. The hash key is never shown.
 """
 _EPILOG = """
-Exit status, whatever that of your program is: 0 guarded calls were seen, and nothing breaks the protection (there may
-be warnings); 1 something breaks it, or no tool call was seen; 2 wrong use; 130 Ctrl-C ended your program or the doctor.
+Exit status: 0 guarded calls were seen, and nothing breaks the protection (there may be warnings); 1 something breaks
+it, or no tool call was seen; 2 wrong use; 130 Ctrl-C ended it or your program, whose own status is in the report.
 """
 _INTERRUPTED = 130
 _SELFTEST = [sys.executable, "-m", "otel_loopguard.cli.doctor.selftest"]
