@@ -48,7 +48,8 @@ class _Parser(argparse.ArgumentParser):
         """Parse the arguments. Commands have parsers of this class, too: the innermost one reports what is unknown."""
         options, unknown = super().parse_known_args(args, namespace)
         if unknown:
-            self.error(f"unrecognized arguments: {' '.join(unknown)}{_near(unknown[0], self._option_string_actions)}")
+            names = [name for name in self._option_string_actions if name.startswith("--")]
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{_near(unknown[0], names)}")
         return options, unknown
 
 
