@@ -47,14 +47,14 @@ _AT_A_REQUEST: Final = {
     Action.CONCLUDE: "The model is asked for an answer, with its tools withdrawn, after",
     Action.ABORT: "Ended the run at a model request after",
 }
-"""How the log line of a call begins: where its executor is guarded, and where its result is read in a request."""
+"""The beginning of the log line of a call whose executor is guarded, and of one whose result is read in a request."""
 _FATES_AT_A_CALL: Final = {
     Action.OBSERVE: PASSED,
     Action.NUDGE: PASSED,
     Action.BLOCK: REFUSED,
     Action.CONCLUDE: REFUSED,
 }
-"""What became of the call of a loop. After `reuse` the model got a result, and after `abort` the run is over."""
+"""The fate of the call of a loop. After `reuse` the model got a result, and after `abort` the run is over."""
 _FATES_AT_A_REQUEST: Final = {Action.OBSERVE: UNTOLD}
 _BLOCK, _CONCLUDE = Action.BLOCK, Action.CONCLUDE
 _DOCS: Final = "https://github.com/otel-loopguard/otel-loopguard/tree/main/docs"

@@ -43,7 +43,7 @@ FOLDER = "_OTEL_LOOPGUARD_DOCTOR"
 
 _OFTEN_SECONDS = 1.0
 _HELPERS = ("from multiprocessing.resource_tracker import", "from multiprocessing.forkserver import")
-"""How the command begins of processes that multiprocessing starts for itself."""
+"""The beginning of the command of a process that multiprocessing starts for itself."""
 _NEVER = float("-inf")
 _LAST = -100
 

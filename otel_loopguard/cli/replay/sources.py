@@ -28,7 +28,7 @@ HELP = (
     "runs, one JSON object a line; or tool spans, as a collector's file exporter and `otel-loopguard watch --record` "
     "write them, ours or those of other instrumentations; plain, gzip or zstd; - is standard input"
 )
-"""What the files of a command may hold."""
+"""The possible contents of the files of a command."""
 
 
 class Line(NamedTuple):

@@ -52,7 +52,7 @@ class JudgedTurn(NamedTuple):
     spent: tuple[Spent, ...]
     """The tokens of its model requests, one for each judge."""
     earlier: tuple[Reached, ...] | None
-    """What its earlier parts reached, for each judge; None for the first part."""
+    """The modes and actions that its earlier parts reached, for each judge; None for the first part."""
 
 
 class _OpenTurn:
@@ -69,7 +69,7 @@ class _OpenTurn:
         self.until: tuple[int, int] = (-1, -1)
         self.timelines: list[Timeline] = []
         self.reached: tuple[Reached, ...] | None = None
-        """What the parts that were judged reached, for each judge."""
+        """The modes and actions that the judged parts reached, for each judge."""
 
 
 class SpanBuffer:
