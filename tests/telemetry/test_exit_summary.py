@@ -117,8 +117,8 @@ def test_it_can_be_quiet(tmp_path: Path, more: dict[str, str]) -> None:
         assert last_line(tmp_path, code, **more) == ""
 
 
-FORKS = """
-import logging, os, sys
+WORK = """
+import logging, multiprocessing, os, sys
 import otel_loopguard
 logging.disable()
 otel_loopguard.instrument()
@@ -126,6 +126,8 @@ def work(calls):
     with otel_loopguard.turn():
         for number in range(calls):
             otel_loopguard.call("look", {"path": number}, lambda path: path)
+"""
+FORKS = f"""{WORK}
 for calls in (2, 0):
     child = os.fork()
     if not child:
@@ -143,15 +145,7 @@ def test_each_worker_with_calls_has_its_own_line(tmp_path: Path) -> None:
     assert line.endswith(", no loop.")
 
 
-SPAWNS = """
-import logging, multiprocessing, sys
-import otel_loopguard
-logging.disable()
-otel_loopguard.instrument()
-def work(calls):
-    with otel_loopguard.turn():
-        for number in range(calls):
-            otel_loopguard.call("look", {"path": number}, lambda path: path)
+SPAWNS = f"""{WORK}
 if __name__ == "__main__":
     for calls in (2, 0):
         child = multiprocessing.get_context("spawn").Process(target=work, args=(calls,))
