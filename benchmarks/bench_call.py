@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 NUMBERS = count()
 PADDING = "x" * 120
 RESULT = "the quick brown fox jumps over the lazy dog " * 46
+PERIOD = 44
+"""Results that differ only in a number would be one answer, again and again, and are compared at length."""
 KNOWN = ("read_file",)
 
 
@@ -68,8 +70,10 @@ def arguments() -> dict[str, Any]:
 
 
 def read_file(**_: Any) -> str:
-    """A tool that costs nothing, with a result of 2 KB."""
-    return f"{RESULT}{next(NUMBERS)}"
+    """A tool that costs nothing, with a result of 2 KB whose words differ from those of the last one."""
+    number = next(NUMBERS)
+    place = number % PERIOD
+    return f"{RESULT[place:]}{number}{RESULT[:place]}"
 
 
 def in_a_span(tracer: Tracer, run: Callable[[], Any]) -> Any:
