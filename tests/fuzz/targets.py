@@ -78,7 +78,7 @@ def _replayed(data: bytes) -> None:
     out = io.TextIOWrapper(io.BytesIO(), "utf-8", errors="replace")
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out), contextlib.suppress(LoopGuardError):
-            replay = Replay(_POLICIES, json=len(data) % 2 == 0, longest_line=1 << 16)
+            replay = Replay(_POLICIES, json=len(data) % 2 == 0)
             replay.files([sources.Reader(sources.STDIN, 1 << 16)])
             replay.print_tables(out)
             replay.print_notes(out)

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from otel_loopguard.cli.calibrate import document, start
 from otel_loopguard.cli.calibrate.loosen import loosen
-from otel_loopguard.cli.calibrate.survey import LeftOut, Survey, probes
+from otel_loopguard.cli.calibrate.survey import LeftOut, Survey, facts_of, probes
 from otel_loopguard.cli.output import counted
-from otel_loopguard.cli.replay import sources
+from otel_loopguard.cli.replay import sources, workers
 from otel_loopguard.cli.replay.judge import PolicyJudge
 from otel_loopguard.cli.replay.recording import Recording
 from otel_loopguard.cli.replay.summary import notes
@@ -39,9 +39,9 @@ out, and prove it. No limit is lowered. Runs that look stuck raise no limit, and
 times.
 """
 _EPILOG = """
-Exit status: 0 the policy was written; 1 --fail-on found something; 2 wrong use, a missing file or a wrong policy;
-3 some lines were broken and skipped, a file has no run and no tool span, or there is no good run (then nothing is
-written).
+Exit status: 0 the policy was written; 1 --fail-on found something; 2 wrong use, a missing file or a wrong policy, or a
+process of --jobs was ended; 3 some lines were broken and skipped, a file has no run and no tool span, or there is no
+good run (then nothing is written); 130 Ctrl-C.
 """
 
 
@@ -72,6 +72,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="exit status 1 if a run looks stuck; or if the runs that were held out do not prove the target",
     )
+    workers.add_jobs(parser)
     parser.set_defaults(run=run)
 
 
@@ -126,7 +127,15 @@ def _read(
     judges = [PolicyJudge(begin), PolicyJudge(policy), *probed.values()]
     survey = Survey(judges, tuple(probed), all_good=options.all_good)
     title = f"reading {number} "
-    recording = Recording(judges, survey.add, shows_progress=True, title=title, reports=number == 1)
+    recording = Recording(
+        judges,
+        survey.add,
+        extract=facts_of,
+        jobs=options.jobs,
+        shows_progress=True,
+        title=title,
+        reports=number == 1,
+    )
     recording.read([file() for file in files])
     return survey, recording
 

@@ -13,15 +13,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from otel_loopguard import semconv
 from otel_loopguard.cli.replay.judge import PolicyJudge, shown_tool
-from otel_loopguard.cli.replay.runs import JudgedRun
+from otel_loopguard.cli.replay.line_judge import JudgedRun
 from otel_loopguard.core.model import Action, Mode, ToolCall
 from otel_loopguard.core.names import clean_name
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from otel_loopguard.cli.replay.judge import TripOfRun
     from otel_loopguard.cli.replay.recording import Judged
+    from otel_loopguard.cli.replay.runs import Run
+    from otel_loopguard.cli.replay.span_buffer import JudgedTurn
     from otel_loopguard.core.policy.policy import Policy
-    from otel_loopguard.core.tools.contracts import Tool
 
 _MOST_NAMES = 4_096
 _MOST_SETS = 10_000
@@ -155,7 +158,7 @@ class Survey:
             self._add_causes(after, clean_name(name))
 
     def _left_out(self, judged: Judged) -> LeftOut | None:
-        success = judged.run.success if isinstance(judged, JudgedRun) else None
+        success = judged.success if isinstance(judged, JudgedRun) else None
         if not judged.calls:
             return LeftOut.NO_CALLS
         if not _has_evidence(judged):
@@ -170,10 +173,10 @@ class Survey:
         return None
 
     def _count_tools(self, judged: Judged) -> None:
-        for name, registered in _tools_of(judged, self.judges[0]):
-            shown = shown_tool(name, registered)
+        tools = judged.extract.tools if isinstance(judged, JudgedRun) else _tools_of_turn(judged, self.judges[0])
+        for shown, calls in tools.items():
             if shown in self.tools or len(self.tools) < _MOST_NAMES:
-                self.tools[shown] += 1
+                self.tools[shown] += calls
 
     def _count_peaks(self, judged: Judged) -> None:
         for trip in judged.trips[0]:
@@ -246,23 +249,34 @@ def _is_held_out(name: str) -> bool:
 
 
 def _has_evidence(judged: Judged) -> bool:
-    if not isinstance(judged, JudgedRun):
-        return judged.without_arguments + judged.without_result < judged.calls
-    return any(
-        call.get("result") is not None or call.get("result_hash") for turn in judged.run.turns for call in turn["calls"]
-    )
+    if isinstance(judged, JudgedRun):
+        facts: RunFacts = judged.extract
+        return facts.has_evidence
+    return judged.without_arguments + judged.without_result < judged.calls
 
 
-def _tools_of(judged: Judged, judge: PolicyJudge) -> list[tuple[Tool, bool | None]]:
-    contracts = judge.compiled.contracts
-    if not isinstance(judged, JudgedRun):
-        return [(call.resolve(judge.compiled)[0].tool, call.registered) for call in judged.recorded]
-    known, found = judged.run.tools, []
-    for turn in judged.run.turns:
+def _tools_of_turn(judged: JudgedTurn, judge: PolicyJudge) -> Counter[str]:
+    return Counter(shown_tool(call.resolve(judge.compiled)[0].tool, call.registered) for call in judged.recorded)
+
+
+class RunFacts(NamedTuple):
+    """The facts of a run that a survey needs, apart from its trips."""
+
+    has_evidence: bool
+    tools: Counter[str]
+    """The number of calls by tool, as it is shown."""
+
+
+def facts_of(judges: Sequence[PolicyJudge], run: Run, _trips: object) -> RunFacts:
+    """Return the facts of a run under the first policy."""
+    contracts, known, tools, has_evidence = judges[0].compiled.contracts, run.tools, Counter[str](), False
+    for turn in run.turns:
         for call in turn["calls"]:
+            has_evidence = has_evidence or call.get("result") is not None or bool(call.get("result_hash"))
             tool = contracts.tool(call["tool"], None)
             if tool.route is not None:
                 tool = contracts.resolve(ToolCall(call["tool"], call.get("args"))).tool
             is_itself = known is not None and tool.name == call["tool"]
-            found.append((tool, tool.name in known if known is not None and is_itself else None))
-    return found
+            registered = tool.name in known if known is not None and is_itself else None
+            tools[shown_tool(tool, registered)] += 1
+    return RunFacts(has_evidence, tools)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otel_loopguard.cli.policy import chosen_policy
-from otel_loopguard.cli.replay import sources
+from otel_loopguard.cli.replay import sources, workers
 from otel_loopguard.cli.replay.replay import Replay
 from otel_loopguard.core.model import Action
 from otel_loopguard.core.policy.load import preset_names
@@ -23,8 +23,8 @@ _DESCRIPTION = """
 Judges recorded runs under a policy, and shows which calls it would have nudged or refused, by mode and by tool.
 """
 _EPILOG = """
-Exit status: 0 all was read; 1 --fail-on found something; 2 wrong use, a missing file or a wrong policy; 3 some lines
-were broken and skipped, or a file has no run and no tool span.
+Exit status: 0 all was read; 1 --fail-on found something; 2 wrong use, a missing file or a wrong policy, or a process
+of --jobs was ended; 3 some lines were broken and skipped, or a file has no run and no tool span; 130 Ctrl-C.
 """
 
 
@@ -50,6 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=sources.LONGEST_LINE,
         help="skip longer lines; parsed, a line may take twenty times its length of memory (default: 16)",
     )
+    workers.add_jobs(parser)
     parser.set_defaults(run=run)
 
 
@@ -59,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
     policies = [_policy(options.preset, options.policy)]
     if options.compare:
         policies.append(_other(options.compare))
-    replay = Replay(policies, json=options.json, html=options.html, longest_line=options.longest_line)
+    replay = Replay(policies, json=options.json, html=options.html, jobs=options.jobs)
     replay.files([sources.Reader(name, options.longest_line) for name in options.files])
     if not replay.is_empty:
         replay.write_report("Replay")

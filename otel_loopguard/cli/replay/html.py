@@ -12,7 +12,7 @@ from otel_loopguard.core.values.canonical import canonical
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from otel_loopguard.cli.replay.judge import TripOfRun
+    from otel_loopguard.cli.replay.judge import PolicyJudge, TripOfRun
     from otel_loopguard.cli.replay.runs import Run
     from otel_loopguard.cli.replay.span_buffer import JudgedTurn
     from otel_loopguard.cli.replay.spent import Spent
@@ -27,24 +27,10 @@ class Html:
         self._policy = policy
         self._compiled = compiled
 
-    def run(self, run: Run, trips: Sequence[TripOfRun]) -> None:
-        """Add a recorded run."""
-        tripped = {(trip.turn, trip.call): trip for trip in trips}
-        for number, turn in enumerate(run.turns):
-            seen: dict[bytes, int] = {}
-            calls = []
-            for index, call in enumerate(turn["calls"]):
-                resolved = self._compiled.contracts.resolve(ToolCall(call["tool"], call.get("args")))
-                arguments, folds_blanks = self._compiled.contracts.compared(*resolved)
-                data = canonical(arguments, fold_blanks=folds_blanks)
-                identity = seen.setdefault(data, len(seen))
-                failed, trip = bool(call.get("is_error")), tripped.get((number, index))
-                registered = None
-                if run.tools is not None and resolved.tool.name == call["tool"]:  # not behind a gateway
-                    registered = call["tool"] in run.tools
-                tool = shown_tool(resolved.tool, registered)
-                calls.append(_call(tool, identity, trip, failed=failed, at=call.get("at")))
-            self._report.add(report.Run(run.run_id, number, calls))
+    def run(self, turns: Sequence[report.Run]) -> None:
+        """Add the turns of a recorded run."""
+        for turn in turns:
+            self._report.add(turn)
 
     def turn(self, turn: JudgedTurn) -> None:
         """Add a turn of spans, or a part of one."""
@@ -61,6 +47,28 @@ class Html:
     def write(self, title: str) -> None:
         """Write the file."""
         self._report.write(title=title, subtitle=f"policy {self._policy}", conditional=True)
+
+
+def turns_of(judges: Sequence[PolicyJudge], run: Run, trips: Sequence[Sequence[TripOfRun]]) -> list[report.Run]:
+    """Return the turns of a run, as they are reported under the first policy."""
+    contracts, tripped = judges[0].compiled.contracts, {(trip.turn, trip.call): trip for trip in trips[0]}
+    turns = []
+    for number, turn in enumerate(run.turns):
+        seen: dict[bytes, int] = {}
+        calls = []
+        for index, call in enumerate(turn["calls"]):
+            resolved = contracts.resolve(ToolCall(call["tool"], call.get("args")))
+            arguments, folds_blanks = contracts.compared(*resolved)
+            data = canonical(arguments, fold_blanks=folds_blanks)
+            identity = seen.setdefault(data, len(seen))
+            failed, trip = bool(call.get("is_error")), tripped.get((number, index))
+            registered = None
+            if run.tools is not None and resolved.tool.name == call["tool"]:  # not behind a gateway
+                registered = call["tool"] in run.tools
+            tool = shown_tool(resolved.tool, registered)
+            calls.append(_call(tool, identity, trip, failed=failed, at=call.get("at")))
+        turns.append(report.Run(run.run_id, number, calls))
+    return turns
 
 
 def _spent(spent: Spent) -> report.Spent | None:

@@ -5,6 +5,7 @@ A recorded call has run, whatever the policy makes of it: so every refusal is li
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -70,10 +71,16 @@ class PolicyJudge:
     def __init__(self, policy: Policy) -> None:
         if policy.action is Action.OBSERVE:
             policy = replace(policy, action=Action.BLOCK)
+        if policy.hash_key is None:
+            policy = replace(policy, hash_key=os.urandom(16))
         self.compiled = CompiledPolicy(policy)
         self.forgets = policy.counting == "calls" and policy.window > 0
         """True if it counts calls within a window of time. Then each look at the history drops old calls."""
         self.limits = LimitsByTool(policy)
+
+    def __reduce__(self) -> tuple[type[PolicyJudge], tuple[Policy]]:
+        """Make the judge again in another process, with the same key."""
+        return PolicyJudge, (self.compiled.policy,)
 
     def turn(self, fingerprinter: Fingerprinter | None = None) -> TurnJudge:
         """Begin a turn of calls that have run. All its fingerprints come from one fingerprinter."""

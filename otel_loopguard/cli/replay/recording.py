@@ -4,34 +4,33 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import orjson
-
-from otel_loopguard.cli.replay import runs, sources
+from otel_loopguard.cli.replay import sources
+from otel_loopguard.cli.replay.line_judge import MISSHAPEN, JudgedRun, LineJudge, SpanLine, fault_of
 from otel_loopguard.cli.replay.progress import Progress
+from otel_loopguard.cli.replay.sources import End
 from otel_loopguard.cli.replay.span_buffer import SpanBuffer
 from otel_loopguard.cli.replay.summary import Missing
+from otel_loopguard.cli.replay.workers import Workers
 from otel_loopguard.spans import otlp
 from otel_loopguard.spans.dialects import DIALECTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from otel_loopguard.cli.replay.judge import PolicyJudge
+    from otel_loopguard.cli.replay.line_judge import Extract, Outcome
     from otel_loopguard.cli.replay.sources import Line, Reader
     from otel_loopguard.cli.replay.span_buffer import JudgedTurn
 
-    Judged = runs.JudgedRun | JudgedTurn
+    Judged = JudgedRun | JudgedTurn
 
-_MB = 1 << 20
+SMALL = 8 << 20
+"""Bytes of runs. Processes are started only for more: this much takes one process about a tenth of a second."""
 _MOST_REPORTED = 20
 _MOST_WITHOUT_A_RUN = 3
 """The broken lines that are reported as long as nothing was read: most likely the file is another one."""
-_KEYS = ("calls", "tool", "key")
-"""The keys without which a line is broken. Another one may be part of the data, and is not shown."""
-_MISSHAPEN = (TypeError, ValueError, KeyError, AttributeError, IndexError, OverflowError)
-"""The errors of a line that is JSON, but no run and no spans."""
 NOTHING_READ = (
     "no run and no tool span was found. Readable are runs, one JSON object a line, and the tool spans of OTLP JSON "
     f"lines, ours and those of {', '.join(row.name for row in DIALECTS)}. See docs/replay.md."
@@ -39,9 +38,9 @@ NOTHING_READ = (
 
 
 class Recording:
-    """Reads any number of inputs once, judges their runs under some policies, and hands each run to ``add``.
+    """Reads any number of inputs once, judges their runs under some policies, and hands each run to ``add`` in order.
 
-    A run that ``add`` finds misshapen is a broken line, too.
+    With several ``jobs`` the runs of large inputs are judged in that many processes. Spans are judged in this one.
     """
 
     def __init__(
@@ -49,20 +48,21 @@ class Recording:
         judges: list[PolicyJudge],
         add: Callable[[Judged], None],
         *,
+        extract: Extract | None = None,
+        jobs: int = 1,
         shows_progress: bool,
         title: str = "",
         reports: bool = True,
-        longest_line: int = sources.LONGEST_LINE,
         if_nothing: str = NOTHING_READ,
     ) -> None:
         """``if_nothing`` is the sentence about an input without any run or tool span."""
-        self._judges = judges
+        self._line_judge = LineJudge(judges, extract)
         self._add = add
+        self._jobs = jobs
         self._buffer = SpanBuffer(judges)
         self._shows_progress = shows_progress
         self._title = title
         self._reports = reports
-        self._longest_line = longest_line
         self._if_nothing = if_nothing
         self._progress = Progress([], wanted=False)
         self._read = 0
@@ -74,61 +74,61 @@ class Recording:
     def read(self, readers: list[Reader]) -> None:
         """Read every line of every input."""
         self._progress = Progress(readers, wanted=self._shows_progress, title=self._title)
+        before = 0
         try:
-            for reader in readers:
-                self._file(reader)
+            for item, outcome in self._judged(sources.read(readers)):
+                if not isinstance(item, End):
+                    self._take(item, outcome)
+                    continue
+                if item.fault:
+                    self._report(item.name, item.fault)
+                if self._read == before:
+                    self.nothing_read = True
+                    self._say(f"{item.name}: {self._if_nothing}")
+                before = self._read
             self._turns(self._buffer.rest())
         finally:
             self._progress.clear()
         self.missing[Missing.ORDER] += self._buffer.late
 
-    def _file(self, reader: Reader) -> None:
-        before = self._read
-        try:
-            for line in reader.lines():
-                self._line(line, reader.name)
-        except BrokenPipeError:
-            raise
-        except (OSError, EOFError, sources.unpacking_error()) as error:  # a packed file that is cut off
-            self._report(reader.name, f"cannot be read to its end: {error}")
-        if self._read == before:
-            self.nothing_read = True
-            self._say(f"{reader.name}: {self._if_nothing}")
-
-    def _line(self, line: Line, name: str) -> None:
-        if not line.whole:
-            longer = f"the line is longer than {self._longest_line / _MB:g} MB; --longest-line allows a longer one"
-            self._report(f"{name}:{line.number}", longer)
-            return
-        try:
-            found = orjson.loads(line.data)
-        except ValueError as error:
-            self._report(f"{name}:{line.number}", f"no JSON: {str(error).partition(': line')[0]}")
-            return
-        try:
-            self._judge(found, len(line.data))
-        except BrokenPipeError:
-            raise
-        except _MISSHAPEN as error:
-            self._report(f"{name}:{line.number}", _fault(error))
-
-    def _judge(self, found: Any, size: int) -> None:
-        if "turns" in found:
-            run = runs.read(found)
-            judged = runs.JudgedRun(run, tuple(runs.replay(run, judge) for judge in self._judges))
-            self.missing.update(runs.missing(run))
-            self._hand_over(judged)
-            self._read += 1
-        elif "resourceSpans" in found:
-            spans = list(otlp.spans_of(found))
-            for span in spans:
-                if isinstance(span, otlp.ModelSpan):
-                    self._buffer.add_request(span)
-                    continue
-                self._turns(self._buffer.add(span, size // len(spans)))
-                self._read += 1
+    def _judged(self, items: Iterator[Line | End]) -> Iterator[tuple[Line | End, Outcome]]:
+        """Yield each line with its outcome, and each end of an input with its fault."""
+        judge, size = self._line_judge.outcome, 0
+        for item in items:
+            outcome = judge(item)
+            yield item, outcome
+            if self._jobs > 1 and isinstance(outcome, JudgedRun) and not isinstance(item, End):
+                size += len(item.data)
+                if size > SMALL:
+                    break
         else:
-            raise runs.NotARunError("neither a run (turns) nor OTLP (resourceSpans)")
+            return
+        with Workers(self._line_judge, self._jobs) as workers:
+            if workers.fault:
+                self._say(f"otel-loopguard: one process judges all runs: {workers.fault}")
+            yield from workers.judged(items)
+
+    def _take(self, line: Line, outcome: Outcome) -> None:
+        if isinstance(outcome, JudgedRun):
+            self.missing.update(outcome.missing)
+            self._hand_over(outcome)
+            self._read += 1
+        elif isinstance(outcome, SpanLine):
+            try:
+                self._spans(outcome)
+            except MISSHAPEN as error:
+                self._report(f"{line.name}:{line.number}", fault_of(error))
+        else:
+            self._report(f"{line.name}:{line.number}", outcome)
+
+    def _spans(self, line: SpanLine) -> None:
+        spans = list(otlp.spans_of(line.content))
+        for span in spans:
+            if isinstance(span, otlp.ModelSpan):
+                self._buffer.add_request(span)
+                continue
+            self._turns(self._buffer.add(span, line.size // len(spans)))
+            self._read += 1
 
     @property
     def has_spans(self) -> bool:
@@ -161,11 +161,3 @@ class Recording:
         if self._reports:
             self._progress.clear()
             print(sentence, file=sys.stderr)
-
-
-def _fault(error: Exception) -> str:
-    if isinstance(error, runs.NotARunError):
-        return str(error)
-    if isinstance(error, KeyError) and error.args[0] in _KEYS:
-        return f"not of the right shape: {error.args[0]!r} is missing"
-    return f"not of the right shape ({type(error).__name__})"

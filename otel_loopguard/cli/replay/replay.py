@@ -11,10 +11,10 @@ import orjson
 
 from otel_loopguard.cli.output import counted, write_line
 from otel_loopguard.cli.replay import sources
-from otel_loopguard.cli.replay.html import Html
+from otel_loopguard.cli.replay.html import Html, turns_of
 from otel_loopguard.cli.replay.judge import PolicyJudge, TripOfRun
+from otel_loopguard.cli.replay.line_judge import JudgedRun
 from otel_loopguard.cli.replay.recording import NOTHING_READ, Recording
-from otel_loopguard.cli.replay.runs import JudgedRun
 from otel_loopguard.cli.replay.summary import Summary, notes, tables, verdict, watch_notes, watch_tables
 from otel_loopguard.core.model import Action
 
@@ -35,14 +35,19 @@ class Replay:
         *,
         json: bool,
         html: str | None = None,
-        longest_line: int = sources.LONGEST_LINE,
+        jobs: int = 1,
         if_nothing: str = NOTHING_READ,
     ) -> None:
         """``if_nothing`` is the sentence about an input without any run or tool span."""
         self._policies = [policy for _, policy in policies]
         judges = [PolicyJudge(policy) for policy in self._policies]
         self._recording = Recording(
-            judges, self._add, shows_progress=not json, longest_line=longest_line, if_nothing=if_nothing
+            judges,
+            self._add,
+            extract=None if html is None else turns_of,
+            jobs=jobs,
+            shows_progress=not json,
+            if_nothing=if_nothing,
         )
         self._summaries = [Summary(name) for name, _ in policies]
         self._json = json
@@ -79,14 +84,14 @@ class Replay:
 
     def _add(self, judged: Judged) -> None:
         trips = judged.trips
-        success, spent = (judged.run.success, ()) if isinstance(judged, JudgedRun) else (None, judged.spent)
-        for summary, tokens in zip(self._summaries, spent, strict=False):  # runs of one line have none
-            summary.spent.add(tokens)
-        earlier = None
-        if not isinstance(judged, JudgedRun):
+        if isinstance(judged, JudgedRun):
+            success, spent, earlier = judged.success, None, None
+        else:
+            success, spent, earlier = None, judged.spent, judged.earlier
+            for summary, tokens in zip(self._summaries, spent, strict=True):
+                summary.spent.add(tokens)
             if not judged.calls:
                 return
-            earlier = judged.earlier
         for summary, found, before in zip(self._summaries, trips, earlier or repeat(None), strict=False):
             summary.add(judged.run_id, success, found, before)
         if self._json:
@@ -99,7 +104,7 @@ class Replay:
         if self._html is None:
             return
         if isinstance(judged, JudgedRun):
-            self._html.run(judged.run, trips[0])
+            self._html.run(judged.extract)
         else:
             self._html.turn(judged)
 

@@ -38,24 +38,6 @@ class Run(NamedTuple):
     calls: int
 
 
-class JudgedRun(NamedTuple):
-    """A run of one line that was judged."""
-
-    run: Run
-    trips: tuple[list[TripOfRun], ...]
-    """One list for each judge."""
-
-    @property
-    def run_id(self) -> str:
-        """The id of the run."""
-        return self.run.run_id
-
-    @property
-    def calls(self) -> int:
-        """The number of its calls."""
-        return self.run.calls
-
-
 class NotARunError(ValueError):
     """The line is JSON, but no run; the message names the fault."""
 

@@ -15,10 +15,10 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from otel_loopguard.errors import LoopGuardError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
-_BUFFER = 1 << 20
+_MB = _BUFFER = 1 << 20
 LONGEST_LINE = 16 << 20
 """Bytes. A longer line is reported as broken and skipped: parsed, a line of brackets takes twenty times its length."""
 _MOST_BLANK = 1_000_000
@@ -32,12 +32,22 @@ HELP = (
 
 
 class Line(NamedTuple):
-    """One line, and its number."""
+    """One line."""
 
+    name: str
+    """The name of its input."""
     number: int
     data: bytes
-    whole: bool
-    """False if it was too long."""
+    fault: str = ""
+    """The reason for which it cannot be judged."""
+
+
+class End(NamedTuple):
+    """The end of an input."""
+
+    name: str
+    fault: str = ""
+    """The reason for which the rest of it cannot be read."""
 
 
 class InputError(LoopGuardError):
@@ -75,11 +85,25 @@ def _problem(name: str) -> str | None:
     return None
 
 
+def read(readers: Iterable[Reader]) -> Iterator[Line | End]:
+    """Yield every line that is not blank of every input, and the end of each."""
+    for reader in readers:
+        fault = ""
+        try:
+            yield from reader.lines()
+        except BrokenPipeError:
+            raise
+        except (OSError, EOFError, unpacking_error()) as error:  # a packed file that is cut off
+            fault = f"cannot be read to its end: {error}"
+        yield End(reader.name, fault)
+
+
 class Reader:
     """Reads one input. ``position`` and ``size`` count packed bytes, for the progress line."""
 
     def __init__(self, name: str, longest_line: int = LONGEST_LINE) -> None:
         self._longest_line = longest_line
+        self._too_long = f"the line is longer than {longest_line / _MB:g} MB; --longest-line allows a longer one"
         self.name = "standard input" if name == STDIN else name
         self._path = name
         self._raw: IO[bytes] | None = None
@@ -107,7 +131,7 @@ class Reader:
                         pass
                 if not data.isspace():
                     blank = 0
-                    yield Line(number, data, whole)
+                    yield Line(self.name, number, data) if whole else Line(self.name, number, b"", self._too_long)
                 elif (blank := blank + 1) > _MOST_BLANK:
                     raise EndlessError(
                         f"over {_MOST_BLANK:,} blank lines in a row; remove them (grep .) to read the rest"

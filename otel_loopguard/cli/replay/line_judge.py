@@ -1,0 +1,96 @@
+"""Judge one line of a recording: a run is judged here, spans are only parsed, because their turns span many lines.
+
+No line depends on another one, so that lines may be judged in any process.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import orjson
+
+from otel_loopguard.cli.replay import runs
+from otel_loopguard.cli.replay.sources import End
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from otel_loopguard.cli.replay.judge import PolicyJudge, TripOfRun
+    from otel_loopguard.cli.replay.runs import Run
+    from otel_loopguard.cli.replay.sources import Line
+    from otel_loopguard.cli.replay.summary import Missing
+
+    Extract = Callable[[Sequence[PolicyJudge], Run, tuple[list[TripOfRun], ...]], Any]
+    """Takes the facts out of a judged run that its reader needs. The run itself is dropped."""
+
+_KEYS = ("calls", "tool", "key")
+"""The keys without which a line is broken. Another one may be part of the data, and is not shown."""
+MISSHAPEN = (TypeError, ValueError, KeyError, AttributeError, IndexError, OverflowError)
+"""The errors of a line that is JSON, but no run and no spans."""
+
+
+class JudgedRun(NamedTuple):
+    """A run that was judged."""
+
+    run_id: str
+    success: bool | None
+    calls: int
+    trips: tuple[list[TripOfRun], ...]
+    """One list for each judge."""
+    missing: tuple[Missing, ...]
+    extract: Any
+    """Made by ``Extract``; None without one."""
+
+
+class SpanLine(NamedTuple):
+    """A parsed line of spans."""
+
+    content: dict[str, Any]
+    size: int
+    """The bytes of the line."""
+
+
+Outcome: TypeAlias = "JudgedRun | SpanLine | str"
+"""Of a line. A text is the fault of a broken one."""
+
+
+class LineJudge:
+    """Judges the runs of lines under some policies."""
+
+    def __init__(self, judges: Sequence[PolicyJudge], extract: Extract | None = None) -> None:
+        self._judges = judges
+        self._extract = extract
+
+    def outcome(self, item: Line | End) -> Outcome:
+        """Judge a line that was read; return the fault of an end of an input."""
+        return item.fault if item.fault or isinstance(item, End) else self.judge(item.data)
+
+    def judge(self, data: bytes) -> Outcome:
+        """Judge a line."""
+        try:
+            found = orjson.loads(data)
+        except ValueError as error:
+            return f"no JSON: {str(error).partition(': line')[0]}"
+        try:
+            if "turns" in found:
+                return self._run(found)
+            if "resourceSpans" in found:
+                return SpanLine(found, len(data))
+        except MISSHAPEN as error:
+            return fault_of(error)
+        return "neither a run (turns) nor OTLP (resourceSpans)"
+
+    def _run(self, found: dict[str, Any]) -> JudgedRun:
+        run = runs.read(found)
+        trips = tuple([runs.replay(run, judge) for judge in self._judges])
+        extract = None if self._extract is None else self._extract(self._judges, run, trips)
+        return JudgedRun(run.run_id, run.success, run.calls, trips, runs.missing(run), extract)
+
+
+def fault_of(error: Exception) -> str:
+    """Return the fault of a line by one of the errors of ``MISSHAPEN``."""
+    if isinstance(error, runs.NotARunError):
+        return str(error)
+    if isinstance(error, KeyError) and error.args[0] in _KEYS:
+        return f"not of the right shape: {error.args[0]!r} is missing"
+    return f"not of the right shape ({type(error).__name__})"

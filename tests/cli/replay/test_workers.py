@@ -1,0 +1,217 @@
+"""Several processes: the same output as one, and how they end."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from otel_loopguard.cli.replay.recording import SMALL
+from tests.cli.processes import COMMAND, command, environment
+
+from . import made
+
+BROKEN = (
+    b"{",
+    b"[]",
+    b'{"turns": [{"calls": [{"args": 1}]}]}',
+    b'{"turns": 3}',
+    b'{"resourceSpans": [{"scopeSpans": 1}]}',
+)
+IN_TWO = ("replay", "-", "--json", "--jobs", "2")
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
+
+
+def span(trace: int, number: int) -> dict:
+    """A line with one call of a tool, as a collector writes it. The keys are in the usual order in every other one."""
+    attributes = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "search",
+        "gen_ai.tool.call.arguments": "{}",
+        "gen_ai.tool.call.result": "none",
+    }
+    found = {
+        "traceId": f"{trace:032x}",
+        "spanId": f"{number:016x}",
+        "name": "execute_tool search",
+        "startTimeUnixNano": str(number * 10**9),
+        "endTimeUnixNano": str(number * 10**9 + 1),
+        "attributes": [{"key": key, "value": {"stringValue": value}} for key, value in attributes.items()],
+    }
+    line = {"resourceSpans": [{"scopeSpans": [{"spans": [found]}]}]}
+    return line if number % 2 else {"version": 1, **line}
+
+
+def lines(size: int, *others: bytes) -> bytes:
+    """Runs of this size, and now and then another line."""
+    drawn = [json.dumps({**made.drawn(seed), "note": "x" * 40_000}).encode() for seed in range(200)]
+    found: list[bytes] = []
+    while size > 0:
+        found.append(drawn[len(found) % len(drawn)])
+        size -= len(found[-1])
+        if others and not len(found) % 3:
+            found.append(others[len(found) // 3 % len(others)])
+    return b"\n".join(found) + b"\n"
+
+
+@pytest.fixture(scope="module", name="large")
+def _large(tmp_path_factory):
+    """More runs than one process judges alone, and between them broken lines, and the spans of three traces."""
+    spans = [json.dumps(span(number % 3, number)).encode() for number in range(100)]
+    path = tmp_path_factory.mktemp("large") / "runs.jsonl"
+    path.write_bytes(lines(SMALL + (5 << 20), *BROKEN, b" ", *spans))
+    return str(path)
+
+
+@pytest.mark.parametrize("more", [(), ("--json", "--compare", "chat_turn"), ("--html", "report.html")])
+def test_several_processes_print_what_one_prints(large, tmp_path, monkeypatch, more):
+    """The output, the report and the broken lines are the same byte for byte, in the order of the input."""
+    monkeypatch.chdir(tmp_path)
+    packed = tmp_path / "cut off.gz"
+    packed.write_bytes(gzip.compress(Path(large).read_bytes())[:-100])
+    found = []
+    for jobs in ("1", "3"):
+        key = {"OTEL_PYTHON_LOOPGUARD_HASH_KEY": "a key that both runs of the command have"}
+        ended = command("replay", large, str(packed), large, "--jobs", jobs, *more, more=key)
+        report = Path("report.html")
+        found.append((ended.returncode, ended.stdout, ended.stderr, report.read_bytes() if report.exists() else b""))
+    assert found[0][0] == 3
+    assert found[0][2].count("skipped\n") > 20
+    assert found[0] == found[1]
+
+
+def test_calibration_in_several_processes_writes_the_same_policy(large, tmp_path):
+    """The policy and the reports are those of one process."""
+    found = [command("calibrate", large, "--jobs", jobs) for jobs in ("1", "3")]
+    assert "Good runs" in found[0].stdout
+    assert (found[0].stdout, found[0].stderr) == (found[1].stdout, found[1].stderr)
+
+
+def test_standard_input_is_judged_in_several_processes(large):
+    """It is read by one process, and is the same as the file."""
+    of_file = command("replay", large, "--json", "--jobs", "1")
+    with Path(large).open("rb") as file:
+        ended = subprocess.run([*COMMAND, *IN_TWO], stdin=file, env=environment(), capture_output=True, check=False)
+    assert ended.stdout.decode() == of_file.stdout
+
+
+def started(*, group: bool = False) -> subprocess.Popen[bytes]:
+    """Start a replay of standard input."""
+    return subprocess.Popen(
+        [*COMMAND, *IN_TWO], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        env=environment(), start_new_session=group,
+    )  # fmt: skip
+
+
+def children(process: int) -> list[int]:
+    """The processes that this one has started, that run."""
+    found = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    return [int(child) for child in found]
+
+
+def wait_for(condition) -> None:
+    """Wait until a condition is true, for a minute at most."""
+    for _ in range(6_000):
+        if condition():
+            return
+        time.sleep(0.01)
+    pytest.fail("it has waited for a minute")
+
+
+@on_linux
+def test_a_small_input_starts_no_process():
+    """The processes start only once there are more runs than one process judges in no time."""
+    with started() as process:
+        process.stdin.write(lines(SMALL - (1 << 20)))
+        process.stdin.flush()  # now all is read, but for what a pipe holds
+        assert children(process.pid) == []
+        process.stdin.write(lines(4 << 20))
+        process.stdin.flush()
+        wait_for(lambda: len(children(process.pid)) == 2)
+        process.stdin.close()
+        assert process.wait(60) == 0
+
+
+@on_linux
+def test_a_worker_that_is_killed_is_reported():
+    """The message names the signal and the lines, the status is not zero, and no process is left."""
+    with started() as process:
+        process.stdin.write(lines(SMALL + (4 << 20)))
+        process.stdin.flush()
+        wait_for(lambda: len(children(process.pid)) == 2)
+        workers = children(process.pid)
+        os.kill(workers[0], signal.SIGKILL)
+        _, err = process.communicate(lines(8 << 20), timeout=60)
+    assert process.returncode == 2
+    assert b"a worker process was ended by SIGKILL while it judged standard input:" in err
+    assert b"Traceback" not in err
+    wait_for(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers))
+
+
+@on_linux
+@pytest.mark.parametrize("to", ["the group, as a terminal does", "the command alone"])
+def test_ctrl_c_ends_all_processes(to):
+    """The status is that of a shell, without a traceback, and no process is left."""
+    with started(group=True) as process:
+        process.stdin.write(lines(SMALL + (4 << 20)))
+        process.stdin.flush()
+        wait_for(lambda: len(children(process.pid)) == 2)
+        workers = children(process.pid)
+        (os.kill if to == "the command alone" else os.killpg)(process.pid, signal.SIGINT)
+        err = process.stderr.read()
+        assert process.wait(60) == 130
+    assert err == b""
+    wait_for(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers))
+
+
+@on_linux
+def test_workers_end_with_the_command():
+    """Also if it is killed, so that it can end nothing itself."""
+    with started() as process:
+        process.stdin.write(lines(SMALL + (4 << 20)))
+        process.stdin.flush()
+        wait_for(lambda: len(children(process.pid)) == 2)
+        workers = children(process.pid)
+        process.kill()
+    wait_for(lambda: not any(_runs(worker) for worker in workers))
+
+
+def _runs(process: int) -> bool:
+    try:
+        return ") Z" not in Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return False
+
+
+PROGRAM = """
+import sys, threading
+from otel_loopguard.cli.replay.replay import Replay
+from otel_loopguard.cli.replay.sources import Reader
+from otel_loopguard.core.policy.policy import Policy
+
+if __name__ == "__main__":
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+    policy = Policy(hash_key=b"one", on_trip=(lambda trip: None) if "function" in sys.argv else None)
+    replay = Replay([("made", policy)], json=True, jobs=int(sys.argv[1]))
+    replay.files([Reader(sys.argv[2])])
+"""
+
+
+def test_a_program_with_threads_starts_new_interpreters(large, tmp_path):
+    """A copy of such a process might wait for a lock for ever. A policy with a function stays in one process."""
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    one, two, function = (
+        subprocess.run([sys.executable, program, *arguments], env=environment(), capture_output=True, check=True)
+        for arguments in (("1", large), ("2", large), ("2", large, "function"))
+    )
+    assert one.stdout == two.stdout == function.stdout
+    assert one.stderr == two.stderr
+    assert b"one process judges all runs: the policy cannot be sent to another process" in function.stderr
