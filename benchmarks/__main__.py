@@ -5,7 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 
-BENCHMARKS = ("bench_core", "bench_call", "bench_langchain", "bench_processor", "bench_requests", "bench_replay")
+BENCHMARKS = (
+    "bench_core",
+    "bench_call",
+    "bench_frameworks",
+    "bench_export",
+    "bench_startup",
+    "bench_requests",
+    "bench_replay",
+)
 
 
 def main() -> int:

@@ -1,223 +1,266 @@
-"""Measure a guarded call and a bare span in one run.
+"""Measure guarded calls beside bare spans, and our processor on spans that are no tool calls.
 
-    python -m benchmarks.bench_call            # all
-    python -m benchmarks.bench_call --quick    # fewer rounds
+python -m benchmarks.bench_call [--quick]
 
-All cases take turns, round by round, so that a busy machine slows all of them. A figure is the median over the
-rounds, a ratio the median of the ratios of the rounds. Every call has new arguments of 180 bytes and a new result of
-2 KB: there are no repeats, because nearly all calls are none. The exporter drops all spans.
+Every call has new arguments of 180 bytes and a new result of 2 KB, which are made before the clock runs: there are no
+repeats, because nearly all calls are none. A batch processor takes the spans, and its exporter drops them.
 """
 
 from __future__ import annotations
 
-import argparse
-import gc
-import statistics
-import subprocess
+import asyncio
 import sys
-from contextlib import contextmanager
-from itertools import count
-from time import thread_time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from opentelemetry import trace
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
-from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
-from otel_loopguard import semconv
-from otel_loopguard.core.model import Outcome, ToolCall
-from otel_loopguard.instrumentation.functions.decorator import call
+from benchmarks.harness import Goal, Row, Section, compared, interleaved, main, measure, measure_each, times
+from benchmarks.workload import (
+    AFTER_THE_TOOL,
+    AT_START,
+    BEFORE_THE_TOOL,
+    TOOL,
+    arguments,
+    bare_span,
+    provider,
+    result,
+)
+from otel_loopguard import call, semconv, tool, turn
 from otel_loopguard.instrumentation.runtime import Runtime, active_runtime
-from otel_loopguard.instrumentation.turn_api import turn
 from otel_loopguard.telemetry.processor import LoopGuardSpanProcessor
 from otel_loopguard.telemetry.providers import Attachments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from opentelemetry.trace import Tracer
+    from opentelemetry.util.types import Attributes
 
-NUMBERS = count()
-PADDING = "x" * 120
-RESULT = "the quick brown fox jumps over the lazy dog " * 46
-PERIOD = 44
-"""Results that differ only in a number would be one answer, again and again, and are compared at length."""
-KNOWN = ("read_file",)
+    from benchmarks.harness import Rounds
 
-
-class Nowhere(SpanExporter):
-    """Drops everything."""
-
-    def export(self, spans: Any) -> SpanExportResult:  # noqa: ARG002 - the SDK's signature
-        return SpanExportResult.SUCCESS
-
-    def shutdown(self) -> None:
-        pass
-
-
-def provider(sampler: Any = ALWAYS_ON) -> TracerProvider:
-    """A tracer provider with a batch processor, as in programs."""
-    made = TracerProvider(sampler=sampler)
-    made.add_span_processor(BatchSpanProcessor(Nowhere(), max_queue_size=100_000))
-    return made
-
-
-def arguments() -> dict[str, Any]:
-    """New arguments of 180 bytes."""
-    return {"path": f"/src/app/{next(NUMBERS)}.py", "start": 10, "end": 200, "pattern": PADDING}
+KNOWN = (TOOL,)
+TASKS = 100
+results: list[str] = []
+"""Made before the clock runs; a tool takes the last one."""
 
 
 def read_file(**_: Any) -> str:
-    """A tool that costs nothing, with a result of 2 KB whose words differ from those of the last one."""
-    number = next(NUMBERS)
-    place = number % PERIOD
-    return f"{RESULT[place:]}{number}{RESULT[:place]}"
+    """Return the next result: a tool that costs nothing."""
+    return results.pop()
 
 
-def in_a_span(tracer: Tracer, run: Callable[[], Any]) -> Any:
-    """Run in a span with the same attributes as ours, at its start and at its end."""
-    with tracer.start_as_current_span(
-        "execute_tool read_file",
-        attributes={
-            semconv.OPERATION_NAME: "execute_tool",
-            semconv.TOOL_NAME: "read_file",
-            semconv.TOOL_TYPE: "function",
-            semconv.TURN_ID: "0123456789ab-1",
-            semconv.TURN_SOURCE: "explicit",
-        },
-    ) as span:
-        span.set_attributes(
-            {
-                semconv.TOOL_KIND: "read",
-                semconv.CALL_INDEX: 3,
-                semconv.ARGUMENTS_HASH: "blake2b-64:0123456789abcdef",
-                semconv.TOOL_REGISTERED: True,
-            }
-        )
-        result = run()
-        span.set_attributes(
-            {
-                semconv.OUTCOME: "executed",
-                semconv.RESULT_HASH: "blake2b-64:0123456789abcdef",
-                semconv.RESULT_SAMENESS: "first",
-            }
-        )
-    return result
+async def read_file_async(**_: Any) -> str:
+    """Do the same in a task."""
+    return results.pop()
 
 
 class Cases:
-    """The measured cases; each is called many times, without arguments."""
+    """The measured cases. Each measures some calls and returns microseconds for one."""
 
-    def __init__(self) -> None:
-        self._bare = provider().get_tracer("bare")
-        self._plain = provider()
+    def __init__(self, calls: int) -> None:
+        self._calls = calls
+        self._tracer = provider().get_tracer("bare")
         self._reader = InMemoryMetricReader()
         meters = MeterProvider([self._reader])
-        self._runtimes = {
-            name: Runtime(tracer_provider=made, meter_provider=meter_provider)
-            for name, made, meter_provider in (
-                ("recorded", provider(), meters),
-                ("sampled out", provider(ALWAYS_OFF), meters),
+        self._recorded = Runtime(tracer_provider=provider(), meter_provider=meters)
+        self._sampled_out = Runtime(tracer_provider=provider(ALWAYS_OFF), meter_provider=meters)
+        self._decorated, self._decorated_async = tool(read_file), tool(read_file_async)
+        self._loop = asyncio.new_event_loop()
+
+    def sync_cases(self) -> dict[str, Callable[[], float]]:
+        """Calls one after the other, in one turn."""
+        return {
+            BARE: lambda: self._calls_of(self._bare),
+            OLDER: lambda: self._calls_of(self._older),
+            "guarded call": lambda: self._guarded(self._recorded, self._call),
+            "guarded call, sampled out": lambda: self._guarded(self._sampled_out, self._call),
+            "`@tool`": lambda: self._guarded(self._recorded, lambda given: self._decorated(**given)),
+        }
+
+    def async_cases(self) -> dict[str, Callable[[], float]]:
+        """Calls of tasks; each task has a turn and makes 15 calls."""
+        return {
+            name: case
+            for tasks in (1, TASKS)
+            for name, case in (
+                (f"async bare span, tasks at once: {tasks}", partial(self._tasks, self._await_bare, tasks)),
+                (f"async `@tool`, tasks at once: {tasks}", partial(self._awaited, tasks)),
             )
         }
-        self._turn = self._runtimes["recorded"].guard.turn()
 
-    def bare_span(self) -> None:
-        """A call in a program that only traces its tools."""
-        given = arguments()
-        in_a_span(self._bare, lambda: read_file(**given))
+    def _bare(self, given: dict[str, Any]) -> None:
+        with bare_span(self._tracer):
+            read_file(**given)
 
-    def begin_and_end(self) -> None:
-        """The judgement alone, without telemetry."""
-        made = ToolCall("read_file", arguments(), None, KNOWN)
-        self._turn.begin(made)
-        self._turn.end(made, Outcome(read_file()))
+    def _older(self, given: dict[str, Any]) -> None:
+        with self._tracer.start_as_current_span(f"execute_tool {TOOL}", attributes=AT_START) as span:
+            span.set_attributes(BEFORE_THE_TOOL)
+            read_file(**given)
+            span.set_attributes(AFTER_THE_TOOL)
 
-    def guarded(self) -> None:
-        """A guarded call in the active runtime."""
-        call("read_file", arguments(), read_file, known_tools=KNOWN)
+    def _call(self, given: dict[str, Any]) -> None:
+        call(TOOL, given, read_file, known_tools=KNOWN)
 
-    def collect(self) -> None:
-        """Collect the metrics, as an exporter does in a thread of its own."""
-        self._reader.get_metrics_data()
+    async def _await_bare(self, given: dict[str, Any]) -> None:
+        with bare_span(self._tracer):
+            await read_file_async(**given)
 
-    @contextmanager
-    def using(self, name: str) -> Iterator[None]:
-        """Activate this runtime, in a turn."""
-        before = active_runtime.instrumented
-        active_runtime.put(self._runtimes[name])
+    async def _await_tool(self, given: dict[str, Any]) -> None:
+        await self._decorated_async(**given)
+
+    def _calls_of(self, function: Callable[[dict[str, Any]], Any]) -> float:
+        results[:] = [result() for _ in range(self._calls)]
+        return measure_each(function, [arguments() for _ in range(self._calls)])
+
+    def _guarded(self, runtime: Runtime, function: Callable[[dict[str, Any]], Any]) -> float:
+        active_runtime.put(runtime)
         with turn():
-            yield
-        active_runtime.put(before)
+            figure = self._calls_of(function)
+        self._reader.get_metrics_data()  # as an exporter does in a thread of its own
+        return figure
+
+    def _awaited(self, tasks: int) -> float:
+        active_runtime.put(self._recorded)
+        figure = self._tasks(self._await_tool, tasks)
+        self._reader.get_metrics_data()
+        return figure
+
+    def _tasks(self, function: Callable[[dict[str, Any]], Any], tasks: int) -> float:
+        async def agent(calls: list[dict[str, Any]]) -> None:
+            with turn():
+                for given in calls:
+                    await function(given)
+
+        async def agents(batch: list[list[dict[str, Any]]]) -> None:
+            await asyncio.gather(*map(agent, batch))
+
+        batches = [
+            [[arguments() for _ in range(TURN)] for _ in range(tasks)]
+            for _ in range(max(1, self._calls // TURN // tasks))
+        ]
+        results[:] = [result() for _ in range(len(batches) * tasks * TURN)]
+        return measure_each(lambda batch: self._loop.run_until_complete(agents(batch)), batches) / tasks / TURN
 
 
-def measure(function: Callable[[], Any], calls: int) -> float:
-    """Microseconds of this thread's processor time for a call, without the time of other programs."""
-    gc.collect()
-    gc.disable()
-    started = thread_time()
-    for _ in range(calls):
-        function()
-    spent = thread_time() - started
-    gc.enable()
-    return spent / calls * 1e6
+TURN = 15
+BARE, OLDER = "bare span, its 12 attributes given at its start", "bare span, attributes written in three steps"
+"""The base, and the base of earlier pages."""
 
 
-def side_by_side(rounds: int, calls: int) -> dict[str, list[float]]:
-    """Measure each case in each round."""
-    cases = Cases()
-    figures: dict[str, list[float]] = {}
+def of_calls(*, quick: bool) -> Section:
+    """Measure guarded calls."""
+    cases = Cases(450 if quick else 1_500)
+    rounds = 7 if quick else 31
+    before = active_runtime.instrumented
+    found = interleaved(cases.sync_cases(), rounds)
+    awaited = interleaved(cases.async_cases(), rounds)
+    active_runtime.put(before)
+    rows = compared(found, BARE, "bare span", {"guarded call": times(1.75), "guarded call, sampled out": Goal(18)})
+    rows.insert(
+        4,
+        Row(
+            "guarded call, to the base of earlier pages",
+            found["guarded call"],
+            base=found[OLDER],
+            base_name="bare span in three steps",
+        ),
+    )
+    for tasks in (1, TASKS):
+        base, ours = (awaited[f"async {what}, tasks at once: {tasks}"] for what in ("bare span", "`@tool`"))
+        rows.append(Row(f"async bare span, {tasks} at once", base))
+        rows.append(Row(f"async `@tool`, {tasks} at once", ours, base=base, base_name="async bare span"))
+    return Section(
+        "A guarded call",
+        "The program calls a function itself. Both spans have the same 12 attributes. A task opens a turn for"
+        " 15 calls.",
+        rows,
+    )
 
-    def note(name: str, figure: float) -> None:
-        figures.setdefault(name, []).append(figure)
 
-    for _ in range(rounds):
-        note("bare span, same attributes", measure(cases.bare_span, calls))
-        note("Turn.begin + Turn.end", measure(cases.begin_and_end, calls))
-        for name in ("recorded", "sampled out"):
-            with cases.using(name):
-                note(f"guarded call, {name}", measure(cases.guarded, calls))
-            cases.collect()
-        note("our processor on another span", processor_cost(calls))
-    return figures
+# --- spans that are no tool calls --------------------------------------------------------------------------------
 
 
-def processor_cost(calls: int) -> float:
-    """The cost of our processor's two methods for a span that is no tool call."""
-    runtime = Runtime(tracer_provider=provider())
+class Idle(SpanProcessor):
+    """Do nothing, which costs two calls."""
+
+    def on_start(self, span: Any, parent_context: Any = None) -> None:
+        """Do nothing."""
+
+    def on_end(self, span: Any) -> None:
+        """Do nothing."""
+
+
+class Look(Idle):
+    """The simplest filter: read one attribute."""
+
+    def on_start(self, span: Any, parent_context: Any = None) -> None:  # noqa: ARG002 - the SDK's signature
+        """Look."""
+        span.attributes.get(semconv.OPERATION_NAME)
+
+
+REQUEST: Attributes = {
+    "http.request.method": "GET",
+    "url.full": "http://127.0.0.1/items/17",
+    "server.address": "127.0.0.1",
+    "server.port": 80,
+    "network.protocol.version": "1.1",
+    "http.response.status_code": 200,
+    "user_agent.original": "benchmark",
+    "http.route": "/items",
+}
+
+
+def callbacks(processor: SpanProcessor, *, agent: bool) -> Callable[[], None]:
+    """Both callbacks for one span of an HTTP client, below an agent's span or another."""
+    tracer = TracerProvider().get_tracer("bench")
+    outer = tracer.start_span("agent", attributes={semconv.OPERATION_NAME: semconv.OPERATION_INVOKE_AGENT})
+    parent: Any = outer if agent else tracer.start_span("request")
+    processor.on_start(parent, None)
+    context = trace.set_span_in_context(parent)
+    live: Any = tracer.start_span("GET /items", context, attributes=REQUEST)
+    ended = live._readable_span()
+
+    def run() -> None:
+        processor.on_start(live, context)
+        processor.on_end(ended)
+
+    return run
+
+
+def of_other_spans(*, quick: bool) -> Section:
+    """Measure our processor on spans of an HTTP client."""
+    runtime = Runtime(tracer_provider=TracerProvider(), meter_provider=MeterProvider())
     attachments = Attachments()
     attachments.receiver = runtime.receiver
-    processor: SpanProcessor = LoopGuardSpanProcessor(attachments)
-    with provider().get_tracer("app").start_as_current_span("other", attributes={"http.method": "GET"}) as span:
-        return measure(lambda: (processor.on_start(span, None), processor.on_end(span)), calls)  # type: ignore[arg-type]  # any span
+    ours = LoopGuardSpanProcessor(attachments)
+    rows = []
+    for place, agent in (("below another span", False), ("below an agent's span", True)):
+        runs = {name: callbacks(one, agent=agent) for name, one in (("idle", Idle()), ("look", Look()), ("ours", ours))}
+        found = interleaved({name: partial(measure, run, 2_000) for name, run in runs.items()}, 9 if quick else 41)
+        look, own = above_idle(found, "look"), above_idle(found, "ours")
+        rows.append(Row(f"a look at one attribute, {place}", look))
+        rows.append(Row(f"our processor, {place}", own, base=look, base_name="look", goal=Goal(0.6)))
+    return Section(
+        "Spans that are no tool calls",
+        "Added to a processor that does nothing, for a span of an HTTP client with eight attributes.",
+        rows,
+    )
 
 
-def import_cost(rounds: int) -> float:
-    """Milliseconds of ``import otel_loopguard`` in a new process."""
-    code = "import time; t = time.perf_counter(); import otel_loopguard; print((time.perf_counter() - t) * 1e3)"
-    took = [
-        float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
-        for _ in range(rounds)
-    ]
-    return statistics.median(took)
+def above_idle(found: Rounds, name: str) -> list[float]:
+    """Microseconds above the processor that does nothing, of each round."""
+    return [value - idle for value, idle in zip(found[name], found["idle"], strict=True)]
 
 
-def main() -> None:
-    """Measure, and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
-    quick = parser.parse_args().quick
-    rounds, calls = (5, 1_000) if quick else (15, 3_000)
-    figures = side_by_side(rounds, calls)
-    bare = figures["bare span, same attributes"]
-    print(f"{'case':44} {'median us':>10} {'to bare span':>13}")
-    for name, values in figures.items():
-        ratio = statistics.median(value / base for value, base in zip(values, bare, strict=True))
-        print(f"{name:44} {statistics.median(values):10.1f} {ratio:13.2f}")
-    print(f"\nimport otel_loopguard: {import_cost(5):.1f} ms")
+def sections(*, quick: bool) -> Iterator[Section]:
+    """Measure calls, and spans that are none."""
+    yield of_calls(quick=quick)
+    yield of_other_spans(quick=quick)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sections, __doc__))

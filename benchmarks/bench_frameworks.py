@@ -1,0 +1,274 @@
+"""Measure what guards and tracers add to a tool call within agent frameworks.
+
+python -m benchmarks.bench_frameworks [--quick]
+
+Each instrumentation runs in a process of its own, and the processes take turns. The environments are made by uv in
+.envs/, with everything in its newest version. What cannot be installed or loaded is a row that says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from benchmarks.framework_process import BARE, OURS, OWN
+from benchmarks.harness import Goal, Row, Section, main, number, progress, times
+from tests.environments import ROOT, environment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+
+class Library(NamedTuple):
+    """An instrumentation of others."""
+
+    name: str
+    distribution: str
+    instrumentor: str
+    """``module:Class``, or ``own``."""
+
+
+class Case(NamedTuple):
+    """Calls within a framework."""
+
+    title: str
+    framework: str
+    """The name in ``framework_process``."""
+    about: str
+    requirements: tuple[str, ...]
+    others: tuple[Library, ...]
+    runs: int
+    """Of a round; each makes 15 calls."""
+    goal: Goal | None = None
+
+
+def openinference(framework: str, instrumentor: str) -> Library:
+    """The library of Arize."""
+    distribution = f"openinference-instrumentation-{framework.replace('_', '-')}"
+    return Library("OpenInference", distribution, f"openinference.instrumentation.{framework}:{instrumentor}")
+
+
+def openllmetry(framework: str, instrumentor: str) -> Library:
+    """The library of Traceloop."""
+    distribution = f"opentelemetry-instrumentation-{framework.replace('_', '-')}"
+    return Library("OpenLLMetry", distribution, f"opentelemetry.instrumentation.{framework}:{instrumentor}")
+
+
+def genai(framework: str, instrumentor: str) -> Library:
+    """OpenTelemetry's own."""
+    distribution = f"opentelemetry-instrumentation-genai-{framework.replace('_', '-')}"
+    module = f"opentelemetry.instrumentation.genai.{framework}"
+    return Library("OpenTelemetry GenAI", distribution, f"{module}:{instrumentor}")
+
+
+LANGCHAIN = (
+    openinference("langchain", "LangChainInstrumentor"),
+    openllmetry("langchain", "LangchainInstrumentor"),
+    genai("langchain", "LangChainInstrumentor"),
+)
+CASES = (
+    Case(
+        "LangChain, `tool.invoke`",
+        "langchain",
+        "Calls of a tool without an agent, in turns of 15.",
+        ("langchain", "langgraph"),
+        LANGCHAIN,
+        10,
+        times(2),
+    ),
+    Case(
+        "LangGraph, a call of an agent",
+        "langgraph",
+        "`create_agent` with a scripted model that makes 15 calls.",
+        ("langchain", "langgraph"),
+        LANGCHAIN,
+        2,
+        times(2),
+    ),
+    Case(
+        "OpenAI Agents SDK, a call of an agent",
+        "openai-agents",
+        "`Runner.run` with a scripted model that makes 15 calls. The SDK's own tracing is on where an instrumentation "
+        "needs it: not for otel_loopguard, nor for the bare span.",
+        ("openai-agents",),
+        (
+            openinference("openai_agents", "OpenAIAgentsInstrumentor"),
+            openllmetry("openai_agents", "OpenAIAgentsInstrumentor"),
+            genai("openai_agents", "OpenAIAgentsInstrumentor"),
+        ),
+        2,
+    ),
+    Case(
+        "Pydantic AI, a call of an agent",
+        "pydantic-ai",
+        "`Agent.run` with a scripted model that makes 15 calls. OpenInference adds to the spans of the "
+        "framework's own instrumentation.",
+        ("pydantic-ai-slim",),
+        (
+            Library("Pydantic AI's own", "pydantic-ai-slim", OWN),
+            Library("OpenInference", "openinference-instrumentation-pydantic-ai", OWN),
+        ),
+        2,
+    ),
+    Case(
+        "MCP, a call of a client",
+        "mcp",
+        "A client and a server in one process, 15 calls in a session; opening the session is in the time without "
+        "anything.",
+        ("mcp",),
+        (openinference("mcp", "MCPInstrumentor"), openllmetry("mcp", "McpInstrumentor")),
+        2,
+    ),
+)
+
+
+class Process:
+    """A process of ``framework_process``. ``problem`` says why it gives no figures."""
+
+    def __init__(self, python: Path, case: Case, library: Library, *more: str) -> None:
+        self.library = library
+        self.figures: dict[str, list[float]] = {}
+        self.ready: dict[str, Any] = {}
+        self.problem = ""
+        self._errors = tempfile.SpooledTemporaryFile(mode="w+")  # noqa: SIM115 - closed when the process has ended
+        arguments = (case.framework, library.instrumentor, "--distributions", library.distribution, *case.requirements)
+        self._process = subprocess.Popen(
+            [str(python), "-W", "ignore", "-m", "benchmarks.framework_process", *arguments, *more],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": "0"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+        )
+
+    def start(self) -> None:
+        """Wait until it is ready."""
+        self.ready = self._answer()
+
+    def round(self, runs: int) -> None:
+        """Measure these runs."""
+        if not self.problem:
+            assert self._process.stdin is not None
+            self._process.stdin.write(f"{runs}\n")
+            self._process.stdin.flush()
+            for name, value in self._answer().items():
+                self.figures.setdefault(name, []).append(value)
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        if line := self._process.stdout.readline():
+            answer: dict[str, Any] = json.loads(line)
+            return answer
+        self._errors.seek(0)
+        lines = self._errors.read().replace(str(ROOT), ".").strip().splitlines()
+        self.problem = f"not measured, it failed: {lines[-1][:160] if lines else 'no reason given'}"
+        progress(f"  {self.library.name}: {self.problem}")
+        return {}
+
+    def end(self) -> None:
+        """End it."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        self._process.wait(timeout=60)
+        self._errors.close()
+
+
+OF_OUR_OWN = (Library(BARE, "opentelemetry-sdk", BARE), Library(OURS, "otel-loopguard", OURS))
+
+
+def python_of(case: Case) -> Path | str:
+    """Return the Python of the case's environment, or the reason why there is none."""
+    wanted = dict.fromkeys((*case.requirements, *(one.distribution for one in case.others)))
+    try:
+        return environment(f"bench-{case.requirements[0]}", tuple(wanted))
+    except subprocess.CalledProcessError as error:
+        return f"not measured, it could not be installed: {error.output.strip().splitlines()[-1]}"
+    except OSError as error:
+        return f"not measured, uv did not run: {error}"
+
+
+def started(case: Case, python: Path, *more: str) -> dict[str, Process]:
+    """Start a process for each instrumentation."""
+    processes = {library.name: Process(python, case, library, *more) for library in (*OF_OUR_OWN, *case.others)}
+    for process in processes.values():
+        process.start()
+    return processes
+
+
+def in_turns(processes: dict[str, Process], rounds: int, run: Callable[[Process], None]) -> None:
+    """Let the processes take turns, beginning with another in each round; then end them."""
+    order = list(processes.values())
+    for number_of_round in range(rounds):
+        first = number_of_round % len(order)
+        for process in order[first:] + order[:first]:
+            run(process)
+    for process in order:
+        process.end()
+
+
+def section_of(case: Case, *, quick: bool) -> Section:
+    """Measure one framework."""
+    progress(f"  {case.title}")
+    python = python_of(case)
+    if isinstance(python, str):
+        return Section(case.title, case.about, [Row(one.name, note=python) for one in (*OF_OUR_OWN, *case.others)])
+    processes = started(case, python)
+    in_turns(processes, 3 if quick else 13, lambda process: process.round(case.runs))
+    nothing, added = added_by(processes)
+    about = f"{case.about} With {versions(processes)}."
+    return Section(case.title, about, [Row("a call without anything", nothing), *rows(case, processes, added)])
+
+
+def versions(processes: dict[str, Process]) -> str:
+    """The versions in these processes."""
+    told = {name: version for one in processes.values() for name, version in one.ready.get("versions", {}).items()}
+    return ", ".join(f"{name} {version}" for name, version in sorted(told.items()))
+
+
+def added_by(processes: dict[str, Process]) -> tuple[list[float], dict[str, list[float]]]:
+    """Return microseconds of a call without anything, and those that each adds, round by round."""
+    without = [one.figures["nothing"] for one in processes.values() if "nothing" in one.figures]
+    nothing = [statistics.mean(figures) for figures in zip(*without, strict=True)]
+    return nothing, {
+        name: one.figures.get("added")
+        or [whole - base for whole, base in zip(one.figures["whole"], nothing, strict=True)]
+        for name, one in processes.items()
+        if not one.problem
+    }
+
+
+def rows(case: Case, processes: dict[str, Process], added: dict[str, list[float]]) -> Iterator[Row]:
+    """Rows of what each adds, then of the differences."""
+    for name, one in processes.items():
+        yield Row(
+            f"{name}, added",
+            added.get(name, []),
+            base=added.get(BARE, []) if name in added and name != BARE else [],
+            base_name=BARE,
+            goal=case.goal if name == OURS else None,
+            note=one.problem or f"{number(one.ready['spans'])} spans a call",
+        )
+    for name, values in added.items():
+        # One that makes no spans of calls is not compared.
+        if OURS in added and name not in {OURS, BARE} and processes[name].ready["spans"] >= 1:
+            above = [other - ours for other, ours in zip(values, added[OURS], strict=True)]
+            yield Row(f"{name}, above {OURS}", above, goal=Goal(0, at_least=True))
+
+
+def sections(*, quick: bool) -> Iterator[Section]:
+    """Measure each framework."""
+    for case in CASES:
+        yield section_of(case, quick=quick)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sections, __doc__))

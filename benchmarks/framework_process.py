@@ -1,0 +1,203 @@
+"""Run calls of one framework in a process with one instrumentation: python -m benchmarks.framework_process.
+
+``bench_frameworks`` starts it in the framework's environment, and sends a line with a number of runs for each round, so
+that processes take turns. The answer is a line of JSON. A bare span and otel_loopguard are switched on and off within
+the process, and the figure is the difference. Other instrumentations stay on, because some do not switch off: theirs is
+the whole time of a call.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import statistics
+import sys
+from importlib import import_module
+from importlib.metadata import version
+from time import process_time
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader, PeriodicExportingMetricReader
+
+import otel_loopguard as loopguard
+from benchmarks.harness import measure
+from benchmarks.workload import NUMBERS, TOOL, Nowhere, arguments, bare_span, provider, result
+from otel_loopguard.testing.agent import Ask
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CALLS = 15
+PAIRS = 4
+WARM_UP = 4
+BARE, OURS, OWN = "bare span", "otel_loopguard", "own"
+DRIVERS = {
+    "langgraph": ("langchain", "agent-invoke"),
+    "openai-agents": ("openai_agents", "run"),
+    "pydantic-ai": ("pydantic_ai", "run"),
+    "mcp": ("mcp", "memory"),
+}
+RESULT = 1_500
+
+
+class Instrumentation:
+    """One instrumentation, which can be switched on and off."""
+
+    def __init__(self, name: str, framework: str, tracers: Any, meters: Any) -> None:
+        self._name, self._framework, self._tracers = name, framework, tracers
+        self._tracer = tracers.get_tracer("benchmark")
+        self._spans: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
+        self._instrumentor: Any = None
+        if name == OURS:
+            name = "otel_loopguard.instrumentation.instrumentor:LoopGuardInstrumentor"
+        if ":" in name:
+            module, _, attribute = name.partition(":")
+            self._instrumentor = getattr(import_module(module), attribute)()
+        self._options = {"tracer_provider": tracers, "meter_provider": meters}
+
+    def tool(self, path: str) -> str:  # noqa: ARG002 - the tool's signature
+        """Return a new text, in a bare span if that is measured."""
+        with self._spans():
+            return result(RESULT)
+
+    def on(self) -> None:
+        """Switch on."""
+        if self._name == BARE:
+            self._spans = lambda: bare_span(self._tracer)
+        elif self._framework == "openai-agents" and self._name != OURS:
+            _trace_openai_agents()
+        if self._framework == "pydantic-ai" and self._name not in {BARE, OURS}:
+            from pydantic_ai import Agent
+            from pydantic_ai.models.instrumented import InstrumentationSettings
+
+            Agent.instrument_all(InstrumentationSettings(tracer_provider=self._tracers))
+        if self._instrumentor:
+            self._instrumentor.instrument(**self._options)
+
+    def off(self) -> None:
+        """Switch off a bare span or otel_loopguard."""
+        self._spans = contextlib.nullcontext
+        if self._instrumentor:
+            self._instrumentor.uninstrument()
+
+
+def _trace_openai_agents() -> None:
+    """Switch the SDK's tracing on, without the exporter that would send it away."""
+    from agents import set_trace_processors, set_tracing_disabled
+
+    set_trace_processors([])
+    set_tracing_disabled(False)
+
+
+def workload(framework: str, tool: Callable[[str], str], *, in_turn: bool) -> Callable[[], None]:
+    """Return a function that makes 15 tool calls: an agent's run, or direct ones."""
+    if framework == "langchain":
+        return _invocations(tool, in_turn=in_turn)
+    module, name = DRIVERS[framework]
+    drive = import_module(f"otel_loopguard.testing.scripted.{module}").DRIVERS[name]
+
+    def read_file(path: str) -> str:
+        """Read a file."""
+        return tool(path)
+
+    def run() -> None:
+        steps = [[Ask(TOOL, {"path": f"/src/app/{next(NUMBERS)}.py"})] for _ in range(CALLS)]
+        transcript = drive({TOOL: read_file}, steps)
+        if transcript.error or len(transcript.read) != CALLS or transcript.refused:
+            raise RuntimeError(f"the run went wrong: {transcript.error!r}, {transcript.read}")
+
+    return run
+
+
+def _invocations(tool: Callable[[str], str], *, in_turn: bool) -> Callable[[], None]:
+    from langchain_core.tools import tool as langchain_tool
+
+    @langchain_tool(TOOL)
+    def read(path: str, start: int, end: int, pattern: str) -> str:  # noqa: ARG001 - the tool's signature
+        """Read a file."""
+        return tool(path)
+
+    def run() -> None:
+        with loopguard.turn() if in_turn else contextlib.nullcontext():
+            for _ in range(CALLS):
+                call = {"name": TOOL, "args": arguments(), "id": f"call-{next(NUMBERS)}", "type": "tool_call"}
+                read.invoke(call)
+
+    return run
+
+
+def exported_to(url: str) -> tuple[Any, Any]:
+    """Return providers that export with OTLP over HTTP."""
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+    reader = PeriodicExportingMetricReader(OTLPMetricExporter(f"{url}/v1/metrics"), export_interval_millis=3_600_000)
+    return provider(exporter=OTLPSpanExporter(f"{url}/v1/traces")), MeterProvider([reader])
+
+
+def main() -> int:
+    """Say what is here, then measure a round for each line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("framework")
+    parser.add_argument("instrumentation", help=f"{BARE}, {OURS}, {OWN}, or module:Class")
+    parser.add_argument("--distributions", nargs="*", default=[], help="whose versions are told")
+    parser.add_argument("--export", metavar="URL", help="export there, and flush in each round")
+    options = parser.parse_args()
+    # What libraries print is no figure.
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+
+    counted = Nowhere()
+    tracers, meters = (
+        exported_to(options.export)
+        if options.export
+        else (provider(exporter=counted), MeterProvider([InMemoryMetricReader()]))
+    )
+    one = Instrumentation(options.instrumentation, options.framework, tracers, meters)
+    run = workload(options.framework, one.tool, in_turn=options.instrumentation == OURS)
+
+    def spent(runs: int) -> float:
+        """Microseconds for a call, of all threads."""
+
+        def all_runs() -> None:
+            for _ in range(runs):
+                run()
+            if options.export:
+                tracers.force_flush()
+                meters.force_flush()
+
+        run()
+        return measure(all_runs, 1, process_time) / runs / CALLS
+
+    def added(runs: int) -> float:
+        """Microseconds for a call, above those without the instrumentation."""
+        one.off()
+        without = spent(runs)
+        one.on()
+        return spent(runs) - without
+
+    spent(WARM_UP)
+    one.on()
+    spent(WARM_UP)
+    tracers.force_flush()
+    told = {name: version(name) for name in options.distributions}
+    print(json.dumps({"spans": counted.spans / (WARM_UP + 1) / CALLS, "versions": told}), file=answers)
+    for line in sys.stdin:
+        runs = int(line)
+        if options.instrumentation not in {BARE, OURS}:
+            calls = (PAIRS * runs + 1) * CALLS
+            print(json.dumps({"whole": spent(PAIRS * runs), "calls": calls}), file=answers)
+            continue
+        figure = statistics.median(added(runs) for _ in range(PAIRS))
+        one.off()
+        calls = PAIRS * (runs + 1) * CALLS
+        print(json.dumps({"nothing": spent(runs), "added": figure, "calls": calls}), file=answers)
+        one.on()
+    os._exit(0)  # other libraries' threads and exit functions are not measured
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""What the benchmarks measure with: new arguments and results, a bare span, a tracer provider that drops its spans."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON
+
+from otel_loopguard import semconv
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from opentelemetry.trace import Span, Tracer
+    from opentelemetry.util.types import AttributeValue
+
+NUMBERS = count()
+PADDING = "x" * 120
+WORDS = "the quick brown fox jumps over the lazy dog and " * 50
+TOOL = "read_file"
+Fixed = dict[str, "AttributeValue"]
+AT_START: Fixed = {
+    semconv.OPERATION_NAME: "execute_tool",
+    semconv.TOOL_NAME: TOOL,
+    semconv.TOOL_TYPE: "function",
+    semconv.TURN_ID: "0123456789ab-1",
+    semconv.TURN_SOURCE: "explicit",
+}
+BEFORE_THE_TOOL: Fixed = {
+    semconv.TOOL_KIND: "read",
+    semconv.CALL_INDEX: 3,
+    semconv.ARGUMENTS_HASH: "blake2b-64:0123456789abcdef",
+    semconv.TOOL_REGISTERED: True,
+}
+AFTER_THE_TOOL: Fixed = {
+    semconv.OUTCOME: "executed",
+    semconv.RESULT_HASH: "blake2b-64:0123456789abcdef",
+    semconv.RESULT_SAMENESS: "first",
+}
+ATTRIBUTES = {**AT_START, **BEFORE_THE_TOOL, **AFTER_THE_TOOL}
+"""The attributes of the span of a guarded call."""
+
+
+class Nowhere(SpanExporter):
+    """Drops all spans, and counts them."""
+
+    def __init__(self) -> None:
+        self.spans = 0
+
+    def export(self, spans: Any) -> SpanExportResult:
+        """Count them."""
+        self.spans += len(spans)
+        return SpanExportResult.SUCCESS
+
+    def shutdown(self) -> None:
+        """Do nothing."""
+
+
+def provider(sampler: Any = ALWAYS_ON, exporter: SpanExporter | None = None) -> TracerProvider:
+    """Return a tracer provider with a batch processor, as in programs."""
+    made = TracerProvider(sampler=sampler)
+    made.add_span_processor(BatchSpanProcessor(exporter or Nowhere(), max_queue_size=100_000))
+    return made
+
+
+def arguments() -> dict[str, Any]:
+    """Return new arguments of 180 bytes."""
+    return {"path": f"/src/app/{next(NUMBERS)}.py", "start": 10, "end": 200, "pattern": PADDING}
+
+
+def result(size: int = 2_048) -> str:
+    """Return a new text whose words differ from those of the last one.
+
+    Results that differ only in a number would be one answer, again and again, and are compared at length.
+    """
+    number = next(NUMBERS)
+    place = number % 49
+    return f"{WORDS[place:]}{number}{WORDS}"[:size]
+
+
+def bare_span(tracer: Tracer) -> AbstractContextManager[Span]:
+    """Open the span of a program that only traces its tools: ours, without the guard."""
+    return tracer.start_as_current_span(f"execute_tool {TOOL}", attributes=ATTRIBUTES)
