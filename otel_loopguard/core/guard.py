@@ -21,7 +21,6 @@ import itertools
 import os
 import time
 import uuid
-from functools import partial
 from typing import TYPE_CHECKING
 from weakref import WeakSet, ref
 
@@ -65,9 +64,14 @@ class Guard:
         self.watch: PolicyFileWatch | None = None
         """For a policy from a file: checks whether the file was changed."""
         self._turns = LiveTurns(store if store is not None else MemoryStore())
-        self._made: dict[int, ref[Turn]] = {}
-        """All turns that something refers to, by identity, for ``after_fork``."""
-        self._host = TurnHost(clock, self.faults, self._turns.discard, self._turns.use_again, self._note)
+        self._made: set[ref[Turn]] = set()
+        """All turns that something refers to, for ``after_fork``.
+
+        Not a ``WeakSet``: its callback is Python code, in which Python drops the exceptions of signal handlers.
+        """
+        self._host = TurnHost(
+            clock, self.faults, self._turns.discard, self._turns.use_again, self._made.add, self._made.discard
+        )
         self._numbers = itertools.count(1)
         self._prefix = uuid.uuid4().hex[:12]
         _guards.add(self)
@@ -110,15 +114,6 @@ class Guard:
 
         return self._turns.get_or_create(turn_id, create, now)
 
-    def _note(self, turn: Turn) -> None:
-        """Remember a new turn as long as something refers to it.
-
-        Not in a ``WeakSet``: its callback is Python code, in which Python drops the exceptions of signal handlers.
-        """
-        key = id(turn)
-        # The callback gets the dead reference, which ``pop`` takes as its default.
-        self._made[key] = ref(turn, partial(self._made.pop, key))
-
     def forget(self, turn: Turn) -> None:
         """Forget a turn that is over."""
         self._turns.discard(turn.id)
@@ -132,7 +127,7 @@ class Guard:
         """
         self._turns.after_fork()
         before, self._prefix = self._prefix, uuid.uuid4().hex[:12]
-        for turn in filter(None, [reference() for reference in list(self._made.values())]):
+        for turn in filter(None, [reference() for reference in list(self._made)]):
             made_here = turn.id.startswith(f"{before}-")
             turn.after_fork(self._prefix + turn.id[len(before) :] if made_here else turn.id)
 

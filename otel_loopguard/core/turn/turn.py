@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from threading import RLock
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 from otel_loopguard.core.history import update
 from otel_loopguard.core.model import USER_STOP, Action, Decision, Record, ToolCall, Trip, nothing_seen
@@ -48,8 +49,10 @@ class TurnHost:
     """Called with the id of a turn that is over."""
     use_again: Callable[[Turn], None]
     """Called when a call begins in a turn whose state is in the store."""
-    made: Callable[[Turn], None]
-    """Called with each new turn."""
+    made: Callable[[ref[Turn]], None]
+    """Called with a reference to each new turn."""
+    gone: Callable[[ref[Turn]], None]
+    """Called with the same reference when the turn is gone."""
 
 
 class Turn:
@@ -90,7 +93,7 @@ class Turn:
         self._messages: UserMessages | None = None if parent is None else parent.tree.user_messages
         self._made_messages: dict[str, UserMessages] = {}
         """Makes ``_messages`` exactly once without a lock, because a signal handler may call ``say``."""
-        host.made(self)
+        host.made(ref(self, host.gone))
 
     def __repr__(self) -> str:
         return f"Turn(id={self.id!r}, source={self.source!r}, calls={self.calls})"
