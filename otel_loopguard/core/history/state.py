@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from otel_loopguard.core.history.window import CallWindow
 
 MOST_CALLS = 1_024
+MOST_FEW = 32
 MOST_REMEMBERED = 256
 MOST_TOOLS = 256
 MOST_REACHED = 64
@@ -43,11 +44,11 @@ class History:
     """
 
     __slots__ = (
-        "active_at", "calls", "changes", "conclude_at", "concluded_at", "errors_in_row", "flags", "gates", "half_open",
-        "idle", "insistable", "judged", "keys", "last_key", "last_pending", "last_started", "losses", "most_calls",
-        "news", "no_news_in_row", "no_news_in_turn", "open_registry", "open_trips", "pairs", "pauses", "reached",
-        "refusals", "refused_message", "repeated", "results", "run_once", "shapes", "started_by_tool", "streak", "tick",
-        "tools", "unknown_answered", "unknown_calls", "waits", "window", "writes",
+        "active_at", "calls", "changes", "conclude_at", "concluded_at", "errors_in_row", "few", "few_lines", "flags",
+        "gates", "half_open", "idle", "insistable", "judged", "keys", "last_key", "last_pending", "last_started",
+        "losses", "most_calls", "news", "no_news_in_row", "no_news_in_turn", "open_registry", "open_trips", "pairs",
+        "pauses", "reached", "refusals", "refused_message", "repeated", "results", "run_once", "shapes",
+        "started_by_tool", "streak", "tick", "tools", "unknown_answered", "unknown_calls", "waits", "window", "writes",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0915 - a statement for each field
@@ -75,8 +76,12 @@ class History:
         """The tick of the last repeated result that was pending."""
         self.last_started = 0
         """The key of the call that was started last."""
-        self.run_once: dict[int, bytes] = {}
-        """Calls that have run once, packed."""
+        self.few: list[int] = []
+        self.few_lines = b""
+        """The calls of a turn with few different ones, and their packed lines, one after the other: a dictionary takes
+        more memory. A call stays here when it is made again."""
+        self.run_once: dict[int, bytes] = EMPTY
+        """Calls that have run once, packed, in a turn with more calls."""
         self.repeated: dict[int, CallStats] = EMPTY
         """Calls that were made again."""
         self.keys = array("Q")
@@ -124,25 +129,48 @@ class History:
         self.window = window
         """For detectors that count calls; None for the others."""
 
+    def __contains__(self, key: int) -> bool:
+        """Return True if the call has run."""
+        return key in self.few or key in self.run_once or key in self.repeated
+
     def find(self, key: int) -> CallStats | None:
         """Return the statistics of a call; a packed line becomes an object here, because the call is made again."""
-        if key in self.run_once:
-            if not self.repeated:
-                self.repeated = {}
-            stats = self.repeated[key] = CallStats(self.run_once.pop(key))
-            return stats
-        if key not in self.repeated:
+        repeated = self.repeated
+        if key in repeated:
+            if len(repeated) > MOST_CALLS // 4:  # the least recently used is dropped first
+                repeated[key] = repeated.pop(key)
+            return repeated[key]
+        if key in self.few:
+            line = _line(self.few_lines, self.few.index(key))
+        elif key in self.run_once:
+            line = self.run_once.pop(key)
+        else:
             return None
-        if len(self.repeated) > MOST_CALLS // 4:  # the least recently used is dropped first
-            self.repeated[key] = self.repeated.pop(key)
-        return self.repeated[key]
+        if not repeated:
+            self.repeated = repeated = {}
+        stats = repeated[key] = CallStats(line)
+        return stats
 
     def keep_once(self, key: int, line: bytes) -> None:
         """Remember a call that has run for the first time."""
+        if self.run_once is EMPTY:
+            if len(self.few) < MOST_FEW:
+                self.few_lines += line
+                self.few.append(key)
+                return
+            self.run_once = self._once()
+            self.few, self.few_lines = [], b""
         if len(self.run_once) + len(self.repeated) >= MOST_CALLS:
             oldest: dict[int, Any] = self.run_once or self.repeated
             oldest.pop(next(iter(oldest)))
         self.run_once[key] = line
+
+    def _once(self) -> dict[int, bytes]:
+        """Return the calls that have run once."""
+        if not self.few:
+            return self.run_once
+        lines, repeated = self.few_lines, self.repeated
+        return {key: _line(lines, place) for place, key in enumerate(self.few) if key not in repeated}
 
     def tool_stats(self, tool: int) -> ToolStats:
         """Return the statistics of a tool, given by its digest; the first tool is forgotten if there are too many."""
@@ -191,7 +219,8 @@ class History:
         state: dict[str, Any] = {name: getattr(self, name) for name in _COUNTERS}
         state |= {name: list(getattr(self, name)) for name in _SETS}
         state["version"] = _VERSION
-        state["run_once"] = [list(self.run_once), b85encode(b"".join(self.run_once.values())).decode()]
+        run_once = self._once()
+        state["run_once"] = [list(run_once), b85encode(b"".join(run_once.values())).decode()]
         state["repeated"] = [[key, stats.to_list()] for key, stats in self.repeated.items()]
         state["keys"], state["results"], state["flags"] = self.keys.tolist(), self.results.tolist(), list(self.flags)
         state["active_at"] = None if self.active_at == math.inf else self.active_at
@@ -226,10 +255,11 @@ class History:
             setattr(self, name, state[name])
         for name in _SETS:
             setattr(self, name, dict.fromkeys(state[name]) or EMPTY)
-        keys, lines = state["run_once"]
-        packed = b85decode(lines)
-        self.run_once = {key: packed[place * LINE_LENGTH : (place + 1) * LINE_LENGTH] for place, key in enumerate(keys)}
         self.repeated = {key: CallStats.from_list(values) for key, values in state["repeated"]} or EMPTY
+        keys, lines = state["run_once"]
+        self.few, self.few_lines, self.run_once = keys, b85decode(lines), EMPTY
+        if len(keys) + len(self.repeated) > MOST_FEW:
+            self.run_once, self.few, self.few_lines = self._once(), [], b""
         self.keys, self.results = array("Q", state["keys"]), array("Q", state["results"])
         self.flags = bytearray(state["flags"])
         self.active_at = math.inf if state["active_at"] is None else state["active_at"]
@@ -249,6 +279,10 @@ _COUNTERS = (
     "concluded_at", "last_key", "streak", "open_registry",
 )  # fmt: skip
 _SETS = ("unknown_answered", "pairs", "shapes", "half_open", "insistable")
+
+
+def _line(lines: bytes, place: int) -> bytes:
+    return lines[place * LINE_LENGTH : (place + 1) * LINE_LENGTH]
 
 
 def _trip(values: list[Any]) -> Trip:

@@ -10,6 +10,8 @@ from otel_loopguard.core.values.answers import answer_fingerprint, answer_outlin
 from otel_loopguard.core.values.queries import query_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from otel_loopguard.core.model import Record
     from otel_loopguard.core.values.fingerprint import Fingerprinter
     from otel_loopguard.core.values.results import OutcomeFacts
@@ -19,6 +21,8 @@ _MOST_ANSWERS = 256
 _MOST_ENDED = 64
 _MOST_SKIPPED = 31
 _END = 8
+_30_BITS = 0x3FFFFFFF
+"""The largest integer that takes 28 bytes and no more."""
 _WRITE, _THINK = Kind.WRITE, Kind.THINK
 
 
@@ -26,8 +30,8 @@ class ToolStats:
     """The rows of one tool. Only untried calls count: a call that was tried is judged by its own results."""
 
     __slots__ = (
-        "answer", "answers", "brief", "changes", "ended", "ends", "errors", "outline", "queries", "result", "results",
-        "shape", "skip", "skipped", "successes",
+        "answer", "answers", "begins", "brief", "changes", "ended", "ends", "errors", "outline", "queries", "result",
+        "results", "shape", "skip", "skipped", "successes",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -35,7 +39,7 @@ class ToolStats:
         """The shape of the last error, the number of such errors in a row, and the turn's changes at the last one."""
         self.successes = 0
         """Untried calls that succeeded."""
-        self.ends = (0, 0)
+        self.begins = self.ends = 0
         self.outline: int | None = None
         """The beginning and the end of the last answer, hashed, and its outline if it shares one with the answer
         before."""
@@ -46,7 +50,7 @@ class ToolStats:
         """Answers to skip before the next fingerprint without ids, and those skipped: each in vain doubles them."""
         self.brief = False
         """The last answer was short."""
-        self.ended: list[int] = []
+        self.ended: Sequence[int] = ()
         """The ticks at which the calls of the row ended, in which the tool fails, or answers, in one way; but the
         first one, and at most the last ones."""
         self.results: dict[int, None] = EMPTY
@@ -66,7 +70,7 @@ class ToolStats:
         if self.errors > 1:
             self._end(tick)
         else:
-            self.ended = []
+            self.ended = ()
 
     def add_result(self, record: Record, facts: OutcomeFacts, tick: int, fingerprinter: Fingerprinter) -> None:
         """Count an untried call that returned a result."""
@@ -98,8 +102,8 @@ class ToolStats:
             answer = self.answer
         else:
             data = facts.data
-            ends = hash(data[:_END]), hash(data[-_END:])
-            near = ends[0] == self.ends[0] or ends[1] == self.ends[1]
+            begins, ends = hash(data[:_END]) & _30_BITS, hash(data[-_END:]) & _30_BITS
+            near = begins == self.begins or ends == self.ends
             outline = answer_outline(data, arguments) if near else None
             if near and outline == self.outline and self.skipped >= self.skip:
                 answer = answer_fingerprint(data, arguments, fingerprinter)
@@ -107,18 +111,16 @@ class ToolStats:
                 self.skip = 0 if same or not self.answer else min(2 * self.skip + 1, _MOST_SKIPPED)
             else:
                 self.skipped += 1
-            self.ends, self.outline = ends, outline
+            self.begins, self.ends, self.outline = begins, ends, outline
         if same:
             self.answers += 1
         else:
             self.answers = 1
-            if self.ended:
-                self.ended = []
+            self.ended = ()
         self.result, self.answer = facts.digest, answer
 
     def _end(self, tick: int) -> None:
-        self.ended.append(tick)
-        del self.ended[:-_MOST_ENDED]
+        self.ended = (*self.ended[1 - _MOST_ENDED :], tick)
 
     def known(self, count: int, written: int | None) -> int:
         """Return how many calls of a row of this length had ended when the model wrote a call."""
@@ -128,7 +130,7 @@ class ToolStats:
         """Return the statistics as plain values. Queries are left out: they are text of arguments."""
         return [
             self.shape, self.errors, self.changes, self.successes, self.result, self.answer, self.answers, self.brief,
-            self.ended, list(self.results),
+            list(self.ended), list(self.results),
         ]  # fmt: skip
 
     @classmethod

@@ -156,7 +156,7 @@ def count_refusal(history: History, record: Record, trip: Trip | None) -> None:
 
 def lose(history: History, key: int) -> None:
     """Forget the last result of a call as evidence, because the model cannot see it any more."""
-    if key not in history.run_once and key not in history.repeated:
+    if key not in history:
         return
     history.losses = history.losses or Losses()
     if not history.losses.add(key, history.news):

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from otel_loopguard.core.guard import Guard
+from otel_loopguard.core.history.call_stats import pack_line
 from otel_loopguard.core.history.state import MOST_REACHED, History
 from otel_loopguard.core.model import USER_STOP, Action, First, Outcome, ToolCall, Trip
 from otel_loopguard.core.policy.load import load_preset
@@ -110,7 +111,7 @@ def test_state_of_another_version_is_not_read():
 def test_every_field_is_written_or_named_as_not_written():
     """A field that is added to the history must be added to its bytes, too."""
     written = set(orjson.loads(History().to_bytes())) - {"version"}
-    assert written == set(History.__slots__) - {"most_calls"}  # the policy's
+    assert written == set(History.__slots__) - {"most_calls", "few", "few_lines"}  # the policy's; in "run_once"
 
 
 def test_a_trip_of_a_custom_detector_never_keeps_the_state_from_being_written():
@@ -172,3 +173,21 @@ def test_the_modes_that_a_turn_reached_are_bounded():
     assert history.reach("another mode", Action.ABORT) is First.ACTION
     assert history.reach("another mode", Action.ABORT) is First.NO
     assert len(history.reached) <= MOST_REACHED + len(Action)
+
+
+@given(made=st.lists(st.tuples(st.integers(0, 80), st.booleans()), max_size=200))
+def test_calls_are_found_as_in_a_dictionary_of_all_that_ran(made):
+    """Few or many, once or again, written to bytes in between or not: each call is found with its own first result."""
+    history, ran = History(), {}
+    for key, stored in made:
+        if stored:
+            state, history = history.to_bytes(), History()
+            history.restore(state)
+        assert (key in history) == (key in ran)
+        stats = history.find(key)
+        assert (None if stats is None else stats.result) == ran.get(key)
+        if stats is None:
+            ran[key] = len(ran)
+            history.keep_once(key, pack_line(ran[key], 0.0, 0, 0, 0, 0, 0, 0, 0))
+    written = orjson.loads(history.to_bytes())
+    assert sorted(written["run_once"][0] + [key for key, _ in written["repeated"]]) == sorted(ran)
