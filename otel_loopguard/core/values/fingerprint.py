@@ -14,6 +14,7 @@ from typing import Any
 
 from otel_loopguard.core.values import fast_json, introspect
 from otel_loopguard.core.values.canonical import canonical, result_bytes
+from otel_loopguard.core.values.hashing import MOST_AT_ONCE, feed
 from otel_loopguard.core.values.masking import IDS
 from otel_loopguard.core.values.walker import is_larger
 from otel_loopguard.interrupts import pass_interrupt
@@ -50,14 +51,15 @@ class Fingerprinter:
     def of(self, data: bytes) -> int:
         """Fingerprint bytes."""
         state = self._keyed.copy()
-        state.update(data)
+        if len(data) > MOST_AT_ONCE:
+            feed(state, data)
+        else:
+            state.update(data)
         return int.from_bytes(state.digest(), "big")
 
     def arguments(self, value: Any, *, fold_blanks: bool = True) -> int:
         """Fingerprint a call's arguments; ``fold_blanks`` is for tools that do not write."""
-        state = self._keyed.copy()
-        state.update(canonical(value, fold_blanks=fold_blanks))
-        return int.from_bytes(state.digest(), "big")
+        return self.of(canonical(value, fold_blanks=fold_blanks))
 
     def result(self, value: Any) -> int:
         """Fingerprint a result, byte for byte."""

@@ -14,7 +14,6 @@ bytes twice, because it may hold something new.
 from __future__ import annotations
 
 import gc
-import hashlib
 import itertools
 import math
 import operator
@@ -25,6 +24,7 @@ from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
 from functools import partial
+from hashlib import blake2b
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
@@ -32,6 +32,7 @@ from uuid import UUID
 import orjson
 
 from otel_loopguard.core.values import fast_json, introspect
+from otel_loopguard.core.values.hashing import feed
 from otel_loopguard.core.values.identity import identities
 from otel_loopguard.core.values.normalise import Normaliser, utf8
 from otel_loopguard.interrupts import pass_interrupt
@@ -413,7 +414,9 @@ _COMMA = _Raw(b",")
 
 def _digest(data: bytes) -> bytes:
     """Hash bytes, with letters for digits; see ``unique_bytes``."""
-    return hashlib.blake2b(data, digest_size=16).hexdigest().encode().translate(_LETTERS)
+    state = blake2b(digest_size=16)
+    feed(state, data)
+    return state.hexdigest().encode().translate(_LETTERS)
 
 
 def _type_bytes(item: Any) -> bytes:

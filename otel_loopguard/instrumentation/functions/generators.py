@@ -9,6 +9,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core.values.canonical import result_bytes
+from otel_loopguard.core.values.hashing import feed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator
@@ -48,7 +49,7 @@ class _StreamedResult:
 
     def _hash(self, data: bytes) -> None:
         self._rest = self._rest or blake2b(digest_size=16)
-        self._rest.update(data)
+        feed(self._rest, data)
 
     def value(self) -> Any:
         text = "".join(self._text)
