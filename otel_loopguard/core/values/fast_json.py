@@ -17,12 +17,13 @@ _OPTIONS |= orjson.OPT_PASSTHROUGH_DATACLASS
 _CONTAINERS = frozenset({dict, list, tuple})
 _DEEPEST = 200
 _SIZED = _CONTAINERS | {str}
-_UNSIZED = frozenset({int, float, bool, type(None)})
+_EXACT = frozenset({int, bool, type(None)})
+_UNSIZED = _EXACT | {float}
 _LARGEST = 400_000
 """Values and letters."""
 _VALUES_OF_A_CONTAINER = 4
 """A container takes as long as this many values in one."""
-_MOST_SHALLOW = 500
+_MOST_FLAT = 500
 
 
 class NotPlainError(TypeError):
@@ -35,7 +36,9 @@ def dumps(value: Any, *, exact: bool = False) -> bytes:
     ``exact``: raise also for UUIDs and members of enumerations. orjson writes them as texts and as their values, and
     then members of two enumerations would be equal.
     """
-    if not _is_shallow(value) and not _fits(value, exact=exact):
+    if type(value) is dict and flat_text(value) is not None:
+        return dumps_flat(value)
+    if type(value) not in _UNSIZED and not _fits(value, exact=exact):
         raise NotPlainError
     data = orjson.dumps(value, option=_OPTIONS)
     if b"null" in data and _holds_non_finite(value):  # orjson writes these floats as null, too
@@ -43,29 +46,36 @@ def dumps(value: Any, *, exact: bool = False) -> bytes:
     return data
 
 
-def _is_shallow(value: Any) -> bool:
-    """Return True for a dictionary of a few plain values and of containers of those, as nearly all arguments are."""
-    if type(value) is not dict:
-        return type(value) in _UNSIZED
-    if len(value) > _MOST_SHALLOW:
-        return False
-    letters = 0
+def flat_text(value: dict[Any, Any]) -> str | None:
+    """Return the texts of a dictionary of a few plain values, and of containers of those, as nearly all arguments are.
+
+    Blanks separate the texts, also from both ends. None if there is anything else, such as a float, or if it is too
+    large.
+    """
+    if len(value) > _MOST_FLAT:
+        return None
+    texts = [""]
     for item in value.values():
         kind = type(item)
         if kind is str:
-            letters += len(item)
-        elif kind in _CONTAINERS:
-            if len(item) > _MOST_SHALLOW:
-                return False
+            texts.append(item)
+        elif kind not in _EXACT:
+            if kind not in _CONTAINERS or len(item) > _MOST_FLAT:
+                return None
             for part in item.values() if kind is dict else item:
                 kind = type(part)
                 if kind is str:
-                    letters += len(part)
-                elif kind not in _UNSIZED:
-                    return False
-        elif kind not in _UNSIZED:
-            return False
-    return letters < _LARGEST
+                    texts.append(part)
+                elif kind not in _EXACT:
+                    return None
+    texts.append("")
+    text = " ".join(texts)
+    return text if len(text) < _LARGEST else None
+
+
+def dumps_flat(value: dict[Any, Any]) -> bytes:
+    """Encode a value that has a ``flat_text``; raise if one of its keys is no text."""
+    return orjson.dumps(value, None, _OPTIONS)
 
 
 def _holds_non_finite(value: Any) -> bool:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from otel_loopguard.core.values.canonical import canonical
+from otel_loopguard.core.values.walker import walk
 from tests.core.values.strategies import PLAIN, shuffled
 
 
@@ -68,3 +70,29 @@ def test_tools_that_write_keep_their_blanks():
     assert canonical({"text": '{"a":1, "b":2}'}, fold_blanks=False) != canonical(
         {"text": '{"b":2,"a":1}'}, fold_blanks=False
     )
+
+
+PIECES = (
+    "a", "b c", " ", "  ", "\t", "\n", "\r", '"', "\\", "[1]", "{}", "(", "('a',)", '{"b": 1, "a":2}', "1.0", "é",
+    "\ud800",
+)  # fmt: skip
+TEXTS = st.lists(st.sampled_from(PIECES), max_size=4).map("".join)
+FLAT = TEXTS | st.integers(-(2**65), 2**65) | st.booleans() | st.none() | st.floats()
+CONTAINERS = st.lists(FLAT, max_size=3) | st.tuples(FLAT) | st.dictionaries(TEXTS, FLAT, max_size=2)
+KEYS = st.sampled_from(["path", "query", "sql", "a b", "[", '"', ""]) | st.integers(0, 3)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.dictionaries(KEYS, FLAT | CONTAINERS, min_size=1, max_size=4), st.booleans())
+def test_the_quick_way_agrees_with_the_walker(value, fold):
+    """Flat arguments have the bytes of the walker, which looks at every part."""
+    assert canonical(value, fold_blanks=fold) == walk(value, fold_blanks=fold)
+
+
+@pytest.mark.parametrize("name", ["path", "query"])
+def test_the_quick_look_misses_no_text_that_is_normalised(name):
+    """Blanks, literals and, in a query, line breaks are found at each place of a text."""
+    for pieces in itertools.product(PIECES, repeat=3):
+        value = {name: "".join(pieces)}
+        assert canonical(value) == walk(value, fold_blanks=True)
+        assert canonical({"n": [[]], **value}) == walk({"n": [[]], **value}, fold_blanks=True)
