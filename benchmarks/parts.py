@@ -391,7 +391,11 @@ NAMES = [
         "if not arguments.keys().isdisjoint(_COMMANDS)",
         "if False",
     ),
-    code("SQL", "that begins with select reads", kinds.kind_of_call, "in _SQL_PARAMETERS", "in ()"),
+    Part(
+        "SQL",
+        "that begins with select reads",
+        edits=(Value(kinds, "sql_kind", lambda *_: None), Value(kinds, "_kind_of_sql", lambda *_: None)),
+    ),
     code(
         "actions",
         "action, operation, method",

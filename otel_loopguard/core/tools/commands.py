@@ -18,6 +18,7 @@ LONGEST_COMMAND = 4_096
 """A longer command, list of words or SQL statement is not read to its end: it may do anything."""
 _MOST_PARTS = 100
 _LONGEST_FIRST_WORD = 24
+_LONGEST_START = 3
 _SEPARATORS = re.compile(r"&&|\|\||[;|\n]")
 _HARMLESS_REDIRECTIONS = re.compile(r"(?:[0-9]|&)?>{1,2}\s*(?:/dev/null|NUL)(?![\w./])|[0-9]?>&[0-9](?!\w)")
 _RUNS_OR_WRITES = re.compile(r"[<>`]|\$\(|(?<!&)&(?!&)")
@@ -59,6 +60,11 @@ _WRITES_AS_STATEMENT = re.compile(rf"[;()]\s*{_WRITING_SQL}|{_SQL_READS_THAT_WRI
 @cache
 def _sql_words() -> frozenset[str]:
     return frozenset((*word_lists()["sql"]["read"], *word_lists()["sql"]["write"]))
+
+
+@cache
+def _sql_starts() -> frozenset[str]:
+    return frozenset(word[:_LONGEST_START] for word in _sql_words())
 
 
 def command_kind(command: Any) -> Kind | None:
@@ -196,10 +202,13 @@ def _matches(word: str, flag: str) -> bool:
 
 def sql_kind(statement: str, named: Kind) -> Kind | None:
     """Return READ for SQL that only reads, WRITE for SQL that writes, None for any other text."""
+    start = statement[:_LONGEST_START].lower()
+    if start.isalpha() and start not in _sql_starts():  # most queries are questions
+        return None
     beginning = statement[:LONGEST_COMMAND]
     word = statement[:_LONGEST_FIRST_WORD].partition(" ")[0].lower()
     if word.isalpha():
-        if word not in _sql_words():  # most queries are questions
+        if word not in _sql_words():
             return None
     else:  # there is a blank, a comment or a parenthesis before it, or a line break after it
         first = _FIRST_WORD.match(beginning)

@@ -31,7 +31,8 @@ _QUESTION_PARAMETER = "query"
 _THOUGHT = "thought"
 """The parameter of a tool that thinks, whatever its name is, if its others only tell the thought's place."""
 _DECISIVE_PARAMETERS = frozenset((*_ACTION_PARAMETERS, *_COMMAND_PARAMETERS, *_SQL_PARAMETERS, _THOUGHT))
-"""Parameters that may decide the kind; most calls have none of them."""
+_DECISIVE_PARAMETERS -= {_QUESTION_PARAMETER}
+"""Parameters that may decide the kind; most calls have none of them, and many have a question."""
 
 
 def kind_of_call(named: Kind, arguments: Any, words: Lexicon) -> Kind:
@@ -41,8 +42,14 @@ def kind_of_call(named: Kind, arguments: Any, words: Lexicon) -> Kind:
     """
     if type(arguments) is str:
         return command_kind(arguments) or named if named is Kind.SHELL else named
-    if type(arguments) is not dict or arguments.keys().isdisjoint(_DECISIVE_PARAMETERS):
+    if type(arguments) is not dict:
         return named
+    if arguments.keys().isdisjoint(_DECISIVE_PARAMETERS):
+        question = arguments.get(_QUESTION_PARAMETER)
+        if question is None:
+            return named
+        if type(question) is str and named in _MAY_RUN_COMMANDS:
+            return sql_kind(question, named) or named
     if not arguments.keys().isdisjoint(_ACTIONS):
         kind = _kind_of_action(named, arguments, words)
         if kind is not None:
@@ -56,13 +63,18 @@ def kind_of_call(named: Kind, arguments: Any, words: Lexicon) -> Kind:
         given = [parameter for parameter in possible if parameter in arguments]
         if given:
             return _kind_of_commands(given, arguments) or _SHELL
+    return _kind_of_sql(named, arguments) or named
+
+
+def _kind_of_sql(named: Kind, arguments: Mapping[str, Any]) -> Kind | None:
+    """Return the kind of the first SQL statement, if there is one."""
     for parameter in _SQL_PARAMETERS:
         if parameter in arguments and type(statement := _builtin_text(arguments[parameter])) is str:
             kind = sql_kind(statement, named)
             if kind is None and named is _READ and parameter != _QUESTION_PARAMETER:
                 return _WRITE  # SQL that is not known to read
-            return kind or named
-    return named
+            return kind
+    return None
 
 
 def _kind_of_commands(parameters: list[str], arguments: Mapping[str, Any]) -> Kind | None:

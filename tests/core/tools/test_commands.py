@@ -7,7 +7,9 @@ import pytest
 from otel_loopguard.core.guard import Guard
 from otel_loopguard.core.model import Kind, Outcome, ToolCall
 from otel_loopguard.core.policy.policy import Policy
+from otel_loopguard.core.tools.commands import sql_kind
 from otel_loopguard.core.tools.contracts import Contracts
+from otel_loopguard.core.tools.lexicon import word_lists
 
 
 def kind(tool, arguments):
@@ -132,3 +134,21 @@ def test_a_look_after_long_statements_that_write_is_not_refused(tool, parameter)
             call = ToolCall(tool, {parameter: statement})
             assert turn.begin(call).runs
             turn.end(call, Outcome(result))
+
+
+READING = [f"{word} x" for word in word_lists()["sql"]["read"]]
+WRITING = [
+    "insert into x", "update x set y = 1", "delete from x", "create table x", "drop table x", "alter table x",
+    "truncate x", "merge into x", "replace into x", "grant a to b", "revoke a on b", "call x()", "begin", "commit",
+    "rollback", "copy x from y", "vacuum full", "upsert into x",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("before", ["", " ", "\n", "(", "/* c */", "-- c\n"])
+@pytest.mark.parametrize("statement", READING + WRITING)
+def test_each_word_of_sql_is_found_at_the_beginning(statement, before):
+    """In lower and upper case, after blanks, parentheses and comments."""
+    expected = Kind.READ if statement in READING else Kind.WRITE
+    for one in (statement, statement.upper()):
+        assert sql_kind(before + one, Kind.UNKNOWN) is expected
+        assert kind("lookup", {"query": before + one}) is expected
