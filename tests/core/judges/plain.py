@@ -98,7 +98,7 @@ def fold(value: Any, key: str = "") -> Any:
 
 def arguments_text(arguments: Any, *, loose: bool) -> str:
     """The text by which arguments are compared."""
-    if arguments is None or (isinstance(arguments, str) and not arguments.strip()):
+    if arguments is None or (isinstance(arguments, str) and not arguments.strip(" \t\r\n")):
         arguments = {}
     value = parsed(arguments) if isinstance(arguments, str) else arguments
     return canonical(fold(value) if loose else value)
