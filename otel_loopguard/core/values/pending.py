@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _SHARE = re.compile(r"(?<![\d.])\d{1,2}(?:\.\d+)? ?%")
+_LONGEST_ENDING = 3
 _DENIED = re.compile(r"\b(?:ready|done|completed?|finished)[\"']?\s{0,2}[:=]\s{0,2}[\"']?(?:false|no)\b")
 
 
@@ -27,12 +28,17 @@ class PendingWords:
             re.compile(rf"(?<!\w)(?:{'|'.join(map(_pattern, lower))})(?!\w)") if lower else re.compile("(?!)")
         )
         longest = {max(phrase.split(), key=len) for phrase in lower}
-        self._needles = tuple(word for word in longest if not any(other in word for other in longest - {word}))
+        endings: dict[str, list[str]] = {}
+        for word in longest:
+            if not any(other in word for other in longest - {word}):
+                endings.setdefault(word[-_LONGEST_ENDING:], []).append(word)
+        self._needles = tuple((words[0] if len(words) == 1 else ending, words) for ending, words in endings.items())
+        """Words of which each phrase has one, by an ending that they share: half of them end in "ing"."""
 
     def are_in(self, lower: str) -> bool:
         """Return True if a text in lower case has one of the phrases, a share below 100 %, or "done: false"."""
-        for needle in self._needles:
-            if needle in lower:
+        for ending, words in self._needles:
+            if ending in lower and any(word in lower for word in words):
                 if self._phrases.search(lower):
                     return True
                 break

@@ -114,7 +114,11 @@ def outcome_facts(
         return _error_facts(error_text(outcome.error), arguments, fingerprinter)
     if type(result) is str:
         text = result if len(result) <= LARGEST_RESULT else ends_of(result)
-        data = utf8(text)
+        try:
+            data = text.encode()
+        except UnicodeEncodeError as error:
+            pass_interrupt(error)
+            data = utf8(text)
     else:
         data = result_bytes(result)
         ends = data if len(data) <= 2 * _LONGEST_END else data[:_LONGEST_END] + data[-_LONGEST_END:]
@@ -174,7 +178,7 @@ def is_error_text(text: str) -> bool:
     if may_begin and _ERROR_BEGINNING.match(text[:_LONGEST_SEARCHED]):
         return True
     head = text[:_LONGEST_EXCEPTION]
-    if ("rror: " in head or "xception: " in head) and _EXCEPTION.match(head):
+    if ":" in head and ("rror: " in head or "xception: " in head) and _EXCEPTION.match(head):
         return True
     if len(text) > _LONGEST_SEARCHED:
         return _has_error_flag(text[:_LONGEST_SEARCHED]) or _has_error_flag(text[-_LONGEST_SEARCHED:])
@@ -189,7 +193,7 @@ def _has_error_flag(text: str) -> bool:
 def is_transient(text: str, lower: str, *, timeout: re.Pattern[str] = _IS_TIMEOUT) -> bool:
     """Return True if another attempt may help against the fault in a text. ``lower``: the text in lower case."""
     return (
-        (("5" in text or "429" in text) and _has_transient_status(text))
+        (("5" in text or ("9" in text and "429" in text)) and _has_transient_status(text))
         or ("time" in lower and "out" in lower and timeout.search(text) is not None)
         or (("refused" in lower or "reset" in lower) and _IS_UNREACHED.search(text) is not None)
         or (
