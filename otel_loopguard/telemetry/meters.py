@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import threading
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry.metrics import Observation
@@ -11,6 +11,7 @@ from opentelemetry.metrics import Observation
 from otel_loopguard import semconv
 from otel_loopguard.core.model import USER_STOP, Action, First, Mode
 from otel_loopguard.core.names import is_plain_name
+from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.telemetry.genai_meters import GenAIMeters
 from otel_loopguard.telemetry.instruments import Labels, Records, histogram
 
@@ -35,17 +36,16 @@ _STEPS = ("work", "loop")
 class Meters:
     """All instruments of the package, made from one meter.
 
-    Calls are added up here and passed to the SDK in batches, because its counters cost more than judging a call. The
-    context of the last call goes with each sum, so that its exemplar still names a call of that kind.
+    Calls are kept here and passed to the SDK as sums, because its counters cost more than judging a call. The context of
+    the last call goes with each sum, so that its exemplar still names a call of that kind.
     """
 
     def __init__(self, meter: Meter, live: Callable[[], int]) -> None:
         self._labels = Labels()
-        self._lock = threading.RLock()
         self._record = Records()
         self.genai = GenAIMeters(meter, self._record)
-        self._calls: dict[tuple[str, str], tuple[int, Context]] = {}
-        self._unflushed = 0
+        self._calls: deque[tuple[str, str, Context]] = deque()
+        """Calls that are over and not passed to the SDK yet. A deque takes and gives in one step, without a lock."""
         self._checks = itertools.count()
         self._models = Labels(MOST_MODELS)
         self._begun: set[tuple[Any, ...]] = set()
@@ -113,20 +113,22 @@ class Meters:
 
     def tool_call(self, tool: str, ending: str, context: Context) -> None:
         """Count a call that is over."""
-        key = self._labels[tool], ending
-        with self._lock:
-            calls = self._calls
-            calls[key] = (calls[key][0] + 1 if key in calls else 1, context)
-            self._unflushed += 1
-            full = self._unflushed >= MOST_UNFLUSHED
-        if full:
+        self._calls.append((tool, ending, context))
+        if len(self._calls) >= MOST_UNFLUSHED:
             self._flush()
 
     def _flush(self) -> None:
         """Pass the sums of the calls to the SDK."""
-        with self._lock:
-            calls, self._calls, self._unflushed = self._calls, {}, 0
-        for (tool, ending), (number, context) in calls.items():
+        sums: dict[tuple[str, str], tuple[int, Context]] = {}
+        for _ in range(len(self._calls)):
+            try:
+                tool, ending, context = self._calls.popleft()
+            except IndexError as error:  # another thread has taken it
+                pass_interrupt(error)
+                break
+            key = self._labels[tool], ending
+            sums[key] = sums[key][0] + 1 if key in sums else 1, context
+        for (tool, ending), (number, context) in sums.items():
             attributes = {semconv.TOOL_NAME: tool, semconv.OUTCOME: ending}
             self._record(self._tool_calls.add, number, attributes, context)
 
@@ -172,10 +174,10 @@ class Meters:
         self._record(self._errors.add, 1, {semconv.SITE: site})
 
     def after_fork(self) -> None:
-        """Drop the sums in a child process: the parent exports its own calls. The lock may never be released there."""
-        self._lock, self._record = threading.RLock(), Records()
+        """Drop the calls in a child process: the parent exports its own."""
+        self._record = Records()
         self.genai.after_fork(self._record)
-        self._calls, self._unflushed = {}, 0
+        self._calls.clear()
         self._begun.clear()
 
 
