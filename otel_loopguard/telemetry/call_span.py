@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry import context as otel_context
 from opentelemetry import trace
-from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY, create_key
+from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY, Context, create_key
 from opentelemetry.trace import INVALID_SPAN, Status, StatusCode
 
 from otel_loopguard import semconv
@@ -22,7 +22,6 @@ from otel_loopguard.telemetry.genai_meters import ToolRun
 from otel_loopguard.telemetry.meters import shown_model
 
 if TYPE_CHECKING:
-    from opentelemetry.context import Context
     from opentelemetry.trace import Span
 
     from otel_loopguard.core.model import Outcome, Record, Trip, Usage
@@ -93,9 +92,11 @@ class CallSpan:
         "_native_span",
         "_outlets",
         "_providers",
+        "_registered",
         "_seconds",
         "_start_time",
         "_trip_reported",
+        "_unwritten",
         "_uses_native_span",
         "around",
         "call",
@@ -111,14 +112,18 @@ class CallSpan:
     )
 
     def __init__(self, providers: Providers, call: ToolCall, scope: Scope, native_span: NativeSpan) -> None:
+        tool, known = call.tool, call.known_tools
+        self._registered = registered = None if known is None else tool in known
         self.call = call
         self.scope = scope
-        self.name = shown_name(call)
+        self.name = tool if registered else shown_name(call)
         self.span: Span = INVALID_SPAN
         self._uses_native_span = False
         """True if ``span`` is the framework's own, which ends it."""
         self.described = False
-        """True if the decision is written on the span."""
+        """True if the decision is reported, and written on the span if there is a trip."""
+        self._unwritten: Record | None = None
+        """The record of a call without a trip: its attributes are written on the span together with those of the end."""
         self.finished = False
         self.decision = _RUN_IT
         self.end_time: int | None = None
@@ -171,7 +176,7 @@ class CallSpan:
         self._began = time_ns() if self._start_time is None else self._start_time
         self.span = span = self._outlets.tracer.start_span(
             f"{word} {self.name}",
-            context=otel_context.set_value(CALL_SPAN, self, context),
+            context=Context({**context, CALL_SPAN: self}),
             attributes=self._attributes_at_start(),
             start_time=self._began,
             record_exception=False,
@@ -237,43 +242,49 @@ class CallSpan:
             self._seconds = perf_counter() - started
 
     def _describe(self, span: Span) -> None:
-        """Write what the guard knows of the call on its span, and the event if there is a trip."""
+        """Report what the guard knows of the call: on its span and by the event if there is a trip.
+
+        Of a call without a trip it is written with the end of the call: the SDK takes its lock for each write.
+        """
         decision, meters = self.decision, self._outlets.meters
         record: Record | None = decision.record
+        trip: Trip | None = decision.trip
         if record is not None:
             behind_gateway = record.tool != self.call.tool
             if behind_gateway:
                 # The call is judged and labelled as the one behind the gateway, where no registry is known.
                 self.name = shown_name(ToolCall(record.tool))
             if span.is_recording():
-                span.set_attributes(self._attributes_of_record(record))
-                if behind_gateway or (self._native_span is _INNER and not decision.runs):
-                    self._rename(span, refused=not decision.runs)
-        if decision.trip is not None:
-            self._report(decision.trip, span)
+                usage_of = self._providers.usage_of
+                if usage_of is not None and self.usage is None and self.call.call_id is not None:
+                    self.usage = usage_of(self.scope.turn.id, self.call.call_id)
+                if trip is None and not behind_gateway:
+                    self._unwritten = record
+                else:
+                    span.set_attributes(self._attributes_of_record(record))
+                    if behind_gateway or (self._native_span is _INNER and not decision.runs):
+                        self._rename(span, refused=not decision.runs)
+        if trip is not None:
+            self._report(trip, span)
         elif record is not None and record.capped is not None:  # not due to be reported again
             self._log(record.capped)
-        if decision.trip is not None or meters.measures_this_check():
+        if trip is not None or meters.measures_this_check():
             meters.check(self._seconds, self._context_with(span))
 
     def _attributes_of_record(self, record: Record) -> dict[str, Any]:
-        attributes = {
+        attributes: dict[str, Any] = {
             semconv.TOOL_KIND: record.kind._value_,
             semconv.CALL_INDEX: record.index,
             semconv.ARGUMENTS_HASH: hash_text(record.arguments),
         }
-        call = self.call
         if record.written is not None:
             attributes[semconv.STEP] = record.written
-        if call.known_tools is not None:
-            attributes[semconv.TOOL_REGISTERED] = call.tool in call.known_tools
+        if self._registered is not None:
+            attributes[semconv.TOOL_REGISTERED] = self._registered
         if self.name == semconv.UNKNOWN_TOOL:
-            attributes[semconv.TOOL_NAME_HASH] = self._providers.fingerprint(call.tool)
-        usage, usage_of = self.usage, self._providers.usage_of
-        if usage is None and usage_of is not None and call.call_id is not None:
-            usage = usage_of(self.scope.turn.id, call.call_id)
-        if usage is not None:
-            _add_usage(attributes, usage)
+            attributes[semconv.TOOL_NAME_HASH] = self._providers.fingerprint(self.call.tool)
+        if self.usage is not None:
+            _add_usage(attributes, self.usage)
         return attributes
 
     def _rename(self, span: Span, *, refused: bool) -> None:
@@ -321,21 +332,25 @@ class CallSpan:
     def finish(self, ending: str, outcome: Outcome | None, ended: Decision) -> None:
         """Write how the call ended on its span, count it, and end the span unless it is the framework's."""
         self.finished = True
-        self._providers.summary.calls += 1
+        providers, span, meters = self._providers, self.span, self._outlets.meters
+        providers.summary.calls += 1
         if ending != "executed":  # an everyday call has no frame to spare
-            self._providers.summary.count_ending(ending)
-        span, meters = self.span, self._outlets.meters
+            providers.summary.count_ending(ending)
+        failed, error_type = False, None
         try:
-            if self._providers.executed is not None and self._start_time is None:
-                self._providers.executed(self.scope.turn, self.call, self.decision)
+            if providers.executed is not None and self._start_time is None:
+                providers.executed(self.scope.turn, self.call, self.decision)
             try:
-                context = self.context or self._context_with(span)
                 record: Record | None = self.decision.record
-                # A trip is no error of the tool. A tool that failed has failed also if its error carries a nudge.
-                failed = ending == "failed" or (ending == "nudged" and record is not None and bool(record.error))
-                error_type = None if ending == "executed" else _error_type(ending, outcome, failed=failed)
+                if ending != "executed":
+                    # A trip is no error of the tool. A tool that failed has failed also if its error carries a nudge.
+                    failed = ending == "failed" or (ending == "nudged" and record is not None and bool(record.error))
+                    error_type = _error_type(ending, outcome, failed=failed)
                 if span.is_recording():
-                    attributes = _attributes_at_end(record, ending, outcome)
+                    attributes = {} if self._unwritten is None else self._attributes_of_record(self._unwritten)
+                    attributes[semconv.OUTCOME] = ending
+                    if outcome is not None and record is not None and record.result is not None:  # it has ended
+                        _add_findings(attributes, record, record.result)
                     if error_type is not None:
                         attributes[semconv.ERROR_TYPE] = error_type
                     if ended.action is Action.NUDGE and ending != "nudged":
@@ -346,10 +361,11 @@ class CallSpan:
                         span.set_status(_FAILED)
                 if ended.trip is not None:
                     self._report(ended.trip, span)
+                context = self.context or self._context_with(span)
                 for trip in ended.recovered:
                     meters.recovery(trip, context)
                 meters.tool_call(self.name, ending, context)
-                if self._is_measured and semconv.OPERATION_EXECUTE_TOOL not in self._providers.unmeasured:
+                if self._is_measured and semconv.OPERATION_EXECUTE_TOOL not in providers.unmeasured:
                     self.end_time = end_time = self.end_time or time_ns()
                     seconds = (end_time - self._began) / 1e9
                     agent = self.scope.agent_name
@@ -358,7 +374,7 @@ class CallSpan:
                 if not self._uses_native_span:
                     span.end(self.end_time)
         except Exception as error:  # noqa: BLE001 - see Shield.take
-            self._providers.shield.take("span.end", error)
+            providers.shield.take("span.end", error)
 
 
 def _error_type(ending: str, outcome: Outcome | None, *, failed: bool) -> str | None:
@@ -368,13 +384,6 @@ def _error_type(ending: str, outcome: Outcome | None, *, failed: bool) -> str | 
         return None
     error = outcome.error
     return type(error).__qualname__ if isinstance(error, BaseException) else "tool_error"
-
-
-def _attributes_at_end(record: Record | None, ending: str, outcome: Outcome | None) -> dict[str, Any]:
-    attributes: dict[str, Any] = {semconv.OUTCOME: ending}
-    if outcome is not None and record is not None and record.result is not None:  # it has ended
-        _add_findings(attributes, record, record.result)
-    return attributes
 
 
 def _add_findings(attributes: dict[str, Any], record: Record, result: int) -> None:
