@@ -14,11 +14,9 @@ if TYPE_CHECKING:
     from otel_loopguard.instrumentation.targets import Reading, ToolAdapter
     from otel_loopguard.shield import Shield
 
-_UNKNOWN = Outcome()
-
 
 class ShieldedAdapter:
-    """Call the adapter's functions for one call. A fault in one has a plain default, except in ``answer``."""
+    """Call the functions of an adapter that few calls need. A fault in one has a plain default."""
 
     __slots__ = ("_adapter", "_reading", "_shield")
 
@@ -26,10 +24,6 @@ class ShieldedAdapter:
         self._adapter = adapter
         self._reading = reading
         self._shield = shield
-
-    def answer(self, content: Any, *, error: bool) -> Any:
-        """Return the content as a result of the framework. May fail: the caller holds the shield."""
-        return self._adapter.answer(self._reading, content, error)
 
     def annotate(self, result: Any, text: str) -> Any:
         """Return the result with the text added for the model. Return None if it has no place for text."""
@@ -42,14 +36,6 @@ class ShieldedAdapter:
         with self._shield("adapter.mark"):
             return self._adapter.mark(self._reading, answer, mark)
         return answer
-
-    def outcome(self, result: Any) -> Outcome:
-        """Read a result as an outcome."""
-        try:
-            return self._adapter.outcome(self._reading, result)
-        except Exception as error:  # noqa: BLE001 - see Shield.take
-            self._shield.take("adapter.outcome", error)
-        return _UNKNOWN
 
     def failure(self, error: BaseException | None) -> Outcome:
         """Read an exception as an outcome. None is a call that never ran."""
@@ -65,13 +51,15 @@ class ShieldedAdapter:
             return None if self._adapter.error is None else self._adapter.error()
         return None
 
-    def close_to_text(self) -> None:
-        """Add no text to the result: the model has read it already, or the program reads it."""
-        self._adapter = replace(self._adapter, annotate=no_place)
 
-    def close_to_reading(self) -> None:
-        """Do not read the result, which reading would use up, and add no text. It is equal to no other result."""
-        self._adapter = replace(self._adapter, annotate=no_place, outcome=_unread)
+def closed_to_text(adapter: ToolAdapter) -> ToolAdapter:
+    """Return an adapter that adds no text to the result: the model has read it already, or the program reads it."""
+    return replace(adapter, annotate=no_place)
+
+
+def closed_to_reading(adapter: ToolAdapter) -> ToolAdapter:
+    """Return an adapter that does not read the result, which reading would use up, and adds no text to it."""
+    return replace(adapter, annotate=no_place, outcome=_unread)
 
 
 def _unread(reading: Reading, result: Any) -> Outcome:  # noqa: ARG001 - the signature of ToolAdapter.outcome

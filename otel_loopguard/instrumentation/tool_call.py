@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry import context as otel_context
 
-from otel_loopguard.core.model import Action, Decision
+from otel_loopguard.core.model import Action, Decision, Outcome
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.aborts import abort_error, gets_answer
-from otel_loopguard.instrumentation.adapter import ShieldedAdapter
+from otel_loopguard.instrumentation.adapter import ShieldedAdapter, closed_to_reading, closed_to_text
 from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.telemetry.call_span import CallSpan
 from otel_loopguard.turns.gc_safety import garbage_collector
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from otel_loopguard.core.model import Outcome
     from otel_loopguard.instrumentation.runtime import Runtime
     from otel_loopguard.instrumentation.targets import Reading, ToolAdapter
     from otel_loopguard.turns.scope import Scope
 
 _NOTHING = Decision()
+_UNKNOWN = Outcome()
 _ENDINGS: Final[dict[Action | None, str]] = {Action.REUSE: "reused", Action.ABORT: "aborted"}
 
 
-class GuardedCall:
-    """A tool call. If ``answered``, the tool is not to be run, and ``answer`` is its result.
+class GuardedCall(CallSpan):
+    """A tool call and its span. If ``answered``, the tool is not to be run, and ``answer`` is its result.
 
     In the block the tool runs; ``result`` takes its result and returns it, with a sentence for the model if one is due.
     """
@@ -48,8 +48,6 @@ class GuardedCall:
         "_left_open",
         "_outer",
         "_reading",
-        "_scope",
-        "_span",
         "_token",
         "answer",
         "answered",
@@ -59,11 +57,10 @@ class GuardedCall:
     def __init__(
         self, runtime: Runtime, adapter: ToolAdapter, reading: Reading, scope: Scope, outer: Scope | None
     ) -> None:
+        CallSpan.__init__(self, runtime.providers, reading.call, scope, reading.native_span)
         self.runtime = runtime
-        self._adapter = ShieldedAdapter(adapter, reading, runtime.shield)
+        self._adapter = adapter
         self._reading = reading
-        self._scope = scope
-        self._span = CallSpan(runtime.providers, reading.call, scope, reading.native_span)
         self._outer = outer
         """The current scope of the code that makes the call."""
         self._inside: Scope | None = None
@@ -74,10 +71,15 @@ class GuardedCall:
         self.answer: Any = None
 
     @property
+    def _shielded(self) -> ShieldedAdapter:
+        """The adapter for what few calls need."""
+        return ShieldedAdapter(self._adapter, self._reading, self.runtime.shield)
+
+    @property
     def _may_await(self) -> bool:
         """True if decisions may have to be awaited: only a call of ``Policy.on_trip`` shows if it is async."""
         try:
-            return self._scope.turn.policy.on_trip is not None
+            return self.scope.turn.policy.on_trip is not None
         except Exception as error:  # noqa: BLE001 - see Shield.take
             self.runtime.shield.take("guard.begin", error)
         return False
@@ -88,7 +90,7 @@ class GuardedCall:
         if not self._left_open and self._may_await:
             with self.runtime.shield("span.attach"):
                 self._bind()
-            await self._span.decide_async()
+            await self.decide_async()
         return self.__enter__()
 
     def __enter__(self) -> Self:
@@ -97,20 +99,19 @@ class GuardedCall:
             with self.runtime.shield("span.attach"):
                 self.resume()
             return self
-        span = self._span
         try:
             if self._bound is None:
                 self._bind()
-            span.start()
+            self.start()
         except Exception as error:  # noqa: BLE001 - see Shield.take
             self.runtime.shield.take("span.start", error)
         try:
             # The processor has decided, unless there is none or the span was sampled out.
-            decision = span.decision if span.described else span.decide(span.span)
+            decision = self.decision if self.described else self.decide(self.span)
             if decision.action is not None and not decision.runs:
                 self._refuse(decision)
             if not self.answered:
-                context = span.context
+                context = self.context
                 if context is not None and self._bound is not None:
                     self._token = otel_context.attach(context)
         except Exception as error:  # noqa: BLE001 - see Shield.take, which lets ToolLoopError pass
@@ -122,11 +123,11 @@ class GuardedCall:
             abort, answered = None, False
             with self.runtime.shield("guard.abort"):
                 attempts = 0 if decision.record is None else decision.record.attempt
-                error_class = self._adapter.error_class()
-                abort = abort_error(decision.trip, self._span.name, self._scope, error_class, attempts=attempts)
-                answered = gets_answer(decision.trip, self._scope)
+                error_class = self._shielded.error_class()
+                abort = abort_error(decision.trip, self.name, self.scope, error_class, attempts=attempts)
+                answered = gets_answer(decision.trip, self.scope)
             if abort is not None and not (answered and self._answer(decision.message or str(abort), error=True)):
-                self._span.finish("aborted", None, _NOTHING)
+                self.finish("aborted", None, _NOTHING)
                 self.suspend()
                 raise abort
         reused = decision.action is Action.REUSE
@@ -134,8 +135,8 @@ class GuardedCall:
             self._redeliver(decision)
             return
         if decision.mark is not None:
-            self.answer = self._adapter.mark(self.answer, decision.mark)
-        self._span.finish(_ENDINGS.get(decision.action, "blocked"), None, _NOTHING)
+            self.answer = self._shielded.mark(self.answer, decision.mark)
+        self.finish(_ENDINGS.get(decision.action, "blocked"), None, _NOTHING)
         if reused:
             longer = self._with_text(self.answer, decision)
             self.answer = self.answer if longer is None else longer
@@ -143,16 +144,16 @@ class GuardedCall:
     def _answer(self, content: Any, *, error: bool) -> bool:
         """Answer the call without running the tool. Return False if that failed."""
         with self.runtime.shield("adapter.answer"):
-            self.answer = self._adapter.answer(content, error=error)
+            self.answer = self._adapter.answer(self._reading, content, error)
             self.answered = True
         return self.answered
 
     def answers(self, error: BaseException) -> bool:
         """Return True if a run inside this call was aborted: the call has failed, and ``answer`` tells its agent."""
-        if self._scope.run_state is None or not issubclass(type(error), ToolLoopError):
+        if self.scope.run_state is None or not issubclass(type(error), ToolLoopError):
             return False
         inner = error.turn_id  # type: ignore[attr-defined]  # its type was checked, without asking the object
-        if type(inner) is not str or not inner.startswith(f"{self._scope.turn.id}/"):
+        if type(inner) is not str or not inner.startswith(f"{self.scope.turn.id}/"):
             return False
         return self._answer(str(error), error=True)
 
@@ -162,14 +163,14 @@ class GuardedCall:
         It is bound before the call is judged, until its end is counted: a call that a signal handler makes in the midst
         of that is a layer of this one. So it waits for no lock that this thread holds, of this package or of the SDK.
         """
-        self._inside = inside = self._scope.of_call(self._reading.call)
+        self._inside = inside = self.scope.of_call(self.call)
         self._bound = bind(inside)
 
     def resume(self) -> None:
         """Bind the call's scope and span: the tool, or the rest of a generator tool, runs inside this call now."""
         try:
             self._bind()
-            context = self._span.context
+            context = self.context
             if context is not None and self._bound is not None:
                 self._token = otel_context.attach(context)
         except Exception as error:  # noqa: BLE001 - see Shield.take
@@ -181,7 +182,7 @@ class GuardedCall:
             return
         if self._token is not None:
             # A generator that was thrown away may be closed in any context, where another span is the current one.
-            if not thrown_away or otel_context.get_current() is self._span.context:
+            if not thrown_away or otel_context.get_current() is self.context:
                 detach(self._token)
             self._token = None
         if self._bound is not None:
@@ -195,13 +196,21 @@ class GuardedCall:
 
     # --- after the tool ------------------------------------------------------------------------------------------
 
+    def _read(self, value: Any) -> Outcome:
+        """Read a result as an outcome."""
+        try:
+            return self._adapter.outcome(self._reading, value)
+        except Exception as error:  # noqa: BLE001 - see Shield.take
+            self.runtime.shield.take("adapter.outcome", error)
+        return _UNKNOWN
+
     def result(self, value: Any) -> Any:
         """Return the tool's result, with a sentence for the model if one is due."""
         if garbage_collector.running and garbage_collector.runs_here():
             return value
-        outcome, ended = self._adapter.outcome(value), _NOTHING
+        outcome, ended = self._read(value), _NOTHING
         try:
-            ended = self._scope.turn.end(self._reading.call, outcome)
+            ended = self.scope.turn.end(self.call, outcome)
         except Exception as error:  # noqa: BLE001 - see Shield.take
             self.runtime.shield.take("guard.end", error)
         return self._finish(value, outcome, ended)
@@ -210,26 +219,26 @@ class GuardedCall:
         """Do the same as ``result`` in async code, where the decision may have to be awaited."""
         if not self._may_await or garbage_collector.runs_here():
             return self.result(value)
-        outcome, ended = self._adapter.outcome(value), _NOTHING
+        outcome, ended = self._read(value), _NOTHING
         try:
             with self.runtime.shield("guard.end"):
-                ended = await self._scope.turn.aend(self._reading.call, outcome)
+                ended = await self.scope.turn.aend(self.call, outcome)
         finally:  # also if it is cancelled while it waits
             value = self._finish(value, outcome, ended)
         return value
 
     def streamed(self, value: Callable[[], Any]) -> Any:
         """Return an exhausted generator's result, which takes no text: the model may have read it already."""
-        self._adapter.close_to_text()
+        self._adapter = closed_to_text(self._adapter)
         return value()
 
     def unread(self) -> None:
         """Do not read the result, because reading would use it up."""
-        self._adapter.close_to_reading()
+        self._adapter = closed_to_reading(self._adapter)
 
     def _finish(self, value: Any, outcome: Outcome, ended: Decision) -> Any:
         try:
-            record = self._span.decision.record  # a result may hold an error, which is in the record
+            record = self.decision.record  # a result may hold an error, which is in the record
             ending = "executed"
             if outcome.cancelled:
                 ending = "cancelled"
@@ -240,7 +249,7 @@ class GuardedCall:
                 if longer is not None:
                     value = longer
                     ending = "nudged" if any(type(note) is str for note in ended.notes) else ending
-            self._span.finish(ending, outcome, ended)
+            self.finish(ending, outcome, ended)
         except Exception as error:  # noqa: BLE001 - see Shield.take
             self.runtime.shield.take("guard.end", error)
         return value
@@ -253,7 +262,7 @@ class GuardedCall:
                 self._defer_end()
                 return
             try:
-                if not self._span.finished and not self._left_open:
+                if not self.finished and not self._left_open:
                     self._fail(error)
             finally:
                 self.suspend(thrown_away=isinstance(error, GeneratorExit))
@@ -268,21 +277,21 @@ class GuardedCall:
                 self._defer_end()
                 return
             try:
-                if not self._span.finished and not self._left_open:
+                if not self.finished and not self._left_open:
                     await self._afail(error)
             finally:
                 self.suspend(thrown_away=isinstance(error, GeneratorExit))
 
     def _defer_end(self) -> None:
         """Leave the end to the next call, or to the turn's end: nothing can be locked or judged here."""
-        if not self._span.finished and not self._left_open:
-            self._span.end_time = time_ns()
+        if not self.finished and not self._left_open:
+            self.end_time = time_ns()
             self.runtime.deferred_ends.append(self)
 
     def end(self) -> None:
         """End a call whose work was never begun, or was thrown away under the garbage collector."""
         self.suspend(thrown_away=True)
-        if not self._span.finished:
+        if not self.finished:
             self._fail(None)
 
     def cut_short(self) -> None:
@@ -299,21 +308,21 @@ class GuardedCall:
             finally:
                 if self._inside is not None and current_scope() is self._inside:
                     bind(self._outer)
-                around, context = self._span.around, self._span.context
+                around, context = self.around, self.context
                 if around is not None and otel_context.get_current() is context:
                     otel_context.attach(around)
 
     def _fail(self, error: BaseException | None) -> None:
-        outcome, ended = self._adapter.failure(error), _NOTHING
+        outcome, ended = self._shielded.failure(error), _NOTHING
         with self.runtime.shield("guard.end"):
-            ended = self._scope.turn.end(self._reading.call, outcome)
+            ended = self.scope.turn.end(self.call, outcome)
         self._finish_failed(outcome, ended)
 
     async def _afail(self, error: BaseException | None) -> None:
-        outcome, ended = self._adapter.failure(error), _NOTHING
+        outcome, ended = self._shielded.failure(error), _NOTHING
         try:
             with self.runtime.shield("guard.end"):
-                ended = await self._scope.turn.aend(self._reading.call, outcome)
+                ended = await self.scope.turn.aend(self.call, outcome)
         finally:
             self._finish_failed(outcome, ended)
 
@@ -321,18 +330,18 @@ class GuardedCall:
         """Close a call that raised. An exception has no place for a sentence."""
         if ended.message:
             self._redeliver(ended)
-        self._span.finish("cancelled" if outcome.cancelled else "failed", outcome, ended)
+        self.finish("cancelled" if outcome.cancelled else "failed", outcome, ended)
 
     def _with_text(self, value: Any, decision: Decision) -> Any:
         """Return the result with the decision's text; None without a place for it: it goes with the next text."""
-        annotated = self._adapter.annotate(value, decision.message or "")
+        annotated = self._shielded.annotate(value, decision.message or "")
         if annotated is None:
             self._redeliver(decision)
         return annotated
 
     def _redeliver(self, decision: Decision) -> None:
         with self.runtime.shield("turn.redeliver"):
-            self._scope.turn.redeliver(decision)
+            self.scope.turn.redeliver(decision)
 
 
 def detach(token: Any) -> None:

@@ -317,7 +317,7 @@ def test_a_span_carries_the_tokens_of_its_model_request(usage: Usage | None, sho
         assert runtime is not None
         reading = Reading(ToolCall("look", {"path": "a"}))
         call = GuardedCall(runtime, FUNCTION, reading, runtime.attribution.find(), None)
-        call._span.usage = usage
+        call.usage = usage
         with call:
             call.result("text")
         (span,) = recording.spans
