@@ -41,18 +41,13 @@ class GuardedCall(CallSpan):
     In the block the tool runs; ``result`` takes its result and returns it, with a sentence for the model if one is due.
     """
 
-    __slots__ = (
-        "_adapter",
-        "_bound",
-        "_inside",
-        "_left_open",
-        "_outer",
-        "_reading",
-        "_token",
-        "answer",
-        "answered",
-        "runtime",
-    )
+    answered = False
+    answer: Any = None
+    _inside: Scope | None = None
+    """The scope of the code that runs the tool."""
+    _bound: Any = None
+    _token: Any = None
+    _left_open = False
 
     def __init__(
         self, runtime: Runtime, adapter: ToolAdapter, reading: Reading, scope: Scope, outer: Scope | None
@@ -63,12 +58,6 @@ class GuardedCall(CallSpan):
         self._reading = reading
         self._outer = outer
         """The current scope of the code that makes the call."""
-        self._inside: Scope | None = None
-        self._bound: Any = None
-        self._token: Any = None
-        self._left_open = False
-        self.answered = False
-        self.answer: Any = None
 
     @property
     def _shielded(self) -> ShieldedAdapter:
@@ -196,19 +185,15 @@ class GuardedCall(CallSpan):
 
     # --- after the tool ------------------------------------------------------------------------------------------
 
-    def _read(self, value: Any) -> Outcome:
-        """Read a result as an outcome."""
-        try:
-            return self._adapter.outcome(self._reading, value)
-        except Exception as error:  # noqa: BLE001 - see Shield.take
-            self.runtime.shield.take("adapter.outcome", error)
-        return _UNKNOWN
-
     def result(self, value: Any) -> Any:
         """Return the tool's result, with a sentence for the model if one is due."""
         if garbage_collector.running and garbage_collector.runs_here():
             return value
-        outcome, ended = self._read(value), _NOTHING
+        outcome, ended = _UNKNOWN, _NOTHING
+        try:
+            outcome = self._adapter.outcome(self._reading, value)
+        except Exception as error:  # noqa: BLE001 - see Shield.take
+            self.runtime.shield.take("adapter.outcome", error)
         try:
             ended = self.scope.turn.end(self.call, outcome)
         except Exception as error:  # noqa: BLE001 - see Shield.take
@@ -219,7 +204,9 @@ class GuardedCall(CallSpan):
         """Do the same as ``result`` in async code, where the decision may have to be awaited."""
         if not self._may_await or garbage_collector.runs_here():
             return self.result(value)
-        outcome, ended = self._read(value), _NOTHING
+        outcome, ended = _UNKNOWN, _NOTHING
+        with self.runtime.shield("adapter.outcome"):
+            outcome = self._adapter.outcome(self._reading, value)
         try:
             with self.runtime.shield("guard.end"):
                 ended = await self.scope.turn.aend(self.call, outcome)

@@ -59,9 +59,9 @@ def open_call(runtime: Runtime, adapter: ToolAdapter, instance: Any, args: Any, 
     try:
         reading = adapter.read(instance, args, kwargs)
         if reading is not None:
-            scope = runtime.attribution.of_call(
-                reading.call, reading.conversation_id, reading.agent_name, reading.run_id, reading.session
-            )
+            call, conversation_id, agent_name, run_id, session, _, _ = reading
+            if outer is None or outer.call is not None or run_id is not None or agent_name is not None:
+                scope = runtime.attribution.of_call(call, conversation_id, agent_name, run_id, session)
             if scope is not None:
                 return GuardedCall(runtime, adapter, reading, scope, outer)
     except Exception as error:  # noqa: BLE001 - see Shield.take

@@ -18,7 +18,6 @@ from otel_loopguard import semconv
 from otel_loopguard.core.model import Action, Decision, ToolCall, hash_text
 from otel_loopguard.core.names import is_plain_name
 from otel_loopguard.telemetry.events import tripped_attributes
-from otel_loopguard.telemetry.genai_meters import ToolRun
 from otel_loopguard.telemetry.meters import shown_model
 
 if TYPE_CHECKING:
@@ -85,66 +84,44 @@ class CallSpan:
     After a fault of this package the decision is to run the call.
     """
 
-    __slots__ = (
-        "_began",
-        "_decided",
-        "_is_measured",
-        "_native_span",
-        "_outlets",
-        "_providers",
-        "_registered",
-        "_seconds",
-        "_start_time",
-        "_trip_reported",
-        "_unwritten",
-        "_uses_native_span",
-        "around",
-        "call",
-        "context",
-        "decision",
-        "described",
-        "end_time",
-        "finished",
-        "name",
-        "scope",
-        "span",
-        "usage",
-    )
+    # The state that a call begins with is the class's: nothing is copied for what most calls never need.
+    span: Span = INVALID_SPAN
+    context: Context | None = None
+    """The context that the tool runs in, with the call's span; None if it is the one around the call."""
+    around: Context | None = None
+    """The context around the call."""
+    decision = _RUN_IT
+    described = False
+    """True if the decision is reported, and written on the span if there is a trip."""
+    finished = False
+    end_time: int | None = None
+    """The end of the span, if that is not now."""
+    usage: Usage | None = None
+    """The tokens of the model request that wrote this call, if it is the first one that the request wrote."""
+    _decided = False
+    _unwritten: Record | None = None
+    """The record of a call without a trip: its attributes are written with those of the end."""
+    _uses_native_span = False
+    """True if ``span`` is the framework's own, which ends it."""
+    _seconds = 0.0
+    """The time that judging the call took."""
+    _began = 0
+    """The start of our span."""
+    _start_time: int | None = None
+    """The start of a call that has run already."""
+    _is_measured = False
+    """The ``execute_tool`` span of the call is ours, and has its duration."""
+    _trip_reported = False
 
     def __init__(self, providers: Providers, call: ToolCall, scope: Scope, native_span: NativeSpan) -> None:
         tool, known = call.tool, call.known_tools
         self._registered = registered = None if known is None else tool in known
+        self.name = tool if registered else shown_name(call)
         self.call = call
         self.scope = scope
-        self.name = tool if registered else shown_name(call)
-        self.span: Span = INVALID_SPAN
-        self._uses_native_span = False
-        """True if ``span`` is the framework's own, which ends it."""
-        self.described = False
-        """True if the decision is reported, and written on the span if there is a trip."""
-        self._unwritten: Record | None = None
-        """The record of a call without a trip: its attributes are written on the span together with those of the end."""
-        self.finished = False
-        self.decision = _RUN_IT
-        self.end_time: int | None = None
-        """The end of the span, if that is not now."""
-        self.context: Context | None = None
-        """The context that the tool runs in, with the call's span; None if it is the one around the call."""
-        self.around: Context | None = None
-        """The context around the call."""
-        self._decided = False
         self._providers = providers
         self._outlets = providers.outlets()
         self._native_span = native_span
-        self._seconds = 0.0
-        self._began = 0
-        """The start of our span."""
-        self._is_measured = False
-        """The ``execute_tool`` span of the call is ours, and has its duration."""
-        self._start_time: int | None = None
-        self._trip_reported = False
-        self.usage: Usage | None = None
-        """The tokens of the model request that wrote this call, if it is the first one that the request wrote."""
         run_state = scope.run_state
         if run_state is not None and run_state.abort_error is not None:
             # The run was aborted already: no further call of it is judged.
@@ -170,10 +147,12 @@ class CallSpan:
                 self.span, self._uses_native_span = span, True
                 span.set_attributes(self._attributes_at_start())
                 return
+        if self._start_time is None:
+            self._began = time_ns()
+            self._is_measured = self._native_span is _NONE
+        else:  # of a call that was read in a model request, it is not known when its tool ran
+            self._began = self._start_time
         word = semconv.SPAN_LOOPGUARD if self._native_span in _NOT_OURS else semconv.SPAN_EXECUTE_TOOL
-        # Of a call that was read in a model request, it is not known when its tool ran.
-        self._is_measured = self._native_span is _NONE and self._start_time is None
-        self._began = time_ns() if self._start_time is None else self._start_time
         self.span = span = self._outlets.tracer.start_span(
             f"{word} {self.name}",
             context=Context({**context, CALL_SPAN: self}),
@@ -332,54 +311,61 @@ class CallSpan:
     def finish(self, ending: str, outcome: Outcome | None, ended: Decision) -> None:
         """Write how the call ended on its span, count it, and end the span unless it is the framework's."""
         self.finished = True
-        providers, span, meters = self._providers, self.span, self._outlets.meters
+        providers, span = self._providers, self.span
         providers.summary.calls += 1
         if ending != "executed":  # an everyday call has no frame to spare
             providers.summary.count_ending(ending)
-        failed, error_type = False, None
         try:
             if providers.executed is not None and self._start_time is None:
                 providers.executed(self.scope.turn, self.call, self.decision)
             try:
-                record: Record | None = self.decision.record
-                if ending != "executed":
-                    # A trip is no error of the tool. A tool that failed has failed also if its error carries a nudge.
-                    failed = ending == "failed" or (ending == "nudged" and record is not None and bool(record.error))
-                    error_type = _error_type(ending, outcome, failed=failed)
+                error_type = None if ending == "executed" else _error_type(ending, outcome, self.decision.record)
                 if span.is_recording():
-                    attributes = {} if self._unwritten is None else self._attributes_of_record(self._unwritten)
-                    attributes[semconv.OUTCOME] = ending
-                    if outcome is not None and record is not None and record.result is not None:  # it has ended
-                        _add_findings(attributes, record, record.result)
-                    if error_type is not None:
-                        attributes[semconv.ERROR_TYPE] = error_type
-                    if ended.action is Action.NUDGE and ending != "nudged":
-                        attributes[semconv.UNDELIVERED] = True
-                    span.set_attributes(attributes)
-                    if failed:
-                        # No description: it would be the exception's text, and that quotes arguments.
-                        span.set_status(_FAILED)
-                if ended.trip is not None:
-                    self._report(ended.trip, span)
-                context = self.context or self._context_with(span)
-                for trip in ended.recovered:
-                    meters.recovery(trip, context)
-                meters.tool_call(self.name, ending, context)
-                if self._is_measured and semconv.OPERATION_EXECUTE_TOOL not in providers.unmeasured:
-                    self.end_time = end_time = self.end_time or time_ns()
-                    seconds = (end_time - self._began) / 1e9
-                    agent = self.scope.agent_name
-                    meters.genai.tool_ran(ToolRun(seconds, self.name, agent, error_type, span.get_span_context()))
+                    self._describe_end(span, ending, error_type, outcome, ended)
+                self._count(span, ending, error_type, ended)
             finally:
                 if not self._uses_native_span:
                     span.end(self.end_time)
         except Exception as error:  # noqa: BLE001 - see Shield.take
             providers.shield.take("span.end", error)
 
+    def _describe_end(
+        self, span: Span, ending: str, error_type: str | None, outcome: Outcome | None, ended: Decision
+    ) -> None:
+        """Write how the call ended on its span, and what the guard knows of a call without a trip."""
+        attributes = {} if self._unwritten is None else self._attributes_of_record(self._unwritten)
+        attributes[semconv.OUTCOME] = ending
+        record: Record | None = self.decision.record
+        if outcome is not None and record is not None and record.result is not None:  # it has ended
+            _add_findings(attributes, record, record.result)
+        if error_type is not None:
+            attributes[semconv.ERROR_TYPE] = error_type
+        if ended.action is Action.NUDGE and ending != "nudged":
+            attributes[semconv.UNDELIVERED] = True
+        span.set_attributes(attributes)
+        if error_type is not None and ending not in semconv.REFUSED_OUTCOMES:
+            # No description: it would be the exception's text, and that quotes arguments.
+            span.set_status(_FAILED)
 
-def _error_type(ending: str, outcome: Outcome | None, *, failed: bool) -> str | None:
+    def _count(self, span: Span, ending: str, error_type: str | None, ended: Decision) -> None:
+        """Count the call, the trip of its outcome, and the trips that it ended."""
+        if ended.trip is not None:
+            self._report(ended.trip, span)
+        context, meters = self.context or self._context_with(span), self._outlets.meters
+        for trip in ended.recovered:
+            meters.recovery(trip, context)
+        meters.tool_call(self.name, ending, context)
+        if self._is_measured and semconv.OPERATION_EXECUTE_TOOL not in self._providers.unmeasured:
+            self.end_time = end_time = self.end_time or time_ns()
+            run = (end_time - self._began) / 1e9, self.name, self.scope.agent_name, error_type, span.get_span_context()
+            meters.genai.tool_ran(run)
+
+
+def _error_type(ending: str, outcome: Outcome | None, record: Record | None) -> str | None:
     if ending in semconv.REFUSED_OUTCOMES:
         return semconv.ERROR_REFUSED
+    # A trip is no error of the tool. A tool that failed has failed also if its error carries a nudge.
+    failed = ending == "failed" or (ending == "nudged" and record is not None and bool(record.error))
     if not failed or outcome is None:
         return None
     error = outcome.error

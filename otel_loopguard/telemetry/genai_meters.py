@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from opentelemetry import trace
 from opentelemetry.context import Context
@@ -14,26 +14,21 @@ from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.telemetry.instruments import MOST_LABELS, histogram
 
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
     from opentelemetry.metrics import Meter
     from opentelemetry.trace import SpanContext
 
     from otel_loopguard.telemetry.instruments import Records
+
+    ToolRun: TypeAlias = tuple[float, str, str | None, str | None, SpanContext]
+    """One ``execute_tool`` span that has ended: its seconds, tool, agent, type of error, and context."""
 
 # The bounds are those of the conventions.
 TOOL_SECONDS = tuple(round(0.01 * 2**power, 2) for power in range(14))
 RUN_SECONDS = tuple(round(0.1 * 2**power, 1) for power in range(13))
 RUN_CALLS = tuple(2**power for power in range(8))
 MOST_WAITING = 4_096
-
-
-class ToolRun(NamedTuple):
-    """One ``execute_tool`` span that has ended."""
-
-    seconds: float
-    tool: str
-    agent: str | None
-    error_type: str | None
-    span: SpanContext
 
 
 class GenAIMeters:
@@ -70,13 +65,12 @@ class GenAIMeters:
 
     def _record_oldest(self) -> None:
         try:
-            run = self._waiting.popleft()
+            seconds, tool, agent, error_type, span = self._waiting.popleft()
         except IndexError as error:  # another thread has recorded it
             pass_interrupt(error)
             return
-        attributes = self._attributes(run.agent, run.error_type, run.tool)
-        context = trace.set_span_in_context(NonRecordingSpan(run.span), Context())
-        self._record(self._tool_seconds.record, run.seconds, attributes, context)
+        context = trace.set_span_in_context(NonRecordingSpan(span), Context())
+        self._record(self._tool_seconds.record, seconds, self._attributes(agent, error_type, tool), context)
 
     def agent_ran(
         self, seconds: float, tool_calls: int, agent: str | None, error_type: str | None, context: Context

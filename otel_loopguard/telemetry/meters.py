@@ -36,8 +36,8 @@ _STEPS = ("work", "loop")
 class Meters:
     """All instruments of the package, made from one meter.
 
-    Calls are kept here and passed to the SDK as sums, because its counters cost more than judging a call. The context of
-    the last call goes with each sum, so that its exemplar still names a call of that kind.
+    Calls wait here and are passed to the SDK as sums, because its counters cost more than judging a call. The context
+    of the last call goes with each sum, so that its exemplar still names a call of that kind.
     """
 
     def __init__(self, meter: Meter, live: Callable[[], int]) -> None:

@@ -22,7 +22,6 @@ DRIVERS_OF_OURS = (
     "instrumentation.agent_run:run_async",
     "instrumentation.agent_run:run_plain",
     "instrumentation.tool_call:GuardedCall._finish",
-    "instrumentation.tool_call:GuardedCall._read",
     "instrumentation.tool_call:GuardedCall.aresult",
     "instrumentation.tool_call:GuardedCall.result",
     "instrumentation.tool_call:drive_async",

@@ -15,7 +15,6 @@ from opentelemetry.trace import INVALID_SPAN_CONTEXT
 import otel_loopguard as loopguard
 from otel_loopguard import Policy, semconv
 from otel_loopguard.telemetry import genai_meters
-from otel_loopguard.telemetry.genai_meters import ToolRun
 from otel_loopguard.telemetry.run_span import RunSpan
 from otel_loopguard.telemetry.settings import Settings
 from otel_loopguard.testing import ScriptedAgent, guarded
@@ -201,7 +200,7 @@ def test_series_are_bounded() -> None:
         assert recording.runtime is not None
         genai = recording.runtime.providers.outlets().meters.genai
         for number in range(1_000):
-            genai.tool_ran(ToolRun(1.0, f"tool {number}", "planner", None, INVALID_SPAN_CONTEXT))
+            genai.tool_ran((1.0, f"tool {number}", "planner", None, INVALID_SPAN_CONTEXT))
         found = series(recording)
         assert len(found) == 201
         assert found[-1] == {

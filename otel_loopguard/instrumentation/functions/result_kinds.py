@@ -83,7 +83,8 @@ class ResultKinds:
 
     def remember(self, function: Any, kind: ResultKind) -> None:
         """Keep the kind of a function's result. Every call comes here, and nearly every function is known already."""
-        if self._known_kind(function) is kind:
+        found = self._known.get(id(function))
+        if found is not None and found[1] is kind and found[0]() is function:
             return
         self._put(function, kind)
         for part in _inner_parts(function):
