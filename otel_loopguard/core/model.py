@@ -197,35 +197,30 @@ class First(str, enum.Enum):
 class Record:
     """The fingerprints of one call, never its values. Made at ``begin``, completed at ``end``."""
 
-    __slots__ = (
-        "alone", "arguments", "at", "beyond", "brief", "capped", "changed_between", "child_news", "concurrent",
-        "error", "gap", "haste", "idle", "index", "key", "kind", "limit", "lost", "news", "pending", "registered",
-        "resolved", "result", "resumed", "row", "sameness", "since", "stats", "tick", "tool", "transient", "trip",
-        "waited", "written",
-    )  # fmt: skip
-
-    alone: bool
+    # A field that most records never need has its value in the class: to set them all would cost each call more. Slots
+    # with ``__getattr__`` would, too: Python reads no attribute of such a class fast, from 3.11 on.
+    alone: bool = False
     """No other call was started since the last run of this one."""
     arguments: int
     """The keyed fingerprint of the arguments."""
     at: float | None
     """The time of the start, by the guard's clock; None if it was not recorded."""
-    beyond: bool
+    beyond: bool = False
     """The call is beyond a limit and runs because it waited."""
-    brief: bool
+    brief: bool = False
     """The result has up to 80 bytes."""
     capped: Trip | None
     """The trip of a call that the rules refuse and the ceiling lets run, whether or not it is due to be reported."""
-    changed_between: bool
+    changed_between: bool = False
     """Something may have changed between the last run of this call and this one."""
     child_news: bool
     """A nested run inside this call brought news."""
-    concurrent: bool
+    concurrent: bool = False
     """It was started before the last equal call ended: it adds nothing to any count."""
-    error: bool
+    error: bool = False
     gap: float
     """The seconds before the call in which no call of the turn started or ended."""
-    haste: float
+    haste: float = 1.0
     """The weight of this run in all counts: 1 if it did not wait."""
     idle: float
     """The turn's idle clock at the start."""
@@ -234,24 +229,24 @@ class Record:
     key: int
     """Identifies the call in the history: the tool and the arguments in one number."""
     kind: Kind
-    limit: Any
+    limit: Any = None
     """The ``Limit`` of a call that ran before: the run that is refused; None until it has run."""
-    lost: int
+    lost: int = 0
     """The number of times that the model lost the result of this call, if it lost the last one; else 0."""
-    news: bool
+    news: bool = False
     """The outcome is one that this call did not have before."""
-    pending: bool
+    pending: bool = False
     """The result says that work is not done yet."""
     registered: bool | None
     resolved: Any
     """The ``ResolvedCall``: the tool behind its gateway, with its contract."""
-    row: int
+    row: int = 0
     """The number of untried calls of the tool, in a row, with this error or this answer; 0 if it does not count."""
-    result: int | None
+    result: int | None = None
     """The keyed fingerprint of the result or the error; None until the call has ended."""
     resumed: bool
     """It was started before an interrupt, and is counted already."""
-    sameness: Sameness | None
+    sameness: Sameness | None = None
     since: tuple[int, int, int, int]
     """News, changes, writes and waits of other calls since the last run of this call; of the turn if it never ran."""
     stats: Any
@@ -259,19 +254,12 @@ class Record:
     tick: int
     """The turn's tick at the start."""
     tool: str
-    transient: bool
+    transient: bool = False
     trip: Trip | None
-    waited: bool
+    waited: bool = False
     """Enough time has passed since the last run: the call is not refused."""
     written: int | None
     """The turn's tick when the model wrote the call, if known."""
-
-    def __getattr__(self, name: str) -> Any:
-        """Return the value of a field that most records never need; to set them all would cost each call more."""
-        try:
-            return _UNSET[name]
-        except KeyError:
-            raise AttributeError(name) from None
 
     @property
     def attempt(self) -> int:
@@ -302,13 +290,6 @@ class Record:
     def error_hash(self) -> str | None:
         """The keyed fingerprint of the error, if the call failed."""
         return hash_text(self.result) if self.error and self.result is not None else None
-
-
-_UNSET = {
-    "alone": False, "beyond": False, "brief": False, "changed_between": False, "concurrent": False,
-    "error": False, "haste": 1.0, "limit": None, "lost": 0, "news": False, "pending": False, "result": None,
-    "row": 0, "sameness": None, "transient": False, "waited": False,
-}  # fmt: skip
 
 
 def hash_text(digest: int) -> str:
