@@ -69,7 +69,7 @@ example: $(STAMP) ## run a LangGraph program that is guarded from process start,
 	@OTEL_TRACES_EXPORTER=none OTEL_METRICS_EXPORTER=none OTEL_LOGS_EXPORTER=none \
 	  $(BIN)/opentelemetry-instrument $(BIN)/python examples/langgraph_agent.py
 
-bench: $(STAMP) ## measure the budgets side by side
+bench: $(STAMP) ## measure docs/performance.md: time and memory beside bare spans and other instrumentations
 	$(BIN)/python -m benchmarks
 
 accuracy: $(STAMP) ## measure docs/accuracy.md: decisions on recorded runs and on drawn agents

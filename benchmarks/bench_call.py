@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 
 KNOWN = (TOOL,)
 TASKS = 100
+TURN = 15
+BARE, OLDER = "bare span, its 12 attributes given at its start", "bare span, attributes written in three steps"
+"""The base, and the base of earlier pages."""
 results: list[str] = []
 """Made before the clock runs; a tool takes the last one."""
 
@@ -146,22 +149,17 @@ class Cases:
         return measure_each(lambda batch: self._loop.run_until_complete(agents(batch)), batches) / tasks / TURN
 
 
-TURN = 15
-BARE, OLDER = "bare span, its 12 attributes given at its start", "bare span, attributes written in three steps"
-"""The base, and the base of earlier pages."""
-
-
 def of_calls(*, quick: bool) -> Section:
     """Measure guarded calls."""
-    cases = Cases(450 if quick else 1_500)
-    rounds = 7 if quick else 31
+    cases = Cases(450 if quick else 1_200)
+    rounds = 7 if quick else 25
     before = active_runtime.instrumented
     found = interleaved(cases.sync_cases(), rounds)
     awaited = interleaved(cases.async_cases(), rounds)
     active_runtime.put(before)
     rows = compared(found, BARE, "bare span", {"guarded call": times(1.75), "guarded call, sampled out": Goal(18)})
     rows.insert(
-        4,
+        3,
         Row(
             "guarded call, to the base of earlier pages",
             found["guarded call"],

@@ -177,7 +177,7 @@ def time_of_calls(*, quick: bool) -> Section:
             PLAIN: timed(first_calls(writing("text"), 60), 600),
             WITH_JSON: timed(first_calls(writing(JSON_TEXT), 60), 60),
         },
-        7 if quick else 41,
+        7 if quick else 31,
     )
     per_byte = [
         1_000 * (whole - plain) / len(JSON_TEXT)

@@ -11,13 +11,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from benchmarks.framework_process import BARE, OURS, OWN
+from benchmarks.framework_process import BARE, NOTHING, OURS, OWN
 from benchmarks.harness import Goal, Row, Section, main, number, progress, times
 from tests.environments import ROOT, environment
 
@@ -80,7 +79,7 @@ CASES = (
         "Calls of a tool without an agent, in turns of 15.",
         ("langchain", "langgraph"),
         LANGCHAIN,
-        10,
+        20,
         times(2),
     ),
     Case(
@@ -89,7 +88,7 @@ CASES = (
         "`create_agent` with a scripted model that makes 15 calls.",
         ("langchain", "langgraph"),
         LANGCHAIN,
-        2,
+        3,
         times(2),
     ),
     Case(
@@ -103,7 +102,7 @@ CASES = (
             openllmetry("openai_agents", "OpenAIAgentsInstrumentor"),
             genai("openai_agents", "OpenAIAgentsInstrumentor"),
         ),
-        2,
+        3,
     ),
     Case(
         "Pydantic AI, a call of an agent",
@@ -115,7 +114,7 @@ CASES = (
             Library("Pydantic AI's own", "pydantic-ai-slim", OWN),
             Library("OpenInference", "openinference-instrumentation-pydantic-ai", OWN),
         ),
-        2,
+        3,
     ),
     Case(
         "MCP, a call of a client",
@@ -124,7 +123,7 @@ CASES = (
         "anything.",
         ("mcp",),
         (openinference("mcp", "MCPInstrumentor"), openllmetry("mcp", "McpInstrumentor")),
-        2,
+        3,
     ),
 )
 
@@ -132,9 +131,10 @@ CASES = (
 class Process:
     """A process of ``framework_process``. ``problem`` says why it gives no figures."""
 
-    def __init__(self, python: Path, case: Case, library: Library, *more: str) -> None:
+    def __init__(self, python: Path, case: Case, library: Library, *more: str, seed: int) -> None:
         self.library = library
-        self.figures: dict[str, list[float]] = {}
+        self.figures: list[float] = []
+        """Microseconds of a call, of each round."""
         self.ready: dict[str, Any] = {}
         self.problem = ""
         self._errors = tempfile.SpooledTemporaryFile(mode="w+")  # noqa: SIM115 - closed when the process has ended
@@ -142,7 +142,7 @@ class Process:
         self._process = subprocess.Popen(
             [str(python), "-W", "ignore", "-m", "benchmarks.framework_process", *arguments, *more],
             cwd=ROOT,
-            env={**os.environ, "PYTHONHASHSEED": "0"},
+            env={**os.environ, "PYTHONHASHSEED": str(seed)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -151,7 +151,7 @@ class Process:
 
     def start(self) -> None:
         """Wait until it is ready."""
-        self.ready = self._answer()
+        self.ready = self._answer() or {}
 
     def round(self, runs: int) -> None:
         """Measure these runs."""
@@ -159,30 +159,29 @@ class Process:
             assert self._process.stdin is not None
             self._process.stdin.write(f"{runs}\n")
             self._process.stdin.flush()
-            for name, value in self._answer().items():
-                self.figures.setdefault(name, []).append(value)
+            self.figures += [self._answer()]
 
-    def _answer(self) -> dict[str, Any]:
+    def _answer(self) -> Any:
         assert self._process.stdout is not None
         if line := self._process.stdout.readline():
-            answer: dict[str, Any] = json.loads(line)
-            return answer
+            return json.loads(line)
         self._errors.seek(0)
         lines = self._errors.read().replace(str(ROOT), ".").strip().splitlines()
         self.problem = f"not measured, it failed: {lines[-1][:160] if lines else 'no reason given'}"
         progress(f"  {self.library.name}: {self.problem}")
-        return {}
+        return None
 
     def end(self) -> None:
         """End it."""
-        assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.close()
-        self._process.wait(timeout=60)
-        self._errors.close()
+        with self._errors, contextlib.suppress(BrokenPipeError), self._process:
+            pass  # closes the pipes, and waits
 
 
-OF_OUR_OWN = (Library(BARE, "opentelemetry-sdk", BARE), Library(OURS, "otel-loopguard", OURS))
+OF_OUR_OWN = (
+    Library(NOTHING, "opentelemetry-sdk", NOTHING),
+    Library(BARE, "opentelemetry-sdk", BARE),
+    Library(OURS, "otel-loopguard", OURS),
+)
 
 
 def python_of(case: Case) -> Path | str:
@@ -196,9 +195,11 @@ def python_of(case: Case) -> Path | str:
         return f"not measured, uv did not run: {error}"
 
 
-def started(case: Case, python: Path, *more: str) -> dict[str, Process]:
+def started(case: Case, python: Path, *more: str, seed: int = 0) -> dict[str, Process]:
     """Start a process for each instrumentation."""
-    processes = {library.name: Process(python, case, library, *more) for library in (*OF_OUR_OWN, *case.others)}
+    processes = {
+        library.name: Process(python, case, library, *more, seed=seed) for library in (*OF_OUR_OWN, *case.others)
+    }
     for process in processes.values():
         process.start()
     return processes
@@ -221,11 +222,23 @@ def section_of(case: Case, *, quick: bool) -> Section:
     python = python_of(case)
     if isinstance(python, str):
         return Section(case.title, case.about, [Row(one.name, note=python) for one in (*OF_OUR_OWN, *case.others)])
-    processes = started(case, python)
-    in_turns(processes, 3 if quick else 13, lambda process: process.round(case.runs))
-    nothing, added = added_by(processes)
+    return measured_in(case, python, rounds=4 if quick else 13, generations=1 if quick else 2)
+
+
+def measured_in(case: Case, python: Path, *, rounds: int, generations: int) -> Section:
+    """Measure one framework with this Python.
+
+    Each generation has new processes: the place of code and data in memory makes a process faster or slower.
+    """
+    processes: dict[str, Process] = {}
+    for seed in range(generations):
+        young = started(case, python, seed=seed)
+        in_turns(young, rounds, lambda process: process.round(case.runs))
+        for name, process in processes.items():
+            young[name].figures = process.figures + young[name].figures
+        processes = young
     about = f"{case.about} With {versions(processes)}."
-    return Section(case.title, about, [Row("a call without anything", nothing), *rows(case, processes, added)])
+    return Section(case.title, about, list(rows(case, processes)))
 
 
 def versions(processes: dict[str, Process]) -> str:
@@ -234,32 +247,32 @@ def versions(processes: dict[str, Process]) -> str:
     return ", ".join(f"{name} {version}" for name, version in sorted(told.items()))
 
 
-def added_by(processes: dict[str, Process]) -> tuple[list[float], dict[str, list[float]]]:
-    """Return microseconds of a call without anything, and those that each adds, round by round."""
-    without = [one.figures["nothing"] for one in processes.values() if "nothing" in one.figures]
-    nothing = [statistics.mean(figures) for figures in zip(*without, strict=True)]
-    return nothing, {
-        name: one.figures.get("added")
-        or [whole - base for whole, base in zip(one.figures["whole"], nothing, strict=True)]
+def added_by(processes: dict[str, Process]) -> dict[str, list[float]]:
+    """Return the microseconds that each adds to a call, round by round."""
+    return {
+        name: [whole - base for whole, base in zip(one.figures, processes[NOTHING].figures, strict=True)]
         for name, one in processes.items()
-        if not one.problem
+        if name != NOTHING and not one.problem
     }
 
 
-def rows(case: Case, processes: dict[str, Process], added: dict[str, list[float]]) -> Iterator[Row]:
+def rows(case: Case, processes: dict[str, Process]) -> Iterator[Row]:
     """Rows of what each adds, then of the differences."""
+    added = added_by(processes)
+    yield Row("a call without anything", processes[NOTHING].figures)
     for name, one in processes.items():
-        yield Row(
-            f"{name}, added",
-            added.get(name, []),
-            base=added.get(BARE, []) if name in added and name != BARE else [],
-            base_name=BARE,
-            goal=case.goal if name == OURS else None,
-            note=one.problem or f"{number(one.ready['spans'])} spans a call",
-        )
+        if name != NOTHING:
+            yield Row(
+                f"{name}, added",
+                added.get(name, []),
+                base=added[BARE] if name in added and name != BARE else [],
+                base_name=BARE,
+                goal=case.goal if name == OURS else None,
+                note=one.problem or f"{number(one.ready['spans'])} spans a call",
+            )
     for name, values in added.items():
         # One that makes no spans of calls is not compared.
-        if OURS in added and name not in {OURS, BARE} and processes[name].ready["spans"] >= 1:
+        if name not in {OURS, BARE} and processes[name].ready["spans"] >= 1:
             above = [other - ours for other, ours in zip(values, added[OURS], strict=True)]
             yield Row(f"{name}, above {OURS}", above, goal=Goal(0, at_least=True))
 

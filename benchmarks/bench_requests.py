@@ -1,7 +1,6 @@
 """Measure reading the requests of OpenAI's client, beside the bare client, in one run.
 
-    python -m benchmarks.bench_requests            # all
-    python -m benchmarks.bench_requests --quick    # fewer rounds
+python -m benchmarks.bench_requests [--quick]
 
 The conversation has 200 messages of 1 KB before each request, of which two are new. The client's transport answers at
 once, so the client's figure is its own work alone. All cases take turns, round by round.
@@ -9,13 +8,13 @@ once, so the client's figure is its own work alone. All cases take turns, round 
 
 from __future__ import annotations
 
-import argparse
 import json
-import statistics
 import sys
+from itertools import count
 from time import thread_time
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.harness import Goal, Row, Section, compared, interleaved, main
 from otel_loopguard.instrumentation.instrumentor import instrument, uninstrument
 from otel_loopguard.instrumentation.model_api import Sent
 from otel_loopguard.instrumentation.models.openai_chat import CHAT
@@ -24,10 +23,10 @@ from otel_loopguard.turns.message_lists import latest
 from otel_loopguard.turns.messages import Reply, WrittenCall
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 MESSAGES = 200
-GOAL_US = 100.0
+GOAL = Goal(100)
 TOOLS: list[Any] = [
     {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}} for name in ("read", "write")
 ]
@@ -108,28 +107,46 @@ def bare_client() -> Callable[..., Any]:
     return create
 
 
-def main() -> int:
-    """Run all; the exit status is 1 if the goal is missed."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="fewer rounds")
-    rounds = 20 if parser.parse_args().quick else 100
-    create = bare_client()
-    found: dict[str, list[float]] = {}
-    for number in range(rounds):
+CLIENT, AGAIN = "a request of the bare client", f"reading {MESSAGES} messages, 2 of them new"
+
+
+def sections(*, quick: bool) -> Iterator[Section]:
+    """Measure the client, and the reading of its requests."""
+    about = (
+        f"A conversation of {MESSAGES} messages of 1 KB, of which two are new in each request. The transport of "
+        "OpenAI's client answers at once, so that its time is its own work alone."
+    )
+    try:
+        create = bare_client()
+    except ImportError as error:
+        yield Section("Reading model requests", about, [Row(AGAIN, note=f"not measured, {error}", goal=GOAL)])
+        return
+    numbers = count()
+
+    def client(*, guarded: bool) -> float:
+        if guarded:
+            return client_call(create, next(numbers))
         uninstrument()
-        found.setdefault("the bare client", []).append(client_call(create, number))
+        figure = client_call(create, next(numbers))
         instrument()
-        found.setdefault("the client, read for the first time", []).append(client_call(create, number))
-        opened, counted = reading(rounds + number)
-        found.setdefault(f"reading {MESSAGES} messages, 2 new", []).append(opened)
-        found.setdefault("counting the new call", []).append(counted)
-        for messages in (MESSAGES, 4 * MESSAGES):
-            found.setdefault(f"first reading of {messages} messages", []).append(cold(messages, 2 * rounds + number))
+        return figure
+
+    instrument()
+    found = interleaved(
+        {
+            CLIENT: lambda: client(guarded=False),
+            "a request of the client, read for the first time": lambda: client(guarded=True),
+            AGAIN: lambda: reading(next(numbers))[0],
+            "counting the new call": lambda: reading(next(numbers))[1],
+            f"first reading of {MESSAGES} messages": lambda: cold(MESSAGES, next(numbers)),
+            f"first reading of {4 * MESSAGES} messages": lambda: cold(4 * MESSAGES, next(numbers)),
+        },
+        15 if quick else 45,
+    )
     uninstrument()
-    for name, seconds in found.items():
-        print(f"{name:38} {1e6 * statistics.median(seconds):10,.0f} us {1e6 * min(seconds):10,.0f} least")
-    return int(1e6 * statistics.median(found[f"reading {MESSAGES} messages, 2 new"]) > GOAL_US)
+    found = {name: [1e6 * seconds for seconds in values] for name, values in found.items()}
+    yield Section("Reading model requests", about, compared(found, CLIENT, "client", {AGAIN: GOAL}))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sections, __doc__))

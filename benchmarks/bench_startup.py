@@ -52,7 +52,7 @@ def sections(*, quick: bool) -> Iterator[Section]:
         "`python -c pass`": (with_us / "python", "-c", "pass"),
         '`python -c "import otel_loopguard"`': (with_us / "python", "-c", "import otel_loopguard"),
     }
-    found = interleaved({name: partial(spent, *command) for name, command in commands.items()}, 5 if quick else 21)
+    found = interleaved({name: partial(spent, *command) for name, command in commands.items()}, 5 if quick else 15)
     alone, guarded, python, imported = found.values()
     rows = [Row(name, values, "ms") for name, values in found.items()]
     rows[1:2] = [rows[1], added("added by otel_loopguard", guarded, alone)]

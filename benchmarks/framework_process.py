@@ -1,9 +1,8 @@
 """Run calls of one framework in a process with one instrumentation: python -m benchmarks.framework_process.
 
 ``bench_frameworks`` starts it in the framework's environment, and sends a line with a number of runs for each round, so
-that processes take turns. The answer is a line of JSON. A bare span and otel_loopguard are switched on and off within
-the process, and the figure is the difference. Other instrumentations stay on, because some do not switch off: theirs is
-the whole time of a call.
+that processes take turns. The answer is a line with the microseconds of a call. An instrumentation stays on: some do
+not switch off, and classes that are patched again and again are slower than others.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import argparse
 import contextlib
 import json
 import os
-import statistics
 import sys
 from importlib import import_module
 from importlib.metadata import version
@@ -31,9 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 CALLS = 15
-PAIRS = 4
 WARM_UP = 4
-BARE, OURS, OWN = "bare span", "otel_loopguard", "own"
+NOTHING, BARE, OURS, OWN = "nothing", "bare span", "otel_loopguard", "own"
 DRIVERS = {
     "langgraph": ("langchain", "agent-invoke"),
     "openai-agents": ("openai_agents", "run"),
@@ -44,7 +41,7 @@ RESULT = 1_500
 
 
 class Instrumentation:
-    """One instrumentation, which can be switched on and off."""
+    """One instrumentation, which is switched on once."""
 
     def __init__(self, name: str, framework: str, tracers: Any, meters: Any) -> None:
         self._name, self._framework, self._tracers = name, framework, tracers
@@ -65,23 +62,18 @@ class Instrumentation:
 
     def on(self) -> None:
         """Switch on."""
+        foreign = self._name not in {NOTHING, BARE, OURS}
         if self._name == BARE:
             self._spans = lambda: bare_span(self._tracer)
-        elif self._framework == "openai-agents" and self._name != OURS:
+        if foreign and self._framework == "openai-agents":
             _trace_openai_agents()
-        if self._framework == "pydantic-ai" and self._name not in {BARE, OURS}:
+        if foreign and self._framework == "pydantic-ai":
             from pydantic_ai import Agent
             from pydantic_ai.models.instrumented import InstrumentationSettings
 
             Agent.instrument_all(InstrumentationSettings(tracer_provider=self._tracers))
         if self._instrumentor:
             self._instrumentor.instrument(**self._options)
-
-    def off(self) -> None:
-        """Switch off a bare span or otel_loopguard."""
-        self._spans = contextlib.nullcontext
-        if self._instrumentor:
-            self._instrumentor.uninstrument()
 
 
 def _trace_openai_agents() -> None:
@@ -142,7 +134,7 @@ def main() -> int:
     """Say what is here, then measure a round for each line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("framework")
-    parser.add_argument("instrumentation", help=f"{BARE}, {OURS}, {OWN}, or module:Class")
+    parser.add_argument("instrumentation", help=f"{NOTHING}, {BARE}, {OURS}, {OWN}, or module:Class")
     parser.add_argument("--distributions", nargs="*", default=[], help="whose versions are told")
     parser.add_argument("--export", metavar="URL", help="export there, and flush in each round")
     options = parser.parse_args()
@@ -172,13 +164,6 @@ def main() -> int:
         run()
         return measure(all_runs, 1, process_time) / runs / CALLS
 
-    def added(runs: int) -> float:
-        """Microseconds for a call, above those without the instrumentation."""
-        one.off()
-        without = spent(runs)
-        one.on()
-        return spent(runs) - without
-
     spent(WARM_UP)
     one.on()
     spent(WARM_UP)
@@ -186,16 +171,7 @@ def main() -> int:
     told = {name: version(name) for name in options.distributions}
     print(json.dumps({"spans": counted.spans / (WARM_UP + 1) / CALLS, "versions": told}), file=answers)
     for line in sys.stdin:
-        runs = int(line)
-        if options.instrumentation not in {BARE, OURS}:
-            calls = (PAIRS * runs + 1) * CALLS
-            print(json.dumps({"whole": spent(PAIRS * runs), "calls": calls}), file=answers)
-            continue
-        figure = statistics.median(added(runs) for _ in range(PAIRS))
-        one.off()
-        calls = PAIRS * (runs + 1) * CALLS
-        print(json.dumps({"nothing": spent(runs), "added": figure, "calls": calls}), file=answers)
-        one.on()
+        print(spent(int(line)), file=answers)
     os._exit(0)  # other libraries' threads and exit functions are not measured
 
 

@@ -128,6 +128,8 @@ def number(value: float) -> str:
     """Write a figure with three digits that count."""
     if abs(value) >= 100:
         return f"{value:,.0f}"
+    if abs(value) < 0.1:
+        return f"{value:.2g}"
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}".rstrip("0").rstrip(".")
 
 

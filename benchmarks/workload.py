@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 NUMBERS = count()
 PADDING = "x" * 120
-WORDS = "the quick brown fox jumps over the lazy dog and " * 50
+WORDS = "the quick brown fox jumps over that lazy dog and sees".split()  # noqa: SIM905 - shorter
+TEXTS = [" ".join((WORDS[place:] + WORDS[:place]) * 1_000) for place in range(len(WORDS))]
 TOOL = "read_file"
 Fixed = dict[str, "AttributeValue"]
 AT_START: Fixed = {
@@ -77,8 +78,8 @@ def result(size: int = 2_048) -> str:
     Results that differ only in a number would be one answer, again and again, and are compared at length.
     """
     number = next(NUMBERS)
-    place = number % 49
-    return f"{WORDS[place:]}{number}{WORDS}"[:size]
+    more, first = divmod(number, len(WORDS))
+    return f"{WORDS[more % len(WORDS)]} {number} {TEXTS[first]}"[:size]
 
 
 def bare_span(tracer: Tracer) -> AbstractContextManager[Span]:

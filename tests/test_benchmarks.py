@@ -1,0 +1,125 @@
+"""The figures of ``python -m benchmarks`` are what they say: medians, ratios, goals, and what could not be measured."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from benchmarks import __main__ as command
+from benchmarks import bench_frameworks, performance_page, workload
+from benchmarks.harness import Goal, Row, Section, cells, compared, dump, interleaved, load, times
+from otel_loopguard import call, instrument, turn, uninstrument
+
+ROWS = [
+    Row("the base", [2.0, 4.0, 8.0]),
+    Row("ours", [3.0, 6.0, 40.0], base=[2.0, 4.0, 8.0], base_name="base", goal=times(1.75)),
+    Row("others", [], goal=Goal(5), note="not measured, it could not be installed"),
+]
+
+
+def test_a_ratio_is_the_median_of_the_ratios_of_the_rounds():
+    """A busy round is slow in both, and does not move the ratio; a slow round of one is one of three."""
+    assert ROWS[1].ratios == [1.5, 1.5, 5.0]
+    assert cells(ROWS[1])[:5] == ("ours", "us", "3", "6", "1.5 x base")
+
+
+def test_goals_are_judged_by_the_median():
+    """A goal with an x is that of the ratio; a row without a figure does not meet its goal."""
+    assert Row("a", [1.0, 2.0, 9.0], goal=Goal(2)).met is True
+    assert Row("a", [1.0, 2.1, 2.2], goal=Goal(2)).met is False
+    assert Row("a", [1.0, 2.0, 9.0], goal=Goal(3, at_least=True)).met is False
+    assert ROWS[1].met is True
+    assert ROWS[2].met is None
+    assert cells(ROWS[2])[5:] == ("<= 5", "not measured", "not measured, it could not be installed")
+
+
+def test_cases_take_turns_and_the_first_round_does_not_count():
+    """Each round begins with another case."""
+    order = []
+    found = interleaved({name: lambda name=name: order.append(name) or len(order) for name in "abc"}, 2)
+    assert "".join(order) == "abcbcacab"
+    assert found == {"a": [6, 8], "b": [4, 9], "c": [5, 7]}
+    assert [row.base for row in compared(found, "a", "a")] == [[], [6, 8], [6, 8]]
+
+
+def test_figures_pass_from_a_benchmark_to_the_page_unchanged():
+    """A benchmark is a process, and writes JSON."""
+    section = Section("title", "about", ROWS)
+    assert load(dump([section])) == [section]
+
+
+def test_the_page_keeps_what_is_written_by_hand():
+    """A run replaces what is below the mark, and gathers the goals in front."""
+    text = performance_page.page([Section("A table", "About it.", ROWS)], "The machine.")
+    by_hand = performance_page.PAGE.read_text("utf-8").partition(performance_page.MARK)[0]
+    assert text.startswith(by_hand)
+    generated = text.partition(performance_page.MARK)[2]
+    assert generated.index("The machine.") < generated.index("## The goals") < generated.index("## A table")
+    assert "| A table: others |" in generated
+    assert "could not be installed" in generated
+
+
+def test_a_benchmark_that_fails_does_not_end_the_run(tmp_path, monkeypatch, capsys):
+    """The page has a line with the reason, and all other figures."""
+    monkeypatch.setattr(command, "BENCHMARKS", ("no_such_benchmark",))
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "--quick", "--output", str(tmp_path / "page.md")])
+    assert command.main() == 1
+    assert "`python -m benchmarks.no_such_benchmark` failed" in (tmp_path / "page.md").read_text("utf-8")
+    assert "no_such_benchmark" in capsys.readouterr().err
+
+
+def test_a_library_that_cannot_be_loaded_is_a_row_with_the_reason(monkeypatch):
+    """The other libraries of the framework are measured all the same."""
+    case = bench_frameworks.CASES[0]._replace(
+        others=(bench_frameworks.Library("Another", "opentelemetry-sdk", "no.such.module:Class"),), runs=1
+    )
+    monkeypatch.setattr(bench_frameworks, "python_of", lambda _: sys.executable)
+    rows = bench_frameworks.measured_in(case, sys.executable, rounds=1, generations=2).rows
+    by_name = {row.what: row for row in rows}
+    assert "No module named 'no'" in by_name["Another, added"].note
+    assert by_name["Another, added"].values == []
+    assert len(by_name["otel_loopguard, added"].values) == 2
+
+
+def test_an_environment_that_cannot_be_made_is_told_in_each_row(monkeypatch):
+    """Nothing is left out without a word."""
+    monkeypatch.setattr(bench_frameworks, "python_of", lambda _: "not measured, uv did not run")
+    for case in bench_frameworks.CASES:
+        rows = bench_frameworks.section_of(case, quick=True).rows
+        assert [row.what for row in rows] == [
+            "nothing",
+            "bare span",
+            "otel_loopguard",
+            *(one.name for one in case.others),
+        ]
+        assert {row.note for row in rows} == {"not measured, uv did not run"}
+
+
+def test_the_bare_span_has_the_attributes_of_a_guarded_call():
+    """The base would be too cheap, or too dear, with others."""
+    exporter, tracers = InMemorySpanExporter(), TracerProvider()
+    tracers.add_span_processor(SimpleSpanProcessor(exporter))
+    instrument(tracer_provider=tracers, meter_provider=MeterProvider())
+    try:
+        with turn():
+            call(workload.TOOL, workload.arguments(), lambda **_: workload.result(), known_tools=(workload.TOOL,))
+    finally:
+        uninstrument()
+    (span,) = exporter.get_finished_spans()
+    assert set(span.attributes) == set(workload.ATTRIBUTES)
+    assert {name: type(value) for name, value in span.attributes.items()} == {
+        name: type(value) for name, value in workload.ATTRIBUTES.items()
+    }
+
+
+@pytest.mark.parametrize("size", [20, 1_500, 2_048])
+def test_results_differ_from_each_other(size):
+    """Equal results, or such that differ in numbers alone, would be compared at length."""
+    drawn = [workload.result(size) for _ in range(100)]
+    assert {len(text) for text in drawn} == {size}
+    assert len({"".join(filter(str.isalpha, text)) for text in drawn}) == 100

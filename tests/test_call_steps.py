@@ -1,0 +1,76 @@
+"""Usual calls take few steps: function calls and memory blocks are counted, which no busy machine changes.
+
+A limit is what was counted when it was set, for one call of a turn of 15 first calls. Who gets below it sets it lower;
+who has to go above it says why in the commit.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+import pytest
+
+from benchmarks import call_steps
+
+
+class Limit(NamedTuple):
+    """Calls of functions of this package, and of all functions."""
+
+    ours: float
+    all: float
+
+
+LIMITS = {
+    "begin + end": Limit(48.9, 106.1),
+    "a guarded call": Limit(100.7, 413.3),
+    "a call that is sampled out": Limit(88.7, 222.8),
+    "a call of a decorated function": Limit(101.7, 428.2),
+    "an awaited call": Limit(109.7, 440.7),
+    "a span that is no tool call": Limit(5.3, 137.5),
+}
+BLOCKS = 2.8
+ABOVE, BELOW = 1.10, 0.80
+"""The rest is for other versions of Python and of OpenTelemetry."""
+
+
+@cache
+def measured() -> dict[str, call_steps.Steps]:
+    return call_steps.measured()
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_call_takes_as_few_steps_as_when_its_limit_was_set(name):
+    """A tenth more function calls fail; a fifth less means that the limit has to be lowered, or it holds nothing."""
+    steps, limit = measured()[name], LIMITS[name]
+    where = f'run `python -m benchmarks.call_steps "{name}"` before and after the change, and compare the functions'
+    lower = f"set its limit lower: {Limit(round(steps.ours, 1), round(steps.all, 1))}"
+    for counted, most in ((steps.ours, limit.ours), (steps.all, limit.all)):
+        assert counted <= most * ABOVE, where
+        assert counted >= most * BELOW, lower
+
+
+def test_a_live_turn_holds_few_memory_blocks():
+    """The blocks of a turn of 15 calls, for one of them."""
+    blocks = call_steps.kept(call_steps.core)
+    assert blocks <= BLOCKS * ABOVE
+    assert blocks >= BLOCKS * BELOW, f"set BLOCKS lower: {blocks:.1f}"
+
+
+def test_a_guarded_call_takes_few_times_the_steps_of_a_bare_span():
+    """Whatever the SDK does in a span, it does in both."""
+    found = measured()
+    assert 1 < found["a guarded call"].all / found[call_steps.BARE].all <= 2.2
+
+
+def test_one_more_function_is_counted():
+    """What the count holds is every call of every function of this package."""
+    plain = call_steps.count(call_steps.core)
+    more = call_steps.count(lambda: (call_steps.core(), call_steps.guard.turn()))
+    assert more.ours > plain.ours
+    assert set(more.functions) == set(plain.functions)
+
+
+def test_every_sort_of_call_has_a_limit():
+    """A call that is measured and has no limit could become as slow as it likes."""
+    assert measured().keys() - LIMITS.keys() == {call_steps.BARE}
