@@ -1,128 +1,138 @@
-"""Measure the speed and memory of a replay: python -m benchmarks.bench_replay [--gigabytes N].
+"""Measure a replay of recorded runs: its time beside that of parsing their lines, its memory, and several processes.
 
-Calls a second are counted in processor time of one core. The file consists of the real runs if they are available, else
-of runs generated from a seed. It is written to a temporary folder and removed.
+python -m benchmarks.bench_replay [--quick]
+
+The recorded runs are those of the accuracy figures. Without them nothing is measured: runs that are made up are easier.
 """
 
 from __future__ import annotations
 
-import argparse
 import gzip
-import random
+import json
+import os
 import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import orjson
-
+from benchmarks.harness import Goal, Row, Section, compared, interleaved, main, times
 from otel_loopguard.cli.replay.replay import Replay
 from otel_loopguard.cli.replay.sources import Reader
-from otel_loopguard.core.policy.load import load_preset
+from otel_loopguard.core.policy.load import load_preset, preset_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 CORPORA = Path(__file__).resolve().parents[2] / "shared" / "corpora"
-BUDGET = 100_000
-ROUNDS = 5
 MEGABYTE = 1 << 20
+PARSED = "json.loads of each line"
+GOAL = times(2.1)
+MOST_MEMORY = Goal(64)
+ABOUT_TIME = (
+    "Processor time of one process for a call of a recorded run, under each preset, beside that of `json.loads` of the "
+    "same lines in the same round."
+)
 
 
-def real_lines(folder: Path) -> list[bytes]:
-    """The lines of the real runs."""
-    files = [path for path in sorted(folder.glob("*.jsonl.gz")) if path.exists()]
+def recorded_lines(folder: Path = CORPORA) -> list[bytes]:
+    """The lines of the recorded runs, none if they are not there."""
+    files = sorted(folder.glob("*.jsonl.gz"))
     return [line for path in files for line in gzip.decompress(path.read_bytes()).splitlines(keepends=True)]
 
 
-def drawn_lines(count: int = 800, seed: int = 7) -> list[bytes]:
-    """Runs in the same shape: six calls, results of 700 bytes, one run in ten repeats itself."""
-    rng = random.Random(seed)
-    words = ["the", "run", "was", "started", "and", "nothing", "of", "it", "has", "changed", "since", "then", "but"]
-    lines = []
-    for number in range(count):
-        kinds = 2 if number % 10 == 0 else 1_000
-        calls = [
-            {
-                "tool": rng.choice(("search", "read_file", "get_user", "update_order")),
-                "args": {"id": rng.randrange(kinds), "path": f"src/{rng.randrange(kinds)}.py"},
-                "result": " ".join(rng.choices(words, k=130)),
-                "is_error": False,
-                "step": step,
-            }
-            for step in range(6)
-        ]
-        run = {"run_id": f"run {number}", "success": True, "tools": [], "turns": [{"calls": calls}]}
-        lines.append(orjson.dumps(run) + b"\n")
-    return lines
-
-
-def repeated(lines: list[bytes], size: int) -> Iterator[bytes]:
-    """Repeat the lines up to about this size."""
-    written = 0
-    while written < size:
-        for line in lines:
-            yield line
-            written += len(line)
-
-
 def write(path: Path, lines: list[bytes], size: int) -> None:
-    """Write a file of about this size."""
+    """Write a file of about this size, of the lines over and over."""
     with path.open("wb") as file:
-        file.writelines(repeated(lines, size))
+        while file.tell() < size:
+            file.writelines(lines)
 
 
-def rate(path: Path, preset: str) -> float:
-    """Calls a second of one core, the best of a few rounds, because other load only slows it down."""
-    best = 0.0
-    for _ in range(ROUNDS):
-        replay = Replay([(preset, load_preset(preset).checked())], json=False)
-        started = time.process_time()
-        replay.files([Reader(str(path))])
-        best = max(best, replay.calls / (time.process_time() - started))
-    return best
+def parse(lines: list[bytes], calls: int) -> float:
+    """Microseconds a call to parse the lines."""
+    started = time.process_time()
+    for line in lines:
+        json.loads(line)
+    return (time.process_time() - started) / calls * 1e6
 
 
-PROGRAM = """
+def replay(path: Path, preset: str) -> float:
+    """Microseconds a call to replay the file under a preset."""
+    replayed = Replay([(preset, load_preset(preset).checked())], json=False)
+    started = time.process_time()
+    replayed.files([Reader(str(path))])
+    return (time.process_time() - started) / replayed.calls * 1e6
+
+
+def time_of_presets(lines: list[bytes], folder: Path, *, quick: bool) -> Section:
+    """Measure each preset."""
+    lines, path = lines * 4, folder / "runs.jsonl"
+    write(path, lines, 1)
+    calls = sum(len(turn["calls"]) for line in lines for turn in json.loads(line)["turns"])
+    cases = {PARSED: partial(parse, lines, calls), **{name: partial(replay, path, name) for name in preset_names()}}
+    rows = compared(interleaved(cases, 3 if quick else 11), PARSED, "json.loads", dict.fromkeys(preset_names(), GOAL))
+    return Section("Replay of recorded runs", ABOUT_TIME, rows)
+
+
+COMMAND = "import sys; from otel_loopguard.cli.main import main; sys.exit(main())"
+MEASURED = """
 import resource, sys
 from otel_loopguard.cli.main import main
-sys.stdout = open("/dev/null", "w")
-main(["replay", "--json", sys.argv[1]])
+main()
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, file=sys.stderr)
 """
 
 
-def memory(path: Path) -> int:
+def memory(path: Path) -> float:
     """The peak memory, in MB, of a separate process for this file."""
-    ended = subprocess.run([sys.executable, "-c", PROGRAM, str(path)], capture_output=True, check=True)
-    return int(ended.stderr.split()[-1])
+    given = [sys.executable, "-c", MEASURED, "replay", "--json", "--jobs", "1", str(path)]
+    ended = subprocess.run(given, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=True)
+    return float(ended.stderr.split()[-1])
 
 
-def main() -> int:
-    """Print the figures; exit status 1 if the budget is not met."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--gigabytes", type=float, default=0.0, help="also replay a file of this size, for its memory")
-    parser.add_argument("--corpora", type=Path, default=CORPORA)
-    options = parser.parse_args()
-    lines = real_lines(options.corpora)
-    print(f"replay of {'real runs' if lines else 'runs drawn from a seed'}, budget {BUDGET:,} calls/s on one core")
-    lines = lines or drawn_lines()
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "runs.jsonl"
-        write(path, lines, 20 * MEGABYTE)
-        met = True
-        for preset in ("default", "chat_turn", "typed_window"):
-            measured = rate(path, preset)
-            met = met and (preset != "default" or measured >= BUDGET)
-            print(f"  {preset:<14} {measured:10,.0f} calls/s")
-        print(f"  memory, {path.stat().st_size // MEGABYTE:,} MB: {memory(path)} MB")
-        if options.gigabytes:
-            write(path, lines, int(options.gigabytes * 1024 * MEGABYTE))
-            print(f"  memory, {path.stat().st_size // MEGABYTE:,} MB: {memory(path)} MB")
-    return int(not met)
+def elapsed(path: Path, jobs: int) -> float:
+    """The seconds that a replay of this file takes."""
+    started = time.perf_counter()
+    given = [sys.executable, "-c", COMMAND, "replay", "--jobs", str(jobs), str(path)]
+    subprocess.run(given, stdout=subprocess.DEVNULL, check=True)
+    return time.perf_counter() - started
+
+
+def whole_files(lines: list[bytes], folder: Path, *, quick: bool) -> Section:
+    """Measure the memory, and several processes."""
+    small, large, processors = folder / "small.jsonl", folder / "large.jsonl", os.cpu_count() or 1
+    write(small, lines, 20 * MEGABYTE)
+    write(large, lines, (60 if quick else 300) * MEGABYTE)
+    rows = [
+        Row(f"peak memory, {path.stat().st_size // MEGABYTE} MB", [memory(path)], "MB", goal=MOST_MEMORY)
+        for path in (small, large)
+    ]
+    jobs = sorted({1, 2, processors})
+    size = f"{large.stat().st_size // MEGABYTE} MB"
+    cases = {f"{size}, --jobs {number}": partial(elapsed, large, number) for number in jobs}
+    found = interleaved(cases, 2 if quick else 5)
+    rows += [
+        Row(row.what, row.values, "s", row.base, row.base_name)
+        for row in compared(found, f"{size}, --jobs 1", "--jobs 1")
+    ]
+    about = f"The command itself, by the clock, on {processors} processors: other programs that run make it slower."
+    return Section("Replay of large files", about, rows)
+
+
+def sections(*, quick: bool) -> Iterator[Section]:
+    """Measure the replay."""
+    lines = recorded_lines()
+    if not lines:
+        note = f"the recorded runs are not in {CORPORA.parent.name}/{CORPORA.name} beside the repository"
+        rows = [Row(name, goal=GOAL, note=note) for name in preset_names()]
+        yield Section("Replay of recorded runs", ABOUT_TIME, rows)
+        return
+    with tempfile.TemporaryDirectory() as name:
+        yield time_of_presets(lines, Path(name), quick=quick)
+        yield whole_files(lines, Path(name), quick=quick)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sections, __doc__))
