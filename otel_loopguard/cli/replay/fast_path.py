@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import orjson
 
@@ -42,8 +42,11 @@ if TYPE_CHECKING:
     KnownCall = tuple["Limits", Kind, Any]
     """A resolved call: the limits of its tool, its kind, and its arguments."""
 
+_T = TypeVar("_T")
 _MOST_TOOLS = 4_096
 _NEVER = 1 << 30
+_SHORT = 32
+"""Calls that are counted faster one tool at a time."""
 
 
 # --- limits ------------------------------------------------------------------------------------------------------
@@ -54,10 +57,14 @@ class Limits(NamedTuple):
 
     name: str
     tool: Tool
-    once: int
-    """Calls in a turn that calls each tool only once."""
+    any_calls: int
+    """Calls of this tool, whatever they hold: the lowest of the limits of one tool."""
+    length: int
+    """Calls in the turn, whatever they hold."""
     calls: int
     """Calls of this tool."""
+    equal: int
+    """Equal calls of this tool. Only policies that count calls have more than one."""
     errors: int
     """Errors of this tool since its last success."""
     answers: int
@@ -77,6 +84,8 @@ class LimitsByTool:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
+        self.counts_calls = policy.counting == "calls"
+        """Only the numbers of calls have limits."""
         self._limits: dict[Tool, Limits] = {}
         self.simple: dict[str, Limits] = {}
         """By the name in the call: tools that are no gateway and have no target to look up."""
@@ -104,11 +113,11 @@ class LimitsByTool:
 def limits_of(tool: Tool, policy: Policy) -> Limits:
     """Work out the limits of a tool under a policy."""
     by_policy = _limits_of_counts if policy.counting == "calls" else _limits_of_results
-    calls, errors, answers, brief, row, no_news, turn = by_policy(tool, policy)
+    calls, equal, errors, answers, brief, row, no_news, turn = by_policy(tool, policy)
     query = _rule(tool, Mode.SIMILAR_QUERY, policy)
     calls = min(calls, _cap(tool, policy), _NEVER if tool.contract.query is None else _lowest(query.nudge, query.block))
-    once = 1 if min(calls, errors, answers, brief) <= 1 else min(row, no_news, turn)
-    return Limits(tool.name, tool, once, calls, errors, answers, brief, row, no_news, turn)
+    any_calls, length = min(calls, equal, errors, answers, brief), min(row, no_news, turn)
+    return Limits(tool.name, tool, any_calls, length, calls, equal, errors, answers, brief, row, no_news, turn)
 
 
 def _limits_of_results(tool: Tool, policy: Policy) -> tuple[int, ...]:
@@ -116,6 +125,7 @@ def _limits_of_results(tool: Tool, policy: Policy) -> tuple[int, ...]:
     novelty, breaker = _rule(tool, Mode.NO_NOVELTY, policy), _rule(tool, Mode.GLOBAL_CIRCUIT_BREAKER, policy)
     return (
         1 if 1 in (errors.block, answers.block) else _NEVER,
+        2,
         _lowest(errors.nudge, (errors.block or _NEVER) - 1),
         _lowest(answers.nudge, (answers.block or _NEVER) - 1),
         _lowest(2 * (answers.nudge or 0)),
@@ -130,7 +140,7 @@ def _limits_of_counts(tool: Tool, policy: Policy) -> tuple[int, ...]:
     lowest = min(_lowest(rule.nudge, rule.block, rule.abort) for rule in counts)  # 1: without any repeat
     breaker, most = _rule(tool, Mode.GLOBAL_CIRCUIT_BREAKER, policy), policy.max_calls
     turn = _lowest(breaker.block, most and most + 1, most and math.ceil(most * (breaker.nudge_at_share or 0)))
-    return 1 if lowest == 1 else _NEVER, _NEVER, _NEVER, _NEVER, _NEVER, _NEVER, turn
+    return 1 if lowest == 1 else _NEVER, lowest, _NEVER, _NEVER, _NEVER, _NEVER, _NEVER, turn
 
 
 def _cap(tool: Tool, policy: Policy) -> int:
@@ -152,81 +162,123 @@ def _lowest(*limits: int | None) -> int:
 # --- turns -------------------------------------------------------------------------------------------------------
 
 
-def is_short_and_varied(calls: Sequence[Call], names: set[str], limits: LimitsByTool) -> bool:
-    """Return True if the turn is short and calls each tool once. Then no mode can trip, whatever the calls hold."""
-    length = len(calls)
-    if len(names) < length:
-        return False
-    for name in names:
+def is_short_and_varied(names: Sequence[str], distinct: set[str], limits: LimitsByTool) -> bool:
+    """Return True if the turn is short and has few calls of each tool: no mode can trip, whatever the calls hold.
+
+    ``names`` are those of the calls.
+    """
+    length = len(names)
+    number_of = names.count if length <= _SHORT else Counter(names).__getitem__
+    for name in distinct:
         known = limits.simple.get(name)
-        if known is None or length >= known.once:
+        if known is None or length >= known.length:
+            return False
+        if known.any_calls <= number_of(name):
             return False
     return True
 
 
 def first_to_judge(
-    calls: Sequence[Call], known: Sequence[KnownCall], arguments: Sequence[bytes] | None, limits: LimitsByTool
+    calls: Sequence[Call], known: Sequence[KnownCall], identities: Sequence[bytes], limits: LimitsByTool
 ) -> int:
-    """Return the position of the first call at which a mode may trip, or the number of calls. All tools exist.
-
-    ``arguments`` are the canonical arguments; None if the calls are sure to differ.
-    """
-    end = len(known) if arguments is None else _first_repeat(known, arguments)
+    """Return the position of the first call at which a mode may trip, or the number of calls. All tools exist."""
+    end = _first_equal(known, identities)
+    if limits.counts_calls:
+        return _first_count(known, end)
     if not _may_reach_limit(calls, known, end, limits):
         return end
-    return _first_at_limit(calls, known, end) if _end_in_order(calls) else 0
+    return _first_at_limit(calls, known, end) if end_in_order(calls) else 0
 
 
-def canonical_arguments(known: Sequence[KnownCall], contracts: Contracts) -> list[bytes]:
-    """Return the arguments in the form in which equal calls are equal."""
-    compared = [contracts.compared(limits.tool, arguments, kind) for limits, kind, arguments in known]
-    return [canonical(arguments, fold_blanks=folds_blanks) for arguments, folds_blanks in compared]
+def identities(known: Sequence[KnownCall], contracts: Contracts) -> list[bytes]:
+    """Return bytes that are the same for equal calls of one tool among these, and differ for others.
+
+    They are empty for the only call of a tool. Else the canonical form of the arguments is such a form. It takes long,
+    and most calls differ without it: so a call has it only if another one has the same folded form, or if a text of a
+    call of its tool may hold an object.
+    """
+    several, found = _repeated([limits.name for limits, _, _ in known]), [b""] * len(known)
+    if not several:
+        return found
+    often = [position for position, one in enumerate(known) if one[0].name in several]
+    names = [known[position][0].name for position in often]
+    compared = [
+        contracts.compared(known[position][0].tool, known[position][2], known[position][1]) for position in often
+    ]
+    folded = _folded(names, [arguments for arguments, _ in compared])
+    same, doubtful = _repeated(folded), set()
+    if _MAY_HOLD_OBJECT.search(b"".join(folded)):
+        doubtful = {name for name, part in zip(names, folded, strict=True) if _MAY_HOLD_OBJECT.search(part)}
+    for position, name, part, (arguments, folds_blanks) in zip(often, names, folded, compared, strict=True):
+        exact = part in same or name in doubtful
+        found[position] = canonical(arguments, fold_blanks=folds_blanks) if exact else part
+    return found
 
 
-def all_differ(known: Sequence[KnownCall], contracts: Contracts) -> bool:
-    """Return True if no two of these calls can be equal, as far as is known without their canonical arguments.
+def _repeated(items: Sequence[_T]) -> set[_T]:
+    """Return the items that are there more than once."""
+    seen = set(items)
+    if len(seen) == len(items):
+        return set()
+    seen.clear()
+    return {item for item in items if item in seen or seen.add(item)}  # type: ignore[func-returns-value]  # it is None
+
+
+def _folded(names: Sequence[str], arguments: Sequence[Any]) -> list[bytes]:
+    """Write each call as JSON without the characters that equal arguments may differ in; empty if that is not possible.
 
     The canonical form folds blanks and line breaks in texts, 1.0 into 1, texts that hold JSON or a Python literal into
-    their object, and no arguments into an empty object. Two equal calls, each written as JSON, are therefore the same
-    once the characters are removed that folded blanks and numbers are written with. The other cases are searched for.
-    All calls are written at once, with a mark between them. If a text holds the mark, there are too many parts.
+    their object, and no arguments into an empty object. All calls are written at once, with a mark between them. If a
+    text holds the mark, there are too many parts.
     """
-    compared = contracts.compared
-    calls: list[tuple[Any, ...]] = [
-        (_MARK, limits.name, compared(limits.tool, arguments, kind)[0] or None) for limits, kind, arguments in known
-    ]
-    calls.append((_MARK,))
+    calls = [(_MARK, name, one or None) for name, one in zip(names, arguments, strict=True)]
     try:
-        written = orjson.dumps(calls, option=orjson.OPT_SORT_KEYS).translate(None, _FOLDED)
+        written = orjson.dumps([*calls, (_MARK,)], option=orjson.OPT_SORT_KEYS).translate(None, _FOLDED)
     except (TypeError, ValueError):  # nested too deeply
-        return False
-    if _NOT_SURE.search(written):
-        return False
-    parts = written.split(_MARK_BYTES)
-    return len(parts) == len(calls) + 1 == len(set(parts))
+        written = b""
+    parts = written.split(_MARK_BYTES)[1:-1]
+    return parts if len(parts) == len(names) else [b""] * len(names)
 
 
 _MARK = "\x7f"
 _MARK_BYTES = b'"\x7f"'
 _FOLDED = b" \\tnr.0-"
 """Blanks, the letters that JSON writes line breaks and tabs with, and the difference between 1.0, -0.0 and 0."""
-_NOT_SURE = re.compile(rb'"(?:[\[{(]|"\])')
+_MAY_HOLD_OBJECT = re.compile(rb'"(?:[\[{(]|"\])')
 """A text that may hold an object, or a blank text, which is as good as no arguments."""
 
 
-def _first_repeat(known: Sequence[KnownCall], arguments: Sequence[bytes]) -> int:
-    seen: set[tuple[str, bytes]] = set()
-    for position, data in enumerate(arguments):
-        key = known[position][0].name, data
-        if key in seen:
+def _first_equal(known: Sequence[KnownCall], identities: Sequence[bytes]) -> int:
+    """Return the position of the first call that reaches the limit of equal calls: mostly the first repeat."""
+    several = [identity for identity in identities if identity]
+    if len(set(several)) == len(several):
+        return len(known)
+    made: defaultdict[tuple[str, bytes], int] = defaultdict(int)
+    for position, identity in enumerate(identities):
+        limits = known[position][0]
+        key = limits.name, identity
+        made[key] += 1
+        if made[key] >= limits.equal:
             return position
-        seen.add(key)
     return len(known)
+
+
+def _first_count(known: Sequence[KnownCall], end: int) -> int:
+    """Return the position of the first of these calls that reaches a limit of a policy that counts calls."""
+    made: defaultdict[str, int] = defaultdict(int)
+    for position in range(end):
+        limits = known[position][0]
+        made[limits.name] += 1
+        if made[limits.name] >= limits.calls or position + 1 >= limits.turn:
+            return position
+    return end
 
 
 def _may_reach_limit(calls: Sequence[Call], known: Sequence[KnownCall], end: int, limits: LimitsByTool) -> bool:
     """Compare the numbers of the whole turn with the limits first: most turns are far from every limit."""
-    most = len(known) + 1 - len({one.name for one, _, _ in known})  # calls of one tool
+    names = [limits.name for limits, _, _ in known]
+    numbers = map(names.count, set(names)) if len(names) <= _SHORT else Counter(names).values()
+    most = max(numbers)  # calls of one tool
     if most >= min(limits.calls, limits.answers) or end >= limits.turn:
         return True
     if most < limits.errors and end < limits.row:
@@ -239,7 +291,7 @@ def _may_reach_limit(calls: Sequence[Call], known: Sequence[KnownCall], end: int
     return failures >= min(limits.errors, limits.row)
 
 
-def _end_in_order(calls: Sequence[Call]) -> bool:
+def end_in_order(calls: Sequence[Call]) -> bool:
     """Return True if the calls are sure to end in the order in which they begin; see ``Timeline``."""
     begun = before = -math.inf
     for call in calls:
@@ -284,8 +336,8 @@ class _AnswerRows:
     """The rows of equal answers of each tool. Two results with one outline are taken to be one answer."""
 
     def __init__(self, known: Sequence[KnownCall]) -> None:
-        calls = Counter(limits for limits, _, _ in known)
-        self._counted = {limits.name for limits, count in calls.items() if count >= min(limits.answers, limits.brief)}
+        calls = Counter([limits.name for limits, _, _ in known])
+        self._counted = {one.name for one, _, _ in known if calls[one.name] >= min(one.answers, one.brief)}
         self._last: dict[str, tuple[int | str, int, int]] = {}
 
     def reach_limit(self, known: KnownCall, call: Call, *, fails: bool) -> bool:

@@ -76,6 +76,8 @@ class PolicyJudge:
         self.compiled = CompiledPolicy(policy)
         self.forgets = policy.counting == "calls" and policy.window > 0
         """True if it counts calls within a window of time. Then each look at the history drops old calls."""
+        self.counts_alone = policy.counting == "calls" and not (policy.conclude_after or policy.abort_after)
+        """True if it counts calls, and not refusals, whose row ends with a result that is news."""
         self.limits = LimitsByTool(policy)
 
     def __reduce__(self) -> tuple[type[PolicyJudge], tuple[Policy]]:

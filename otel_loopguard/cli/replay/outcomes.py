@@ -27,6 +27,9 @@ class RunFingerprinter(Fingerprinter):
         return hash(data) & _64_BITS
 
 
+FINGERPRINTER = RunFingerprinter()
+
+
 def is_failure(call: dict[str, Any]) -> bool:
     """Return True if a call with a text as its result is recorded as an error, or its text is one."""
     flag = call.get("is_error")

@@ -9,22 +9,18 @@ from math import isfinite
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from otel_loopguard.cli.replay import fast_path
+from otel_loopguard.cli.replay import counted_turn, fast_path
 from otel_loopguard.cli.replay.judge import TripOfRun, result_was_new, shown_tool
-from otel_loopguard.cli.replay.outcomes import RunFingerprinter, facts_of
+from otel_loopguard.cli.replay.outcomes import FINGERPRINTER, facts_of
 from otel_loopguard.cli.replay.summary import Missing
-from otel_loopguard.cli.replay.timeline import Timeline
+from otel_loopguard.cli.replay.timeline import Timeline, are_one_by_one
 from otel_loopguard.core.model import Action, ToolCall
 from otel_loopguard.core.tools.contracts import ResolvedCall
 
 if TYPE_CHECKING:
     from otel_loopguard.cli.replay.fast_path import Call, KnownCall
     from otel_loopguard.cli.replay.judge import PolicyJudge
-    from otel_loopguard.cli.replay.timeline import Running
     from otel_loopguard.core.model import Record, Trip
-
-
-_FINGERPRINTER = RunFingerprinter()
 
 
 class Run(NamedTuple):
@@ -58,20 +54,24 @@ def replay(run: Run, judge: PolicyJudge) -> list[TripOfRun]:
     trips: list[TripOfRun] = []
     for number, turn in enumerate(run.turns):
         calls = turn["calls"]
-        names = {call["tool"] for call in calls}
-        unknown = () if run.tools is None else names - run.tools
-        if not unknown and fast_path.is_short_and_varied(calls, names, judge.limits):
+        names = [call["tool"] for call in calls]
+        distinct = set(names)
+        unknown = () if run.tools is None else distinct - run.tools
+        if not unknown and fast_path.is_short_and_varied(names, distinct, judge.limits):
             continue
         known = _resolve(calls, judge)
-        contracts = judge.compiled.contracts
-        arguments = None if fast_path.all_differ(known, contracts) else fast_path.canonical_arguments(known, contracts)
-        first = fast_path.first_to_judge(calls, known, arguments, judge.limits)
+        identities = fast_path.identities(known, judge.compiled.contracts)
+        first = fast_path.first_to_judge(calls, known, identities, judge.limits)
         if unknown:
-            first = min(first, next(position for position, call in enumerate(calls) if call["tool"] in unknown))
+            first = min(first, next(position for position, name in enumerate(names) if name in unknown))
         if first < len(calls):
-            arguments = arguments or fast_path.canonical_arguments(known, contracts)
-            turn_replay = _TurnReplay(judge, run.tools, number)
-            trips += turn_replay.run(calls, known, arguments, 0 if judge.forgets else first)
+            found = None
+            if judge.counts_alone:
+                found = counted_turn.replay(judge, run.tools, number, calls, known, identities, first)
+            if found is None:
+                turn_replay = _TurnReplay(judge, run.tools, number)
+                found = turn_replay.run(calls, known, identities, 0 if judge.forgets else first)
+            trips += found
     return trips
 
 
@@ -106,44 +106,47 @@ class _TurnReplay:
     __slots__ = ("_number", "_timeline", "_tools", "_trips", "_turn")
 
     def __init__(self, judge: PolicyJudge, tools: frozenset[str] | None, number: int) -> None:
-        self._turn = judge.turn(_FINGERPRINTER)
+        self._turn = judge.turn(FINGERPRINTER)
         self._tools = tools
         self._number = number
         self._timeline = Timeline(self._turn.history)
         self._trips: list[TripOfRun] = []
 
-    def run(self, calls: list[Call], known: list[KnownCall], arguments: list[bytes], first: int) -> list[TripOfRun]:
+    def run(self, calls: list[Call], known: list[KnownCall], identities: list[bytes], first: int) -> list[TripOfRun]:
         """Begin and end the calls as they ran. No mode is asked before the call at ``first``."""
         turn, timeline, end = self._turn, self._timeline, self._end
         asks, turn.asks = turn.asks, False
+        if are_one_by_one(calls):  # as the timeline has it, without its objects
+            for position, call in enumerate(calls):
+                if position == first:
+                    turn.asks = asks
+                written = None if call.get("step") is None else turn.history.tick
+                end(position, call, self._begin(call, known[position], identities[position], None, written), None)
+            return self._trips
         for position, call in enumerate(calls):
-            step = call.get("step")
-            for one in timeline.begin(_seconds(call, "at"), step):
-                end(one)
+            for _, ended, one, record in timeline.begin(_seconds(call, "at"), call.get("step")):
+                end(ended, one, record, timeline.now)
             if position == first:
                 turn.asks = asks
-            record = self._begin(call, known[position], arguments[position])
+            record = self._begin(call, known[position], identities[position], timeline.now, timeline.written)
             timeline.add(position, call, record, _seconds(call, "ended"))
-        for one in timeline.rest():
-            end(one)
+        for _, ended, one, record in timeline.rest():
+            end(ended, one, record, timeline.now)
         self._trips.sort(key=_position)
         return self._trips
 
-    def _begin(self, call: Call, known: KnownCall, data: bytes) -> Record:
+    def _begin(self, call: Call, known: KnownCall, identity: bytes, now: float | None, written: int | None) -> Record:
         limits, kind, arguments = known
         tool, registered = limits.tool, None
         if self._tools is not None and tool.name == call["tool"]:
             registered = tool.name in self._tools
-        resolved, time = ResolvedCall(tool, arguments, kind), self._timeline
-        return self._turn.begin(
-            resolved, _FINGERPRINTER.of(data), registered=registered, now=time.now, written=time.written
-        )
+        resolved = ResolvedCall(tool, arguments, kind)
+        return self._turn.begin(resolved, FINGERPRINTER.of(identity), registered=registered, now=now, written=written)
 
-    def _end(self, ended: Running) -> None:
-        _, position, call, record = ended
+    def _end(self, position: int, call: Call, record: Record, now: float | None) -> None:
         trip = record.trip
-        facts = facts_of(call, record.resolved.arguments, _FINGERPRINTER, self._turn.pending_words_for(record))
-        nudge = self._turn.end(record, facts, self._timeline.now)
+        facts = facts_of(call, record.resolved.arguments, FINGERPRINTER, self._turn.pending_words_for(record))
+        nudge = self._turn.end(record, facts, now)
         if trip is None:
             if nudge is None:
                 return

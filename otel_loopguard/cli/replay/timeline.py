@@ -16,12 +16,24 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from otel_loopguard.core.history.state import History
     from otel_loopguard.core.model import Record
 
 _NEVER = float("-inf")
+
+
+def are_one_by_one(calls: Sequence[Mapping[str, Any]]) -> bool:
+    """Return True if each of these calls ends before the next one begins, and no time is recorded."""
+    step = None
+    for call in calls:
+        if call.get("at") is not None or call.get("ended") is not None:
+            return False
+        before, step = step, call.get("step")
+        if step is not None and step == before:
+            return False
+    return True
 
 
 class Running(NamedTuple):

@@ -5,7 +5,7 @@ Kept only where the policy says ``counting = "calls"``.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard.core.model import Sameness
@@ -43,7 +43,7 @@ class CallWindow:
     ) -> None:
         self._seconds = seconds
         self._calls: deque[CountedCall] = deque()
-        self._by_key: Counter[int] = Counter()
+        self._by_key: dict[int, int] = {}
         self._queries: deque[tuple[int, str]] = deque(maxlen=min(calls, MOST_QUERIES) or MOST_QUERIES)
         self._most = min(calls, MOST_CALLS) or MOST_CALLS
         self.counts_refused = counts_refused
@@ -60,7 +60,7 @@ class CallWindow:
         """Count this call from now on."""
         now = record.at or 0.0  # without recorded times all calls are in the window
         self.forget_until(now)
-        self._append(CountedCall(now, record.key, record.registered is False, record.index))
+        self._append(tuple.__new__(CountedCall, (now, record.key, record.registered is False, record.index, False)))
         tool = record.resolved.tool
         if tool.contract.query is not None:
             query = query_of(record.resolved.arguments, tool.contract.query)
@@ -78,15 +78,17 @@ class CallWindow:
 
     def _append(self, call: CountedCall) -> None:
         self._calls.append(call)
-        self._by_key[call.key] += 1
+        key = call.key
+        self._by_key[key] = self._by_key.get(key, 0) + 1
         self.unknown += call.unknown
         if len(self._calls) > self._most:
             self._drop_oldest()
 
     def forget_until(self, now: float) -> None:
         """Drop the calls that have left the window by now."""
-        while self._seconds and self._calls and now - self._calls[0].at > self._seconds:
-            self._drop_oldest()
+        if self._seconds:
+            while self._calls and now - self._calls[0].at > self._seconds:
+                self._drop_oldest()
 
     def _drop_oldest(self) -> None:
         oldest = self._calls.popleft()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from unittest import mock
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from otel_loopguard.cli.replay import fast_path, runs
+from otel_loopguard.cli.replay import counted_turn, fast_path, runs
 from otel_loopguard.cli.replay.judge import PolicyJudge
 from otel_loopguard.core.model import Kind
 from otel_loopguard.core.policy.policy import Policy, Rule, ToolContract
@@ -91,10 +92,35 @@ def low(rng: random.Random, mode: str) -> Rule:
 SILENT = {mode: rule(mode, **dict.fromkeys((*COUNTS, "nudge_at_share"), 0)) for mode in MODES}
 
 
+def counting(rng: random.Random) -> Policy:
+    """A policy that counts calls, as most presets do."""
+    order = rng.sample(COUNTING, rng.choice((1, 2, 3)))
+    limits = {"nudge": rng.choice((0, 0, 2, 3)), "block": rng.choice((0, 2, 3)), "abort": rng.choice((None, None, 3))}
+    contract = ToolContract(
+        cap=rng.choice((None, None, 2)), query=rng.choice((None, "auto")), kind=rng.choice((None, None, "step")),
+        reuse=rng.choice((None, None, True)),
+    )  # fmt: skip
+    return Policy(
+        counting="calls", conclude_after=rng.choice((0, 0, 2)), abort_after=rng.choice((0, 0, 3)), order=order,
+        modes={mode: rule(mode, **limits, nudge_at_share=rng.choice((0.0, 0.5))) for mode in order},
+        action=rng.choice(("block", "block", "nudge", "abort", "off")), max_calls=rng.choice((0, 0, 5)),
+        tools={rng.choice(("*", *TOOLS)): contract} if rng.random() < 0.7 else {}, window=rng.choice((0.0, 0.0, 60.0)),
+        window_calls=rng.choice((0, 3)), records=rng.choice(("ran", "all")),
+    )  # fmt: skip
+
+
+COUNTING = (
+    "unknown_tool_repeat", "poll_no_progress", "ping_pong", "generic_repeat", "similar_query", "retry_limit",
+    "global_circuit_breaker",
+)  # fmt: skip
+
+
 def policy(rng: random.Random) -> Policy:
     """The default, or a policy with limits that runs come near to; mostly all modes but one are silent."""
     if rng.random() < 0.2:
         return Policy()
+    if rng.random() < 0.4:
+        return counting(rng)
     often = (*MODES, *("error_repeat", "same_answer") * 4)
     modes, mode, own = SILENT if rng.random() < 0.8 else {}, rng.choice(often), rng.choice(MODES)
     contract = ToolContract(
@@ -113,10 +139,14 @@ def policy(rng: random.Random) -> Policy:
 @settings(THOROUGH, max_examples=3_000)
 @given(st.randoms(use_true_random=True))
 def test_leaving_plain_calls_out_changes_nothing(rng):
-    """Judging without the plain calls makes the same trips as judging each call."""
-    drawn, chosen = run(rng), policy(rng)
+    """Without the plain calls, and on the straight ways, the trips are those of the general way."""
+    drawn, chosen = run(rng), replace(policy(rng), hash_key=b"one")
     found = runs.replay(runs.read(drawn), PolicyJudge(chosen))
-    with mock.patch.multiple(fast_path, is_short_and_varied=_no, first_to_judge=_from_the_first):
+    with (
+        mock.patch.multiple(fast_path, is_short_and_varied=_no, first_to_judge=_from_the_first, identities=_canonical),
+        mock.patch.object(counted_turn, "replay", _gives_up),
+        mock.patch.object(runs, "are_one_by_one", _no),
+    ):
         assert found == runs.replay(runs.read(drawn), PolicyJudge(chosen)), f"{drawn} under {chosen}"
 
 
@@ -126,6 +156,15 @@ def _no(*_):
 
 def _from_the_first(*_):
     return 0
+
+
+def _gives_up(*_):
+    return None
+
+
+def _canonical(known, contracts):
+    compared = [contracts.compared(limits.tool, arguments, kind) for limits, kind, arguments in known]
+    return [canonical(arguments, fold_blanks=folds_blanks) for arguments, folds_blanks in compared]
 
 
 json_values = st.recursive(
@@ -148,22 +187,24 @@ CONTRACTS = PolicyJudge(Policy()).compiled.contracts
 
 @settings(THOROUGH, max_examples=2_000)
 @given(st.lists(st.tuples(json_values, st.sampled_from((Kind.READ, Kind.WRITE))), min_size=2, max_size=3))
-def test_calls_that_are_sure_to_differ_do(calls):
-    """Arguments that differ by the quick check have different canonical forms."""
+def test_calls_are_the_same_if_their_canonical_forms_are(calls):
+    """The quick check of arguments takes no two different calls for one, and no one call for two."""
     limits = PolicyJudge(Policy()).limits.of("search", CONTRACTS.tool("search", None))
     read = [(limits, kind, orjson.loads(orjson.dumps(arguments))) for arguments, kind in calls]
-    if fast_path.all_differ(read, CONTRACTS):
-        assert len(set(fast_path.canonical_arguments(read, CONTRACTS))) == len(read)
+    found, expected = fast_path.identities(read, CONTRACTS), _canonical(read, CONTRACTS)
+    assert [found.index(one) for one in found] == [expected.index(one) for one in expected]
 
 
 @pytest.mark.parametrize("one", ARGUMENTS)
-def test_equal_arguments_are_never_sure_to_differ(one):
-    """Arguments with the same canonical form, in any notation, are never left out."""
+def test_equal_arguments_are_the_same_in_any_notation(one):
+    """Arguments with the same canonical form are one call, however they are written."""
     limits = PolicyJudge(Policy()).limits.of("search", CONTRACTS.tool("search", None))
     for fold in (True, False):
         same = [other for other in ARGUMENTS if canonical(other, fold_blanks=fold) == canonical(one, fold_blanks=fold)]
         for other in same:
-            assert not fast_path.all_differ([(limits, Kind.READ, one), (limits, Kind.READ, other)], CONTRACTS)
+            kind = Kind.READ if fold else Kind.WRITE
+            found = fast_path.identities([(limits, kind, one), (limits, kind, other)], CONTRACTS)
+            assert found[0] == found[1]
 
 
 def test_what_is_nested_too_deeply_is_looked_at_closely():
