@@ -74,7 +74,7 @@ def reading(number: int) -> tuple[float, float]:
     read(messages[:MESSAGES])
     call, known = messages[MESSAGES]["tool_calls"][0], latest.get()
     assert known is not None
-    known.reply(Reply((WrittenCall(call["id"], "read", {}),)), 0.0)
+    known.reply(Reply((WrittenCall(call["id"], "read", json.loads(call["function"]["arguments"])),)), 0.0)
     return read(messages[: MESSAGES + 2])
 
 

@@ -6,7 +6,6 @@ may be sent without tools, so that the model answers; or the run is ended with `
 
 from __future__ import annotations
 
-from array import array
 from collections import OrderedDict
 from time import perf_counter, time_ns
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,7 +17,7 @@ from opentelemetry.trace import NonRecordingSpan
 from otel_loopguard.core.model import Action, Outcome, ToolCall, Usage
 from otel_loopguard.instrumentation.aborts import abort_error
 from otel_loopguard.telemetry.call_span import CallSpan, NativeSpan, shown_name
-from otel_loopguard.turns.message_lists import MessageList, MessageLists, Request, chain_of, latest
+from otel_loopguard.turns.message_lists import MessageList, MessageLists, Request, latest
 from otel_loopguard.turns.scope import Scope, current_scope
 
 if TYPE_CHECKING:
@@ -69,9 +68,7 @@ class ModelReader:
         """Read a request that is about to be sent. May fail: the caller holds the shield."""
         dialect, body = sent.dialect, sent.body
         entries = dialect.messages(body)
-        request = Request(
-            entries, array("q", dialect.marks(entries)), dialect.read, dialect.tools(body), dialect.previous(body)
-        )
+        request = Request(entries, dialect.marks(entries), dialect.read, dialect.tools(body), dialect.previous(body))
         # Only now: the calls of a program whose requests are not read need not be kept.
         self.providers.executed, self.providers.usage_of = self.executed, self.usage.written_first
         scope = current_scope()
@@ -88,7 +85,7 @@ class ModelReader:
         one, now = MessageList() if found is None else found, self.guard.clock()
         with one.lock:
             delta = one.read(request, now)
-        names: list[tuple[Any, ...]] = [*delta.written[-_MOST_NAMES:], ("chain", one.chain)]
+        names: list[tuple[Any, ...]] = delta.written[-_MOST_NAMES:]
         if request.previous is not None:  # the id of a conversation stays the same
             names.append(("reply", request.previous))
         if turn is not None:
@@ -373,8 +370,7 @@ class Exchange:
                 self._reader.usage.response("", (), usage, otel_context.get_current())
                 return
             one = self._list = MessageList()
-            one.marks = self._request.marks
-            names.append(("chain", chain_of(one.marks)))
+            one.follow(self._request.marks)
         if self._scope is not None and self._scope.call is None and one.turn is None:
             self._reader.join_turn(one, self._scope.turn)
         with one.lock:

@@ -39,20 +39,45 @@ latest: ContextVar[MessageList | None] = ContextVar("loopguard_message_list", de
 """The list of the last request of the running code. Of several equal conversations it tells which one goes on."""
 
 
-class Request(NamedTuple):
-    """The entries of a request. They are read only where that is needed."""
+class Request:
+    """The entries of a request. They are read only where that is needed, each once."""
 
-    entries: Sequence[Any]
-    marks: array[int]
-    read: Callable[[Any], Message]
-    tools: frozenset[str] | None
-    """The declared tools; None if a name cannot be read."""
-    previous: str | None = None
-    """The id of the reply that the request continues, if the provider keeps the entries before."""
+    __slots__ = ("_messages", "_read", "entries", "marks", "previous", "tools")
+
+    def __init__(
+        self,
+        entries: Sequence[Any],
+        marks: list[int],
+        read: Callable[[Any], Message],
+        tools: frozenset[str] | None,
+        previous: str | None = None,
+    ) -> None:
+        self.entries = entries
+        self.marks = marks
+        self.tools = tools
+        """The declared tools; None if a name cannot be read."""
+        self.previous = previous
+        """The id of the reply that the request continues, if the provider keeps the entries before."""
+        self._read = read
+        self._messages: dict[int, Message] = {}
+
+    def message(self, place: int) -> Message:
+        """Read the entry at this place."""
+        message = self._messages.get(place)
+        if message is None:
+            message = self._messages[place] = self._read(self.entries[place])
+        return message
+
+    def written(self, first: int = 0) -> Iterator[tuple[WrittenCall, ...]]:
+        """Yield the calls of each of the model's messages, from the last one back to the entry at this place."""
+        for place in range(len(self.entries) - 1, first - 1, -1):
+            calls = self.message(place).calls
+            if calls:
+                yield calls
 
     def ends_with_user(self) -> bool:
         """Return True if a user has written the last entry."""
-        return bool(self.entries) and self.read(self.entries[-1]).by_user
+        return bool(self.entries) and self.message(len(self.entries) - 1).by_user
 
 
 class OpenCall(NamedTuple):
@@ -107,9 +132,9 @@ class MessageList:
     """
 
     __slots__ = (
-        "_last_number", "_message", "_numbers", "_replied", "_visible", "account", "chain", "concluded", "error",
-        "lock", "marks", "names", "on_probation", "open_calls", "owns_turn", "sentences", "ticks", "trace",
-        "turn", "used",
+        "_last_number", "_message", "_numbers", "_replied", "_visible", "_whole", "account", "chain", "concluded",
+        "error", "kept_chain", "lock", "marks", "names", "on_probation", "open_calls", "owns_turn", "sentences",
+        "ticks", "trace", "turn", "used",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -123,10 +148,14 @@ class MessageList:
         self.used = 0.0
         self.marks = array("q")
         """The entries of the last request, as hashes."""
-        self.chain = _NO_ENTRIES
-        """All of them in one number."""
-        self.names: list[tuple[Hashable, ...]] = []
-        """The names under which the list is found."""
+        self._whole = hash(())
+        """All of them in one hash."""
+        self.chain = 0
+        """Their sum, by which a request that begins with all of them is found."""
+        self.names: dict[Hashable, None] = {}
+        """The names under which the list is found, the latest last."""
+        self.kept_chain: int | None = None
+        """The one of them that was its chain."""
         self.open_calls: dict[str, OpenCall] = {}
         """By their names."""
         self.sentences: dict[int, str] = {}
@@ -152,10 +181,10 @@ class MessageList:
 
     # --- requests ------------------------------------------------------------------------------------------------
 
-    def common(self, marks: array[int]) -> int:
+    def common(self, marks: list[int]) -> int:
         """Return the number of leading entries that are equal to those of the last request."""
         known = self.marks
-        if marks[: len(known)] == known:
+        if hash(tuple(marks[: len(known)])) == self._whole:
             return len(known)
         pairs = enumerate(zip(known, marks, strict=False))
         return next((place for place, (one, other) in pairs if one != other), min(len(known), len(marks)))
@@ -172,7 +201,7 @@ class MessageList:
         begins = False
         written: list[tuple[str, str]] = []
         for place in range(common, len(request.marks)):
-            message = request.read(request.entries[place])
+            message = request.message(place)
             if message.calls:
                 self._write(message.calls, now)
                 written += [(call.id, call.name) for call in message.calls if call.id is not None]
@@ -194,11 +223,7 @@ class MessageList:
         if not goes_on and 0 < common == len(request.marks):  # the list was cut: a question may be asked again
             begins = request.ends_with_user()
         lost = self._see(found, common, goes_on=goes_on)
-        if goes_on and request.previous is None:
-            self.chain = chain_of(request.marks[common:], self.chain)
-        else:
-            self.chain = chain_of(request.marks)
-        self.marks = request.marks
+        self.follow(request.marks, common if goes_on and request.previous is None else 0)
         if begins and not new and self.open_calls and not is_cold:
             if goes_on:
                 new = self._answered_by(*texts[-1])
@@ -206,6 +231,15 @@ class MessageList:
         self.open_calls.clear()
         self._replied = False
         return Delta(new, lost if request.tools != frozenset() else [], begins and not new, written)
+
+    def follow(self, marks: list[int], common: int = 0) -> None:
+        """Take over the marks of a request. So many of its entries are all that are known."""
+        if common:
+            self.marks.extend(marks[common:])
+            self.chain += sum(marks[common:])
+        else:
+            self.marks, self.chain = array("q", marks), sum(marks)
+        self._whole = hash(tuple(marks))
 
     def _write(self, calls: Sequence[WrittenCall], now: float) -> None:
         """Note the calls of a model's message. Those of the last reply are known."""
@@ -313,12 +347,9 @@ class MessageList:
         """Return True if the request has a call of the last reply, at this place or later."""
         if not self._replied:
             return False
-        for entry in reversed(request.entries[place:]):
-            calls = request.read(entry).calls
-            if calls:
-                written = [(call, self.open_calls.get(call.id)) for call in calls if call.id is not None]
-                return any(opened is not None and opened.call == call for call, opened in written)
-        return False
+        calls = next(request.written(place), ())
+        written = [(call, self.open_calls.get(call.id)) for call in calls if call.id is not None]
+        return any(opened is not None and opened.call == call for call, opened in written)
 
     def has_open(self, name: str, call_id: str | None) -> bool:
         """Return True if the model has just written this call."""
@@ -326,30 +357,14 @@ class MessageList:
         return any(one.call.name == name and call_id in (None, one.call.id) for one in calls)
 
 
-_NO_ENTRIES: Final = 1
 _EQUAL: Final = 2
 _LONGER: Final = 3
 
 
 def _telling(request: Request) -> set[int]:
     """Return the marks of a user's messages and of results: those that differ from conversation to conversation."""
-    pairs = ((mark, request.read(entry)) for mark, entry in zip(request.marks, request.entries, strict=True))
+    pairs = ((mark, request.message(place)) for place, mark in enumerate(request.marks))
     return {mark for mark, message in pairs if message.by_user or message.results}
-
-
-def chain_of(marks: Sequence[int], chain: int = _NO_ENTRIES) -> int:
-    """Return a number for all entries of a list, which may go on after those of an earlier number."""
-    for mark in marks:
-        chain = hash((chain, mark))
-    return chain
-
-
-def _chains(marks: Sequence[int]) -> Iterator[int]:
-    """Yield a number for each beginning of a list, but for the empty one."""
-    chain = _NO_ENTRIES
-    for mark in marks:
-        chain = hash((chain, mark))
-        yield chain
 
 
 class MessageLists:
@@ -400,34 +415,35 @@ class MessageLists:
         if request.previous is not None:
             return self._by_name.get(("reply", request.previous), [])
         found: list[MessageList] = []
-        for entry in reversed(request.entries):
-            for call in request.read(entry).calls:
+        for calls in request.written():
+            for call in calls:
                 if call.id is not None:
                     found += self._by_name.get((call.id, call.name), ())
             if found:
                 break
-        for chain in _chains(request.marks):
-            found += self._by_name.get(("chain", chain), ())
+        # In C for each entry. Entries in another order have the same sum, so the lists are compared.
+        for chain in filter(self._by_name.__contains__, itertools.accumulate(request.marks)):
+            found += [one for one in self._by_name[chain] if one.common(request.marks) == len(one.marks)]
         if turn is not None:
             found += self._by_name.get(("turn", turn.id, request.tools), ())
         return found
 
     def keep(self, one: MessageList, names: Sequence[tuple[Hashable, ...]], now: float) -> None:
-        """Keep a list, to be found under these names, too. It has one name of the sort ``chain``, the last one."""
+        """Keep a list, to be found by its entries, and under these names, too."""
         gone = []
         with self._lock:
-            for name in names:
-                if name[0] == "chain":
-                    for before in [known for known in one.names if known[0] == "chain" and known != name]:
-                        self._unname(one, before)
+            if one.chain != one.kept_chain:
+                self._unname(one, one.kept_chain)
+                one.kept_chain = one.chain
+            for name in (*names, one.chain):
                 known = self._by_name.setdefault(name, [])
                 if one not in known:
                     known.append(one)
-                    one.names.append(name)
+                    one.names[name] = None
                     if len(known) > _MOST_OF_A_NAME:
                         self._unname(known[0], name)
-            for name in one.names[:-_MOST_NAMES]:
-                self._unname(one, name)
+            while len(one.names) > _MOST_NAMES:
+                self._unname(one, next(iter(one.names)))
             one.used = now
             self._lists[id(one)] = one
             self._lists.move_to_end(id(one))
@@ -438,9 +454,8 @@ class MessageLists:
         for dropped in gone:
             self._dropped(dropped)
 
-    def _unname(self, one: MessageList, name: tuple[Hashable, ...]) -> None:
-        if name in one.names:
-            one.names.remove(name)
+    def _unname(self, one: MessageList, name: Hashable) -> None:
+        one.names.pop(name, None)
         known = self._by_name.get(name, [])
         if one in known:
             known.remove(one)

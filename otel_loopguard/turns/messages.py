@@ -84,7 +84,10 @@ def _hashable(value: Any) -> Hashable:
     if isinstance(value, dict):
         if _CACHE_MARK in value:
             value = {key: part for key, part in value.items() if key != _CACHE_MARK}
-        return (*value, *[part if type(part) is str else _hashable(part) for part in value.values()])
+        parts = list(value)
+        for part in value.values():
+            parts.append(part if type(part) is str else _hashable(part))  # noqa: PERF401 - a comprehension costs a frame
+        return tuple(parts)
     if isinstance(value, (list, tuple)):
         return tuple([part if type(part) is str else _hashable(part) for part in value])
     if value is None or isinstance(value, (str, int, float, bytes)):

@@ -6,6 +6,8 @@ from contextvars import copy_context
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from otel_loopguard.core.guard import Guard
 from otel_loopguard.turns import message_lists
@@ -289,7 +291,7 @@ class Conversation:
         given = request(*self.entries)
         one = self.lists.find(given, None) or MessageList()
         delta = one.read(given, 0.0)
-        self.lists.keep(one, [*delta.written, ("chain", one.chain)], 0.0)
+        self.lists.keep(one, delta.written, 0.0)
         latest.set(one)
         number = str(len(self.found)) if self.has_ids else None
         one.reply(replied(number), 0.0)
@@ -392,10 +394,62 @@ def test_the_list_of_a_run_is_found_when_nothing_is_left_of_it(lists: MessageLis
     one.turn = turn
     given = request(asks("q"))
     one.read(given, 0.0)
-    lists.keep(one, [("turn", turn.id, TOOLS), ("chain", one.chain)], 0.0)
+    lists.keep(one, [("turn", turn.id, TOOLS)], 0.0)
     assert lists.find(request(asks("summary")), turn) is one
     assert lists.find(request(asks("summary"), tools=frozenset({"other"})), turn) is None
     assert lists.find(request(asks("summary")), None) is None
+
+
+def follows(*marks: int) -> MessageList:
+    """A list whose last request had these marks."""
+    one = MessageList()
+    one.follow(list(marks))
+    return one
+
+
+@given(requests=st.lists(st.lists(st.integers(1, 3), max_size=6), max_size=10))
+def test_the_entries_that_are_known_are_those_at_the_beginning(requests: list[list[int]]) -> None:
+    """Whether a list goes on, is cut, is edited or is another one."""
+    one, last = MessageList(), list[int]()
+    for marks in requests:
+        common = one.common(marks)
+        assert common == max(place for place in range(len(last) + 1) if last[:place] == marks[:place])
+        one.follow(marks, common if common == len(last) else 0)
+        assert (list(one.marks), one.chain) == (marks, sum(marks))
+        last = marks
+
+
+@given(
+    kept=st.lists(st.lists(st.integers(1, 4), min_size=1, max_size=5), max_size=8),
+    entries=st.permutations([1, 2, 3, 4]),
+)
+def test_a_list_is_found_if_a_request_begins_with_all_of_it(kept: list[list[int]], entries: list[int]) -> None:
+    """Not if the request has the same entries in another order."""
+    known = MessageLists(lambda one: None)
+    made = [follows(*marks) for marks in kept]
+    for one in made:
+        known.keep(one, [], 0.0)
+    found = known._candidates(Request(entries, entries, lambda entry: Message(), None), None)
+    assert {id(one) for one in found} == {id(one) for one in made if entries[: len(one.marks)] == list(one.marks)}
+
+
+def test_each_entry_is_read_once(lists: MessageLists) -> None:
+    """However often a request is compared with the lists that are known."""
+    one = Conversation(lists, "question")
+    for _ in range(3):
+        one.send()
+    latest.set(None)
+    places: list[int] = []
+
+    def read_at(place: int) -> Message:
+        places.append(place)
+        return read(one.entries[place])
+
+    counted = Request(range(len(one.entries)), request(*one.entries).marks, read_at, TOOLS)
+    found = lists.find(counted, None)
+    assert found is one.found[0]
+    found.read(counted, 0.0)
+    assert len(places) == len(set(places))
 
 
 def test_lists_are_forgotten_after_an_hour_and_within_bounds(
@@ -406,10 +460,11 @@ def test_lists_are_forgotten_after_an_hour_and_within_bounds(
     gone: list[MessageList] = []
     bounded = MessageLists(gone.append)
     for number in range(30):
-        bounded.keep(MessageList(), [("chain", number)], 0.0)
+        bounded.keep(follows(number), [("reply", str(number))], 0.0)
     assert len(bounded) == 10
     assert len(gone) == 20
     for number in range(5):
-        bounded.keep(MessageList(), [("chain", 100 + number)], IDLE_SECONDS + 1)
+        bounded.keep(follows(100 + number), [("reply", str(number))], IDLE_SECONDS + 1)
     assert len(bounded) == 5
-    assert bounded._by_name.keys() == {("chain", 100 + number) for number in range(5)}
+    names = {("reply", str(number)) for number in range(5)} | {100 + number for number in range(5)}
+    assert bounded._by_name.keys() == names

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.instrumentation.content import arguments_of
 from otel_loopguard.instrumentation.model_api import Dialect, ModelClient
 from otel_loopguard.instrumentation.models.fields import count, field, sequence
 from otel_loopguard.instrumentation.models.stainless import targets
-from otel_loopguard.turns.messages import Message, Reply, WrittenCall, WrittenResult, mark_of
+from otel_loopguard.turns.messages import Message, Reply, WrittenCall, WrittenResult, unmarked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,15 +18,22 @@ if TYPE_CHECKING:
 
 
 def _mark(message: Any) -> int:
-    content, keys = field(message, "content"), [field(message, "role")]
+    get = message.get if type(message) is dict else partial(field, message)
+    content, keys = get("content"), [get("role")]
+    if type(content) is str:
+        return hash((*keys, content))
     for block in content if type(content) is list else (content,):
-        kind = block.get("type") if type(block) is dict else None
-        if kind == "tool_result":
-            keys += (block.get("tool_use_id"), mark_of(block.get("content")))
-        elif kind == "tool_use":
-            keys.append(block.get("id"))
-        else:
-            keys.append(mark_of(block.get("text") if kind == "text" else block))
+        value = block
+        if type(block) is dict:
+            kind = block.get("type")
+            if kind == "tool_result":
+                keys.append(block.get("tool_use_id"))
+                value = block.get("content")
+            elif kind == "tool_use":
+                value = block.get("id")
+            elif kind == "text":
+                value = block.get("text")
+        keys.append(value if type(value) is str else unmarked(value))
     return hash(tuple(keys))
 
 

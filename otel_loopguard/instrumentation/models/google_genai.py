@@ -6,6 +6,7 @@ Calls and results have ids in some programs only. Most leave them out, even thos
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.instrumentation.model_api import Dialect, ModelClient, Sent
@@ -18,7 +19,7 @@ from otel_loopguard.instrumentation.models.error_classes import error_class
 from otel_loopguard.instrumentation.models.fields import count, field, sequence
 from otel_loopguard.instrumentation.models.streams import tapped
 from otel_loopguard.instrumentation.targets import CallTarget
-from otel_loopguard.turns.messages import Message, Reply, WrittenCall, WrittenResult, mark_of
+from otel_loopguard.turns.messages import Message, Reply, WrittenCall, WrittenResult, unmarked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -29,15 +30,17 @@ if TYPE_CHECKING:
 
 
 def _mark(content: Any) -> int:
-    keys = [field(content, "role")]
-    for part in sequence(field(content, "parts")):
-        call, result = field(part, "functionCall"), field(part, "functionResponse")
+    get = content.get if type(content) is dict else partial(field, content)
+    keys = [get("role")]
+    for part in sequence(get("parts")):
+        get = part.get if type(part) is dict else partial(field, part)
+        call, result = get("functionCall"), get("functionResponse")
         if call is not None:  # without the signature of thoughts
-            keys += (field(call, "id"), field(call, "name"), mark_of(field(call, "args")))
+            keys += (field(call, "id"), field(call, "name"), unmarked(field(call, "args")))
         elif result is not None:
-            keys += (field(result, "id"), mark_of(field(result, "response")))
+            keys += (field(result, "id"), unmarked(field(result, "response")))
         else:
-            keys.append(mark_of(field(part, "text") or part))
+            keys.append(get("text") or unmarked(part))
     return hash(tuple(keys))
 
 

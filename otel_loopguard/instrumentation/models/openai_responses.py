@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_loopguard.instrumentation.content import arguments_of
 from otel_loopguard.instrumentation.model_api import Dialect
 from otel_loopguard.instrumentation.models.fields import count, field, sequence
-from otel_loopguard.turns.messages import NO_MESSAGE, Message, Reply, WrittenCall, WrittenResult, mark_of
+from otel_loopguard.turns.messages import NO_MESSAGE, Message, Reply, WrittenCall, WrittenResult, unmarked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,16 +34,19 @@ def _messages(body: Mapping[str, Any]) -> Sequence[Any]:
 
 
 def _mark(item: Any) -> int:
-    kind, output = field(item, "type"), field(item, "output")
+    get = item.get if type(item) is dict else partial(field, item)
+    kind = get("type")
     if kind == "function_call_output":
-        return hash((field(item, "call_id"), mark_of(output)))
+        output = get("output")
+        return hash((get("call_id"), output if type(output) is str else unmarked(output)))
     if kind == "function_call":
-        return hash((field(item, "call_id"), field(item, "name"), field(item, "arguments")))
-    if kind in (None, "message"):
-        return hash((field(item, "role"), mark_of(field(item, "content"))))
+        return hash((get("call_id"), get("name"), get("arguments")))
+    if kind is None or kind == "message":
+        content = get("content")
+        return hash((get("role"), content if type(content) is str else unmarked(content)))
     if kind == "reasoning":
-        return hash((field(item, "id"), field(item, "encrypted_content")))
-    return mark_of(item)
+        return hash((get("id"), get("encrypted_content")))
+    return hash(unmarked(item))
 
 
 def _read(item: Any) -> Message:
