@@ -151,8 +151,8 @@ class Cases:
 
 def of_calls(*, quick: bool) -> Section:
     """Measure guarded calls."""
-    cases = Cases(450 if quick else 1_200)
-    rounds = 7 if quick else 25
+    cases = Cases(450 if quick else 900)
+    rounds = 7 if quick else 21
     before = active_runtime.instrumented
     found = interleaved(cases.sync_cases(), rounds)
     awaited = interleaved(cases.async_cases(), rounds)

@@ -12,7 +12,7 @@ from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
-from benchmarks.bench_frameworks import CASES, OF_OUR_OWN, added_by, in_turns, python_of, started, versions
+from benchmarks.bench_frameworks import CASES, added_by, in_turns, started, versions
 from benchmarks.framework_process import BARE, CALLS, NOTHING
 from benchmarks.harness import Row, Section, main
 
@@ -55,13 +55,9 @@ ABOUT = (
 def sections(*, quick: bool) -> Iterator[Section]:
     """Measure processor time and bytes."""
     case = CASES[0]
-    python = python_of(case)
-    if isinstance(python, str):
-        yield Section(TITLE, ABOUT, [Row(one.name, note=python) for one in (*OF_OUR_OWN, *case.others)])
-        return
     server = ThreadingHTTPServer(("127.0.0.1", 0), Sink)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    processes = started(case, python, "--export", f"http://127.0.0.1:{server.server_port}")
+    processes = started(case, "--export", f"http://127.0.0.1:{server.server_port}")
     sizes: dict[str, list[tuple[float, float]]] = {name: [] for name in processes}
 
     def round_of(process: Process) -> None:
@@ -80,16 +76,14 @@ def sections(*, quick: bool) -> Iterator[Section]:
 def rows(processes: dict[str, Process], sizes: dict[str, list[tuple[float, float]]]) -> Iterator[Row]:
     """A row for each instrumentation."""
     added = added_by(processes)
-    for name, one in processes.items():
-        if name == NOTHING:
-            continue
-        if one.problem:
-            yield Row(f"{name}, 1,000 calls", note=one.problem)
+    for name, values in added.items():
+        if not values:
+            yield Row(f"{name}, 1,000 calls", note=processes[name].problem or processes[NOTHING].problem)
             continue
         traces, metrics = (statistics.median(column) for column in zip(*sizes[name], strict=True))
         yield Row(
             f"{name}, 1,000 calls",
-            added[name],
+            values,  # microseconds a call
             "ms",
             base=added[BARE] if name != BARE else [],
             base_name=BARE,

@@ -32,6 +32,8 @@ class Library(NamedTuple):
     distribution: str
     instrumentor: str
     """``module:Class``, or ``own``."""
+    alone: bool = False
+    """True if it has files in common with another, so that it needs an environment of its own."""
 
 
 class Case(NamedTuple):
@@ -101,6 +103,12 @@ CASES = (
             openinference("openai_agents", "OpenAIAgentsInstrumentor"),
             openllmetry("openai_agents", "OpenAIAgentsInstrumentor"),
             genai("openai_agents", "OpenAIAgentsInstrumentor"),
+            Library(
+                "OpenTelemetry openai-agents-v2",
+                "opentelemetry-instrumentation-openai-agents-v2",
+                "opentelemetry.instrumentation.openai_agents:OpenAIAgentsInstrumentor",
+                alone=True,
+            ),
         ),
         3,
     ),
@@ -131,12 +139,21 @@ CASES = (
 class Process:
     """A process of ``framework_process``. ``problem`` says why it gives no figures."""
 
-    def __init__(self, python: Path, case: Case, library: Library, *more: str, seed: int) -> None:
+    def __init__(self, case: Case, library: Library, *more: str, seed: int) -> None:
         self.library = library
         self.figures: list[float] = []
         """Microseconds of a call, of each round."""
         self.ready: dict[str, Any] = {}
         self.problem = ""
+        self._process: subprocess.Popen[str] | None = None
+        try:
+            python = python_of(case, library)
+        except subprocess.CalledProcessError as error:
+            self._fail("it could not be installed", error.output)
+            return
+        except OSError as error:
+            self._fail("uv did not run", str(error))
+            return
         self._errors = tempfile.SpooledTemporaryFile(mode="w+")  # noqa: SIM115 - closed when the process has ended
         arguments = (case.framework, library.instrumentor, "--distributions", library.distribution, *case.requirements)
         self._process = subprocess.Popen(
@@ -155,26 +172,32 @@ class Process:
 
     def round(self, runs: int) -> None:
         """Measure these runs."""
-        if not self.problem:
+        if self._process and not self.problem:
             assert self._process.stdin is not None
             self._process.stdin.write(f"{runs}\n")
             self._process.stdin.flush()
             self.figures += [self._answer()]
 
     def _answer(self) -> Any:
+        if self._process is None:
+            return None
         assert self._process.stdout is not None
         if line := self._process.stdout.readline():
             return json.loads(line)
         self._errors.seek(0)
-        lines = self._errors.read().replace(str(ROOT), ".").strip().splitlines()
-        self.problem = f"not measured, it failed: {lines[-1][:160] if lines else 'no reason given'}"
-        progress(f"  {self.library.name}: {self.problem}")
+        self._fail("it failed", self._errors.read())
         return None
 
+    def _fail(self, what: str, output: str) -> None:
+        lines = output.replace(str(ROOT), ".").strip().splitlines()
+        self.problem = f"not measured, {what}: {lines[-1][:160] if lines else 'no reason given'}"
+        progress(f"  {self.library.name}: {self.problem}")
+
     def end(self) -> None:
-        """End it."""
-        with self._errors, contextlib.suppress(BrokenPipeError), self._process:
-            pass  # closes the pipes, and waits
+        """Close its pipes, and wait for its end."""
+        if self._process:
+            with self._errors, contextlib.suppress(BrokenPipeError), self._process:
+                pass
 
 
 OF_OUR_OWN = (
@@ -184,22 +207,20 @@ OF_OUR_OWN = (
 )
 
 
-def python_of(case: Case) -> Path | str:
-    """Return the Python of the case's environment, or the reason why there is none."""
-    wanted = dict.fromkeys((*case.requirements, *(one.distribution for one in case.others)))
-    try:
-        return environment(f"bench-{case.requirements[0]}", tuple(wanted))
-    except subprocess.CalledProcessError as error:
-        return f"not measured, it could not be installed: {error.output.strip().splitlines()[-1]}"
-    except OSError as error:
-        return f"not measured, uv did not run: {error}"
+def python_of(case: Case, library: Library) -> Path:
+    """Return the Python of the case's environment, or of one with this library alone if they do not fit into one."""
+    name = f"bench-{case.requirements[0]}"
+    if not library.alone:
+        others = [one.distribution for one in case.others if not one.alone]
+        with contextlib.suppress(subprocess.CalledProcessError):
+            return environment(name, tuple(dict.fromkeys((*case.requirements, *others))))
+    return environment(f"{name}-{library.distribution}", (*case.requirements, library.distribution))
 
 
-def started(case: Case, python: Path, *more: str, seed: int = 0) -> dict[str, Process]:
+def started(case: Case, *more: str, seed: int = 0) -> dict[str, Process]:
     """Start a process for each instrumentation."""
-    processes = {
-        library.name: Process(python, case, library, *more, seed=seed) for library in (*OF_OUR_OWN, *case.others)
-    }
+    libraries = (*OF_OUR_OWN, *case.others)
+    processes = {one.name: Process(case, one, *more, seed=seed) for one in libraries}
     for process in processes.values():
         process.start()
     return processes
@@ -216,23 +237,15 @@ def in_turns(processes: dict[str, Process], rounds: int, run: Callable[[Process]
         process.end()
 
 
-def section_of(case: Case, *, quick: bool) -> Section:
-    """Measure one framework."""
-    progress(f"  {case.title}")
-    python = python_of(case)
-    if isinstance(python, str):
-        return Section(case.title, case.about, [Row(one.name, note=python) for one in (*OF_OUR_OWN, *case.others)])
-    return measured_in(case, python, rounds=4 if quick else 13, generations=1 if quick else 2)
-
-
-def measured_in(case: Case, python: Path, *, rounds: int, generations: int) -> Section:
-    """Measure one framework with this Python.
+def measured_in(case: Case, *, rounds: int, generations: int) -> Section:
+    """Measure one framework.
 
     Each generation has new processes: the place of code and data in memory makes a process faster or slower.
     """
+    progress(f"  {case.title}")
     processes: dict[str, Process] = {}
     for seed in range(generations):
-        young = started(case, python, seed=seed)
+        young = started(case, seed=seed)
         in_turns(young, rounds, lambda process: process.round(case.runs))
         for name, process in processes.items():
             young[name].figures = process.figures + young[name].figures
@@ -248,31 +261,34 @@ def versions(processes: dict[str, Process]) -> str:
 
 
 def added_by(processes: dict[str, Process]) -> dict[str, list[float]]:
-    """Return the microseconds that each adds to a call, round by round."""
+    """Return the microseconds that each adds to a call, round by round: none for one that was not measured."""
+    nothing = processes[NOTHING]
     return {
-        name: [whole - base for whole, base in zip(one.figures, processes[NOTHING].figures, strict=True)]
+        name: []
+        if one.problem or nothing.problem
+        else [whole - base for whole, base in zip(one.figures, nothing.figures, strict=True)]
         for name, one in processes.items()
-        if name != NOTHING and not one.problem
+        if one is not nothing
     }
 
 
 def rows(case: Case, processes: dict[str, Process]) -> Iterator[Row]:
     """Rows of what each adds, then of the differences."""
-    added = added_by(processes)
-    yield Row("a call without anything", processes[NOTHING].figures)
-    for name, one in processes.items():
-        if name != NOTHING:
-            yield Row(
-                f"{name}, added",
-                added.get(name, []),
-                base=added[BARE] if name in added and name != BARE else [],
-                base_name=BARE,
-                goal=case.goal if name == OURS else None,
-                note=one.problem or f"{number(one.ready['spans'])} spans a call",
-            )
+    nothing, added = processes[NOTHING], added_by(processes)
+    yield Row("a call without anything", nothing.figures, note=nothing.problem)
+    for name, values in added.items():
+        one = processes[name]
+        yield Row(
+            f"{name}, added",
+            values,
+            base=added[BARE] if values and name != BARE else [],
+            base_name=BARE,
+            goal=case.goal if name == OURS else None,
+            note=one.problem or f"{number(one.ready['spans'])} spans a call",
+        )
     for name, values in added.items():
         # One that makes no spans of calls is not compared.
-        if name not in {OURS, BARE} and processes[name].ready["spans"] >= 1:
+        if values and added[OURS] and name not in {OURS, BARE} and processes[name].ready["spans"] >= 1:
             above = [other - ours for other, ours in zip(values, added[OURS], strict=True)]
             yield Row(f"{name}, above {OURS}", above, goal=Goal(0, at_least=True))
 
@@ -280,7 +296,7 @@ def rows(case: Case, processes: dict[str, Process]) -> Iterator[Row]:
 def sections(*, quick: bool) -> Iterator[Section]:
     """Measure each framework."""
     for case in CASES:
-        yield section_of(case, quick=quick)
+        yield measured_in(case, rounds=4 if quick else 13, generations=1 if quick else 2)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 
 import pytest
@@ -11,7 +12,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from benchmarks import __main__ as command
-from benchmarks import bench_frameworks, performance_page, workload
+from benchmarks import bench_frameworks, bench_replay, performance_page, workload
 from benchmarks.harness import Goal, Row, Section, cells, compared, dump, interleaved, load, times
 from otel_loopguard import call, instrument, turn, uninstrument
 
@@ -78,26 +79,55 @@ def test_a_library_that_cannot_be_loaded_is_a_row_with_the_reason(monkeypatch):
     case = bench_frameworks.CASES[0]._replace(
         others=(bench_frameworks.Library("Another", "opentelemetry-sdk", "no.such.module:Class"),), runs=1
     )
-    monkeypatch.setattr(bench_frameworks, "python_of", lambda _: sys.executable)
-    rows = bench_frameworks.measured_in(case, sys.executable, rounds=1, generations=2).rows
-    by_name = {row.what: row for row in rows}
-    assert "No module named 'no'" in by_name["Another, added"].note
-    assert by_name["Another, added"].values == []
-    assert len(by_name["otel_loopguard, added"].values) == 2
+    monkeypatch.setattr(bench_frameworks, "python_of", lambda *_: sys.executable)
+    rows = {row.what: row for row in bench_frameworks.measured_in(case, rounds=1, generations=2).rows}
+    assert "No module named 'no'" in rows["Another, added"].note
+    assert rows["Another, added"].values == []
+    assert len(rows["otel_loopguard, added"].values) == 2
 
 
-def test_an_environment_that_cannot_be_made_is_told_in_each_row(monkeypatch):
-    """Nothing is left out without a word."""
-    monkeypatch.setattr(bench_frameworks, "python_of", lambda _: "not measured, uv did not run")
+def test_a_library_that_cannot_be_installed_is_a_row_with_the_reason(monkeypatch):
+    """Nothing is left out without a word, and the run goes on."""
+
+    def environment(*_, **__):
+        raise subprocess.CalledProcessError(1, "uv", output="a line\nno solution found\n")
+
+    monkeypatch.setattr(bench_frameworks, "environment", environment)
     for case in bench_frameworks.CASES:
-        rows = bench_frameworks.section_of(case, quick=True).rows
+        first, *rows = bench_frameworks.measured_in(case, rounds=1, generations=2).rows
+        assert first.what == "a call without anything"
         assert [row.what for row in rows] == [
-            "nothing",
-            "bare span",
-            "otel_loopguard",
-            *(one.name for one in case.others),
+            f"{name}, added" for name in ("bare span", "otel_loopguard", *(one.name for one in case.others))
         ]
-        assert {row.note for row in rows} == {"not measured, uv did not run"}
+        assert {row.note for row in rows} == {"not measured, it could not be installed: no solution found"}
+        assert not any(row.values or row.met for row in rows)
+
+
+def test_libraries_that_do_not_fit_into_one_environment_get_one_each(monkeypatch):
+    """A conflict of two libraries is no reason to leave both out."""
+    made = []
+
+    def environment(name, requirements):
+        made.append((name, requirements))
+        if len(requirements) > 3:
+            raise subprocess.CalledProcessError(1, "uv", output="conflict")
+        return sys.executable
+
+    monkeypatch.setattr(bench_frameworks, "environment", environment)
+    case = bench_frameworks.CASES[0]
+    assert bench_frameworks.python_of(case, case.others[1]) == sys.executable
+    assert made[-1] == (
+        "bench-langchain-opentelemetry-instrumentation-langchain",
+        ("langchain", "langgraph", "opentelemetry-instrumentation-langchain"),
+    )
+
+
+def test_without_the_recorded_runs_the_replay_is_not_measured(monkeypatch):
+    """Runs that are made up are easier, and would meet the goal for us."""
+    monkeypatch.setattr(bench_replay, "recorded_lines", list)
+    (section,) = bench_replay.sections(quick=True)
+    assert section.rows
+    assert all(row.met is None and row.goal and row.note for row in section.rows)
 
 
 def test_the_bare_span_has_the_attributes_of_a_guarded_call():
