@@ -8,15 +8,11 @@ id and duration contains one, and most words of a text do not.
 from __future__ import annotations
 
 import re
-from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
 from otel_loopguard.interrupts import pass_interrupt
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _MASK = "\0"
 _LONGEST_PART = 4_096
@@ -36,13 +32,12 @@ _ID = re.compile(
 
 _MOST_KEYS = 512
 _MOST_NUMBERS = 64
-_LONGEST_PREFIX = 64
-_LONG_NUMBER = 10
 _GLUE = "\x1f"
 """Replaces a blank inside a timestamp or duration, so that it is one word."""
 
 _EDGE, _END = r"(?<![0-9A-Za-z])", r"(?![0-9A-Za-z])"
-_UNITS = r"(?:ns|us|ms|s|secs?|seconds?|mins?|minutes?|hrs?|hours?|milliseconds?|microseconds?)"
+_PLAIN_NUMBER = r"[0-9]{1,9}(?:\.[0-9]+)?(?![0-9A-Za-z.\x1f-])"
+_UNITS = r"(?=[nmsuh])(?:ns|us|ms|s|secs?|seconds?|mins?|minutes?|hrs?|hours?|milliseconds?|microseconds?)"
 _CLOCK = r"\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:\x1f?(?:Z|UTC|GMT|[+-]\d\d:?\d\d))?"
 _TIMESTAMP = rf"(?:\d{{4}}-\d\d-\d\d[T\x1f]{_CLOCK}|\d{{8}}T\d{{4,6}}(?:[.,]\d+)?Z?)"
 _HTTP_DATE = rf"\d{{1,2}}[\x1f-][A-Z][a-z]{{2}}[\x1f-](?:\d\d){{1,2}}\x1f{_CLOCK}"
@@ -50,7 +45,7 @@ _UUID = r"[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f
 _HEX = r"(?:0x)?(?=[A-Fa-f]*[0-9])(?=[0-9]*[A-Fa-f])[0-9A-Fa-f]{7,}"
 IDS = re.compile(rf"0x[0-9A-Fa-f]+|{_EDGE}(?:{_UUID}|{_HEX}){_END}", re.ASCII)
 _VOLATILE = re.compile(
-    rf"{_EDGE}(?:{_TIMESTAMP}|{_HTTP_DATE}|{_UUID}|(?P<duration>\d+(?:\.\d+)?\x1f?{_UNITS})|{_HEX}|\d{{10,}}(?:\.\d+)?){_END}",
+    rf"{_EDGE}(?!{_PLAIN_NUMBER})(?:{_TIMESTAMP}|{_HTTP_DATE}|{_UUID}|(?P<duration>\d+(?:\.\d+)?\x1f?{_UNITS})|{_HEX}|\d{{10,}}(?:\.\d+)?){_END}",
     re.ASCII,
 )
 _BLANK_INSIDE = re.compile(
@@ -58,12 +53,16 @@ _BLANK_INSIDE = re.compile(
     r"| [A-Z][a-z]{2} \d{4} \d\d:\d\d(?::\d\d)?(?: (?=GMT|UTC|[+-]\d{4}))?)",
     re.ASCII,
 )
-_FROM_A_DIGIT = re.compile(r"[0-9](?:[0-9A-Za-z_.:+\x1f-]*[0-9A-Za-z_])?")
-_LETTERS_BEFORE = re.compile(r"[A-Za-z_]*\Z")
+_FROM_A_DIGIT = re.compile(r"([0-9](?:[0-9A-Za-z_.:+\x1f-]*[0-9A-Za-z_])?)")
+_WORD_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 has_content = re.compile(r"[^\W_]").search
+"""Find a letter or digit."""
 _FRACTION = re.compile(r"(?<![\d.])(\d{1,9})\s?(?:of|/)\s?(\d{1,9})(?![\d.])")
 _REST = re.compile(r"\d (?:\w+ ){0,2}(?:remaining|left)\b|\b(?:remaining|left)[\"']?\s?[:=]\s?[\"']?\d", re.IGNORECASE)
+_MAY_BE_FRACTION = re.compile(r"[f/]\s?\d")
+_REST_WORDS = ("remaining", "left")
+_RETRY_WORDS = ("attempt", "try", "tries", "retr", "fail", "error")
 _RETRY = re.compile(r"\battempt|\btr(?:y|ies)\b|\bretr|\bfail|\berror", re.IGNORECASE)
 _KEY = re.compile(r'"[^"]*":|\bnull\b')
 _NAME = re.compile(
@@ -71,6 +70,7 @@ _NAME = re.compile(
     r"[\"']?\s?[:=#]?\s?[\"']?[A-Za-z]{0,9}[-_]?([0-9]+)(?![0-9.]*%)"
 )
 """A number under the name of an id: "id: 17", "order_id=17", "runId: ORD-17", "process 17", "ref#17"."""
+_NAME_WORDS = ("id", "ref", "run", "process", "session")
 _MOST_NAMES = 32
 
 
@@ -189,104 +189,128 @@ def _colour(match: re.Match[str]) -> str:
 
 
 def _mask_words(text: str, *, has_keys: bool) -> tuple[MaskedView, MaskedView]:
-    """Return the views without and with durations. A second pass is needed only if the first one found a duration."""
-    glued = _BLANK_INSIDE.sub(_glue, text)
-    without, durations = _masked_view(glued, text, durations=False, has_keys=has_keys)
-    return without, _masked_view(glued, text, durations=True, has_keys=has_keys)[0] if durations else without
+    """Return the views without and with durations."""
+    if text.isascii() and len(text.encode().translate(None, b"0123456789")) == len(text):  # nor any word below
+        masked = text if _has_content(text, has_keys=has_keys) else ""
+        view = MaskedView(masked, text, (), masked, has_total=False)
+        return view, view
+    between, words = _split(_BLANK_INSIDE.sub(_glue, text))
+    listed = "\n".join(words)
+    without = _VOLATILE.sub(_MASK, listed)
+    view = _masked_view(text, between, without, has_keys=has_keys)
+    if without == listed or not ("s" in listed or "m" in listed or "h" in listed):  # each unit has one of these
+        return view, view
+    with_durations = _VOLATILE.sub(_mask_or_duration, listed)
+    return view, view if with_durations == without else _masked_view(text, between, with_durations, has_keys=has_keys)
 
 
-def _masked_view(glued: str, text: str, *, durations: bool, has_keys: bool) -> tuple[MaskedView, bool]:
-    """Return the view with its ``durations`` shown or masked, and True if there are any."""
-    masked: list[str] = []
-    shape: list[str] = []
-    numbers: list[str] = []
-    last, any_duration = 0, False
-    for start, end in _words_with_digits(glued):
-        word, between = glued[start:end], glued[last:start]
-        last = end
-        shape.append(between)
-        found = None if word.isdigit() and len(word) < _LONG_NUMBER else _VOLATILE.search(word)
-        if found is None:
-            masked += (between, word)
-            numbers += _NUMBER.findall(word)
-            continue
-        if found.end() - found.start() == end - start:
-            rest, with_duration = "", word if found.lastgroup else ""
-        else:
-            rest, with_duration = _VOLATILE.sub("", word), _VOLATILE.sub(_unless_duration, word)
-        any_duration = any_duration or with_duration != rest
-        if durations and with_duration != rest:
-            masked += (between, with_duration)
-            numbers += _NUMBER.findall(with_duration)
-        else:
-            masked += (between, _MASK, rest)
-            numbers += _NUMBER.findall(rest) if rest else ()
-    masked.append(glued[last:])
-    shape.append(glued[last:])
-    joined = "".join(masked)
-    if not _has_content(joined, has_keys=has_keys):  # the id is the answer: nothing is masked
-        return _unmasked(text, whole_numbers=True), any_duration
-    names = _names(joined)
-    nameless = _without_names(joined, names, has_keys=has_keys) if names else joined
-    view = MaskedView(joined, _MASK.join(shape), _values(numbers, names), nameless, _has_total(joined))
-    return view, any_duration
+def _masked_view(text: str, between: list[str], words: str, *, has_keys: bool) -> MaskedView:
+    """Return the view of a text with these masked words in lines."""
+    parts = [""] * (2 * len(between) - 1)
+    parts[0::2], parts[1::2] = between, words.split("\n") if words else []
+    masked = "".join(parts)
+    if not _has_content(masked, has_keys=has_keys):  # the id is the answer: nothing is masked
+        return _unmasked(text, whole_numbers=True)
+    shape = _MASK.join(between)
+    lower = _lower(masked)
+    names = _names(masked, lower)
+    numbers = _values(_NUMBER.findall(words), names)
+    nameless = _without_names(masked, names, has_keys=has_keys) if names else masked
+    return MaskedView(masked, shape, numbers, nameless, _has_total(masked, lower))
 
 
-def _has_total(text: str) -> bool:
-    found = _FRACTION.search(text)
+def _lower(text: str) -> str | None:
+    """Return the text in lower case; None if that moves letters, or if a pattern takes one of them for another."""
+    if not text.isascii() and ("\u0130" in text or "\u0131" in text or "\u017f" in text):
+        return None
+    return text.lower()
+
+
+def _has_total(text: str, lower: str | None) -> bool:
+    found = _FRACTION.search(text) if _MAY_BE_FRACTION.search(text) is not None else None
     is_part = found is not None and int(found.group(1)) <= int(found.group(2))
-    return (is_part or _REST.search(text) is not None) and _RETRY.search(text) is None
+    return (is_part or _has_one(_REST_WORDS, lower, _REST, text)) and not _has_one(_RETRY_WORDS, lower, _RETRY, text)
+
+
+def _has_one(words: tuple[str, ...], lower: str | None, pattern: re.Pattern[str], text: str) -> bool:
+    """Return True if a pattern is found, each match of which has one of the words."""
+    return (lower is None or any(word in lower for word in words)) and pattern.search(text) is not None
 
 
 def _has_content(text: str, *, has_keys: bool) -> bool:
-    return has_content(_KEY.sub("", text) if has_keys else text) is not None
+    if not has_keys:
+        return has_content(text) is not None
+    last = 0
+    for key in _KEY.finditer(text):
+        if has_content(text, last, key.start()) is not None:
+            return True
+        last = key.end()
+    return has_content(text, last) is not None
 
 
-def _names(text: str) -> frozenset[str]:
-    """Return the numbers that name something."""
-    return frozenset(found.group(1) for found in islice(_NAME.finditer(text), _MOST_NAMES))
+def _names(text: str, lower: str | None) -> list[re.Match[str]]:
+    """Find the numbers that name something."""
+    if lower is None:
+        return list(_NAME.finditer(text))
+    found: dict[int, re.Match[str]] = {}
+    for word in _NAME_WORDS:
+        at = lower.find(word)
+        while at >= 0:
+            follows_letter = at > 0 and word == "id" and text[at - 1] in _WORD_CHARACTERS  # "pid", "_id", "runId"
+            name = _NAME.match(text, at - follows_letter)
+            if name is not None:
+                first = found.setdefault(name.end(), name)  # of "id: run-17", one number, there are two
+                if name.start() < first.start():
+                    found[name.end()] = name
+            at = lower.find(word, at + 1)
+    return [found[end] for end in sorted(found)]
 
 
-def _without_names(text: str, names: frozenset[str], *, has_keys: bool) -> str:
+def _without_names(text: str, names: list[re.Match[str]], *, has_keys: bool) -> str:
     """Mask the numbers that name something, wherever they are; return nothing if there is nothing else."""
-    nameless = _NUMBER.sub(lambda found: _MASK if found.group() in names else found.group(), text)
-    return nameless if _has_content(_NAME.sub("", text), has_keys=has_keys) else ""
+    ends = [0, *(name.end() for name in names)]
+    starts = [*(name.start() for name in names), len(text)]
+    rest = "".join(text[end:start] for end, start in zip(ends, starts, strict=True))
+    if not _has_content(rest, has_keys=has_keys):
+        return ""
+    of_names = _numbers_of(names)
+    return _NUMBER.sub(lambda found: _MASK if found.group() in of_names else found.group(), text)
 
 
-def _values(numbers: list[str], names: frozenset[str]) -> tuple[float, ...]:
-    return tuple(float(number) for number in numbers[:_MOST_NUMBERS] if number not in names)
+def _numbers_of(names: list[re.Match[str]]) -> frozenset[str]:
+    return frozenset(name.group(1) for name in names[:_MOST_NAMES])
+
+
+def _values(numbers: list[str], names: list[re.Match[str]]) -> tuple[float, ...]:
+    of_names = _numbers_of(names)
+    return tuple(float(number) for number in numbers[:_MOST_NUMBERS] if number not in of_names)
 
 
 def _unmasked(text: str, *, whole_numbers: bool) -> MaskedView:
     """Return a view in which nothing is left of the masked text. ``whole_numbers``: ignore the digits within an id."""
-    shape: list[str] = []
+    between, words = _split(text)
     numbers: list[str] = []
-    last = 0
-    for start, end in _words_with_digits(text):
-        word = text[start:end]
+    for word in words:
         if not whole_numbers or _NUMBER.fullmatch(word):
             numbers += _NUMBER.findall(word)
-        shape.append(text[last:start])
-        last = end
-    shape.append(text[last:])
-    return MaskedView("", _MASK.join(shape), _values(numbers, _names(text)), "", has_total=False)
+    return MaskedView("", _MASK.join(between), _values(numbers, _names(text, _lower(text))), "", has_total=False)
 
 
-def _words_with_digits(text: str) -> Iterator[tuple[int, int]]:
-    """Yield start and end of each word that contains a digit."""
-    last = 0
-    for found in _FROM_A_DIGIT.finditer(text):
-        start, end = found.span()
-        if start > last and text[start - 1].isalpha():
-            before = _LETTERS_BEFORE.search(text, max(last, start - _LONGEST_PREFIX), start)
-            start = before.start() if before is not None else start
-        yield start, end
-        last = end
+def _split(text: str) -> tuple[list[str], list[str]]:
+    """Split a text into the parts between the words that contain a digit, and these words."""
+    parts = _FROM_A_DIGIT.split(text)
+    between, words = parts[0::2], parts[1::2]
+    for place, word in enumerate(words):
+        before = between[place]
+        if before[-1:].isalpha():  # the word begins with letters
+            between[place] = rest = before.rstrip(_WORD_CHARACTERS)
+            words[place] = before[len(rest) :] + word
+    return between, words
 
 
 def _glue(match: re.Match[str]) -> str:
     return match.group().replace(" ", _GLUE)
 
 
-def _unless_duration(match: re.Match[str]) -> str:
-    return "" if match.lastgroup is None else match.group()
+def _mask_or_duration(match: re.Match[str]) -> str:
+    return _MASK if match.lastgroup is None else match.group()
