@@ -197,22 +197,28 @@ def identities(known: Sequence[KnownCall], contracts: Contracts) -> list[bytes]:
     and most calls differ without it: so a call has it only if another one has the same folded form, or if a text of a
     call of its tool may hold an object.
     """
-    several, found = _repeated([limits.name for limits, _, _ in known]), [b""] * len(known)
+    names = [limits.name for limits, _, _ in known]
+    several = _repeated(names)
     if not several:
-        return found
-    often = [position for position, one in enumerate(known) if one[0].name in several]
-    names = [known[position][0].name for position in often]
-    compared = [
-        contracts.compared(known[position][0].tool, known[position][2], known[position][1]) for position in often
+        return [b""] * len(known)
+    compared = contracts.compared
+    often = [
+        (limits.name, compared(limits.tool, arguments, kind))
+        for limits, kind, arguments in known
+        if limits.name in several
     ]
-    folded = _folded(names, [arguments for arguments, _ in compared])
-    same, doubtful = _repeated(folded), set()
-    if _MAY_HOLD_OBJECT.search(b"".join(folded)):
-        doubtful = {name for name, part in zip(names, folded, strict=True) if _MAY_HOLD_OBJECT.search(part)}
-    for position, name, part, (arguments, folds_blanks) in zip(often, names, folded, compared, strict=True):
-        exact = part in same or name in doubtful
-        found[position] = canonical(arguments, fold_blanks=folds_blanks) if exact else part
-    return found
+    found = _folded(often)
+    same, doubtful = _repeated(found), _MAY_HOLD_OBJECT.search(b"".join(found))
+    if same or doubtful:
+        unsure = {name for (name, _), part in zip(often, found, strict=True) if _MAY_HOLD_OBJECT.search(part)}
+        found = [
+            canonical(arguments, fold_blanks=folds_blanks) if part in same or name in unsure else part
+            for (name, (arguments, folds_blanks)), part in zip(often, found, strict=True)
+        ]
+    if len(found) == len(known):
+        return found
+    rest = iter(found)
+    return [next(rest) if name in several else b"" for name in names]
 
 
 def _repeated(items: Sequence[_T]) -> set[_T]:
@@ -224,20 +230,21 @@ def _repeated(items: Sequence[_T]) -> set[_T]:
     return {item for item in items if item in seen or seen.add(item)}  # type: ignore[func-returns-value]  # it is None
 
 
-def _folded(names: Sequence[str], arguments: Sequence[Any]) -> list[bytes]:
+def _folded(calls: Sequence[tuple[str, tuple[Any, bool]]]) -> list[bytes]:
     """Write each call as JSON without the characters that equal arguments may differ in; empty if that is not possible.
 
     The canonical form folds blanks and line breaks in texts, 1.0 into 1, texts that hold JSON or a Python literal into
     their object, and no arguments into an empty object. All calls are written at once, with a mark between them. If a
     text holds the mark, there are too many parts.
     """
-    calls = [(_MARK, name, one or None) for name, one in zip(names, arguments, strict=True)]
+    marked: list[tuple[Any, ...]] = [(_MARK, name, arguments or None) for name, (arguments, _) in calls]
+    marked.append((_MARK,))
     try:
-        written = orjson.dumps([*calls, (_MARK,)], option=orjson.OPT_SORT_KEYS).translate(None, _FOLDED)
+        written = orjson.dumps(marked, option=orjson.OPT_SORT_KEYS).translate(None, _FOLDED)
     except (TypeError, ValueError):  # nested too deeply
         written = b""
     parts = written.split(_MARK_BYTES)[1:-1]
-    return parts if len(parts) == len(names) else [b""] * len(names)
+    return parts if len(parts) == len(calls) else [b""] * len(calls)
 
 
 _MARK = "\x7f"

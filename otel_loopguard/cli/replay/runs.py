@@ -140,7 +140,7 @@ class _TurnReplay:
         tool, registered = limits.tool, None
         if self._tools is not None and tool.name == call["tool"]:
             registered = tool.name in self._tools
-        resolved = ResolvedCall(tool, arguments, kind)
+        resolved = tuple.__new__(ResolvedCall, (tool, arguments, kind))  # a third of the time of the constructor
         return self._turn.begin(resolved, FINGERPRINTER.of(identity), registered=registered, now=now, written=written)
 
     def _end(self, position: int, call: Call, record: Record, now: float | None) -> None:
