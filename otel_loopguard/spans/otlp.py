@@ -139,9 +139,7 @@ class RecordedCall(NamedTuple):
     def resolve(self, compiled: CompiledPolicy) -> tuple[ResolvedCall, int]:
         """Resolve the call under a policy, and return the fingerprint of its arguments."""
         if self.foreign is not None:
-            resolved = compiled.contracts.resolve(self.foreign.call)
-            arguments, folds_blanks = compiled.contracts.compared(*resolved)
-            return resolved, compiled.fingerprinter.arguments(arguments, fold_blanks=folds_blanks)
+            return compiled.contracts.identify(self.foreign.call)
         name, attributes = self.span.tool, self.span.view.attributes
         tool = compiled.contracts.tool(name, None)
         kind = tool.kind

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from otel_loopguard.core.model import Action, Kind, Mode
 from otel_loopguard.core.policy.policy import DEFAULT_RULES, Rule
 from otel_loopguard.core.tools.declared import DeclaredTools
-from otel_loopguard.core.tools.kinds import kind_of_call
+from otel_loopguard.core.tools.kinds import DECISIVE_PARAMETERS, kind_of_call
 from otel_loopguard.core.tools.lexicon import Lexicon, word_lists
 from otel_loopguard.core.values import introspect
 from otel_loopguard.core.values.fingerprint import Fingerprinter
@@ -39,8 +39,8 @@ class Tool:
     """One tool: its contract, its kind by name, and the rule and the ceiling of each mode."""
 
     __slots__ = (
-        "ceilings", "checks", "contract", "dangerous", "declared", "digest", "hints", "kind", "min_interval",
-        "moves_cursor", "name", "refuses_second_run", "route", "rules", "takes_next",
+        "ceilings", "checks", "contract", "dangerous", "declared", "digest", "hints", "is_plain", "kind",
+        "min_interval", "moves_cursor", "name", "refuses_second_run", "route", "row_limit", "rules", "takes_next",
     )  # fmt: skip
 
     def __init__(
@@ -65,8 +65,12 @@ class Tool:
         self.takes_next = words.takes_next(name)
         self.moves_cursor = words.moves_cursor(name)
         self.route = _route(name, contract)
+        self.is_plain = self.route is None and contract.target is None and policy.counting != "calls"
+        """Its calls are compared by all of their arguments, but those with a meaning of their own."""
         self.checks: Any = None
         """The ``ToolChecks`` of this tool; made at its first call."""
+        self.row_limit = 0
+        """The length at which a row of equal errors or answers may trip; 0 if its first calls go the general way."""
         self.rules: dict[str, Rule] = {}
         self.ceilings: dict[str, Action] = {}
         for mode in DEFAULT_RULES:
@@ -120,6 +124,22 @@ class Contracts:
         self._tools: dict[str, Tool] = {}
         self._hinted: dict[tuple[str, Hints], Tool] = {}
         self._counts_calls = policy.counting == "calls"
+        self._meaningful = DECISIVE_PARAMETERS | self._words.may_be_silent
+
+    def identify(self, call: ToolCall) -> tuple[ResolvedCall, int]:
+        """Resolve a call, and fingerprint the arguments that it is compared by.
+
+        Nearly every call is one of a tool without a gateway, with arguments of which none has a meaning of its own.
+        """
+        name, arguments = call.tool, call.arguments
+        if call.hints is None and type(name) is str and type(arguments) is dict:
+            tool = self._tools.get(name)
+            if tool is not None and tool.is_plain and arguments.keys().isdisjoint(self._meaningful):
+                resolved = tuple.__new__(ResolvedCall, (tool, arguments, tool.kind))
+                return resolved, self._fingerprinter.arguments(arguments, fold_blanks=tool.kind is not _WRITE)
+        resolved = self.resolve(call)
+        values, folds_blanks = self.compared(*resolved)
+        return resolved, self._fingerprinter.arguments(values, fold_blanks=folds_blanks)
 
     def resolve(self, call: ToolCall) -> ResolvedCall:
         """Find the tool of a call, its arguments and its kind; a call to a gateway is one to the tool behind it."""

@@ -30,9 +30,9 @@ _QUESTION_PARAMETER = "query"
 """The one SQL parameter that searches have, too."""
 _THOUGHT = "thought"
 """The parameter of a tool that thinks, whatever its name is, if its others only tell the thought's place."""
-_DECISIVE_PARAMETERS = frozenset((*_ACTION_PARAMETERS, *_COMMAND_PARAMETERS, *_SQL_PARAMETERS, _THOUGHT))
-_DECISIVE_PARAMETERS -= {_QUESTION_PARAMETER}
+DECISIVE_PARAMETERS = frozenset((*_ACTION_PARAMETERS, *_COMMAND_PARAMETERS, *_SQL_PARAMETERS, _THOUGHT))
 """Parameters that may decide the kind; most calls have none of them, and many have a question."""
+_DECISIVE_BUT_QUESTION = DECISIVE_PARAMETERS - {_QUESTION_PARAMETER}
 
 
 def kind_of_call(named: Kind, arguments: Any, words: Lexicon) -> Kind:
@@ -44,7 +44,7 @@ def kind_of_call(named: Kind, arguments: Any, words: Lexicon) -> Kind:
         return command_kind(arguments) or named if named is Kind.SHELL else named
     if type(arguments) is not dict:
         return named
-    if arguments.keys().isdisjoint(_DECISIVE_PARAMETERS):
+    if arguments.keys().isdisjoint(_DECISIVE_BUT_QUESTION):
         question = arguments.get(_QUESTION_PARAMETER)
         if question is None:
             return named
