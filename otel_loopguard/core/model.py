@@ -209,11 +209,11 @@ class Record:
     """The call is beyond a limit and runs because it waited."""
     brief: bool = False
     """The result has up to 80 bytes."""
-    capped: Trip | None
+    capped: Trip | None = None
     """The trip of a call that the rules refuse and the ceiling lets run, whether or not it is due to be reported."""
     changed_between: bool = False
     """Something may have changed between the last run of this call and this one."""
-    child_news: bool
+    child_news: bool = False
     """A nested run inside this call brought news."""
     concurrent: bool = False
     """It was started before the last equal call ended: it adds nothing to any count."""
@@ -237,28 +237,28 @@ class Record:
     """The outcome is one that this call did not have before."""
     pending: bool = False
     """The result says that work is not done yet."""
-    registered: bool | None
+    registered: bool | None = None
     resolved: Any
     """The ``ResolvedCall``: the tool behind its gateway, with its contract."""
     row: int = 0
     """The number of untried calls of the tool, in a row, with this error or this answer; 0 if it does not count."""
     result: int | None = None
     """The keyed fingerprint of the result or the error; None until the call has ended."""
-    resumed: bool
+    resumed: bool = False
     """It was started before an interrupt, and is counted already."""
     sameness: Sameness | None = None
     since: tuple[int, int, int, int]
     """News, changes, writes and waits of other calls since the last run of this call; of the turn if it never ran."""
-    stats: Any
+    stats: Any = None
     """The ``CallStats`` of this call; None until it has run."""
     tick: int
     """The turn's tick at the start."""
     tool: str
     transient: bool = False
-    trip: Trip | None
+    trip: Trip | None = None
     waited: bool = False
     """Enough time has passed since the last run: the call is not refused."""
-    written: int | None
+    written: int | None = None
     """The turn's tick when the model wrote the call, if known."""
 
     @property

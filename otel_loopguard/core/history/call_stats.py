@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _LINE = Struct("<QdIIIIIIB")
 LINE_LENGTH = _LINE.size
-_32_BITS = 0xFFFFFFFF
+BITS_32 = 0xFFFFFFFF
 
 # Flags of a run. They are stored with the call and with the runs in order, so they are plain numbers.
 PENDING = 1
@@ -30,11 +30,9 @@ ACKNOWLEDGED = 32
 """A short result of a success that proves little: the tool moves a cursor, or its kind is unknown."""
 
 
-def pack_line(  # noqa: PLR0917 - the fields of one line in their order; keywords would cost as much as the rest
-    result: int, idle: float, index: int, end: int, news: int, changes: int, writes: int, waits: int, flags: int
-) -> bytes:
-    """Pack the statistics of a call that has run once. The fields are those of ``CallStats``."""
-    return _LINE.pack(result, idle, index & _32_BITS, end & _32_BITS, news, changes, writes, waits, flags)
+pack_line = _LINE.pack
+"""Pack the statistics of a call that has run once: result, idle, index and end within 32 bits, news, changes, writes,
+waits, flags. The fields are those of ``CallStats``."""
 
 
 class CallStats:

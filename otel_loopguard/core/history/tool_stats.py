@@ -78,10 +78,10 @@ class ToolStats:
         self.successes += 1
         kind, tool = record.kind, record.resolved.tool
         if kind is not _THINK and (kind is not _WRITE or tool.moves_cursor):
-            self._add_answer(facts, record.resolved.arguments, fingerprinter)
-            record.row = self.answers
-            if self.answers > 1:
-                self._end(tick)
+            if facts.found is None:
+                self.add_answer(record, facts.data, tick, fingerprinter)
+            else:
+                self._continue_row(record, facts.found.row, tick)
         parameter = tool.contract.query
         if parameter is None:
             return
@@ -91,33 +91,35 @@ class ToolStats:
             self.queries = (*self.queries[-_MOST_QUERIES:], query) if seen_before else (query,)
             self.results = kept(self.results, facts.digest, _MOST_ANSWERS)
 
-    def _add_answer(self, facts: OutcomeFacts, arguments: Any, fingerprinter: Fingerprinter) -> None:
-        """Count an answer that is equal to the last one, byte for byte or without its ids."""
-        self.brief = facts.brief
-        if facts.found is not None:
-            self.answers = facts.found.row
+    def add_answer(self, record: Record, data: bytes, tick: int, fingerprinter: Fingerprinter) -> None:
+        """Count an answer. It is equal to the last one byte for byte, or without its ids."""
+        digest: int = record.result or 0
+        if digest == self.result and self.answers:
+            self._continue_row(record, self.answers + 1, tick)
             return
-        same, answer = facts.digest == self.result and self.answers > 0, 0
-        if same:
-            answer = self.answer
-        else:
-            data = facts.data
-            begins, ends = hash(data[:_END]) & _30_BITS, hash(data[-_END:]) & _30_BITS
-            near = begins == self.begins or ends == self.ends
-            outline = answer_outline(data, arguments) if near else None
-            if near and outline == self.outline and self.skipped >= self.skip:
+        begins, ends = hash(data[:_END]) & _30_BITS, hash(data[-_END:]) & _30_BITS
+        outline, answer, same = None, 0, False
+        self.skipped += 1
+        if begins == self.begins or ends == self.ends:
+            arguments = record.resolved.arguments
+            outline = answer_outline(data, arguments)
+            if outline == self.outline and self.skipped > self.skip:
                 answer = answer_fingerprint(data, arguments, fingerprinter)
                 same, self.skipped = answer == self.answer, 0
                 self.skip = 0 if same or not self.answer else min(2 * self.skip + 1, _MOST_SKIPPED)
-            else:
-                self.skipped += 1
-            self.begins, self.ends, self.outline = begins, ends, outline
+        self.begins, self.ends, self.outline, self.result, self.answer = begins, ends, outline, digest, answer
         if same:
-            self.answers += 1
-        else:
-            self.answers = 1
-            self.ended = ()
-        self.result, self.answer = facts.digest, answer
+            self._continue_row(record, self.answers + 1, tick)
+            return
+        self.brief = record.brief
+        self.answers = record.row = 1
+        self.ended = ()
+
+    def _continue_row(self, record: Record, answers: int, tick: int) -> None:
+        self.brief = record.brief
+        self.answers = record.row = answers
+        if answers > 1:
+            self._end(tick)
 
     def _end(self, tick: int) -> None:
         self.ended = (*self.ended[1 - _MOST_ENDED :], tick)

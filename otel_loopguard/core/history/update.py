@@ -8,6 +8,7 @@ from otel_loopguard.core.history.bounded import kept
 from otel_loopguard.core.history.call_stats import (
     ACKNOWLEDGED,
     ACTED,
+    BITS_32,
     BRIEF,
     PENDING,
     SUCCESS,
@@ -72,8 +73,6 @@ def open_record(
     record.written = written
     record.gap = gap = 0.0 if now is None else now - history.active_at
     record.idle = history.idle + gap if gap >= tool.min_interval else history.idle
-    record.trip = record.capped = None
-    record.child_news = record.resumed = False
     stats = history.find(key)
     if stats is not None and written is not None and stats.last_end > written:
         stats = None
@@ -261,7 +260,7 @@ def _end_first(history: History, record: Record, facts: OutcomeFacts, flags: int
         if len(history.pauses) > MOST_PAUSES:
             del history.pauses[0]
     history.keep_once(record.key, pack_line(
-        facts.digest, history.idle, record.index, history.tick,
+        facts.digest, history.idle, record.index & BITS_32, history.tick & BITS_32,
         before_news + news, before_changes + changed, before_writes + 2 * wrote, before_waits + waited, flags,
     ))  # fmt: skip
 

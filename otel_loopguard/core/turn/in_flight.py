@@ -24,47 +24,47 @@ _MOST_BYTES = 262_144
 class CallsInFlight:
     """The records of running calls, found by the identity of the call object, else by its contents."""
 
-    __slots__ = ("_calls",)
+    __slots__ = ("calls",)
 
     def __init__(self) -> None:
-        self._calls: dict[int, _Entry] = EMPTY
+        self.calls: dict[int, _Entry] = EMPTY
         """By the identity of the call object, which is unique while the object is kept here. The entry also has the
         record, and an earlier entry of the very same object."""
 
     def put(self, call: ToolCall, record: Record) -> None:
         """Add a call that starts. If there are too many, the oldest is forgotten."""
-        calls, identity = self._calls, id(call)
+        calls, identity = self.calls, id(call)
         if not calls:
-            self._calls = {identity: (call, record, None)}
+            self.calls = {identity: (call, record, None)}
             return
         if len(calls) >= _MOST_CALLS:
             calls.pop(next(iter(calls)))
         calls[identity] = (call, record, calls.get(identity))
 
     def __len__(self) -> int:
-        return len(self._calls)
+        return len(self.calls)
 
     def get(self, call: ToolCall) -> Record | None:
         """Return the record of a running call."""
-        entry = self._calls.get(id(call))
+        entry = self.calls.get(id(call))
         return None if entry is None else entry[1]
 
     def take(self, call: ToolCall) -> Record | None:
         """Remove this very object and return its record."""
-        calls = self._calls
+        calls = self.calls
         entry = calls.pop(id(call), None)
         if entry is None:
             return None
         if entry[2] is not None:
             calls[id(call)] = entry[2]
         elif not calls:
-            self._calls = EMPTY
+            self.calls = EMPTY
         return entry[1]
 
     def take_equal(self, call: ToolCall, has_same_arguments: Callable[[Record], bool]) -> Record | None:
         """Remove a call with the same tool, id and arguments: the caller made a new object for its end."""
         name = introspect.name_text(call.tool)
-        for entry in self._calls.values():
+        for entry in self.calls.values():
             same = introspect.name_text(entry[0].tool) == name and entry[0].call_id == call.call_id
             if same and has_same_arguments(entry[1]):
                 return self.take(entry[0])
@@ -72,7 +72,7 @@ class CallsInFlight:
 
     def clear(self) -> None:
         """Forget all calls: the turn is over."""
-        self._calls = EMPTY
+        self.calls = EMPTY
 
 
 class ReusableResults:

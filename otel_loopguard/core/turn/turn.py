@@ -17,7 +17,7 @@ from weakref import ref
 from otel_loopguard.core.history import update
 from otel_loopguard.core.model import USER_STOP, Action, Decision, Record, ToolCall, Trip, nothing_seen
 from otel_loopguard.core.tools.contracts import LONGEST_TOOL_NAME
-from otel_loopguard.core.turn import decide, hooks, model_text
+from otel_loopguard.core.turn import decide, first_call, hooks, model_text
 from otel_loopguard.core.turn.batch import Batch
 from otel_loopguard.core.turn.in_flight import CallsInFlight, ReusableResults
 from otel_loopguard.core.turn.judge import TurnJudge
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from otel_loopguard.core.model import First, Outcome
     from otel_loopguard.core.policy.policy import Policy
+    from otel_loopguard.core.tools.contracts import ResolvedCall
     from otel_loopguard.core.turn.compiled import CompiledPolicy
     from otel_loopguard.core.turn.user_messages import Notes, UserMessage
 
@@ -59,8 +60,8 @@ class Turn:
     """One user message and all that the agent does until it answers. Made by ``Guard.turn``; thread-safe."""
 
     __slots__ = (
-        "__weakref__", "_batch", "_changing", "_host", "_in_flight", "_judge", "_lock", "_made_messages", "_messages",
-        "_parent", "_results", "_tree", "enforced", "id", "last_used", "source", "stored",
+        "__weakref__", "_made_messages", "_results", "_tree", "batch", "changing", "enforced", "host", "id",
+        "in_flight", "judge", "last_used", "lock", "messages", "parent", "source", "stored",
     )  # fmt: skip
 
     def __init__(
@@ -80,19 +81,19 @@ class Turn:
         self.last_used = host.clock()
         self.stored = False
         """The state is in the store, though this object is still held."""
-        self._host = host
-        self._judge = TurnJudge(compiled, ceiling=_ABORT if enforced else _OBSERVE)
-        self._lock = RLock()
-        self._changing = False
+        self.host = host
+        self.judge = TurnJudge(compiled, ceiling=_ABORT if enforced else _OBSERVE)
+        self.lock = RLock()
+        self.changing = False
         """The history is being changed, or an exception has cut a change short."""
-        self._in_flight = CallsInFlight()
+        self.in_flight = CallsInFlight()
         self._results: ReusableResults | None = None
-        self._batch: Batch | None = None
-        self._parent = parent
+        self.batch: Batch | None = None
+        self.parent = parent
         self._tree: TurnTree | None = None if parent is None else parent.tree
-        self._messages: UserMessages | None = None if parent is None else parent.tree.user_messages
+        self.messages: UserMessages | None = None if parent is None else parent.tree.user_messages
         self._made_messages: dict[str, UserMessages] = {}
-        """Makes ``_messages`` exactly once without a lock, because a signal handler may call ``say``."""
+        """Makes ``messages`` exactly once without a lock, because a signal handler may call ``say``."""
         host.made(ref(self, host.gone))
 
     def __repr__(self) -> str:
@@ -101,22 +102,22 @@ class Turn:
     @property
     def calls(self) -> int:
         """The number of calls that were started, those of nested turns included."""
-        return self._judge.history.calls
+        return self.judge.history.calls
 
     @property
     def tick(self) -> int:
         """The turn's own time: it moves with each start and end of a call."""
-        return self._judge.history.tick
+        return self.judge.history.tick
 
     @property
     def refusals(self) -> int:
         """The number of refusals since the last news, as ``abort_after`` counts them."""
-        return self._judge.history.refusals
+        return self.judge.history.refusals
 
     @property
     def policy(self) -> Policy:
         """The policy that this turn began with."""
-        return self._judge.compiled.policy
+        return self.judge.compiled.policy
 
     # --- the turn itself -----------------------------------------------------------------------------------------
 
@@ -128,22 +129,22 @@ class Turn:
 
     def close(self) -> list[str]:
         """End the turn. Return the user's messages that were not delivered; a nested turn leaves them to the outer."""
-        with self._lock:
-            self._in_flight.clear()
-        if self._parent is not None:
+        with self.lock:
+            self.in_flight.clear()
+        if self.parent is not None:
             return []
-        self._host.forget(self.id)
-        messages = self._messages or self._made_messages.setdefault("", NO_MESSAGES)
+        self.host.forget(self.id)
+        messages = self.messages or self._made_messages.setdefault("", NO_MESSAGES)
         return [] if messages is NO_MESSAGES else messages.close()
 
     @property
     def is_storable(self) -> bool:
         """True if ``state`` is all that the turn needs: no running or interrupted calls, messages or kept results."""
-        batch = self._batch
+        batch = self.batch
         return not (
-            len(self._in_flight)
-            or self._changing
-            or self._messages is not None
+            len(self.in_flight)
+            or self.changing
+            or self.messages is not None
             or self._tree is not None
             or self._results is not None
             or (batch is not None and batch.interrupted)
@@ -151,41 +152,41 @@ class Turn:
 
     def state(self) -> bytes:
         """Return the history as bytes. ``restore`` reads them, in this process or in another with the same hash key."""
-        with self._lock:
-            return self._judge.history.to_bytes()
+        with self.lock:
+            return self.judge.history.to_bytes()
 
     def restore(self, state: bytes) -> None:
         """Continue from the history that ``state`` returned."""
-        with self._lock:
-            self._judge.history.restore(state)
+        with self.lock:
+            self.judge.history.restore(state)
 
     def after_fork(self, turn_id: str) -> None:
         """Begin with an empty history in a child process, under this id. A user's request to stop still holds."""
         self.id = turn_id
-        self._lock = RLock()
-        self._changing = self.stored = False
-        self._judge.start_over()
-        self._judge.history.reached = {}
-        self._in_flight = CallsInFlight()
-        self._results = self._batch = None
+        self.lock = RLock()
+        self.changing = self.stored = False
+        self.judge.start_over()
+        self.judge.history.reached = {}
+        self.in_flight = CallsInFlight()
+        self._results = self.batch = None
         if self._tree is not None:
             self._tree.after_fork()
-        if self._messages is not None:
-            self._messages.after_fork()
+        if self.messages is not None:
+            self.messages.after_fork()
 
     def child(self, call: ToolCall) -> Turn:
         """Return the turn of a run inside a running call: a history of its own; its news is news of that call."""
         messages = self._user_messages()
-        with self._lock:
+        with self.lock:
             tree = self._tree = self._tree or TurnTree(messages)
-        parent = ParentCall(tree, self._count_nested, self._in_flight.get(call), self._parent)
+        parent = ParentCall(tree, self._count_nested, self.in_flight.get(call), self.parent)
         child_id = f"{self.id}/{tree.next_number()}"
-        return Turn(self._host, self._judge.compiled, child_id, self.source, enforced=self.enforced, parent=parent)
+        return Turn(self.host, self.judge.compiled, child_id, self.source, enforced=self.enforced, parent=parent)
 
     def _count_nested(self) -> None:
         """Count a call of a nested turn."""
-        with self._lock:
-            self._judge.history.calls += 1
+        with self.lock:
+            self.judge.history.calls += 1
 
     # --- messages of the user ------------------------------------------------------------------------------------
 
@@ -205,61 +206,65 @@ class Turn:
             self._user_messages().put_back(notes)
 
     def _user_messages(self) -> UserMessages:
-        if self._messages is None:
-            self._messages = self._made_messages.setdefault("", UserMessages())
-        return self._messages
+        if self.messages is None:
+            self.messages = self._made_messages.setdefault("", UserMessages())
+        return self.messages
 
     # --- before a call -------------------------------------------------------------------------------------------
 
     def begin(self, call: ToolCall) -> Decision:
         """Decide about a call that is about to be made. It may run if ``decision.runs``."""
-        record, decision = self._decide(call)
+        resolved, arguments = self.judge.compiled.contracts.identify(call)
+        decision = first_call.begin(self, call, resolved, arguments)
         if decision is None:
-            record.trip = hooks.ask_on_trip(self._host.faults, self.policy.on_trip, record.trip)
-            decision = self._settle_locked(call, record)
+            record, decision = self._decide(call, resolved, arguments)
+            if decision is None:
+                record.trip = hooks.ask_on_trip(self.host.faults, self.policy.on_trip, record.trip)
+                decision = self._settle_locked(call, record)
         return decision
 
     async def abegin(self, call: ToolCall) -> Decision:
         """Do the same as ``begin`` in async code, where an async ``on_trip`` is awaited."""
-        record, decision = self._decide(call)
+        resolved, arguments = self.judge.compiled.contracts.identify(call)
+        decision = first_call.begin(self, call, resolved, arguments)
         if decision is None:
-            record.trip = await hooks.await_on_trip(self._host.faults, self.policy.on_trip, record.trip)
-            decision = self._settle_locked(call, record)
+            record, decision = self._decide(call, resolved, arguments)
+            if decision is None:
+                record.trip = await hooks.await_on_trip(self.host.faults, self.policy.on_trip, record.trip)
+                decision = self._settle_locked(call, record)
         return decision
 
-    def _decide(self, call: ToolCall, ran: float | None = None) -> tuple[Any, Decision | None]:
+    def _decide(
+        self, call: ToolCall, resolved: ResolvedCall, arguments: int, ran: float | None = None
+    ) -> tuple[Any, Decision | None]:
         """Judge a call and record the decision in one step. There is no decision yet if ``on_trip`` must be asked.
 
         ``ran`` is for a call that has run already, for so many seconds: it is only judged.
         """
-        if self._changing and self._is_interrupted():
+        if self.changing and self._is_interrupted():
             return None, nothing_seen(None)
-        judge = self._judge
+        judge = self.judge
         compiled = judge.compiled
-        resolved = compiled.contracts.resolve(call)
-        tool, values, kind = resolved
-        values, folds_blanks = compiled.contracts.compared(tool, values, kind)
-        arguments = compiled.fingerprinter.arguments(values, fold_blanks=folds_blanks)
         known = call.known_tools
-        registered = None if known is None else _registered(call.tool, tool.name, known)
-        self.last_used = self._host.clock()
+        registered = None if known is None else _registered(call.tool, resolved.tool.name, known)
+        self.last_used = self.host.clock()
         now = self.last_used if ran is None else self.last_used - ran
         if self.stored:
-            self._host.use_again(self)
+            self.host.use_again(self)
         history = judge.history
-        batch = None if call.written is None else self._batch_of(call, call.written)
+        batch = None if call.written is None else self.batch_of(call, call.written)
         written = None if batch is None else batch.written
         custom: tuple[Trip, ...] = ()
         if compiled.policy.detectors:
-            with self._lock:
+            with self.lock:
                 record = update.open_record(
                     history, resolved, arguments, registered=registered, now=now, written=written
                 )
-            custom = hooks.custom_trips(self._host.faults, compiled, history, record)
-        with self._lock:
-            record = update.open_record(history, resolved, arguments, registered=registered, now=now, written=written)
+            custom = hooks.custom_trips(self.host.faults, compiled, history, record)
+        with self.lock:
             if call.may_exist:
                 history.open_registry = True
+            record = update.open_record(history, resolved, arguments, registered=registered, now=now, written=written)
             index = None if batch is None else batch.resumed_index(call)
             if index is not None:  # the call was judged when it was started, before an interrupt
                 record.index, record.resumed = index, True
@@ -268,8 +273,8 @@ class Turn:
             if ran is not None or (record.trip is not None and compiled.policy.on_trip is not None):
                 return record, None
             decision = self._settle(call, record)
-        if self._parent is not None and decision.runs and not record.resumed:
-            self._parent.count_call()
+        if self.parent is not None and decision.runs and not record.resumed:
+            self.parent.count_call()
         return record, decision
 
     def _is_interrupted(self) -> bool:
@@ -277,58 +282,58 @@ class Turn:
 
         Called only while a change goes on, in whatever thread.
         """
-        if self._lock._is_owned():  # type: ignore[attr-defined]  # noqa: SLF001 - threading.Condition asks it, too
+        if self.lock._is_owned():  # type: ignore[attr-defined]  # noqa: SLF001 - threading.Condition asks it, too
             return True
-        with self._lock:
-            if self._changing:
-                self._judge.start_over()
-                self._changing = False
+        with self.lock:
+            if self.changing:
+                self.judge.start_over()
+                self.changing = False
         return False
 
-    def _batch_of(self, call: ToolCall, written: int) -> Batch:
+    def batch_of(self, call: ToolCall, written: int) -> Batch:
         """Return the batch of a call that the model wrote at this tick."""
-        with self._lock:
-            batch = self._batch
+        with self.lock:
+            batch = self.batch
             if batch is None or written != batch.latest:
-                self._batch = batch = Batch(written) if batch is None else batch.following(call)
+                self.batch = batch = Batch(written) if batch is None else batch.following(call)
             return batch
 
     def _settle_locked(self, call: ToolCall, record: Record) -> Decision:
-        with self._lock:
+        with self.lock:
             decision = self._settle(call, record)
-        if self._parent is not None and decision.runs:
-            self._parent.count_call()
+        if self.parent is not None and decision.runs:
+            self.parent.count_call()
         return decision
 
     def _settle(self, call: ToolCall, record: Record) -> Decision:
         """Make the decision take effect: the call is in flight from now on, or it is refused."""
-        if self._messages is not None and self._messages.stops:
-            return self._stop(record, self._messages)
-        self._changing = True
-        self._judge.settle(record)
-        self._changing = False
+        if self.messages is not None and self.messages.stops:
+            return self._stop(record, self.messages)
+        self.changing = True
+        self.judge.settle(record)
+        self.changing = False
         trip = record.trip
         if trip is not None and trip.action > _NUDGE:
             return self._refusal(call, record, trip)
-        self._in_flight.put(call, record)
-        if self._batch is not None:
-            self._batch.add(call, record.index)
+        self.in_flight.put(call, record)
+        if self.batch is not None:
+            self.batch.add(call, record.index)
         return nothing_seen(record) if trip is None else Decision(trip.action, trip, record=record)
 
     def _refusal(self, call: ToolCall, record: Record, trip: Trip) -> Decision:
-        messages, policy = self._messages, self.policy
+        messages, policy = self.messages, self.policy
         # The error that aborts a run has no place for messages.
         notes = () if messages is None or trip.action is _ABORT else messages.take()
         if trip.action is Action.REUSE:
             result = None if self._results is None else self._results.get(record.key)
             text = "\n".join([*note_texts(notes), model_text.reused(trip)])
             return Decision(trip.action, trip, text, result, record, notes=notes)
-        text = model_text.refusal(trip, policy, self._judge.history.refusals, call.known_tools, notes)
+        text = model_text.refusal(trip, policy, self.judge.history.refusals, call.known_tools, notes)
         return Decision(trip.action, trip, text, record=record, mark=policy.mark, notes=notes)
 
     def _stop(self, record: Record, messages: UserMessages) -> Decision:
         """Refuse a call with the user's message to stop, until the run itself is ended."""
-        history, policy = self._judge.history, self.policy
+        history, policy = self.judge.history, self.policy
         action = decide.next_step(history, record, policy)
         if action is _ABORT and not messages.stop_is_delivered:
             action = Action.BLOCK
@@ -349,17 +354,23 @@ class Turn:
 
     def end(self, call: ToolCall, outcome: Outcome) -> Decision:
         """Count the outcome of a call that ran. The decision's message, a nudge, is for the model, with the result."""
+        first = first_call.end(self, call, outcome)
+        if first is not None:
+            return first
         record, trip, recovered, decision = self._count_outcome(call, outcome)
         if decision is None:
-            trip = hooks.ask_on_trip(self._host.faults, self.policy.on_trip, trip)
+            trip = hooks.ask_on_trip(self.host.faults, self.policy.on_trip, trip)
             decision = self._nudge(call, record, trip, recovered)
         return decision
 
     async def aend(self, call: ToolCall, outcome: Outcome) -> Decision:
         """Do the same as ``end`` in async code, where an async ``on_trip`` is awaited."""
+        first = first_call.end(self, call, outcome)
+        if first is not None:
+            return first
         record, trip, recovered, decision = self._count_outcome(call, outcome)
         if decision is None:
-            trip = await hooks.await_on_trip(self._host.faults, self.policy.on_trip, trip)
+            trip = await hooks.await_on_trip(self.host.faults, self.policy.on_trip, trip)
             decision = self._nudge(call, record, trip, recovered)
         return decision
 
@@ -373,7 +384,7 @@ class Turn:
         record, trip, recovered, decision = self._count_observed(call, outcome, ran)
         if decision is None:
             if trip is not None and self.policy.on_trip is not None:
-                trip = hooks.ask_on_trip(self._host.faults, self.policy.on_trip, trip)
+                trip = hooks.ask_on_trip(self.host.faults, self.policy.on_trip, trip)
             decision = self._observed(call, record, trip, recovered)
         return decision
 
@@ -382,18 +393,18 @@ class Turn:
         record, trip, recovered, decision = self._count_observed(call, outcome, ran)
         if decision is None:
             if trip is not None and self.policy.on_trip is not None:
-                trip = await hooks.await_on_trip(self._host.faults, self.policy.on_trip, trip)
+                trip = await hooks.await_on_trip(self.host.faults, self.policy.on_trip, trip)
             decision = self._observed(call, record, trip, recovered)
         return decision
 
     def _count_observed(
         self, call: ToolCall, outcome: Outcome, ran: float
     ) -> tuple[Any, Any, tuple[Trip, ...], Decision | None]:
-        record, decision = self._decide(call, ran)
+        record, decision = self._decide(call, *self.judge.compiled.contracts.identify(call), ran)
         if decision is not None:
             return record, None, (), decision
-        if self._parent is not None:
-            self._parent.count_call()
+        if self.parent is not None:
+            self.parent.count_call()
         return self._count_outcome(call, outcome, record)
 
     def _count_outcome(
@@ -403,11 +414,11 @@ class Turn:
 
         ``observed`` is the record of a call that has run already, and was only judged.
         """
-        if self._changing and self._is_interrupted():
+        if self.changing and self._is_interrupted():
             return None, None, (), nothing_seen(None)
-        judge, now = self._judge, self._host.clock()
-        with self._lock:
-            record = observed or self._in_flight.take(call)
+        judge, now = self.judge, self.host.clock()
+        with self.lock:
+            record = observed or self.in_flight.take(call)
         if record is None or outcome.cancelled:
             record = record or self._take_equal(call)
             if outcome.cancelled:
@@ -420,22 +431,22 @@ class Turn:
             outcome, record.resolved.arguments, compiled.fingerprinter, judge.pending_words_for(record)
         )
         recovered: tuple[Trip, ...] = ()
-        with self._lock:
-            self._changing = True
+        with self.lock:
+            self.changing = True
             trip = judge.end(record, facts, now) if observed is None else judge.observe(record, facts, now)
-            self._changing = False
+            self.changing = False
             if record.news and history.open_trips:
                 recovered, history.open_trips = history.open_trips, ()
             if record.resolved.tool.contract.reuse and not record.error and observed is None:
                 judge.reusable = self._results = self._results or ReusableResults()
                 self._results.put(record.key, outcome, len(facts.data))
-        parent = self._parent
+        parent = self.parent
         if parent is not None and record.news and parent.tree.is_news(record, facts, compiled.fingerprinter):
             parent.mark_news()
         if observed is not None:
             return record, trip, recovered, None
         if trip is None:
-            if record.trip is None and self._messages is None and not recovered:
+            if record.trip is None and self.messages is None and not recovered:
                 return record, None, (), nothing_seen(record)
             return record, None, recovered, self._with_messages(call, record, record.trip, recovered)
         if compiled.policy.on_trip is not None:
@@ -443,23 +454,23 @@ class Turn:
         return record, trip, recovered, self._nudge(call, record, trip, recovered)
 
     def _cancel(self, call: ToolCall, now: float) -> None:
-        with self._lock:
-            self._judge.cancelled(now)
-            if self._batch is not None:
-                self._batch.interrupt(call)
+        with self.lock:
+            self.judge.cancelled(now)
+            if self.batch is not None:
+                self.batch.interrupt(call)
 
     def _nudge(self, call: ToolCall, record: Record, trip: Trip, recovered: tuple[Trip, ...]) -> Decision:
         """Record the trip of an outcome, and word it for the model."""
         record.trip = trip
-        with self._lock:
-            self._judge.remember(trip)
+        with self.lock:
+            self.judge.remember(trip)
         return self._with_messages(call, record, trip, recovered)._replace(trip=trip)
 
     def _with_messages(
         self, call: ToolCall, record: Record, trip: Trip | None, recovered: tuple[Trip, ...]
     ) -> Decision:
         """Make the text for the model. The user's messages are taken last, when nothing is awaited any more."""
-        notes: Notes = () if self._messages is None else self._messages.take()
+        notes: Notes = () if self.messages is None else self.messages.take()
         action = None if trip is None else trip.action
         if trip is not None and action is _NUDGE:
             notes = (*notes, model_text.nudge(trip, self.policy, call.known_tools))
@@ -468,14 +479,14 @@ class Turn:
 
     def _observed(self, call: ToolCall, record: Record, trip: Trip | None, recovered: tuple[Trip, ...]) -> Decision:
         """Make the decision about a call that has run take effect, and word it for the model."""
-        messages, policy = self._messages, self.policy
+        messages, policy = self.messages, self.policy
         if messages is not None and messages.stops and self.enforced:
             return self._observed_after_stop(record, messages)._replace(recovered=recovered)
         if trip is None:
             return self._with_messages(call, record, None, recovered)
-        with self._lock:
-            trip = self._judge.count_trip(record, trip)
-            refusals = self._judge.history.refusals
+        with self.lock:
+            trip = self.judge.count_trip(record, trip)
+            refusals = self.judge.history.refusals
         if trip.action < _NUDGE or (trip.action is _NUDGE and trip.verdict is _NUDGE):
             return self._with_messages(call, record, trip, recovered)._replace(trip=trip)
         notes: Notes = () if messages is None or trip.action is _ABORT else messages.take()
@@ -484,8 +495,8 @@ class Turn:
 
     def _observed_after_stop(self, record: Record, messages: UserMessages) -> Decision:
         """Conclude the turn with the user's message to stop. End the run if the model has read it and makes calls."""
-        history, policy = self._judge.history, self.policy
-        with self._lock:
+        history, policy = self.judge.history, self.policy
+        with self.lock:
             counts = update.is_new_refusal(history, record)
             if policy.conclude_after and history.concluded_at < 0:
                 action = _CONCLUDE
@@ -502,17 +513,17 @@ class Turn:
     @property
     def conclusion_due(self) -> bool:
         """The next model request is to be made without tools, so that the model answers."""
-        return self._judge.history.conclusion_due
+        return self.judge.history.conclusion_due
 
     def conclude(self) -> str | None:
         """Return the sentence for a model request without tools, if a conclusion is due. There is one a turn."""
-        with self._lock:
-            history = self._judge.history
+        with self.lock:
+            history = self.judge.history
             if not history.conclusion_due:
                 return None
             history.concluded_at = history.news
             trip = next((one for one in reversed(history.open_trips) if one.action is _CONCLUDE), None)
-            stopped = self._messages is not None and bool(self._messages.stops)
+            stopped = self.messages is not None and bool(self.messages.stops)
             return model_text.conclusion(trip, self.policy, history.refusals, stopped=stopped)
 
     def lose(self, keys: Iterable[int]) -> None:
@@ -520,29 +531,27 @@ class Turn:
 
         The next equal call is judged as if it had not run. It counts as any repeat from the 20th loss of one call on.
         """
-        with self._lock:
+        with self.lock:
             for key in keys:
-                update.lose(self._judge.history, key)
+                update.lose(self.judge.history, key)
 
     def key_of(self, call: ToolCall) -> int:
         """Return the number that identifies a call in the history: equal for the same tool with equal arguments."""
-        compiled = self._judge.compiled
-        resolved = compiled.contracts.resolve(call)
-        values, folds_blanks = compiled.contracts.compared(*resolved)
-        return compiled.fingerprinter.arguments(values, fold_blanks=folds_blanks) ^ resolved.tool.digest
+        resolved, arguments = self.judge.compiled.contracts.identify(call)
+        return arguments ^ resolved.tool.digest
 
     # --- reports -------------------------------------------------------------------------------------------------
 
     def reach(self, trip: Trip) -> First:
         """Note that a trip is reported. Return whether it is the turn's first with its action, or with its mode."""
-        with self._lock:
-            return self._judge.history.reach(str(trip.mode), trip.action)
+        with self.lock:
+            return self.judge.history.reach(str(trip.mode), trip.action)
 
     def _take_equal(self, call: ToolCall) -> Record | None:
         """Return the record of a call for which the caller made a new object."""
         key = self.key_of(call)
-        with self._lock:
-            return self._in_flight.take_equal(call, lambda record: bool(record.key == key))
+        with self.lock:
+            return self.in_flight.take_equal(call, lambda record: bool(record.key == key))
 
 
 def _registered(called: Any, name: str, known: Collection[str]) -> bool | None:

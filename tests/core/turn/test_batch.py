@@ -32,7 +32,7 @@ def test_two_threads_that_begin_a_batch_share_it() -> None:
     """Another thread begins the first call of the batch while this one waits for the lock: both calls are known."""
     turn = Guard(Policy(tools={"read": ToolContract(kind="read", cap=2)})).turn()
     calls = [ToolCall("read", {"path": path}, path, written=0) for path in "ab"]
-    lock, waiting = turn._lock, [calls[1]]
+    lock, waiting = turn.lock, [calls[1]]
 
     class SlowLock:
         def __enter__(self) -> None:
@@ -43,7 +43,7 @@ def test_two_threads_that_begin_a_batch_share_it() -> None:
         def __exit__(self, *_: object) -> None:
             lock.release()
 
-    turn._lock = SlowLock()  # type: ignore[assignment]  # a lock that is taken late
+    turn.lock = SlowLock()  # type: ignore[assignment]  # a lock that is taken late
     assert turn.begin(calls[0]).runs
     for call in calls:
         turn.end(call, Outcome(cancelled=True))

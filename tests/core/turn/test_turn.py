@@ -358,7 +358,7 @@ def test_memory_is_bounded_however_long_a_turn_is():
     turn = Guard(Policy(action=Action.OBSERVE)).turn()
     for number in range(6_000):
         make(turn, path=number % 3_000, result=str(number))
-    history = turn._judge.history
+    history = turn.judge.history
     assert len(history.run_once) + len(history.repeated) <= 1_024
     assert len(history.pairs) <= 4_096
     assert len(history.keys) <= 64
