@@ -6,6 +6,7 @@ look. From then on the call's detailed fingerprints are kept.
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING, NamedTuple
 
 from otel_loopguard.core.model import Kind, Sameness
@@ -21,7 +22,8 @@ class ViewFingerprints(NamedTuple):
 
     masked: int | None
     shape: int
-    numbers: tuple[float, ...]
+    numbers: array[float]
+    """Packed: a result may have many, and they are kept as long as the turn."""
     nameless: int | None
     has_total: bool
     has_words: bool
@@ -78,7 +80,8 @@ def _fingerprints(view: MaskedView, middle: bytes, fingerprinter: Fingerprinter)
     masked = of(view.masked) if view.masked else None
     nameless = masked if view.nameless == view.masked else of(view.nameless) if view.nameless else None
     has_words = has_content(view.shape) is not None
-    return ViewFingerprints(masked, of(view.shape), view.numbers, nameless, view.has_total, has_words)
+    numbers = array("d", view.numbers)
+    return ViewFingerprints(masked, of(view.shape), numbers, nameless, view.has_total, has_words)
 
 
 def compare(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
+import tracemalloc
 
 import pytest
 
@@ -417,3 +419,30 @@ def test_attempts_are_counted_on_while_a_call_is_refused():
     """The trip counts runs; the record counts attempts."""
     turn = Guard().turn()
     assert [make(turn, path="a").record.attempt for _ in range(5)][2:] == [3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("tools", "again", "differs", "kilobytes"),
+    [(1, (), False, 4), (6, (), False, 5.5), (1, (5, 8, 11), False, 4.5), (1, (5, 8, 11), True, 5.5)],
+    ids=["one tool", "six tools", "equal repeats", "differing repeats"],
+)
+def test_a_live_turn_of_fifteen_calls_takes_a_few_kilobytes(*, tools, again, differs, kilobytes):
+    """The history is packed: a call that has run once, a tool, and the numbers of a result that differs."""
+    guard = Guard()
+
+    def run(turn):
+        for number in range(15):
+            made = number - 3 if number in again else number
+            call = ToolCall(f"read_{made % tools}", {"path": f"file-{made}"})
+            if turn.begin(call).runs:
+                turn.end(call, Outcome(f"result {number if differs else made}: " + "table of 913 rows " * 30))
+
+    run(guard.turn())
+    gc.collect()
+    tracemalloc.start()
+    for _ in range(100):
+        run(guard.turn())
+    gc.collect()
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept / 100 < kilobytes * 1_024
