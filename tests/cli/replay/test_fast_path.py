@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from otel_loopguard.cli.replay import counted_turn, fast_path, runs
 from otel_loopguard.cli.replay.judge import PolicyJudge
 from otel_loopguard.core.model import Kind
+from otel_loopguard.core.policy.load import load_preset
 from otel_loopguard.core.policy.policy import Policy, Rule, ToolContract
 from otel_loopguard.core.policy.schema import MODES, OF_MODES
 from otel_loopguard.core.values.canonical import canonical
@@ -141,7 +142,9 @@ def policy(rng: random.Random) -> Policy:
 def test_leaving_plain_calls_out_changes_nothing(rng):
     """Without the plain calls, and on the straight ways, the trips are those of the general way."""
     drawn, chosen = run(rng), replace(policy(rng), hash_key=b"one")
-    found = runs.replay(runs.read(drawn), PolicyJudge(chosen))
+    judge = PolicyJudge(chosen)
+    found = runs.replay(runs.read(drawn), judge)
+    assert found == runs.replay(runs.read(drawn), judge)  # the tools are known now
     with (
         mock.patch.multiple(fast_path, is_short_and_varied=_no, first_to_judge=_from_the_first, identities=_canonical),
         mock.patch.object(counted_turn, "replay", _gives_up),
@@ -214,6 +217,15 @@ def test_what_is_nested_too_deeply_is_looked_at_closely():
     )
     found = runs.replay(runs.read(orjson.loads(deep + "]}]}")), PolicyJudge(Policy()))
     assert [trip.call for trip in found] == [1]
+
+
+def test_a_poll_that_moves_is_no_row_of_polls_with_one_result():
+    """Where a policy that counts has a mode for polls, their results matter."""
+    judge = PolicyJudge(load_preset("typed_window").checked())
+    still = [made.call("get_status", {"job": 1}, "running", step) for step in range(12)]
+    moving = [made.call("get_status", {"job": 1}, f"{'abcdefghijkl'[step]} is running", step) for step in range(12)]
+    assert [trip.call for trip in runs.replay(runs.read(made.run("still", still)), judge)] == [9, 10, 11]
+    assert runs.replay(runs.read(made.run("moving", moving)), judge) == []
 
 
 def judged(calls, policy):
