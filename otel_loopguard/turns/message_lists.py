@@ -235,8 +235,9 @@ class MessageList:
     def follow(self, marks: list[int], common: int = 0) -> None:
         """Take over the marks of a request. So many of its entries are all that are known."""
         if common:
-            self.marks.extend(marks[common:])
-            self.chain += sum(marks[common:])
+            new = marks[common:]
+            self.marks.extend(new)
+            self.chain += sum(new)
         else:
             self.marks, self.chain = array("q", marks), sum(marks)
         self._whole = hash(tuple(marks))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.instrumentation.content import arguments_of
@@ -30,14 +31,15 @@ def _mark(key: Any, content: Any) -> int:
 
 
 def _read(message: Any) -> Message:
-    role = field(message, "role")
+    get = message.get if type(message) is dict else partial(field, message)
+    role = get("role")
     if role == "tool":
-        return Message(results=(WrittenResult(field(message, "tool_call_id"), field(message, "content")),))
-    if role == "function":
-        return Message(results=(WrittenResult(None, field(message, "content"), name=field(message, "name")),))
+        return Message((), (WrittenResult(get("tool_call_id"), get("content")),))
     if role == "assistant":
-        return Message(calls=tuple(_calls(message)))
-    return Message(by_user=role == "user", text=field(message, "content"))
+        return Message(tuple(_calls(message)))
+    if role == "function":
+        return Message((), (WrittenResult(None, get("content"), name=get("name")),))
+    return Message(by_user=role == "user", text=get("content"))
 
 
 def _calls(message: Any) -> Iterator[WrittenCall]:
