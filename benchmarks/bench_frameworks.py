@@ -31,7 +31,7 @@ class Library(NamedTuple):
     name: str
     distribution: str
     instrumentor: str
-    """``module:Class``, or ``own``."""
+    """``module:Class`` of an instrumentor or a span processor, or ``own``."""
     alone: bool = False
     """True if it has files in common with another, so that it needs an environment of its own."""
 
@@ -120,7 +120,7 @@ CASES = (
         ("pydantic-ai-slim",),
         (
             Library("Pydantic AI's own", "pydantic-ai-slim", OWN),
-            Library("OpenInference", "openinference-instrumentation-pydantic-ai", OWN),
+            openinference("pydantic_ai", "OpenInferenceSpanProcessor"),
         ),
         3,
     ),

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader, PeriodicExportingMetricReader
+from opentelemetry.sdk.trace import SpanProcessor
 
 import otel_loopguard as loopguard
 from benchmarks.harness import measure
@@ -72,7 +73,9 @@ class Instrumentation:
             from pydantic_ai.models.instrumented import InstrumentationSettings
 
             Agent.instrument_all(InstrumentationSettings(tracer_provider=self._tracers))
-        if self._instrumentor:
+        if isinstance(self._instrumentor, SpanProcessor):  # it changes the spans of the framework's own
+            self._tracers.add_span_processor(self._instrumentor)
+        elif self._instrumentor:
             self._instrumentor.instrument(**self._options)
 
 
