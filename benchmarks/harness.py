@@ -61,8 +61,21 @@ class Row:
     @property
     def met(self) -> bool | None:
         """True if the goal is reached; None without a goal or a figure."""
-        figures = self.ratios if self.goal and self.goal.of_ratio else self.values
+        figures = self._judged
         return self.goal.met(statistics.median(figures)) if self.goal and figures else None
+
+    @property
+    def certain(self) -> bool:
+        """True if both quartiles are on the same side of the goal."""
+        figures = self._judged
+        if self.goal is None or len(figures) < 2:
+            return True
+        low, _, high = statistics.quantiles(figures, n=4)
+        return self.goal.met(low) == self.goal.met(high)
+
+    @property
+    def _judged(self) -> list[float]:
+        return self.ratios if self.goal and self.goal.of_ratio else self.values
 
 
 @dataclass(frozen=True)
@@ -151,6 +164,7 @@ def cells(row: Row) -> tuple[str, ...]:
     if row.goal:
         goal = f"{'>=' if row.goal.at_least else '<='} {number(row.goal.limit)}{' x' if row.goal.of_ratio else ''}"
     met = {None: "not measured" if goal else "", True: "yes", False: "**no**"}[row.met]
+    met += "" if row.certain else ", uncertain"
     if not row.values:
         return row.what, "", "", "", "", goal, met, row.note
     least = number(min(row.values)) if len(row.values) > 1 else ""

@@ -22,11 +22,11 @@ class Limit(NamedTuple):
 
 
 LIMITS = {
-    "begin + end": Limit(48.9, 106.1),
-    "a guarded call": Limit(100.7, 413.3),
-    "a call that is sampled out": Limit(88.7, 222.8),
-    "a call of a decorated function": Limit(101.7, 428.2),
-    "an awaited call": Limit(109.7, 440.7),
+    "begin + end": Limit(20.8, 77.1),
+    "a guarded call": Limit(68.6, 358.2),
+    "a call that is sampled out": Limit(56.6, 185.7),
+    "a call of a decorated function": Limit(69.6, 373.1),
+    "an awaited call": Limit(78.6, 386.6),
     "a span that is no tool call": Limit(5.3, 137.5),
 }
 BLOCKS = 2.8
