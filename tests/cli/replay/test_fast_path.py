@@ -226,6 +226,9 @@ def test_a_poll_that_moves_is_no_row_of_polls_with_one_result():
     moving = [made.call("get_status", {"job": 1}, f"{'abcdefghijkl'[step]} is running", step) for step in range(12)]
     assert [trip.call for trip in runs.replay(runs.read(made.run("still", still)), judge)] == [9, 10, 11]
     assert runs.replay(runs.read(made.run("moving", moving)), judge) == []
+    look = {**made.call("read_file", {"path": "log"}, "empty"), "step": None}
+    between = [one for poll in moving[:3] for one in (poll, look)]
+    assert runs.replay(runs.read(made.run("between", between)), judge) == []
 
 
 def judged(calls, policy):
