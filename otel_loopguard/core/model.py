@@ -226,6 +226,8 @@ class Record:
     """The turn's idle clock at the start."""
     index: int
     """The position of the call among those of the turn, refused ones included."""
+    is_first: bool = False
+    """The call began as ``first_call`` has it, and may end so."""
     key: int
     """Identifies the call in the history: the tool and the arguments in one number."""
     kind: Kind

@@ -15,7 +15,6 @@ from otel_loopguard.core.history.clock import MOST_PAUSES, SHORTEST_PAUSE
 from otel_loopguard.core.history.update import MOST_RECORDS
 from otel_loopguard.core.model import Kind, Record, Sameness, nothing_seen
 from otel_loopguard.core.values.canonical import LARGEST_RESULT
-from otel_loopguard.core.values.normalise import utf8
 from otel_loopguard.core.values.results import LONGEST_BRIEF, is_error_text
 
 if TYPE_CHECKING:
@@ -88,6 +87,7 @@ def begin(  # noqa: C901, PLR0912 - as for ``end``
             record.registered = True
         record.arguments = arguments
         record.key = history.last_started = key
+        record.is_first = True
         record.index = history.judged
         record.at = now
         record.gap = gap = now - history.active_at
@@ -104,48 +104,45 @@ def begin(  # noqa: C901, PLR0912 - as for ``end``
         if call.may_exist:
             history.open_registry = True
         turn.changing = False
+        decision = nothing_seen(record)
         in_flight = turn.in_flight
         if in_flight.calls:
-            in_flight.put(call, record)
+            in_flight.put(call, decision)
         else:
-            in_flight.calls = {id(call): (call, record, None)}
+            in_flight.calls = {id(call): (call, decision, None)}
         if batch is not None:
             record.written = batch.written
             batch.add(call, record.index)
-    return nothing_seen(record)
+    return decision
 
 
 def end(  # noqa: C901, PLR0912, PLR0915 - one piece on purpose: each function call costs a twentieth of this one
     turn: TurnState, call: ToolCall, outcome: Outcome
 ) -> Decision | None:
-    """Count the result of a call: a text that is no error."""
+    """Count the result of a call that began here: a text that is no error."""
     text, error, is_error, cancelled, digest, exists, _ = outcome
     if type(text) is not str or error is not None or is_error or cancelled or digest is not None or exists:
         return None
     in_flight = turn.in_flight
     entry = in_flight.calls.get(id(call))
-    if entry is None or entry[2] is not None or turn.messages is not None or turn.parent is not None:
+    if entry is None or entry[2] is not None or turn.messages is not None:
         return None
-    if len(text) > LARGEST_RESULT or (is_error is None and is_error_text(text)):
+    decision = entry[1]
+    record = decision.record
+    if not record.is_first or len(text) > LARGEST_RESULT or (is_error is None and is_error_text(text)):
         return None
-    record = entry[1]
-    (tool, _, kind), key = record.resolved, record.key
-    judge, data, limit = turn.judge, utf8(text), tool.row_limit
+    (tool, _, kind), key, judge = record.resolved, record.key, turn.judge
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:  # half a surrogate
+        return None
     digest = judge.fingerprinter.of(data)
     history, now = judge.history, turn.host.clock()
     with turn.lock:
         rows = history.tools.get(tool.digest)
-        if not limit or (rows is not None and rows.answers >= limit) or kind not in _KINDS or history.open_trips:
+        if (rows is not None and rows.answers >= tool.row_limit) or history.open_trips or record.child_news:
             return None
-        if (
-            key in history.few
-            or key in history.run_once
-            or key in history.repeated
-            or record.registered is False
-            or turn.changing
-        ):
-            return None
-        if record.stats is not None or record.trip is not None or record.resumed or record.child_news:
+        if key in history.few or key in history.run_once or key in history.repeated or turn.changing:
             return None
         if len(in_flight.calls) == 1:
             in_flight.calls = EMPTY
@@ -194,4 +191,4 @@ def end(  # noqa: C901, PLR0912, PLR0915 - one piece on purpose: each function c
         if kind is not _WRITE or tool.moves_cursor:
             rows.add_answer(record, data, tick, judge.fingerprinter)
         turn.changing = False
-    return nothing_seen(record)
+    return decision

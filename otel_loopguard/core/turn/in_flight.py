@@ -13,33 +13,33 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias
 
-    from otel_loopguard.core.model import Outcome, Record, ToolCall
+    from otel_loopguard.core.model import Decision, Outcome, Record, ToolCall
 
-    _Entry: TypeAlias = "tuple[ToolCall, Record, _Entry | None]"
+    _Entry: TypeAlias = "tuple[ToolCall, Decision, _Entry | None]"
 
 _MOST_CALLS = 1_024
 _MOST_BYTES = 262_144
 
 
 class CallsInFlight:
-    """The records of running calls, found by the identity of the call object, else by its contents."""
+    """The decisions about running calls, found by the identity of the call object, else by its contents."""
 
     __slots__ = ("calls",)
 
     def __init__(self) -> None:
         self.calls: dict[int, _Entry] = EMPTY
         """By the identity of the call object, which is unique while the object is kept here. The entry also has the
-        record, and an earlier entry of the very same object."""
+        decision, and an earlier entry of the very same object."""
 
-    def put(self, call: ToolCall, record: Record) -> None:
+    def put(self, call: ToolCall, decision: Decision) -> None:
         """Add a call that starts. If there are too many, the oldest is forgotten."""
         calls, identity = self.calls, id(call)
         if not calls:
-            self.calls = {identity: (call, record, None)}
+            self.calls = {identity: (call, decision, None)}
             return
         if len(calls) >= _MOST_CALLS:
             calls.pop(next(iter(calls)))
-        calls[identity] = (call, record, calls.get(identity))
+        calls[identity] = (call, decision, calls.get(identity))
 
     def __len__(self) -> int:
         return len(self.calls)
@@ -47,7 +47,7 @@ class CallsInFlight:
     def get(self, call: ToolCall) -> Record | None:
         """Return the record of a running call."""
         entry = self.calls.get(id(call))
-        return None if entry is None else entry[1]
+        return None if entry is None else entry[1].record
 
     def take(self, call: ToolCall) -> Record | None:
         """Remove this very object and return its record."""
@@ -59,14 +59,15 @@ class CallsInFlight:
             calls[id(call)] = entry[2]
         elif not calls:
             self.calls = EMPTY
-        return entry[1]
+        record: Record = entry[1].record
+        return record
 
     def take_equal(self, call: ToolCall, has_same_arguments: Callable[[Record], bool]) -> Record | None:
         """Remove a call with the same tool, id and arguments: the caller made a new object for its end."""
         name = introspect.name_text(call.tool)
         for entry in self.calls.values():
             same = introspect.name_text(entry[0].tool) == name and entry[0].call_id == call.call_id
-            if same and has_same_arguments(entry[1]):
+            if same and has_same_arguments(entry[1].record):
                 return self.take(entry[0])
         return None
 

@@ -315,10 +315,11 @@ class Turn:
         trip = record.trip
         if trip is not None and trip.action > _NUDGE:
             return self._refusal(call, record, trip)
-        self.in_flight.put(call, record)
+        decision = nothing_seen(record) if trip is None else Decision(trip.action, trip, record=record)
+        self.in_flight.put(call, decision)
         if self.batch is not None:
             self.batch.add(call, record.index)
-        return nothing_seen(record) if trip is None else Decision(trip.action, trip, record=record)
+        return decision
 
     def _refusal(self, call: ToolCall, record: Record, trip: Trip) -> Decision:
         messages, policy = self.messages, self.policy

@@ -181,13 +181,9 @@ def is_error_text(text: str) -> bool:
     if ":" in head and ("rror: " in head or "xception: " in head) and _EXCEPTION.match(head):
         return True
     if len(text) > _LONGEST_SEARCHED:
-        return _has_error_flag(text[:_LONGEST_SEARCHED]) or _has_error_flag(text[-_LONGEST_SEARCHED:])
-    return _has_error_flag(text)
-
-
-def _has_error_flag(text: str) -> bool:
-    may_have = ("E" in text and "sError" in text) or ("_" in text and "s_error" in text)
-    return may_have and _ERROR_FLAG.search(text) is not None
+        text = f"{text[:_LONGEST_SEARCHED]}\0{text[-_LONGEST_SEARCHED:]}"
+    may_have_flag = ("E" in text and "sError" in text) or ("_" in text and "s_error" in text)
+    return may_have_flag and _ERROR_FLAG.search(text) is not None
 
 
 def is_transient(text: str, lower: str, *, timeout: re.Pattern[str] = _IS_TIMEOUT) -> bool:

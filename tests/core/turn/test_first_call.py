@@ -170,9 +170,8 @@ class Session:
     def note(self, decision):
         """Note a decision, its record and the history after it."""
         record = decision.record
-        fields = [
-            (name, shown(getattr(record, name, "unset"))) for name in Record.__annotations__ if record is not None
-        ]
+        names = [name for name in Record.__annotations__ if record is not None and name != "is_first"]
+        fields = [(name, shown(getattr(record, name, "unset"))) for name in names]
         history = self.turn.judge.history
         slots = [(name, shown(getattr(history, name))) for name in type(history).__slots__]
         tools = [[getattr(rows, name) for name in type(rows).__slots__] for rows in history.tools.values()]
