@@ -70,7 +70,7 @@ NOT_COUNTED = {
     "core.values.canonical:_may_need_normalising": "as above",
     "core.values.fast_json:dumps": "as above",
     "core.values.fast_json:flat_text": "as above",
-    "core.values.fast_json:dumps_flat": "as above",
+    "core.values.fast_json:dumps_known": "as above",
     "core.tools.kinds:kind_of_call": "as above: the kind by the tool's name is used",
     "telemetry.providers:Providers.outlets": "finds the counter",
     "telemetry.meters:Meters.error": "is the counter",

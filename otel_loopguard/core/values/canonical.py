@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import orjson
+
 from otel_loopguard.core.values import fast_json, introspect
-from otel_loopguard.core.values.normalise import LONGEST_NORMALISED, Normaliser, utf8
+from otel_loopguard.core.values.normalise import LONGEST_NORMALISED, PARAMETERS_WITHOUT_LINES, Normaliser, utf8
 from otel_loopguard.core.values.walker import LARGEST_WHOLE_FLOAT, unique_bytes, walk
 from otel_loopguard.interrupts import pass_interrupt
 
-# The exact test: 1.0 becomes 1, blanks fold, and a string may hold JSON.
-_NEEDS_NORMALISING = re.compile(r'\.0(?=[,}\]]|\Z)|  |\\[tnr]|" | "|"[\[{(]')
+_WHOLE_FLOAT = re.compile(r"\.0(?=[,}\]]|\Z)")
 _BLOCKS = frozenset({bytes, bytearray, memoryview})
 LARGEST_RESULT = 8 << 20
 """Letters or bytes. A hash of more takes too long, so a larger result is like no other."""
@@ -34,18 +35,23 @@ def canonical(value: Any, *, fold_blanks: bool = True) -> bytes:
     if type(value) is not dict:
         value = introspect.as_builtin(value)
         if type(value) is str:
-            value = Normaliser().literal(value)
+            value = Normaliser(_as_fragment).literal(value)
+            if type(value) is orjson.Fragment:
+                return orjson.dumps(value)
         if value is None:
             return b"{}"
     try:
         if type(value) is dict:
             text = fast_json.flat_text(value)
-            if text is not None and not (fold_blanks and _may_fold(text)):
-                return fast_json.dumps_flat(value)
+            if text is not None:
+                if not (fold_blanks and _may_fold(text)):
+                    return fast_json.dumps_known(value)
+                if len(text) <= LONGEST_NORMALISED:
+                    return fast_json.dumps(_normalised(value, "", Normaliser(_as_fragment)))
         plain = fast_json.dumps(value, exact=True)
         if len(plain) > LONGEST_NORMALISED or not _may_need_normalising(plain):
             return plain
-        return fast_json.dumps(_normalised(value, "", Normaliser() if fold_blanks else None))
+        return fast_json.dumps(_normalised(value, "", Normaliser(_as_fragment) if fold_blanks else None))
     except Exception as error:  # noqa: BLE001 - not plain JSON, for whatever reason
         pass_interrupt(error)
         return walk(value, fold_blanks=fold_blanks)
@@ -103,13 +109,32 @@ def _may_fold(text: str) -> bool:
 
 def _may_need_normalising(plain: bytes) -> bool:
     """Return False if nothing changes when a value is normalised; ``plain``: its JSON, without blanks outside texts."""
-    text = plain.translate(_QUOTES_AS_BLANKS).decode()
-    if "\\" in text or ("." in text and ".0" in text) or _may_fold(text):
-        return _NEEDS_NORMALISING.search(plain.decode()) is not None
-    return False
+    text = plain.decode()
+    return (
+        (" " in text and ("  " in text or '" ' in text or ' "' in text))
+        or ("[" in text and '"[' in text)
+        or ("{" in text[1:] and '"{' in text)
+        or ("(" in text and '"(' in text)
+        or (
+            "\\" in text
+            and ("\\t" in text or "\\r" in text or ("\\n" in text and ('"\\n' in text or _has_query(text))))
+        )
+        or ("." in text and _WHOLE_FLOAT.search(text) is not None)
+    )
 
 
-_QUOTES_AS_BLANKS = bytes.maketrans(b'"', b" ")
+def _has_query(text: str) -> bool:
+    return any(f'"{name}":"' in text for name in PARAMETERS_WITHOUT_LINES)
+
+
+def _as_fragment(value: Any) -> Any:
+    """Write a value that orjson has read, if nothing in it is normalised; return any other value as it is."""
+    try:
+        data = fast_json.dumps_known(value)
+    except TypeError as error:  # too many levels
+        pass_interrupt(error)
+        return value
+    return value if _may_need_normalising(data) else orjson.Fragment(data)
 
 
 def _normalised(value: Any, name: str, normaliser: Normaliser | None) -> Any:

@@ -37,7 +37,7 @@ def dumps(value: Any, *, exact: bool = False) -> bytes:
     then members of two enumerations would be equal.
     """
     if type(value) is dict and flat_text(value) is not None:
-        return dumps_flat(value)
+        return dumps_known(value)
     if type(value) not in _UNSIZED and not _fits(value, exact=exact):
         raise NotPlainError
     data = orjson.dumps(value, option=_OPTIONS)
@@ -73,8 +73,11 @@ def flat_text(value: dict[Any, Any]) -> str | None:
     return text if len(text) < _LARGEST else None
 
 
-def dumps_flat(value: dict[Any, Any]) -> bytes:
-    """Encode a value that has a ``flat_text``; raise if one of its keys is no text."""
+def dumps_known(value: Any) -> bytes:
+    """Encode a value that has a ``flat_text``, or that orjson has read.
+
+    Raise if a key is no text, or if it has too many levels.
+    """
     return orjson.dumps(value, None, _OPTIONS)
 
 

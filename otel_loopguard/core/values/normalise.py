@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from otel_loopguard.interrupts import pass_interrupt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LONGEST_NORMALISED = 65_536
 """Letters of all texts of a value."""
@@ -25,17 +28,19 @@ _BLANK_CHARACTERS = " \t\r\n"
 _BLANKS = re.compile(r"[ \t]+")
 _BLANKS_AND_LINE_BREAKS = re.compile(r"[ \t\r\n]+")
 _BAD_ESCAPE = re.compile(r"\\[^\\'\"abfnrtvxuUN0-7\n]")  # Python would print a warning about it
-_PARAMETERS_WITHOUT_LINES = frozenset({"sql", "query"})
+PARAMETERS_WITHOUT_LINES = frozenset({"sql", "query"})
 """Parameters whose line breaks are no content."""
 
 
 class Normaliser:
     """Normalises the texts of one value, as long as there is room."""
 
-    __slots__ = ("_decoded", "_letters", "_marks")
+    __slots__ = ("_decoded", "_from_json", "_letters", "_marks")
 
-    def __init__(self) -> None:
+    def __init__(self, from_json: Callable[[Any], Any] | None = None) -> None:
+        """``from_json`` converts each value that is decoded from JSON."""
         self._letters, self._marks, self._decoded = LONGEST_NORMALISED, _MOST_IN_LITERALS, _MOST_DECODED
+        self._from_json = from_json
 
     def text(self, text: str, name: str) -> Any:
         """Decode a text, or fold its blanks where they are no content; ``name`` is the parameter that holds it."""
@@ -45,7 +50,7 @@ class Normaliser:
         found = self.literal(text) if text.lstrip(_BLANK_CHARACTERS)[:1] in _OPENING else text
         if not isinstance(found, str):
             return found
-        if name in _PARAMETERS_WITHOUT_LINES:
+        if name in PARAMETERS_WITHOUT_LINES:
             return _BLANKS_AND_LINE_BREAKS.sub(" ", text).strip(" ")
         if "\n" in text:
             return text
@@ -62,7 +67,8 @@ class Normaliser:
             return text
         self._decoded -= 1
         try:
-            return orjson.loads(stripped)
+            found = orjson.loads(stripped)
+            return found if self._from_json is None else self._from_json(found)
         except ValueError as error:
             pass_interrupt(error)
             self._marks -= sum(map(stripped.count, _MARKS))
