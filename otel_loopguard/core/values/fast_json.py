@@ -68,9 +68,10 @@ def flat_text(value: dict[Any, Any]) -> str | None:
                     texts.append(part)
                 elif kind not in _EXACT:
                     return None
+    if sum(map(len, texts)) > _LARGEST:  # one text may be there many times
+        return None
     texts.append("")
-    text = " ".join(texts)
-    return text if len(text) < _LARGEST else None
+    return " ".join(texts)
 
 
 def dumps_known(value: Any) -> bytes:
