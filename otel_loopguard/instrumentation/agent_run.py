@@ -48,6 +48,8 @@ class AgentRun:
             if self._info is not None:
                 self._open_run = runtime.runs.open(self._info)
         self._span: RunSpan | None = None
+        self._running: _Running | None = None
+        """Entered for each chunk of a stream, of which a graph's run has several at each step."""
         self._error: BaseException | None = None
         if self._outermost and self._open_run is not None and self._open_run.owned:
             with runtime.shield("run.span"):
@@ -95,10 +97,15 @@ class AgentRun:
 
     def running(self, *, closing: bool = False) -> _Running:
         """Bind the run's scope in a block that runs the agent's code. ``closing``: the result is not used any more."""
+        if self._running is not None and not closing:
+            return self._running
         scope = self._open_run.scope if self._open_run is not None else current_scope()
         run_state = None if self._open_run is None or closing else self._open_run.scope.run_state
         context = None if self._span is None else self._span.context
-        return _Running(scope, run_state, self._runtime.shield, context, outermost=self._outermost)
+        running = _Running(scope, run_state, self._runtime.shield, context, outermost=self._outermost)
+        if self._open_run is not None and not closing:
+            self._running = running
+        return running
 
     def continue_in_background(self, result: Any, end: Callable[[], None]) -> None:
         """End the run when its background work is over."""
@@ -117,9 +124,10 @@ class AgentRun:
 
     def inspect(self, chunk: Any) -> None:
         """Note if this result, or this chunk of a stream, shows that the run is unfinished."""
-        with self._runtime.shield("run.chunk"):
-            if self._target.unfinished(chunk):
-                self._unfinished = True
+        if self._target.unfinished is not None:
+            with self._runtime.shield("run.chunk"):
+                if self._target.unfinished(chunk):
+                    self._unfinished = True
 
 
 class _Running:
@@ -156,17 +164,21 @@ class _Running:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._context_token is not None and otel_context.get_current() is self._context:
-            with self._shield("run.span"):
-                detach(self._context_token)
+        token, self._context_token = self._context_token, None
+        if token is not None and otel_context.get_current() is self._context:
+            try:
+                detach(token)
+            except Exception as fault:  # noqa: BLE001 - see Shield.take
+                self._shield.take("run.span", fault)
         unbind(self._token, self._scope, thrown_away=isinstance(error, GeneratorExit))
-        loop_error = None
+        state, loop_error = self._run_state, None
+        if error is None and (state is None or state.abort_error is None):
+            return
         if error is not None:
             with self._shield("run.error"):
                 loop_error = carried(error)
         if loop_error is not None and not self._outermost:
             return
-        state = self._run_state
         if loop_error is None and state is not None and (error is None or isinstance(error, Exception)):
             loop_error = None if state.abort_waits else state.abort_error
         if loop_error is None and self._outermost and issubclass(type(error), ToolLoopError):

@@ -132,7 +132,7 @@ class RunTarget:
     read: Callable[[Any, Arguments, Keywords], RunInfo | None]
     """Read the run from the instance, arguments and keywords. Return None if it is no run of an agent."""
     style: CallStyle = CallStyle.SYNC
-    unfinished: Callable[[Any], bool] = lambda chunk: False  # noqa: ARG005 - it has the signature of all of them
+    unfinished: Callable[[Any], bool] | None = None
     """Return True if this result, or this chunk of a stream, shows that the run was interrupted and may be resumed."""
     over: Callable[[Any, Callable[[], None]], None] | None = None
     """For ``BACKGROUND``: register a callback for the end of the run, given the function's result."""
@@ -149,9 +149,11 @@ class Original(NamedTuple):
 
     def bind(self, given: tuple[Any, ...]) -> tuple[Callable[..., Any], Any, tuple[Any, ...]]:
         """Return the bound function, its instance, and the other arguments. Without any, the function itself raises."""
-        if self.get is None or not given:
-            return self.function, None, given
-        return self.get(given[0], type(given[0])), given[0], given[1:]
+        function, get = self
+        if get is None or not given:
+            return function, None, given
+        instance = given[0]
+        return get(instance, type(instance)), instance, given[1:]
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 
 _new = object.__new__
+_MISSING = Token.MISSING  # an attribute of a class is read slowly
 
 
 class RunState:
@@ -143,7 +144,7 @@ def unbind(token: Token[Scope | None] | None, scope: Scope | None, *, thrown_awa
         return
     if _scope.get() is scope:
         before = token.old_value
-        _scope.set(None if before is Token.MISSING else before)
+        _scope.set(None if before is _MISSING else before)
     elif not thrown_away:
         # Something in the block left its own scope behind, or this is not the context that the block began in.
         try:
