@@ -34,6 +34,7 @@ _SUPPRESSED = _SUPPRESS_INSTRUMENTATION_KEY
 _SUPPRESSED_BY_OTHERS = "suppress_instrumentation"
 _RUN_IT = Decision()
 _ABORTED = Decision(Action.ABORT)
+_NUDGE = Action.NUDGE  # access to a member is slow before Python 3.12
 _FAILED = Status(StatusCode.ERROR)
 _IDENTITY = (
     semconv.TURN_ID,
@@ -340,7 +341,7 @@ class CallSpan:
             _add_findings(attributes, record, record.result)
         if error_type is not None:
             attributes[semconv.ERROR_TYPE] = error_type
-        if ended.action is Action.NUDGE and ending != "nudged":
+        if ended.action is _NUDGE and ending != "nudged":
             attributes[semconv.UNDELIVERED] = True
         span.set_attributes(attributes)
         if error_type is not None and ending not in semconv.REFUSED_OUTCOMES:

@@ -15,8 +15,9 @@ import logging
 import sys
 import threading
 import weakref
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry import metrics, trace
 
@@ -133,7 +134,8 @@ def _forget_counts(meter_provider: Any) -> None:
 # --- the outlets of one runtime ----------------------------------------------------------------------------------
 
 
-class Outlets(NamedTuple):
+@dataclass(frozen=True, slots=True)  # its fields are read faster than those of a tuple
+class Outlets:
     """The tracer and the instruments that are made from a pair of providers."""
 
     tracer_provider: TracerProvider
@@ -221,14 +223,14 @@ class Providers:
         The providers are set first, because the shield counts a fault in these outlets.
         """
         old = self._outlets
-        self._outlets = old._replace(tracer_provider=tracer_provider, meter_provider=meter_provider)
+        self._outlets = replace(old, tracer_provider=tracer_provider, meter_provider=meter_provider)
         with self.shield("provider.attach"):
             self.attach(tracer_provider)
         with self.shield("provider.meter"):
-            self._outlets = self._outlets._replace(meters=self._attachments.meters(meter_provider))
+            self._outlets = replace(self._outlets, meters=self._attachments.meters(meter_provider))
         with self.shield("provider.tracer"):
             tracer = tracer_provider.get_tracer(semconv.SCOPE, __version__, schema_url=semconv.SCHEMA_URL)
-            self._outlets = self._outlets._replace(tracer=tracer)
+            self._outlets = replace(self._outlets, tracer=tracer)
         if self._outlets.meters is not old.meters:
             with self.shield("meters.announce"):
                 self._outlets.meters.announce(self._announced)
