@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import re
 from dataclasses import dataclass, field
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from otel_loopguard.core.model import Outcome
@@ -154,6 +155,18 @@ class Original(NamedTuple):
             return function, None, given
         instance = given[0]
         return get(instance, type(instance)), instance, given[1:]
+
+    @property
+    def unbound(self) -> Callable[..., Any]:
+        """The function with the instance as its first argument, as the replacement has it. A bound one costs more."""
+        if self.get is None or type(self.function) is FunctionType:
+            return self.function
+
+        def unbound(*given: Any, **kwargs: Any) -> Any:
+            wrapped, _, args = self.bind(given)
+            return wrapped(*args, **kwargs)
+
+        return unbound
 
 
 @dataclass(frozen=True)

@@ -73,20 +73,19 @@ def open_call(runtime: Runtime, adapter: ToolAdapter, instance: Any, args: Any, 
 
 
 def _tool(target: ToolTarget, original: Original) -> Callable[..., Any]:
-    function, get = original
+    function, is_method = original.unbound, original.get is not None
 
     def guarded(*given: Any, **kwargs: Any) -> Any:
-        # ``original.bind`` without a frame: every call comes here
-        wrapped, instance, args = (
-            (get(given[0], type(given[0])), given[0], given[1:]) if get and given else (function, None, given)
-        )
         runtime = active_runtime.instrumented
-        call = None if runtime is None else open_call(runtime, target.adapter, instance, args, kwargs)
+        if runtime is None:
+            return function(*given, **kwargs)
+        instance, args = (given[0], given[1:]) if is_method and given else (None, given)
+        call = open_call(runtime, target.adapter, instance, args, kwargs)
         if call is None:
-            return wrapped(*args, **kwargs)
+            return function(*given, **kwargs)
         try:
             with call:
-                return call.answer if call.answered else call.result(wrapped(*args, **kwargs))
+                return call.answer if call.answered else call.result(function(*given, **kwargs))
         except BaseException as error:
             call.cut_short()
             if call.answers(error):
@@ -97,20 +96,19 @@ def _tool(target: ToolTarget, original: Original) -> Callable[..., Any]:
 
 
 def _tool_async(target: ToolTarget, original: Original) -> Callable[..., Any]:
-    function, get = original
+    function, is_method = original.unbound, original.get is not None
 
     async def guarded(*given: Any, **kwargs: Any) -> Any:
-        # ``original.bind`` without a frame: every call comes here
-        wrapped, instance, args = (
-            (get(given[0], type(given[0])), given[0], given[1:]) if get and given else (function, None, given)
-        )
         runtime = active_runtime.instrumented
-        call = None if runtime is None else open_call(runtime, target.adapter, instance, args, kwargs)
+        if runtime is None:
+            return await function(*given, **kwargs)
+        instance, args = (given[0], given[1:]) if is_method and given else (None, given)
+        call = open_call(runtime, target.adapter, instance, args, kwargs)
         if call is None:
-            return await wrapped(*args, **kwargs)
+            return await function(*given, **kwargs)
         try:
             async with call:
-                return call.answer if call.answered else await call.aresult(await wrapped(*args, **kwargs))
+                return call.answer if call.answered else await call.aresult(await function(*given, **kwargs))
         except BaseException as error:
             call.cut_short()
             if call.answers(error):

@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 
 
 def _submit(original: Original) -> Callable[..., Any]:
+    wrapped = original.unbound
+
     def submit(*given: Any, **kwargs: Any) -> Any:
-        wrapped, _, args = original.bind(given)
         scope = current_scope() if active_runtime.instrumented is not None else None
-        if scope is None or not args:
-            return wrapped(*args, **kwargs)
-        return wrapped(_run_in, scope, *args, **kwargs)
+        if scope is None or len(given) < 2:
+            return wrapped(*given, **kwargs)
+        return wrapped(given[0], _run_in, scope, *given[1:], **kwargs)
 
     return submit
 

@@ -27,25 +27,27 @@ class _Step:
 
 
 def _run_node(original: Original) -> Callable[..., Any]:
+    wrapped = original.unbound
+
     def run_node(*given: Any, **kwargs: Any) -> Any:
-        wrapped, _, args = original.bind(given)
-        scope = _of_message(args, kwargs)
+        scope = _of_message(given[1:], kwargs)
         if scope is None:
-            return wrapped(*args, **kwargs)
+            return wrapped(*given, **kwargs)
         with in_scope(scope):
-            return wrapped(*args, **kwargs)
+            return wrapped(*given, **kwargs)
 
     return run_node
 
 
 def _run_node_async(original: Original) -> Callable[..., Any]:
+    wrapped = original.unbound
+
     async def run_node(*given: Any, **kwargs: Any) -> Any:
-        wrapped, _, args = original.bind(given)
-        scope = _of_message(args, kwargs)
+        scope = _of_message(given[1:], kwargs)
         if scope is None:
-            return await wrapped(*args, **kwargs)
+            return await wrapped(*given, **kwargs)
         with in_scope(scope):
-            return await wrapped(*args, **kwargs)
+            return await wrapped(*given, **kwargs)
 
     return run_node
 

@@ -48,15 +48,15 @@ def _read_executor(instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, An
 
 def _tick(original: Original) -> Callable[..., Any]:
     """Raise the error of an aborted run when a step is committed: its last call has an answer in the checkpoint."""
+    wrapped = original.unbound
 
     def tick(*given: Any, **kwargs: Any) -> Any:
-        wrapped, _, args = original.bind(given)
         scope = current_scope() if active_runtime.instrumented is not None else None
         run_state = None if scope is None else scope.run_state
         if run_state is None:
-            return wrapped(*args, **kwargs)
+            return wrapped(*given, **kwargs)
         run_state.has_steps = True
-        result = wrapped(*args, **kwargs)  # until langgraph 0.4 it commits the step before, later that is done already
+        result = wrapped(*given, **kwargs)  # until langgraph 0.4 it commits the step before, later that is done already
         run_state.abort_waits = False
         if run_state.abort_error is not None:
             raise LoopAbort(run_state.abort_error) from None
