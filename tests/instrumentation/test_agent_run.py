@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +12,14 @@ import pytest
 import otel_loopguard as loopguard
 from otel_loopguard import semconv
 from otel_loopguard.core.model import ToolCall
-from otel_loopguard.instrumentation.agent_run import AgentRun, RunContext
-from otel_loopguard.instrumentation.targets import Reading, RunTarget, ToolAdapter
+from otel_loopguard.instrumentation.agent_run import AgentRun, RunContext, generator_of_run
+from otel_loopguard.instrumentation.targets import CallStyle, Reading, RunTarget, ToolAdapter
 from otel_loopguard.instrumentation.wrappers import open_call
 from otel_loopguard.testing import assert_no_trip, guarded
 from otel_loopguard.turns import runs
 from otel_loopguard.turns.runs import RunInfo
 from otel_loopguard.turns.scope import current_scope
+from tests.steps import steps
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -170,3 +172,19 @@ def test_a_sentence_about_a_failure_is_read_with_the_next_result() -> None:
         assert guarded_call is not None
         with guarded_call:
             assert "About the earlier call of look" in guarded_call.result("seen")
+
+
+def test_a_chunk_of_a_stream_costs_few_calls() -> None:
+    """A graph's run yields several chunks at each step: none makes an object, or looks for an unfinished run."""
+    stream = RunTarget("m", "f", lambda run, args, kwargs: RunInfo(survives=False), CallStyle.GENERATOR)
+    with guarded() as recording:
+        runtime = recording.runtime
+        assert runtime is not None
+
+        def consume(chunks: int) -> int:
+            run = generator_of_run(
+                lambda args, kwargs: (AgentRun(runtime, stream, None, (), {}), lambda: iter(range(chunks)))
+            )
+            return steps(lambda: deque(run(), maxlen=0))
+
+        assert (consume(110) - consume(10)) / 100 <= 24

@@ -207,6 +207,41 @@ def test_a_span_made_by_the_tool_is_a_child_of_the_call() -> None:
         assert recording.counted(semconv.METRIC_TOOL_CALLS) == 1
 
 
+def test_a_call_without_a_trip_is_described_when_it_ends() -> None:
+    """Its span has one write after the start. A trip is on the span before the tool runs."""
+    inside: list[Mapping[str, Any]] = []
+
+    def read(path: str) -> str:
+        inside.append(dict(attributes(trace.get_current_span())))  # type: ignore[arg-type]  # a span of the SDK
+        return path
+
+    with guarded(Policy(action="observe")) as recording, loopguard.turn():
+        for _ in range(3):
+            loopguard.call("read", {"path": "a"}, read, known_tools=["read"])
+        first, _, third = map(attributes, recording.spans)
+    assert semconv.TURN_ID in inside[0]
+    assert semconv.CALL_INDEX not in inside[0]
+    assert semconv.CALL_INDEX in first
+    assert inside[2][semconv.MODE] == third[semconv.MODE] == "generic_repeat"
+    assert semconv.CALL_INDEX in inside[2]
+
+
+def test_the_registered_tools_are_searched_once_for_a_span() -> None:
+    """A list of them may be long. The guard itself searches it once, too."""
+
+    class Known(list[str]):
+        searches = 0
+
+        def __contains__(self, name: object) -> bool:
+            self.searches += 1
+            return super().__contains__(name)
+
+    known = Known(["look"])
+    with guarded(), loopguard.turn():
+        loopguard.call("look", {"path": "a"}, look, known_tools=known)
+    assert known.searches == 2
+
+
 @pytest.mark.parametrize("where", [NativeSpan.INNER, NativeSpan.OUTER, NativeSpan.NONE])
 def test_one_call_has_one_execute_tool_span(where: NativeSpan) -> None:
     """If the framework has an ``execute_tool`` span, around ours or inside it, there is no second one."""

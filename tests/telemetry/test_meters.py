@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
@@ -266,3 +267,24 @@ def test_a_fault_of_the_meter_reaches_no_reader_of_a_response(monkeypatch: pytes
         monkeypatch.setattr(recording.runtime.providers.outlets().meters, "model_request", fail)
         book(recording, Usage("gpt-5", 1, 1))
         assert recording.counted(semconv.METRIC_INTERNAL_ERRORS, loopguard__site="usage.book") == 1
+
+
+def test_calls_that_end_in_several_threads_are_all_counted() -> None:
+    """The tally has no lock: a call is added in one step, and taken in one step by whoever passes the sums on."""
+    with guarded() as recording:
+        assert recording.runtime is not None
+        meters = recording.runtime.providers.outlets().meters
+        before, context = sys.getswitchinterval(), otel_context.Context()
+
+        def end_calls() -> None:
+            for _ in range(2_000):
+                meters.tool_call("look", "executed", context)
+
+        sys.setswitchinterval(1e-6)
+        try:
+            with ThreadPoolExecutor(4) as pool:
+                for each in [pool.submit(end_calls) for _ in range(4)]:
+                    each.result()
+        finally:
+            sys.setswitchinterval(before)
+        assert recording.counted(semconv.METRIC_TOOL_CALLS) == 8_000
