@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from otel_loopguard.core.turn.turn import Turn
 
 WORDS = (
-    "the quick brown fox jumps over lazy dog error file main line of to be is an at not".split()  # noqa: SIM905 - shorter
+    "the quick brown fox jumps over lazy dog entry file main line of to be is an at not".split()  # noqa: SIM905 - shorter
 )
 KNOWN = ("read_file", "write_file", "search", "run_tests", "list_files", "get_page")
 TURN = 15

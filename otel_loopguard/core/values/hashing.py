@@ -15,9 +15,13 @@ _LARGEST_IN_PIECES = 65_536
 
 def feed(state: Any, data: bytes) -> None:
     """Update the state of a hash, with up to 64 KB in pieces."""
-    if MOST_AT_ONCE < len(data) <= _LARGEST_IN_PIECES:
-        view = memoryview(data)
-        for start in range(0, len(data), MOST_AT_ONCE):
-            state.update(view[start : start + MOST_AT_ONCE])
-    else:
+    size = len(data)
+    if size <= MOST_AT_ONCE or size > _LARGEST_IN_PIECES:
         state.update(data)
+    elif size <= 2 * MOST_AT_ONCE:  # faster than a loop
+        state.update(data[:MOST_AT_ONCE])
+        state.update(data[MOST_AT_ONCE:])
+    else:
+        view = memoryview(data)
+        for start in range(0, size, MOST_AT_ONCE):
+            state.update(view[start : start + MOST_AT_ONCE])
