@@ -78,6 +78,12 @@ def test_times_and_ids_are_masked_however_they_are_written(write):
     assert one.without_durations.masked == other.without_durations.masked
 
 
+def test_an_id_after_a_prefix_is_masked_whatever_it_begins_with():
+    """An id that begins with a letter and one that begins with a digit leave the same text."""
+    letter, digit = (views_of(f"declined, dec_{digits}, try another card") for digits in ("a3f9c01e77", "3f9ac01e77"))
+    assert letter.without_durations.masked == digit.without_durations.masked
+
+
 def test_a_colour_tells_texts_apart():
     """A word in red differs from that word in green, and a colour is no number that moves."""
     red, green = views_of("\x1b[31mtests\x1b[0m"), views_of("\x1b[32mtests\x1b[0m")
