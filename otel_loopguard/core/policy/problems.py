@@ -5,8 +5,6 @@ from __future__ import annotations
 import reprlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rapidfuzz import process
-
 from otel_loopguard.core.names import escaped
 
 if TYPE_CHECKING:
@@ -76,5 +74,7 @@ def suggestion(name: str, names: Collection[str]) -> str:
 
 def nearest(name: str, names: Collection[str]) -> str | None:
     """Return the nearest of these names; None if none is near."""
+    from rapidfuzz import process  # noqa: PLC0415 - takes 60 ms, and few programs need it
+
     found = process.extractOne(name[:_LONGEST_NAME], list(names), score_cutoff=_NEAR_ENOUGH)
     return None if found is None else found[0]

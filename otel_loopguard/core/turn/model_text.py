@@ -7,7 +7,6 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 import orjson
-from rapidfuzz import process
 
 from otel_loopguard.core.model import Action, Kind, Mode, Sameness
 from otel_loopguard.core.names import clean_name
@@ -277,6 +276,8 @@ def _instead(trip: Trip) -> str:
 def _nearest(trip: Trip, known_tools: Collection[str] | None) -> str:
     if not known_tools:
         return _INSTEAD
+    from rapidfuzz import process  # noqa: PLC0415 - takes 60 ms, and few programs need it
+
     names = _clean_names(known_tools)
     called = clean_name(trip.tool)
     near = [name for name, _, _ in process.extract(called, names, limit=_MOST_NEAREST, score_cutoff=_NEAR_ENOUGH)]

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from rapidfuzz import fuzz
-
 from otel_loopguard.core.values import introspect
 
 _LONGEST_QUERY = 512
@@ -36,6 +34,8 @@ def query_of(arguments: Any, parameter: str | None) -> str | None:
 
 def similar(one: str, other: str, similarity: float, dangerous: frozenset[str]) -> bool:
     """Return True if two normalised queries are similar: ``similarity`` is the least ratio, from 0 to 1."""
+    from rapidfuzz import fuzz  # noqa: PLC0415 - takes 60 ms, and few programs need it
+
     if fuzz.ratio(one, other, score_cutoff=similarity * 100) < similarity * 100:
         return False
     if _NUMBERS.findall(one) != _NUMBERS.findall(other):
