@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from otel_loopguard import report
 from otel_loopguard.cli.replay.judge import shown_tool
+from otel_loopguard.cli.replay.runs import seconds
 from otel_loopguard.core.model import ToolCall
 from otel_loopguard.core.values.canonical import canonical
 
@@ -66,7 +67,7 @@ def turns_of(judges: Sequence[PolicyJudge], run: Run, trips: Sequence[Sequence[T
             if run.tools is not None and resolved.tool.name == call["tool"]:  # not behind a gateway
                 registered = call["tool"] in run.tools
             tool = shown_tool(resolved.tool, registered)
-            calls.append(_call(tool, identity, trip, failed=failed, at=call.get("at")))
+            calls.append(_call(tool, identity, trip, failed=failed, at=seconds(call, "at")))
         turns.append(report.Run(run.run_id, number, calls))
     return turns
 

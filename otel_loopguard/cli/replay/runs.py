@@ -124,12 +124,12 @@ class _TurnReplay:
                 end(position, call, self._begin(call, known[position], identities[position], None, written), None)
             return self._trips
         for position, call in enumerate(calls):
-            for _, ended, one, record in timeline.begin(_seconds(call, "at"), call.get("step")):
+            for _, ended, one, record in timeline.begin(seconds(call, "at"), call.get("step")):
                 end(ended, one, record, timeline.now)
             if position == first:
                 turn.asks = asks
             record = self._begin(call, known[position], identities[position], timeline.now, timeline.written)
-            timeline.add(position, call, record, _seconds(call, "ended"))
+            timeline.add(position, call, record, seconds(call, "ended"))
         for _, ended, one, record in timeline.rest():
             end(ended, one, record, timeline.now)
         self._trips.sort(key=_position)
@@ -164,7 +164,8 @@ class _TurnReplay:
 _position = attrgetter("call")
 
 
-def _seconds(call: Call, key: str) -> float | None:
+def seconds(call: Call, key: str) -> float | None:
+    """Return a time of a call; None if it has none."""
     time = call.get(key)
     if time is None:
         return None

@@ -243,6 +243,15 @@ def test_a_time_of_the_wrong_kind_is_a_broken_line(tmp_path, capfdbinary, at):
     assert len(said.out.splitlines()) == 1
 
 
+def test_a_report_with_a_time_of_the_wrong_kind_is_written(tmp_path, capfd):
+    """A turn that cannot trip is not replayed. The report reads its times all the same, and leaves the run out."""
+    path, report = tmp_path / "times.jsonl", tmp_path / "report.html"
+    path.write_bytes(lines(made.run("odd", [made.call("look", {}, "seen", at="noon")]), PLAIN))
+    assert main(["replay", str(path), "--html", str(report)]) == 3
+    assert "times.jsonl:1: `at` must be a number of seconds; skipped" in capfd.readouterr().err
+    assert report.exists()
+
+
 def test_a_broken_pipe_is_no_traceback(tmp_path):
     """A reader that closes the pipe early causes no error message."""
     path = tmp_path / "many.jsonl"
