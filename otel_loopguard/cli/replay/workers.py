@@ -83,7 +83,7 @@ class _Batch:
         self.items.append(item)
         if data := _sent(item):
             self.lines.append(data)
-        self.size += len(data) + 1
+        self.size += 1 if isinstance(item, End) else len(item.data) + 1
 
     @property
     def place(self) -> str:

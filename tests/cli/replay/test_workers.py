@@ -13,7 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from otel_loopguard.cli.replay.line_judge import LineJudge
 from otel_loopguard.cli.replay.recording import SMALL
+from otel_loopguard.cli.replay.sources import Line
+from otel_loopguard.cli.replay.workers import Workers
 from tests.cli.processes import COMMAND, command, environment
 
 from . import made
@@ -137,6 +140,20 @@ def test_a_small_input_starts_no_process():
         wait_for(lambda: len(children(process.pid)) == 2)
         process.stdin.close()
         assert process.wait(60) == 0
+
+
+def test_spans_behind_runs_are_not_read_far_ahead():
+    """No process judges them, and they wait for the runs before them: they count as what they hold."""
+    read = []
+
+    def items():
+        for number in range(10_000):
+            read.append(number)
+            yield Line("file", number, b'{"resourceSpans": []}' + b" " * 100_000)
+
+    with Workers(LineJudge([]), 2) as workers:
+        next(workers.judged(items()))
+    assert len(read) < 100  # ten megabytes
 
 
 @on_linux
