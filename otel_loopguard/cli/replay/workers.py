@@ -6,6 +6,7 @@ the last one, so that neither side ever waits for the other one to read. What is
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 import sys
@@ -21,7 +22,6 @@ from otel_loopguard.cli.replay.sources import End
 from otel_loopguard.errors import LoopGuardError
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator, Sequence
     from multiprocessing.connection import Connection
 
@@ -58,10 +58,9 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
 
 
 def _number(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError
-    return number
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is no number of processes: it must be 1 or more")
+    return int(text)
 
 
 def _usable_processors() -> int:
@@ -124,9 +123,12 @@ class Workers:
                     process.start()
                     theirs.close()
         except (PicklingError, AttributeError, TypeError) as error:  # a policy with a function
+            self._give_up(f"the policy cannot be sent to another process ({error})")
+        except BrokenPipeError:  # from the output, which is written before a process is copied
             self._end()
-            self._workers.clear()
-            self.fault = f"the policy cannot be sent to another process ({error})"
+            raise
+        except OSError as error:  # a limit of processes, of files or of memory
+            self._give_up(f"no other process can be started ({error.strerror or error})")
         except BaseException:
             self._end()
             raise
@@ -135,6 +137,11 @@ class Workers:
 
     def __exit__(self, *_: object) -> None:
         self._end()
+
+    def _give_up(self, fault: str) -> None:
+        self._end()
+        self._workers.clear()
+        self.fault = fault
 
     def _end(self) -> None:
         for process in self._workers.values():

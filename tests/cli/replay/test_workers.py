@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import os
@@ -9,10 +10,13 @@ import signal
 import subprocess
 import sys
 import time
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
 
+from otel_loopguard.cli.main import main
+from otel_loopguard.cli.replay import recording
 from otel_loopguard.cli.replay.line_judge import LineJudge
 from otel_loopguard.cli.replay.recording import SMALL
 from otel_loopguard.cli.replay.sources import Line
@@ -154,6 +158,32 @@ def test_spans_behind_runs_are_not_read_far_ahead():
     with Workers(LineJudge([]), 2) as workers:
         next(workers.judged(items()))
     assert len(read) < 100  # ten megabytes
+
+
+def test_without_other_processes_one_judges_all(tmp_path, monkeypatch, capfd):
+    """A container may have no room for more, and --jobs has a default."""
+
+    def refuse(_):
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(recording, "SMALL", 0)
+    monkeypatch.setattr(BaseProcess, "start", refuse)
+    path = tmp_path / "runs.jsonl"
+    path.write_bytes(lines(100_000))
+    found = []
+    for jobs in ("1", "2"):
+        assert main(["replay", str(path), "--json", "--jobs", jobs]) == 0
+        found.append(capfd.readouterr())
+    assert found[0].out == found[1].out
+    assert "one process judges all runs: no other process can be started (" in found[1].err
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "two"])
+def test_a_wrong_number_of_processes_is_named(number, capfd):
+    """With the rule."""
+    with pytest.raises(SystemExit):
+        main(["replay", "runs.jsonl", f"--jobs={number}"])
+    assert f"argument --jobs: {number} is no number of processes: it must be 1 or more" in capfd.readouterr().err
 
 
 @on_linux
