@@ -55,8 +55,16 @@ class Row:
 
     @property
     def ratios(self) -> list[float]:
-        """The ratio of each round to its base."""
-        return [value / base for value, base in zip(self.values, self.base, strict=True)] if self.base else []
+        """The ratio of each round to its base. A base at or below zero is noise: none if half of the bases are."""
+        pairs = zip(self.values, self.base or [0.0] * len(self.values), strict=True)
+        found = [value / base for value, base in pairs if base > 0]
+        return found if 2 * len(found) > len(self.base) else []
+
+    @property
+    def lost(self) -> str:
+        """The number of rounds whose base was lost in noise, in words."""
+        rounds = sum(base <= 0 for base in self.base)
+        return f"the base was lost in noise in {rounds} of {len(self.base)} rounds" if rounds else ""
 
     @property
     def met(self) -> bool | None:
@@ -165,11 +173,12 @@ def cells(row: Row) -> tuple[str, ...]:
         goal = f"{'>=' if row.goal.at_least else '<='} {number(row.goal.limit)}{' x' if row.goal.of_ratio else ''}"
     met = {None: "not measured" if goal else "", True: "yes", False: "**no**"}[row.met]
     met += "" if row.certain else ", uncertain"
+    note = "; ".join(filter(None, (row.note, row.lost)))
     if not row.values:
-        return row.what, "", "", "", "", goal, met, row.note
+        return row.what, "", "", "", "", goal, met, note
     least = number(min(row.values)) if len(row.values) > 1 else ""
     ratio = f"{spread(row.ratios)} x {row.base_name}" if row.ratios else ""
-    return row.what, row.unit, least, spread(row.values), ratio, goal, met, row.note
+    return row.what, row.unit, least, spread(row.values), ratio, goal, met, note
 
 
 def plain(section: Section) -> str:

@@ -46,6 +46,17 @@ def test_a_goal_within_the_spread_is_uncertain():
     assert cells(Row("a", [1.0, 1.5, 2.1, 5.0, 9.0], goal=Goal(2)))[6] == "**no**, uncertain"
 
 
+def test_a_base_that_is_lost_in_noise_has_no_ratio():
+    """What a bare span adds is a difference, and may be below zero: a ratio to that would meet any goal."""
+    values = [200.0, 210.0, 190.0, 205.0, 220.0]
+    lost = Row("ours", values, base=[-10.0, -20.0, 5.0, -30.0, -2.0], base_name="bare span", goal=times(2))
+    assert (lost.ratios, lost.met) == ([], None)
+    assert cells(lost)[4:] == ("", "<= 2 x", "not measured", "the base was lost in noise in 4 of 5 rounds")
+    once = Row("ours", values, base=[100.0, 105.0, 95.0, 0.0, 110.0], base_name="bare span", goal=times(2))
+    assert (once.ratios, once.met) == ([2.0] * 4, True)
+    assert cells(once)[7] == "the base was lost in noise in 1 of 5 rounds"
+
+
 def test_cases_take_turns_and_the_first_round_does_not_count():
     """Each round begins with another case."""
     order = []
