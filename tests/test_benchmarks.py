@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from benchmarks import __main__ as command
-from benchmarks import bench_frameworks, bench_replay, performance_page, workload
+from benchmarks import bench_call, bench_frameworks, bench_replay, performance_page, workload
 from benchmarks.harness import Goal, Row, Section, cells, compared, dump, interleaved, load, times
 from otel_loopguard import call, instrument, turn, uninstrument
 
@@ -55,6 +55,28 @@ def test_a_base_that_is_lost_in_noise_has_no_ratio():
     once = Row("ours", values, base=[100.0, 105.0, 95.0, 0.0, 110.0], base_name="bare span", goal=times(2))
     assert (once.ratios, once.met) == ([2.0] * 4, True)
     assert cells(once)[7] == "the base was lost in noise in 1 of 5 rounds"
+
+
+@pytest.fixture(name="cases")
+def _cases():
+    made = bench_call.Cases(15)
+    yield made
+    made.close()
+
+
+def test_the_base_of_tasks_has_nothing_of_ours(cases, monkeypatch):
+    """A turn in the base would make the ratio smaller."""
+    opened = []
+    monkeypatch.setattr(bench_call, "turn", lambda: opened.append(1) or turn())
+    for name, case in cases.async_cases().items():
+        before = len(opened)
+        assert case() > 0
+        assert (len(opened) > before) == ("bare" not in name)
+
+
+def test_the_work_of_the_exporters_thread_is_measured(cases):
+    """Durations are passed on at a collection: a figure without it would leave a part of a call out."""
+    assert cases.sync_cases()[bench_call.COLLECTED]() > 0
 
 
 def test_cases_take_turns_and_the_first_round_does_not_count():
