@@ -34,7 +34,7 @@ MOST_WAITING = 4_096
 class GenAIMeters:
     """The instruments, made from one meter.
 
-    The SDK takes a tenth of the time of a guarded call for one measurement. So the durations of calls wait for the next
+    One measurement of the SDK costs a good part of a guarded call. So the durations of calls wait for the next
     collection, which records them in the exporter's thread.
     """
 
