@@ -1,7 +1,7 @@
 """The straight way of a first call that returns a text, as nearly all do: untried, and with nothing that could trip.
 
 ``Turn`` and ``TurnJudge`` are the specification. ``begin`` and ``end`` do what these do for such a call, each in one
-piece, because most of the time of a call is that of function calls. For any other call they change nothing and return
+piece, because most of the time of a call is that of function calls. For any other call they count nothing and return
 None. A tool's first call in a process takes the general way, which finds its ``row_limit``.
 """
 
@@ -55,17 +55,20 @@ def begin(  # noqa: C901, PLR0912 - as for ``end``
 ) -> Decision | None:
     """Start a call."""
     tool, _, kind = resolved
-    known, limit, key, history = call.known_tools, tool.row_limit, arguments ^ tool.digest, turn.judge.history
+    known, limit, key = call.known_tools, tool.row_limit, arguments ^ tool.digest
     if not limit or kind not in _KINDS:
         return None
     if known is not None and (type(call.tool) is not str or tool.name != call.tool or tool.name not in known):
         return None
     batch = None if call.written is None else turn.batch_of(call, call.written)
-    if turn.messages is not None or turn.parent is not None or turn.stored or (batch is not None and batch.resumed):
+    if turn.messages is not None or turn.parent is not None or (batch is not None and batch.resumed):
         return None
     with turn.lock:
-        if turn.changing:
+        # The time first: a turn that has just been used is not stored.
+        turn.last_used = now = turn.host.clock()
+        if turn.stored or turn.changing:
             return None
+        history = turn.judge.history
         rows = history.tools.get(tool.digest)
         if rows is not None and (rows.errors >= limit or rows.answers >= limit):
             return None
@@ -77,7 +80,6 @@ def begin(  # noqa: C901, PLR0912 - as for ``end``
             or history.half_open
         ):
             return None
-        turn.last_used = now = turn.host.clock()
         turn.changing = True
         record = Record()
         record.resolved = resolved
@@ -137,10 +139,13 @@ def end(  # noqa: C901, PLR0912, PLR0915 - one piece on purpose: each function c
     except UnicodeEncodeError:  # half a surrogate
         return None
     digest = judge.fingerprinter.of(data)
-    history, now = judge.history, turn.host.clock()
+    now = turn.host.clock()
     with turn.lock:
+        history = judge.history
         rows = history.tools.get(tool.digest)
         if (rows is not None and rows.answers >= tool.row_limit) or history.open_trips or record.child_news:
+            return None
+        if in_flight.calls.get(id(call)) is not entry:  # another thread has ended it
             return None
         if key in history.few or key in history.run_once or key in history.repeated or turn.changing:
             return None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -232,3 +234,65 @@ def test_first_calls_do_not_take_the_general_way(tool, monkeypatch):
         assert turn.begin(call).runs
         assert turn.end(call, Outcome(f"{number} {LONG}")).record.news
     assert json.loads(turn.state())["news"] == 15
+
+
+def turn_that_met(*tools, most_live=1_000):
+    """Return a turn whose guard has met the tools, and the guard."""
+    guard = Guard()
+    guard._turns._most = most_live
+    for tool in tools:
+        guard.turn().begin(ToolCall(tool))
+    return guard.turn("one"), guard
+
+
+def meanwhile(turn, act):
+    """Have another thread do something while a call waits for the lock of its turn, for the first time."""
+    lock = turn.lock
+
+    class BusyLock:
+        def __enter__(self):
+            turn.lock = lock
+            other = threading.Thread(target=act)
+            other.start()
+            other.join()
+            lock.acquire()
+
+        def __exit__(self, *_):
+            lock.release()
+
+    turn.lock = BusyLock()
+
+
+def test_a_call_that_two_threads_end_takes_no_other_call_with_it():
+    """One thread cancels it while the other counts its result: the call beside it still ends as one that ran."""
+    turn, _ = turn_that_met("read_file")
+    one, beside = (ToolCall("read_file", {"path": path}) for path in "ab")
+    turn.begin(one)
+    turn.begin(beside)
+    meanwhile(turn, lambda: turn.end(one, Outcome(cancelled=True)))
+    turn.end(one, Outcome("text"))
+    assert turn.end(beside, Outcome("other text")).record.news
+
+
+def test_a_call_counts_in_the_history_that_has_just_begun():
+    """Another thread finds a change that was cut short, and begins a new history."""
+    turn, _ = turn_that_met("read_file")
+    call = ToolCall("read_file", {"path": "a"})
+    meanwhile(turn, turn.judge.start_over)
+    turn.begin(call)
+    assert turn.calls == 1
+    meanwhile(turn, turn.judge.start_over)
+    turn.end(call, Outcome("text"))
+    assert turn.judge.history.news == 1
+
+
+def test_a_turn_that_is_stored_while_a_call_begins_is_live_again():
+    """Otherwise the call is lost when the turn is asked for again."""
+    turn, guard = turn_that_met("read_file", most_live=1)
+    call = ToolCall("read_file", {"path": "a"})
+    meanwhile(turn, lambda: [guard.turn() for _ in range(3)])
+    turn.begin(call)
+    turn.end(call, Outcome("text"))
+    del turn
+    gc.collect()  # the lock of the test held it
+    assert guard.turn("one").calls == 1
