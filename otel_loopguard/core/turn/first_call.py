@@ -149,11 +149,11 @@ def end(  # noqa: C901, PLR0912, PLR0915 - one piece on purpose: each function c
             return None
         if key in history.few or key in history.run_once or key in history.repeated or turn.changing:
             return None
+        turn.changing = True
         if len(in_flight.calls) == 1:
             in_flight.calls = EMPTY
         else:
             in_flight.take(call)
-        turn.changing = True
         record.result = digest
         record.sameness = _FIRST
         record.news = True

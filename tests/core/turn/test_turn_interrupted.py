@@ -27,6 +27,16 @@ def make(turn, path, result="the same"):
     return decision.action
 
 
+def first_calls(turn):
+    """Make new calls beside one that runs; in a guard that has met their tool, they take the straight way."""
+    beside = ToolCall("read_file", {"path": "beside"})
+    turn.begin(beside)
+    for number in range(2):
+        make(turn, f"new {number}", f"news {number}")
+    turn.end(beside, Outcome("done"))
+    return turn
+
+
 def work(turn):
     """Make new calls, and one that repeats in a nested turn and in this one."""
     outer = ToolCall("agent", {})
@@ -41,14 +51,15 @@ def work(turn):
     return turn
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-def test_an_exception_at_any_place_leaves_a_turn_that_works(policy):
+@pytest.mark.parametrize(("policy", "work"), [("default", first_calls), ("default", work), ("custom", work)])
+def test_an_exception_at_any_place_leaves_a_turn_that_works(policy, work):
     """No new call is refused after it, a loop of the same turn is stopped, and no other thread waits."""
 
     def over(*_):
         raise TimeLimitError
 
     guard, problems, arrived = Guard(POLICIES[policy]), [], 0
+    make(guard.turn(), "met")
     with handled(over):
         for place in places(lambda: work(guard.turn())):
             turn = guard.turn()
@@ -61,19 +72,22 @@ def test_an_exception_at_any_place_leaves_a_turn_that_works(policy):
             if not any(make(turn, "b") for _ in range(12)):
                 problems.append(f"{place}: a loop is not stopped")
             turn.close()
-    assert arrived > 200
+    assert arrived > 80
     assert problems == []
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-def test_a_handler_may_make_a_call_of_the_same_turn(policy):
+@pytest.mark.parametrize(("policy", "work"), [("default", first_calls), ("default", work), ("custom", work)])
+def test_a_handler_may_make_a_call_of_the_same_turn(policy, work):
     """It never waits for the code that it interrupts; no new call is refused after it, and a loop is stopped."""
     guard, problems, ran = Guard(POLICIES[policy]), [], []
     turn = guard.turn()
+    make(turn, "met")
 
     def calls(*_):
         ran.append(make(turn, "of the handler", f"news {len(ran)}"))
-        turn.say("hello")
+        make(turn, "new 0", "news 0")
+        if work is not first_calls:  # a message ends the straight way
+            turn.say("hello")
         guard.turn(turn.id)
         guard.turn().close()
 
@@ -81,10 +95,12 @@ def test_a_handler_may_make_a_call_of_the_same_turn(policy):
         for place in places(lambda: work(guard.turn())):
             turn = guard.turn()
             struck(place, lambda turn=turn: work(turn))
+            if len(set(turn.judge.history.few)) < len(turn.judge.history.few):
+                problems.append(f"{place}: a call is kept twice as a first one")
             if any(make(turn, f"path {number}", f"text {number}") for number in range(4)):
                 problems.append(f"{place}: a new call is refused")
             if not any(make(turn, "b") for _ in range(12)):
                 problems.append(f"{place}: a loop is not stopped")
             turn.close()
-    assert len(ran) > 200
+    assert len(ran) > 80
     assert problems == []
