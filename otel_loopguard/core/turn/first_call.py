@@ -36,6 +36,7 @@ _FIRST, _WRITE, _UNKNOWN = Sameness.FIRST, Kind.WRITE, Kind.UNKNOWN
 class TurnState(Protocol):
     """The parts of a ``Turn`` that its first calls need."""
 
+    batch: Batch | None
     changing: bool
     host: Any
     in_flight: CallsInFlight
@@ -114,7 +115,8 @@ def begin(  # noqa: C901, PLR0912 - as for ``end``
             in_flight.calls = {id(call): (call, decision, None)}
         if batch is not None:
             record.written = batch.written
-            batch.add(call, record.index)
+        if turn.batch is not None:
+            turn.batch.add(call, record.index)
     return decision
 
 

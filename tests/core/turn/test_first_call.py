@@ -296,3 +296,14 @@ def test_a_turn_that_is_stored_while_a_call_begins_is_live_again():
     del turn
     gc.collect()  # the lock of the test held it
     assert guard.turn("one").calls == 1
+
+
+def test_a_call_whose_message_is_not_known_belongs_to_the_last_batch():
+    """It is interrupted and resumed with it: it is still one call."""
+    turn, _ = turn_that_met("read_file")
+    turn.begin(ToolCall("read_file", {"path": "a"}, "a", written=turn.tick))
+    call = ToolCall("read_file", {"path": "b"}, "b")
+    turn.begin(call)
+    turn.end(call, Outcome(cancelled=True))
+    turn.begin(call._replace(written=turn.tick))
+    assert turn.calls == 2
