@@ -129,12 +129,13 @@ class Contracts:
     def identify(self, call: ToolCall) -> tuple[ResolvedCall, int]:
         """Resolve a call, and fingerprint the arguments that it is compared by.
 
-        Nearly every call is one of a tool without a gateway, with arguments of which none has a meaning of its own.
+        Nearly every call is one of a tool without a gateway, with arguments of which none has a meaning of its own; the
+        arguments of a declared tool never have one.
         """
         name, arguments = call.tool, call.arguments
         if call.hints is None and type(name) is str and type(arguments) is dict:
             tool = self._tools.get(name)
-            if tool is not None and tool.is_plain and arguments.keys().isdisjoint(self._meaningful):
+            if tool is not None and tool.is_plain and (tool.declared or arguments.keys().isdisjoint(self._meaningful)):
                 resolved = tuple.__new__(ResolvedCall, (tool, arguments, tool.kind))
                 return resolved, self._fingerprinter.arguments(arguments, fold_blanks=tool.kind is not _WRITE)
         resolved = self.resolve(call)

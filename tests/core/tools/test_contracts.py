@@ -93,6 +93,25 @@ def test_a_call_is_compared_without_arguments_that_tell_nothing(tool, parameter)
     assert compared(tool, {"it": 1, parameter: "x"}, declared) == {"it": 1, parameter: "x"}
 
 
+def test_names_of_arguments_run_no_code_if_their_tool_is_declared():
+    """Its arguments are compared as they are, whatever their names do when they are compared with others."""
+    asked = []
+
+    class Name(str):
+        __slots__ = ()
+
+        def __hash__(self):
+            asked.append(self)
+            return str.__hash__(self)
+
+    contracts, arguments = Contracts(Policy(tools={"*": ToolContract(kind="read")})), {Name("query"): "x"}
+    contracts.tool("search", None)
+    asked.clear()
+    found = [contracts.identify(ToolCall("search", one))[1] for one in (arguments, {"query": "x"}, {"query": "y"})]
+    assert asked == []
+    assert found[0] == found[1] != found[2]
+
+
 @pytest.mark.parametrize(
     ("tool", "parameter"),
     [
