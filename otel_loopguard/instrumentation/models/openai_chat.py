@@ -66,8 +66,9 @@ def _written(function: Any) -> Any:
 def _tools(body: Mapping[str, Any]) -> frozenset[str] | None:
     tools = sequence(body.get("tools"))
     try:
-        names = [tool["function"]["name"] for tool in tools]
-    except (TypeError, KeyError):  # a custom tool, or an object of a client
+        names = [tool.get("function").get("name") for tool in tools]
+    except AttributeError as error:  # a custom tool, or an object of a client
+        pass_interrupt(error)
         names = [field(field(tool, "function") or field(tool, "custom"), "name") for tool in tools]
     names += [field(function, "name") for function in sequence(body.get("functions"))]
     return None if None in names else frozenset(names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from types import SimpleNamespace
 from typing import Any
 
@@ -137,6 +138,13 @@ def test_tools_are_withdrawn_where_some_are_declared():
     assert CHAT.withdraw({"tools": [{"function": look}], "tool_choice": "required"})["tool_choice"] == "none"
     assert CHAT.withdraw({"functions": [look]}) == {"functions": [look], "function_call": "none"}
     assert CHAT.withdraw({"tools": []}) == {"tools": []}
+
+
+def test_a_tool_that_makes_its_items_when_they_are_asked_for_stays_as_it_is():
+    """The request of the program is not changed by reading it."""
+    custom = defaultdict(dict, CUSTOM)
+    assert CHAT.tools({"tools": [custom]}) == {"run"}
+    assert custom == CUSTOM
 
 
 def test_the_names_of_the_tools():
