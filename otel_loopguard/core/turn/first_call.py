@@ -127,8 +127,8 @@ def end(  # noqa: C901, PLR0912, PLR0915 - one piece on purpose: each function c
     text, error, is_error, cancelled, digest, exists, _ = outcome
     if type(text) is not str or error is not None or is_error or cancelled or digest is not None or exists:
         return None
-    in_flight = turn.in_flight
-    entry = in_flight.calls.get(id(call))
+    in_flight, identity = turn.in_flight, id(call)
+    entry = in_flight.calls.get(identity)
     if entry is None or entry[2] is not None or turn.messages is not None:
         return None
     decision = entry[1]
@@ -147,15 +147,15 @@ def end(  # noqa: C901, PLR0912, PLR0915 - one piece on purpose: each function c
         rows = history.tools.get(tool.digest)
         if (rows is not None and rows.answers >= tool.row_limit) or history.open_trips or record.child_news:
             return None
-        if in_flight.calls.get(id(call)) is not entry:  # another thread has ended it
+        calls = in_flight.calls
+        if calls.get(identity) is not entry:  # another thread has ended it
             return None
         if key in history.few or key in history.run_once or key in history.repeated or turn.changing:
             return None
         turn.changing = True
-        if len(in_flight.calls) == 1:
+        del calls[identity]
+        if not calls:
             in_flight.calls = EMPTY
-        else:
-            in_flight.take(call)
         record.result = digest
         record.sameness = _FIRST
         record.news = True
