@@ -234,13 +234,14 @@ class MessageList:
 
     def follow(self, marks: list[int], common: int = 0) -> None:
         """Take over the marks of a request. So many of its entries are all that are known."""
+        new, whole = array("q", marks[common:] if common else marks), hash(tuple(marks))
+        chain = self.chain + sum(new) if common else sum(new)
+        # Without a call in between, at which an exception of a signal handler would leave them apart.
         if common:
-            new = marks[common:]
-            self.marks.extend(new)
-            self.chain += sum(new)
+            self.marks += new
         else:
-            self.marks, self.chain = array("q", marks), sum(marks)
-        self._whole = hash(tuple(marks))
+            self.marks = new
+        self.chain, self._whole = chain, whole
 
     def _write(self, calls: Sequence[WrittenCall], now: float) -> None:
         """Note the calls of a model's message. Those of the last reply are known."""

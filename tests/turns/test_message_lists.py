@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from contextvars import copy_context
 from typing import Any
 
@@ -13,6 +14,7 @@ from otel_loopguard.core.guard import Guard
 from otel_loopguard.turns import message_lists
 from otel_loopguard.turns.message_lists import IDLE_SECONDS, MessageList, MessageLists, Request, latest
 from otel_loopguard.turns.messages import Message, Reply, WrittenCall, WrittenResult, mark_of
+from tests.strikes import handled, places, struck
 
 TOOLS = frozenset({"read", "write"})
 Entry = tuple[Any, ...]
@@ -431,6 +433,23 @@ def test_a_list_is_found_if_a_request_begins_with_all_of_it(kept: list[list[int]
         known.keep(one, [], 0.0)
     found = known._candidates(Request(entries, entries, lambda entry: Message(), None), None)
     assert {id(one) for one in found} == {id(one) for one in made if entries[: len(one.marks)] == list(one.marks)}
+
+
+def test_an_exception_at_any_place_leaves_a_list_that_is_found() -> None:
+    """A signal handler that raises while a request is taken over does not part the marks and their sum."""
+
+    def over(*_: object) -> None:
+        raise TimeoutError
+
+    with handled(over):
+        for place in places(lambda: follows(1, 2).follow([1, 2, 3], 2)):
+            one = follows(1, 2)
+            with suppress(TimeoutError):
+                struck(place, lambda one=one: one.follow([1, 2, 3], 2))
+            assert one.chain == sum(one.marks), place
+            one.follow([1, 2, 3, 4], len(one.marks))
+            assert one.chain == 10
+            assert one.common([1, 2, 3, 4]) == 4
 
 
 def test_each_entry_is_read_once(lists: MessageLists) -> None:
