@@ -39,8 +39,10 @@ def is_async(function: Any) -> bool:
 class _DeferredCall:
     """A call that waits for its work to begin. Only the work refers to it: they are collected together."""
 
+    _guarded: GuardedCall | None = None  # also if an exception of a signal handler strikes in ``__init__``
+
     def __init__(self, guarded: GuardedCall, work: Any) -> None:
-        self._guarded: GuardedCall | None = guarded
+        self._guarded = guarded
         self.work = work
 
     def begin(self) -> GuardedCall:

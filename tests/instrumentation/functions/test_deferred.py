@@ -13,6 +13,7 @@ import pytest
 
 import otel_loopguard as loopguard
 from otel_loopguard import semconv
+from otel_loopguard.instrumentation.functions.deferred import _DeferredCall
 from otel_loopguard.testing import guarded
 from otel_loopguard.turns.scope import current_scope
 
@@ -392,3 +393,8 @@ async def test_an_object_that_is_called_is_named_after_its_class() -> None:
     with guarded() as recording, loopguard.turn():
         assert await tool("x") == "alpha"
         assert [span.name for span in recording.spans] == ["execute_tool Client"]
+
+
+def test_a_call_that_was_never_made_is_collected_without_a_word() -> None:
+    """An exception of a signal handler may strike in its ``__init__``: Python would print that ``__del__`` failed."""
+    _DeferredCall.__new__(_DeferredCall).__del__()
