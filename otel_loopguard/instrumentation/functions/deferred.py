@@ -42,8 +42,8 @@ class _DeferredCall:
     _guarded: GuardedCall | None = None  # also if an exception of a signal handler strikes in ``__init__``
 
     def __init__(self, guarded: GuardedCall, work: Any) -> None:
-        self._guarded = guarded
         self.work = work
+        self._guarded = guarded  # last: ``__del__`` needs both
 
     def begin(self) -> GuardedCall:
         guarded, self._guarded = self._guarded, None

@@ -6,7 +6,6 @@ import asyncio
 import functools
 import gc
 import inspect
-import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -158,17 +157,6 @@ async def test_work_that_is_never_awaited_is_cancelled_and_leaves_nothing() -> N
         assert recording.outcomes == ["cancelled"] * 2
         assert scope.turn.in_flight.calls == {}
         assert recording.counted(semconv.METRIC_TOOL_CALLS, loopguard__outcome="cancelled") == 2
-
-
-def test_a_deferred_call_that_was_cut_short_in_its_making_is_thrown_away_in_silence(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """An exception of a signal handler may strike before its first field is set."""
-    reported: list[Any] = []
-    monkeypatch.setattr(sys, "unraisablehook", reported.append)
-    _DeferredCall.__new__(_DeferredCall)
-    gc.collect()
-    assert reported == []
 
 
 async def test_work_that_fails_or_is_cancelled_is_told_so() -> None:
