@@ -51,7 +51,7 @@ class TurnState(Protocol):
         """Return the batch of a call that the model wrote at this tick."""
 
 
-def begin(  # noqa: C901, PLR0912 - as for ``end``
+def begin(  # noqa: C901, PLR0912, PLR0915 - as for ``end``
     turn: TurnState, call: ToolCall, resolved: ResolvedCall, arguments: int
 ) -> Decision | None:
     """Start a call."""
@@ -65,9 +65,7 @@ def begin(  # noqa: C901, PLR0912 - as for ``end``
     if turn.messages is not None or turn.parent is not None or (batch is not None and batch.resumed):
         return None
     with turn.lock:
-        # The time first: a turn that has just been used is not stored.
-        turn.last_used = now = turn.host.clock()
-        if turn.stored or turn.changing:
+        if turn.changing:
             return None
         history = turn.judge.history
         rows = history.tools.get(tool.digest)
@@ -82,6 +80,10 @@ def begin(  # noqa: C901, PLR0912 - as for ``end``
         ):
             return None
         turn.changing = True
+        turn.last_used = now = turn.host.clock()
+        if turn.stored:  # asked after the time is set: a turn that has just been used is not stored
+            turn.changing = False
+            return None
         record = Record()
         record.resolved = resolved
         record.tool = tool.name
