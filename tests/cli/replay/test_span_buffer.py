@@ -347,8 +347,9 @@ def test_calls_read_in_model_requests_are_never_refused_in_a_replay(conclude_aft
     """Of a loop that was only observed, the replay has the nudges, the conclusion and the end of the live guard."""
     live, watched = Policy(conclude_after=conclude_after), Policy(action="observe")
     with guarded(live) as recording, Server(Looping(READ, stubborn=True)).running() as server:
-        with suppress(ToolLoopError):
-            Agent(server).ask()
+        agent = Agent(server)
+        with agent.client, suppress(ToolLoopError):  # the error refers to the frames, and these to the client's sockets
+            agent.ask()
         actions = [str(trip.action) for trip in recording.trips]
     with guarded(watched) as recording, Server(Looping(READ, rounds=40)).running() as server:
         Agent(server).ask()
