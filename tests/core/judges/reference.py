@@ -963,7 +963,10 @@ class NaiveTurn:
     def _repeat_nudges(self, run: Run) -> Iterable[tuple[str, str, int, int]]:
         patient, limit = self._patient(run), self._limit(run)
         if run.sameness == SAME and limit < NEVER and not (patient and run.waited and run.haste < 2 / (SLOW - 1)):
-            yield self._repeat_mode(run), "", self._equal_in_a_row(run), -(-int(limit) // 2)
+            mode, last = self._repeat_mode(run), self._last(run)
+            acts = last is not None and not last.failed and (self._acts(run) or self._acknowledged(run, last))
+            reason = "acted" if acts and mode == "generic_repeat" else ""
+            yield mode, reason, self._equal_in_a_row(run), -(-int(limit) // 2)
         if run.sameness in (SAME, ALIKE) and self._changed(run):
             yield "generic_repeat", "changed", self._steady(run), 12 if run.brief else 6
         if run.sameness == ALIKE:
