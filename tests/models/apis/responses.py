@@ -34,7 +34,8 @@ PARAMETERS = {
 }  # fmt: skip
 KEYS = {
     "message": {"type", "role", "content", "id", "status", "phase"},
-    "function_call": {"type", "id", "call_id", "name", "arguments", "status", "namespace"},
+    # LiteLLM's proxy spells "async" as Python does, and clients send the items of an answer back as they are.
+    "function_call": {"type", "id", "call_id", "name", "arguments", "status", "namespace", "async", "async_", "caller"},
     "function_call_output": {"type", "id", "call_id", "output", "status"},
     "reasoning": {"type", "id", "summary", "content", "encrypted_content", "status"},
 }
