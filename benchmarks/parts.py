@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from otel_loopguard import Policy, Rule
 from otel_loopguard.core.detectors import base, cycle, errors, repeat, volatile
 from otel_loopguard.core.history import clock, evidence, update
+from otel_loopguard.core.history.state import History
 from otel_loopguard.core.tools import kinds, lexicon
 from otel_loopguard.core.values import answers, compare, fingerprint, masking, normalise, pending, results
 
@@ -138,7 +139,7 @@ TIME = [
         "",
     ),
     code("tools take no time", "the clock is still while tools run", update.end, "history.active_at = now", "pass"),
-    code("last pauses", "the last 15 pauses", update._end_first, "del history.pauses[0]", "pass"),
+    code("last pauses", "the last 15 pauses", History.add_pause, "del self.pauses[0]", "pass"),
     code("laps that waited", "laps weigh less if they waited", cycle.before, "laps * record.haste", "laps"),
 ]
 

@@ -22,7 +22,7 @@ class Limit(NamedTuple):
 
 
 LIMITS = {
-    "begin + end": Limit(17.8, 73.1),
+    "begin + end": Limit(18.8, 73.1),
     "a guarded call": Limit(65.6, 354.2),
     "a call that is sampled out": Limit(53.6, 181.7),
     "a call of a decorated function": Limit(66.6, 369.1),

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from otel_loopguard.core.history.call_stats import CallStats
     from otel_loopguard.core.history.state import History
 
-MOST_PAUSES = 15
-SHORTEST_PAUSE = 0.1
-"""Between calls of one model message there is less, and the model does not think."""
 _FEWEST_PAUSES = 3
 _MOST_DOUBLINGS = 20
 _SLOW = 3

@@ -27,9 +27,13 @@ if TYPE_CHECKING:
 
 MOST_CALLS = 1_024
 MOST_FEW = 32
+MOST_RECORDS = 64
 MOST_REMEMBERED = 256
 MOST_TOOLS = 256
 MOST_REACHED = 64
+MOST_PAUSES = 15
+SHORTEST_PAUSE = 0.1
+"""Between calls of one model message there is less, and the model does not think."""
 
 _VERSION = 5
 """Written first. State of another version is not read: the turn begins with an empty history."""
@@ -164,6 +168,24 @@ class History:
             oldest: dict[int, Any] = self.run_once or self.repeated
             oldest.pop(next(iter(oldest)))
         self.run_once[key] = line
+
+    def add_step(self, key: int, digest: int, flags: int) -> None:
+        """Add a run that is a step of a lap to the last runs."""
+        if key == self.last_key:
+            self.streak += 1
+        else:
+            self.last_key, self.streak = key, 1
+        self.keys.append(key)
+        self.results.append(digest)
+        self.flags.append(flags)
+        if len(self.flags) > MOST_RECORDS:
+            del self.keys[0], self.results[0], self.flags[0]
+
+    def add_pause(self, gap: float) -> None:
+        """Add the pause before an untried call that brought news."""
+        self.pauses.append(gap)
+        if len(self.pauses) > MOST_PAUSES:
+            del self.pauses[0]
 
     def _once(self) -> dict[int, bytes]:
         """Return the calls that have run once."""

@@ -15,10 +15,10 @@ from otel_loopguard.core.history.call_stats import (
     TRANSIENT,
     pack_line,
 )
-from otel_loopguard.core.history.clock import MOST_PAUSES, SHORTEST_PAUSE, compare_times
+from otel_loopguard.core.history.clock import compare_times
 from otel_loopguard.core.history.evidence import limit_of, strength, weigh
 from otel_loopguard.core.history.losses import Losses
-from otel_loopguard.core.history.state import MOST_REMEMBERED, History
+from otel_loopguard.core.history.state import MOST_REMEMBERED, SHORTEST_PAUSE, History
 from otel_loopguard.core.model import Action, Kind, Mode, Record, Sameness
 from otel_loopguard.core.values.compare import compare, detailed_fingerprints
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from otel_loopguard.core.values.fingerprint import Fingerprinter
     from otel_loopguard.core.values.results import OutcomeFacts
 
-MOST_RECORDS = 64
 MOST_PAIRS = 4_096
 
 # Looking up a member of an enumeration costs as much as calling a function on Python 3.11.
@@ -215,17 +214,8 @@ def end(
     kind = record.kind
     if kind.is_evidence:
         history.errors_in_row = history.errors_in_row + 1 if record.error else 0
-    if kind.makes_laps:  # the run is one of the last runs in order
-        key = record.key
-        if key == history.last_key:
-            history.streak += 1
-        else:
-            history.last_key, history.streak = key, 1
-        history.keys.append(key)
-        history.results.append(digest)
-        history.flags.append(flags)
-        if len(history.keys) > MOST_RECORDS:
-            del history.keys[0], history.results[0], history.flags[0]
+    if kind.makes_laps:
+        history.add_step(record.key, digest, flags)
     _count_for_tool(history, record, facts, fingerprinter)
 
 
@@ -256,9 +246,7 @@ def _end_first(history: History, record: Record, facts: OutcomeFacts, flags: int
     before_news, before_changes, before_writes, before_waits = record.since
     _count(history, record, changed=changed, wrote=wrote, waited=waited)
     if news and record.gap > SHORTEST_PAUSE:
-        history.pauses.append(record.gap)
-        if len(history.pauses) > MOST_PAUSES:
-            del history.pauses[0]
+        history.add_pause(record.gap)
     history.keep_once(record.key, pack_line(
         facts.digest, history.idle, record.index & BITS_32, history.tick & BITS_32,
         before_news + news, before_changes + changed, before_writes + 2 * wrote, before_waits + waited, flags,

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from otel_loopguard.core.history.bounded import EMPTY
 from otel_loopguard.core.history.call_stats import ACKNOWLEDGED, ACTED, BITS_32, BRIEF, SUCCESS, pack_line
-from otel_loopguard.core.history.clock import MOST_PAUSES, SHORTEST_PAUSE
-from otel_loopguard.core.history.update import MOST_RECORDS
+from otel_loopguard.core.history.state import SHORTEST_PAUSE
 from otel_loopguard.core.model import Kind, Record, Sameness, nothing_seen
 from otel_loopguard.core.values.canonical import LARGEST_RESULT
 from otel_loopguard.core.values.results import LONGEST_BRIEF, is_error_text
@@ -179,21 +178,11 @@ def end(  # noqa: C901, PLR0912, PLR0915 - one piece on purpose: each function c
             history.writes += 1
             changes, writes = changes + 1, writes + 2
         if record.gap > SHORTEST_PAUSE:
-            history.pauses.append(record.gap)
-            if len(history.pauses) > MOST_PAUSES:
-                del history.pauses[0]
+            history.add_pause(record.gap)
         index = record.index & BITS_32
         line = pack_line(digest, history.idle, index, tick & BITS_32, news + 1, changes, writes, waits, flags)
         history.keep_once(key, line)
-        if key == history.last_key:
-            history.streak += 1
-        else:
-            history.last_key, history.streak = key, 1
-        history.keys.append(key)
-        history.results.append(digest)
-        history.flags.append(flags)
-        if len(history.flags) > MOST_RECORDS:
-            del history.keys[0], history.results[0], history.flags[0]
+        history.add_step(key, digest, flags)
         rows = rows or history.tool_stats(tool.digest)
         rows.errors = 0
         rows.successes += 1
