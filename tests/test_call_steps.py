@@ -22,11 +22,11 @@ class Limit(NamedTuple):
 
 
 LIMITS = {
-    "begin + end": Limit(18.8, 73.1),
-    "a guarded call": Limit(65.6, 354.2),
-    "a call that is sampled out": Limit(53.6, 181.7),
-    "a call of a decorated function": Limit(66.6, 369.1),
-    "an awaited call": Limit(75.6, 382.6),
+    "begin + end": Limit(20.8, 75.1),
+    "a guarded call": Limit(68.6, 356.1),
+    "a call that is sampled out": Limit(56.6, 183.7),
+    "a call of a decorated function": Limit(69.6, 371.0),
+    "an awaited call": Limit(78.6, 384.6),
     "a span that is no tool call": Limit(5.3, 137.5),
 }
 BLOCKS = 2.8

@@ -70,13 +70,7 @@ def begin(  # noqa: C901, PLR0912, PLR0915 - as for ``end``
         rows = history.tools.get(tool.digest)
         if rows is not None and (rows.errors >= limit or rows.answers >= limit):
             return None
-        if (
-            key in history.few
-            or key in history.run_once
-            or key in history.repeated
-            or history.refusals
-            or history.half_open
-        ):
+        if key in history or history.refusals or history.half_open:
             return None
         turn.changing = True
         turn.last_used = now = turn.host.clock()
@@ -121,7 +115,7 @@ def begin(  # noqa: C901, PLR0912, PLR0915 - as for ``end``
     return decision
 
 
-def end(  # noqa: C901, PLR0912, PLR0915 - one piece on purpose: each function call costs a twentieth of this one
+def end(  # noqa: C901, PLR0912, PLR0915 - one piece on purpose: a function call costs about a fiftieth of it
     turn: TurnState, call: ToolCall, outcome: Outcome
 ) -> Decision | None:
     """Count the result of a call that began here: a text that is no error."""
@@ -151,7 +145,7 @@ def end(  # noqa: C901, PLR0912, PLR0915 - one piece on purpose: each function c
         calls = in_flight.calls
         if calls.get(identity) is not entry:  # another thread has ended it
             return None
-        if key in history.few or key in history.run_once or key in history.repeated or turn.changing:
+        if key in history or turn.changing:
             return None
         turn.changing = True
         del calls[identity]
