@@ -114,11 +114,7 @@ def outcome_facts(
         return _error_facts(error_text(outcome.error), arguments, fingerprinter)
     if type(result) is str:
         text = result if len(result) <= LARGEST_RESULT else ends_of(result)
-        try:
-            data = text.encode()
-        except UnicodeEncodeError as error:
-            pass_interrupt(error)
-            data = utf8(text)
+        data = utf8(text)
     else:
         data = result_bytes(result)
         ends = data if len(data) <= 2 * _LONGEST_END else data[:_LONGEST_END] + data[-_LONGEST_END:]
