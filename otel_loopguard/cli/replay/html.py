@@ -8,7 +8,6 @@ from otel_loopguard import report
 from otel_loopguard.cli.replay.judge import shown_tool
 from otel_loopguard.cli.replay.runs import seconds
 from otel_loopguard.core.model import ToolCall
-from otel_loopguard.core.values.canonical import canonical
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,13 +54,11 @@ def turns_of(judges: Sequence[PolicyJudge], run: Run, trips: Sequence[Sequence[T
     contracts, tripped = judges[0].compiled.contracts, {(trip.turn, trip.call): trip for trip in trips[0]}
     turns = []
     for number, turn in enumerate(run.turns):
-        seen: dict[bytes, int] = {}
+        seen: dict[int, int] = {}
         calls = []
         for index, call in enumerate(turn["calls"]):
-            resolved = contracts.resolve(ToolCall(call["tool"], call.get("args")))
-            arguments, folds_blanks = contracts.compared(*resolved)
-            data = canonical(arguments, fold_blanks=folds_blanks)
-            identity = seen.setdefault(data, len(seen))
+            resolved, arguments = contracts.identify(ToolCall(call["tool"], call.get("args")))
+            identity = seen.setdefault(arguments, len(seen))
             failed, trip = bool(call.get("is_error")), tripped.get((number, index))
             registered = None
             if run.tools is not None and resolved.tool.name == call["tool"]:  # not behind a gateway
