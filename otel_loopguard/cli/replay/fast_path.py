@@ -187,7 +187,7 @@ def first_to_judge(
         return _first_count(known, end)
     if not _may_reach_limit(calls, known, end, limits):
         return end
-    return _first_at_limit(calls, known, end) if end_in_order(calls) else 0
+    return _first_at_limit(calls, known, end) if _end_in_order(calls) else 0
 
 
 def identities(known: Sequence[KnownCall], contracts: Contracts) -> list[bytes]:
@@ -298,7 +298,7 @@ def _may_reach_limit(calls: Sequence[Call], known: Sequence[KnownCall], end: int
     return failures >= min(limits.errors, limits.row)
 
 
-def end_in_order(calls: Sequence[Call]) -> bool:
+def _end_in_order(calls: Sequence[Call]) -> bool:
     """Return True if the calls are sure to end in the order in which they begin; see ``Timeline``."""
     begun = before = -math.inf
     for call in calls:
