@@ -57,7 +57,7 @@ def kind(tool, arguments):
         ({"command": "less +!rm"}, Kind.SHELL),
         ({"command": "./test --gen 1"}, Kind.SHELL),
         ({"command": "/usr/bin/test -f x"}, Kind.READ),
-        ({"command": "/tmp/ls"}, Kind.SHELL),
+        ({"command": "/opt/tools/ls"}, Kind.SHELL),
         ({"command": "echo don\\'t; ./migrate 1; echo can\\'t"}, Kind.SHELL),
         ({"command": "ls >/dev/null.txt"}, Kind.SHELL),
         ({"command": "ls", "cmd": "rm x"}, Kind.SHELL),
