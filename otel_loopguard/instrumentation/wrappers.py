@@ -53,15 +53,14 @@ def open_call(runtime: Runtime, adapter: ToolAdapter, instance: Any, args: Any, 
         return None
     if runtime.deferred_ends:
         runtime.end_deferred()
-    scope = outer = current_scope()
-    if scope is not None and scope.call is not None and not adapter.by_run:
+    outer = current_scope()
+    if outer is not None and outer.call is not None and not adapter.by_run:
         return None
     try:
         reading = adapter.read(instance, args, kwargs)
         if reading is not None:
             call, conversation_id, agent_name, run_id, session, _, _ = reading
-            if outer is None or outer.call is not None or run_id is not None or agent_name is not None:
-                scope = runtime.attribution.of_call(call, conversation_id, agent_name, run_id, session)
+            scope = runtime.attribution.of_call(call, conversation_id, agent_name, run_id, session)
             if scope is not None:
                 return GuardedCall(runtime, adapter, reading, scope, outer)
     except Exception as error:  # noqa: BLE001 - see Shield.take
