@@ -132,6 +132,14 @@ def wait_for(condition) -> None:
     pytest.fail("it has waited for a minute")
 
 
+def workers_of(process: subprocess.Popen[bytes]) -> list[int]:
+    """Give the command more runs than one process judges. Return its two processes."""
+    process.stdin.write(lines(SMALL + (4 << 20)))
+    process.stdin.flush()
+    wait_for(lambda: len(children(process.pid)) == 2)
+    return children(process.pid)
+
+
 @on_linux
 def test_a_small_input_starts_no_process():
     """The processes start only once there are more runs than one process judges in no time."""
@@ -190,10 +198,7 @@ def test_a_wrong_number_of_processes_is_named(number, capfd):
 def test_a_worker_that_is_killed_is_reported():
     """The message names the signal and the lines, the status is not zero, and no process is left."""
     with started() as process:
-        process.stdin.write(lines(SMALL + (4 << 20)))
-        process.stdin.flush()
-        wait_for(lambda: len(children(process.pid)) == 2)
-        workers = children(process.pid)
+        workers = workers_of(process)
         os.kill(workers[0], signal.SIGKILL)
         _, err = process.communicate(lines(8 << 20), timeout=60)
     assert process.returncode == 2
@@ -207,10 +212,7 @@ def test_a_worker_that_is_killed_is_reported():
 def test_ctrl_c_ends_all_processes(to):
     """The status is that of a shell, without a traceback, and no process is left."""
     with started(group=True) as process:
-        process.stdin.write(lines(SMALL + (4 << 20)))
-        process.stdin.flush()
-        wait_for(lambda: len(children(process.pid)) == 2)
-        workers = children(process.pid)
+        workers = workers_of(process)
         (os.kill if to == "the command alone" else os.killpg)(process.pid, signal.SIGINT)
         err = process.stderr.read()
         assert process.wait(60) == 130
@@ -222,10 +224,7 @@ def test_ctrl_c_ends_all_processes(to):
 def test_workers_end_with_the_command():
     """Also if it is killed, so that it can end nothing itself."""
     with started() as process:
-        process.stdin.write(lines(SMALL + (4 << 20)))
-        process.stdin.flush()
-        wait_for(lambda: len(children(process.pid)) == 2)
-        workers = children(process.pid)
+        workers = workers_of(process)
         process.kill()
     wait_for(lambda: not any(_runs(worker) for worker in workers))
 
