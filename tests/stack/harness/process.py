@@ -52,16 +52,28 @@ def answers(url: str) -> bool:
         return False
 
 
-class Program:
-    """A child process with a log file; ``start`` again after ``stop`` or ``kill`` runs the same command."""
+def listens(port: int) -> bool:
+    """Return True if something takes connections at this port."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=5):
+            return True
+    except OSError:
+        return False
 
-    def __init__(self, command: Sequence[str], log: Path, environment: Mapping[str, str], ready_url: str) -> None:
+
+class Program:
+    """A child process with a log file; ``start`` again after ``stop`` or ``kill`` runs the same command.
+
+    ``ready`` is its address: a URL that it answers when it serves, or a port that it then listens on.
+    """
+
+    def __init__(self, command: Sequence[str], log: Path, environment: Mapping[str, str], ready: str | int) -> None:
         # The kernel ends the child should the tests be killed before they can.
         guard = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
         self._command = [*guard, *command]
         self._log = log
         self._environment = dict(environment)
-        self._ready_url = ready_url
+        self._ready = ready
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -73,7 +85,7 @@ class Program:
 
     def wait_ready(self, seconds: float = PATIENCE) -> None:
         """Return when it serves, fail with its last words when it ends before."""
-        wait_until(f"{self._ready_url} answers", self._serves, seconds)
+        wait_until(f"{self._ready} answers", self._serves, seconds)
 
     def stop(self) -> None:
         """End it with SIGTERM, and kill it after five seconds."""
@@ -91,7 +103,7 @@ class Program:
         if self._process and self._process.poll() is not None:
             msg = f"{self._command} ended with {self._process.returncode}:\n{self.log()[-4000:]}"
             raise AssertionError(msg)
-        return answers(self._ready_url)
+        return listens(self._ready) if isinstance(self._ready, int) else answers(self._ready)
 
     def _end(self, how: signal.Signals) -> None:
         process, self._process = self._process, None
