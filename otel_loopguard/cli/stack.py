@@ -22,6 +22,7 @@ PATTERNS = (
     "collector-config.yaml",
     "collector-config-tempo.yaml",
     "collector-config-balancer.yaml",
+    "collector-config-kafka.yaml",
     "compose.yaml",
     "dashboards/alertmanager/*.yml",
     "dashboards/compose/*.y*ml",
@@ -56,6 +57,11 @@ CHECKS = (
         "collector with a trace back end",
         ("otelcol-contrib", "otelcol-loopguard"),
         ("validate", "--config=collector-config.yaml", "--config=collector-config-tempo.yaml"),
+    ),
+    Check(
+        "collector with Kafka",
+        ("otelcol-contrib", "otelcol-loopguard"),
+        ("validate", "--config=collector-config.yaml", "--config=collector-config-kafka.yaml"),
     ),
     Check(
         "collector that spreads the load",

@@ -14,8 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from .broker import Broker
+
 CONFIG = ROOT / "collector-config.yaml"
 CONFIG_TEMPO = ROOT / "collector-config-tempo.yaml"
+CONFIG_KAFKA = ROOT / "collector-config-kafka.yaml"
 CONFIG_BALANCER = ROOT / "collector-config-balancer.yaml"
 
 # Shorter than in life, so that tests need not wait; what they are compared with is in the configuration.
@@ -27,11 +30,13 @@ class Collector(Program):
     """A collector on free ports; ``settings`` are its environment variables."""
 
     config = CONFIG
+    adding: tuple[Path, ...] = ()
+    """The configurations that are added to it."""
 
     def __init__(self, folder: Path, *, tempo: bool = False, **settings: str) -> None:
         self.grpc, self.http, self.health, self.metrics, self.own_metrics = free_ports(5)
         self.state = folder / "state"
-        configs = [self.config, CONFIG_TEMPO] if tempo else [self.config]
+        configs = [self.config, *self.adding, *[CONFIG_TEMPO] * tempo]
         command = [need("collector"), *(f"--config={config}" for config in configs)]
         environment = self._places() | QUICK | settings
         super().__init__(command, folder / "collector.log", environment, f"http://127.0.0.1:{self.health}/")
@@ -77,6 +82,16 @@ class Collector(Program):
             "LOOPGUARD_COLLECTOR_METRICS_PORT": str(self.own_metrics),
             "LOOPGUARD_STATE_DIR": str(self.state),
         }
+
+
+class KafkaCollector(Collector):
+    """A collector that also writes all spans to a topic."""
+
+    adding = (CONFIG_KAFKA,)
+
+    def __init__(self, folder: Path, broker: Broker, topic: str, **settings: str) -> None:
+        places = {"LOOPGUARD_KAFKA_BROKERS": broker.address, "LOOPGUARD_KAFKA_TOPIC": topic}
+        super().__init__(folder, tempo=False, **(places | settings))
 
 
 class Balancer(Collector):
