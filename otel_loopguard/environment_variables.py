@@ -1,6 +1,7 @@
 """The environment variables that ``opentelemetry-instrument`` lists in its help and accepts as flags.
 
-The key of the fingerprints is left out on purpose: flags are visible to every user who may list processes.
+The key of the fingerprints and the URL of the store, which may have a password, are left out on purpose: flags are
+visible to every user who may list processes.
 """
 
 from __future__ import annotations
@@ -34,3 +35,6 @@ OTEL_PYTHON_LOOPGUARD_GENAI_METRICS = "OTEL_PYTHON_LOOPGUARD_GENAI_METRICS"
 
 OTEL_PYTHON_LOOPGUARD_SUMMARY = "OTEL_PYTHON_LOOPGUARD_SUMMARY"
 """Print a line with the calls, their loops and what was done on standard error at the end: on (default) or off."""
+
+OTEL_PYTHON_LOOPGUARD_STORE_EXPIRY = "OTEL_PYTHON_LOOPGUARD_STORE_EXPIRY"
+"""Seconds after the last call of a turn, at which the shared store forgets it: 86400 (default)."""

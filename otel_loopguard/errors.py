@@ -32,3 +32,10 @@ class PolicyError(LoopGuardError, ValueError):
         self.source = source
         count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
         super().__init__(f"{source}: {count}\n" + "\n".join(f"  - {problem}" for problem in problems))
+
+
+class StoreError(LoopGuardError, ValueError):
+    """The shared store cannot be set up: a mistake in its URL, a package or a key that is missing.
+
+    Its text names the remedy, and never a user, a password or a key.
+    """

@@ -143,7 +143,7 @@ def test_a_variable_that_nobody_reads_is_noted():
 def test_the_variables_that_are_listed_are_the_ones_that_are_read():
     """All flags of opentelemetry-instrument are known variables, and the hash key is not among the flags."""
     listed = {name.removeprefix(PREFIX) for name in vars(environment_variables) if name.startswith(PREFIX)}
-    assert listed == set(VARIABLES) - {"HASH_KEY", "HASH_KEY_FILE"}
+    assert listed == set(VARIABLES) - {"HASH_KEY", "HASH_KEY_FILE", "STORE"}
 
 
 def test_the_hash_key_comes_from_a_variable_or_a_file(tmp_path):
