@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from otel_loopguard.instrumentation.model_api import Body, Collector, Dialect, Sent
     from otel_loopguard.shield import Shield
     from otel_loopguard.telemetry.providers import Providers
-    from otel_loopguard.turns.message_lists import Delta, NewResult
+    from otel_loopguard.turns.message_lists import Caller, Delta, NewResult
     from otel_loopguard.turns.messages import Reply
     from otel_loopguard.turns.runs import Runs
     from otel_loopguard.turns.usage import UsageLedger
@@ -64,14 +64,18 @@ class ModelReader:
         self._judged: OrderedDict[str, dict[Any, _Judged]] = OrderedDict()
         """The calls that executors have judged, by turn and call id."""
 
-    def open(self, sent: Sent) -> Exchange:
-        """Read a request that is about to be sent. May fail: the caller holds the shield."""
+    def open(self, sent: Sent, caller: Caller | None = None) -> Exchange:
+        """Read a request that is about to be sent. May fail: the caller of this function holds the shield.
+
+        ``caller`` is that of a request which came over the network: no turn of this process is around it.
+        """
         dialect, body = sent.dialect, sent.body
         entries = dialect.messages(body)
-        request = Request(entries, dialect.marks(entries), dialect.read, dialect.tools(body), dialect.previous(body))
+        marks, tools, previous = dialect.marks(entries), dialect.tools(body), dialect.previous(body)
+        request = Request(entries, marks, dialect.read, tools, previous, caller)
         # Only now: the calls of a program whose requests are not read need not be kept.
         self.providers.executed, self.providers.usage_of = self.executed, self.usage.written_first
-        scope = current_scope()
+        scope = current_scope() if caller is None else None
         if scope is not None and not scope.strong:
             scope = None
         turn = None if scope is None or scope.call is not None else scope.turn
@@ -82,7 +86,7 @@ class ModelReader:
                     found = None  # a request of another purpose about the same messages, such as a summary of them
         if found is None and request.tools == frozenset():
             return Exchange(self, sent, request, scope)
-        one, now = MessageList() if found is None else found, self.guard.clock()
+        one, now = MessageList(caller) if found is None else found, self.guard.clock()
         with one.lock:
             delta = one.read(request, now)
         names: list[tuple[Any, ...]] = delta.written[-_MOST_NAMES:]
@@ -142,14 +146,14 @@ class ModelReader:
             return one
         return None if call.call_id is None else self.lists.find_open(call.tool, call.call_id)
 
-    def begin_turn(self, one: MessageList, scope: Scope | None) -> None:
+    def begin_turn(self, one: MessageList, scope: Scope | None, turn_id: str | None = None) -> None:
         """Begin a turn for a user's message; inside a tool call it is a turn of that call."""
         self.end_turn(one)
         one.begin_turn()
         if scope is not None and scope.call is not None:
             one.turn = scope.turn.child(scope.call)
         else:
-            one.turn = self.guard.turn(source="messages")
+            one.turn = self.guard.turn(turn_id, source="messages")
         one.owns_turn = True
 
     def join_turn(self, one: MessageList, turn: Turn) -> None:
@@ -241,6 +245,7 @@ class Exchange:
         if one is None or delta is None:
             return
         now = self._reader.guard.clock()
+        one.verdicts.clear()
         for new in delta.new:
             written, result = new.opened.call, new.result
             call = ToolCall(
@@ -256,7 +261,11 @@ class Exchange:
             if judged is None:
                 yield new, call, Outcome(result.content, is_error=result.is_error), max(0.0, now - new.opened.at)
             else:
-                self._reader.usage.judged(one.account, new.opened.name, is_loop=judged.is_loop)
+                self._book(one, new, is_loop=judged.is_loop)
+
+    def _book(self, one: MessageList, new: NewResult, *, is_loop: bool) -> None:
+        one.verdicts[new.opened.name] = is_loop
+        self._reader.usage.judged(one.account, new.opened.name, is_loop=is_loop)
 
     def _count(  # noqa: PLR0917 - the parts of one call
         self, new: NewResult, call: ToolCall, outcome: Outcome, decision: Decision, started: float, ran: float
@@ -276,7 +285,9 @@ class Exchange:
         elif decision.message:
             one.turn.redeliver(decision)
             decision = decision._replace(message=None)
-        scope = Scope(one.turn) if self._scope is None else self._scope
+        caller = self._request.caller
+        conversation_id = None if caller is None else caller.conversation_id
+        scope = Scope(one.turn, conversation_id=conversation_id) if self._scope is None else self._scope
         span = CallSpan(self._reader.providers, call, scope, NativeSpan.NONE)
         context = otel_context.get_current()
         if one.trace is not None and not trace.get_current_span().get_span_context().is_valid:
@@ -288,7 +299,7 @@ class Exchange:
             span.finish(_ending(decision), outcome, decision)
         finally:
             otel_context.detach(token)
-        self._reader.usage.judged(one.account, new.opened.name, is_loop=decision.is_loop_step)
+        self._book(one, new, is_loop=decision.is_loop_step)
         if one.trace is None and span.span.get_span_context().is_valid:
             one.trace = span.span.get_span_context()
 
@@ -319,9 +330,11 @@ class Exchange:
 
     def _changed(self, one: MessageList, dialect: Dialect, body: Body) -> Body:
         """Return the request as it is to be sent; the program's own, if nothing is to be changed."""
-        if one.turn is not None and one.turn.conclusion_due and self._request.tools != frozenset():
+        if one.withdrawn == one.whole:
             body = dialect.withdraw(body)
-            sentence, one.concluded = one.turn.conclude(), True
+        elif one.turn is not None and one.turn.conclusion_due and self._request.tools != frozenset():
+            body = dialect.withdraw(body)
+            sentence, one.concluded, one.withdrawn = one.turn.conclude(), True, one.whole
             self._reader.providers.events.log_conclusion(one.turn.id)
             last = one.last_result()
             if sentence is not None and last is not None:
@@ -361,24 +374,32 @@ class Exchange:
     def _learn(self, reply: Reply) -> None:
         """Note the calls of the reply, so that the next request of this conversation is found by them."""
         one, now = self._list, self._reader.guard.clock()
-        names: list[Any] = [(call.id, call.name) for call in reply.calls if call.id is not None]
+        calls = [(call.id, call.name) for call in reply.calls if call.id is not None]
+        names: list[Any] = [*calls]
         if reply.id is not None:
             names.append(("reply", reply.id))
+            if self._request.caller is not None:  # its client may know the reply by another id
+                names += [("call", call_id) for call_id, _ in calls]
         usage = Usage.of(self._sent.model, reply.input_tokens, reply.output_tokens, reply.cached_tokens)
         if one is None:
             if not reply.calls:
                 self._reader.usage.response("", (), usage, otel_context.get_current())
                 return
-            one = self._list = MessageList()
+            one = self._list = MessageList(self._request.caller)
             one.follow(self._request.marks)
         if self._scope is not None and self._scope.call is None and one.turn is None:
             self._reader.join_turn(one, self._scope.turn)
         with one.lock:
-            one.reply(reply, now)
+            is_late = one.whole != hash(tuple(self._request.marks))
+            if not is_late:
+                one.reply(reply, now)
+            call_ids = [*one.open_calls] if reply.calls and not is_late else [name for name, _ in calls]
         self._reader.lists.keep(one, names, now)
         latest.set(one)
-        call_ids = [opened.name for opened in one.open_calls.values()] if reply.calls else ()
         self._reader.usage.response(one.account, call_ids, usage, otel_context.get_current())
+        if is_late:  # the next request has come before a gateway reports this reply
+            for name in one.verdicts.keys() & set(call_ids):
+                self._reader.usage.judged(one.account, name, is_loop=one.verdicts[name])
 
 
 def _ending(decision: Decision) -> str:

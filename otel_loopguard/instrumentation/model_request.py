@@ -6,7 +6,7 @@ The outermost reader owns a request: below ``litellm.completion`` the method of 
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.interrupts import pass_interrupt
@@ -29,6 +29,15 @@ if TYPE_CHECKING:
 
 _owned: ContextVar[bool] = ContextVar("loopguard_request", default=False)
 """True below a client's method whose request is read."""
+
+
+JUDGED: Final = "x-loopguard-judged"
+"""The header of a request whose calls were judged in the process that sends it: a gateway leaves it alone."""
+
+
+def own() -> None:
+    """Leave all requests of the running task alone: their caller's request was read, by a gateway in this process."""
+    _owned.set(True)
 
 
 def request_wrapper(read: Read, error: ErrorOf) -> Callable[[Original], Callable[..., Any]]:

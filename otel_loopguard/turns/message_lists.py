@@ -10,14 +10,14 @@ from __future__ import annotations
 import itertools
 import threading
 from array import array
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from otel_loopguard.turns.messages import WrittenResult, mark_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
     from opentelemetry.trace import SpanContext
 
@@ -39,18 +39,28 @@ latest: ContextVar[MessageList | None] = ContextVar("loopguard_message_list", de
 """The list of the last request of the running code. Of several equal conversations it tells which one goes on."""
 
 
+class Caller(NamedTuple):
+    """The sender of a request that came over the network, as a gateway knows it. Its conversations are its own."""
+
+    tenant: Hashable
+    """The identity that the gateway has checked."""
+    conversation_id: str | None = None
+    """The conversation that the request names; the conversations of one tenant are apart, too."""
+
+
 class Request:
     """The entries of a request. They are read only where that is needed, each once."""
 
-    __slots__ = ("_messages", "_read", "entries", "marks", "previous", "tools")
+    __slots__ = ("_messages", "_read", "caller", "entries", "marks", "previous", "tools")
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 - the parts of a request
         self,
         entries: Sequence[Any],
         marks: list[int],
         read: Callable[[Any], Message],
         tools: frozenset[str] | None,
         previous: str | None = None,
+        caller: Caller | None = None,
     ) -> None:
         self.entries = entries
         self.marks = marks
@@ -58,6 +68,8 @@ class Request:
         """The declared tools; None if a name cannot be read."""
         self.previous = previous
         """The id of the reply that the request continues, if the provider keeps the entries before."""
+        self.caller = caller
+        """None for a request of this process."""
         self._read = read
         self._messages: dict[int, Message] = {}
 
@@ -74,6 +86,11 @@ class Request:
             calls = self.message(place).calls
             if calls:
                 yield calls
+
+    def is_answer(self, place: int) -> bool:
+        """Return True if the model has written the entry at this place, and makes no call in it."""
+        message = self.message(place)
+        return not (message.calls or message.results or message.by_user)
 
     def ends_with_user(self) -> bool:
         """Return True if a user has written the last entry."""
@@ -132,12 +149,14 @@ class MessageList:
     """
 
     __slots__ = (
-        "_last_number", "_message", "_numbers", "_replied", "_visible", "_whole", "account", "chain", "concluded",
-        "error", "kept_chain", "lock", "marks", "names", "on_probation", "open_calls", "owns_turn", "sentences",
-        "ticks", "trace", "turn", "used",
+        "_last_number", "_message", "_numbers", "_replied", "_visible", "account", "call_ids", "caller", "chain",
+        "concluded", "error", "kept_chain", "lock", "marks", "names", "on_probation", "open_calls", "owns_turn",
+        "sentences", "ticks", "trace", "turn", "used", "verdicts", "whole", "withdrawn",
     )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, caller: Caller | None = None) -> None:
+        self.caller = caller
+        """Only requests of this caller find the list."""
         self.lock = threading.RLock()
         self.turn: Turn | None = None
         """The turn of the calls that the model writes now."""
@@ -148,7 +167,7 @@ class MessageList:
         self.used = 0.0
         self.marks = array("q")
         """The entries of the last request, as hashes."""
-        self._whole = hash(())
+        self.whole = hash(())
         """All of them in one hash."""
         self.chain = 0
         """Their sum, by which a request that begins with all of them is found."""
@@ -164,12 +183,18 @@ class MessageList:
         """The turn was ended with this error."""
         self.concluded = False
         """A request of this turn was sent without tools."""
+        self.withdrawn: int | None = None
+        """All entries of that request in one hash: it is sent without tools again, if it is sent again."""
         self.on_probation = False
         """The turn before this one was concluded or ended. Programs write the next message themselves."""
         self.trace: SpanContext | None = None
         """The span of the turn's first call."""
         self.ticks: dict[int, int] = {}
         """The turn's tick before the first call of a model's message was counted."""
+        self.call_ids: Counter[str | None] = Counter()
+        """The ids of the calls of the turn that were given by ``call_id``."""
+        self.verdicts: dict[str, bool] = {}
+        """Of the latest calls that were judged, by their names: True for a step of a loop."""
         self._visible: dict[int, _Visible] = {}
         """The results of the last request, by their numbers."""
         self._numbers: dict[str, int] = {}
@@ -184,7 +209,7 @@ class MessageList:
     def common(self, marks: list[int]) -> int:
         """Return the number of leading entries that are equal to those of the last request."""
         known = self.marks
-        if hash(tuple(marks[: len(known)])) == self._whole:
+        if hash(tuple(marks[: len(known)])) == self.whole:
             return len(known)
         pairs = enumerate(zip(known, marks, strict=False))
         return next((place for place, (one, other) in pairs if one != other), min(len(known), len(marks)))
@@ -198,7 +223,7 @@ class MessageList:
         new: list[NewResult] = []
         texts: list[tuple[int, Any]] = []
         found: dict[int, _Visible] = {}
-        begins = False
+        begins = passed = False
         written: list[tuple[str, str]] = []
         for place in range(common, len(request.marks)):
             message = request.message(place)
@@ -220,6 +245,10 @@ class MessageList:
                 texts.append((place, message.text))
                 if is_cold:  # the results before a user's message are of an earlier turn
                     new.clear()
+                elif new and place > common and request.is_answer(place - 1):
+                    # An answer ended the turn, and requests in between went to another replica of a gateway.
+                    new.clear()
+                    passed = True
         if not goes_on and 0 < common == len(request.marks):  # the list was cut: a question may be asked again
             begins = request.ends_with_user()
         lost = self._see(found, common, goes_on=goes_on)
@@ -230,7 +259,7 @@ class MessageList:
             begins = False  # else the history was replaced by a summary of it
         self.open_calls.clear()
         self._replied = False
-        return Delta(new, lost if request.tools != frozenset() else [], begins and not new, written)
+        return Delta(new, lost if request.tools != frozenset() else [], passed or (begins and not new), written)
 
     def follow(self, marks: list[int], common: int = 0) -> None:
         """Take over the marks of a request. So many of its entries are all that are known."""
@@ -241,7 +270,7 @@ class MessageList:
             self.marks += new
         else:
             self.marks = new
-        self.chain, self._whole = chain, whole
+        self.chain, self.whole = chain, whole
 
     def _write(self, calls: Sequence[WrittenCall], now: float) -> None:
         """Note the calls of a model's message. Those of the last reply are known."""
@@ -280,6 +309,12 @@ class MessageList:
                 self._numbers.pop(next(iter(self._numbers)))
         return self._last_number
 
+    def call_id(self, written: WrittenCall) -> str:
+        """Return an id for the next call of the turn that any other process derives, too. A server may repeat ids."""
+        self.call_ids[written.id] += 1
+        times = self.call_ids[written.id]
+        return f"{written.id or ''}#{times}" if times > 1 or not written.id else written.id
+
     def _see(self, found: dict[int, _Visible], common: int, *, goes_on: bool) -> list[int]:
         """Replace the results that the model can see. Return the keys of the calls whose results it has lost."""
         if goes_on:
@@ -309,8 +344,9 @@ class MessageList:
         """Forget the evidence of the turn before: its results belong to it."""
         self._visible = {number: one._replace(key=0) for number, one in self._visible.items()}
         self.on_probation = self.concluded or self.error is not None
-        self.concluded, self.error, self.trace = False, None, None
+        self.concluded, self.withdrawn, self.error, self.trace = False, None, None, None
         self.ticks.clear()
+        self.call_ids.clear()
 
     def annotations(self) -> dict[int, dict[int, str]]:
         """Return the sentences by entry, and by the position of the result in the entry."""
@@ -361,6 +397,8 @@ class MessageList:
 
 _EQUAL: Final = 2
 _LONGER: Final = 3
+_AGAIN: Final = 4
+"""A client whose connection broke sends its request again. In this process that happens below the reader."""
 
 
 def _telling(request: Request) -> set[int]:
@@ -376,7 +414,8 @@ class MessageLists:
         self._dropped = dropped
         self._lock = threading.RLock()
         self._lists: OrderedDict[int, MessageList] = OrderedDict()
-        self._by_name: dict[Hashable, list[MessageList]] = {}
+        self._of_caller: dict[Caller | None, dict[Hashable, list[MessageList]]] = {}
+        """By caller, the lists by their names: no look-up leads to a list of another caller."""
 
     def __len__(self) -> int:
         return len(self._lists)
@@ -384,17 +423,20 @@ class MessageLists:
     def find(self, request: Request, turn: Turn | None) -> MessageList | None:
         """Return the list that the request continues. ``turn`` is that of the agent's run around it."""
         recent = latest.get()
+        if recent is not None and recent.caller != request.caller:
+            recent = None
         if recent is not None and (turn is None or recent.turn is turn) and recent.is_answered_by(request):
             return recent
         with self._lock:
             candidates = dict.fromkeys(self._candidates(request, turn))
         best: MessageList | None = None
         best_rank = (False, 0, 0, False, False)
+        equal = _EQUAL if request.caller is None else _AGAIN
         telling: set[int] | None = None
         for one in candidates:
             of_turn, known = turn is not None and one.turn is turn, one.common(request.marks)
             is_next = one.is_next(request)
-            goes_on = 0 if known < len(one.marks) else _LONGER if known < len(request.marks) else _EQUAL
+            goes_on = 0 if known < len(one.marks) else _LONGER if known < len(request.marks) else equal
             if not goes_on:
                 # Equal instructions and equal call ids are no proof: servers may number the calls of each conversation.
                 telling = _telling(request) if telling is None else telling
@@ -410,25 +452,39 @@ class MessageLists:
     def find_open(self, name: str, call_id: str) -> MessageList | None:
         """Return the list whose model has just written this call, if it is the only one."""
         with self._lock:
-            found = [one for one in self._by_name.get((call_id, name), ()) if one.has_open(name, call_id)]
+            found = [one for one in self._names(None).get((call_id, name), ()) if one.has_open(name, call_id)]
         return found[0] if len(found) == 1 else None
 
+    def _names(self, caller: Caller | None) -> dict[Hashable, list[MessageList]]:
+        return self._of_caller.get(caller, {})
+
     def _candidates(self, request: Request, turn: Turn | None) -> list[MessageList]:
+        by_name = self._names(request.caller)
         if request.previous is not None:
-            return self._by_name.get(("reply", request.previous), [])
+            return by_name.get(("reply", request.previous)) or self._with_calls_of(request, by_name)
         found: list[MessageList] = []
         for calls in request.written():
             for call in calls:
                 if call.id is not None:
-                    found += self._by_name.get((call.id, call.name), ())
+                    found += by_name.get((call.id, call.name), ())
             if found:
                 break
         # In C for each entry. Entries in another order have the same sum, so the lists are compared.
-        for chain in filter(self._by_name.__contains__, itertools.accumulate(request.marks)):
-            found += [one for one in self._by_name[chain] if one.common(request.marks) == len(one.marks)]
+        for chain in filter(by_name.__contains__, itertools.accumulate(request.marks)):
+            found += [one for one in by_name[chain] if one.common(request.marks) == len(one.marks)]
         if turn is not None:
-            found += self._by_name.get(("turn", turn.id, request.tools), ())
+            found += by_name.get(("turn", turn.id, request.tools), ())
         return found
+
+    @staticmethod
+    def _with_calls_of(request: Request, by_name: Mapping[Hashable, list[MessageList]]) -> list[MessageList]:
+        """Return the list that waits for a result of the request: a proxy may rewrite the ids of replies."""
+        for place in range(len(request.entries)):
+            for result in request.message(place).results:
+                found = by_name.get(("call", result.id), [])
+                if result.id is not None and len(found) == 1:
+                    return found
+        return []
 
     def keep(self, one: MessageList, names: Sequence[tuple[Hashable, ...]], now: float) -> None:
         """Keep a list, to be found by its entries, and under these names, too."""
@@ -437,8 +493,9 @@ class MessageLists:
             if one.chain != one.kept_chain:
                 self._unname(one, one.kept_chain)
                 one.kept_chain = one.chain
+            by_name = self._of_caller.setdefault(one.caller, {})
             for name in (*names, one.chain):
-                known = self._by_name.setdefault(name, [])
+                known = by_name.setdefault(name, [])
                 if one not in known:
                     known.append(one)
                     one.names[name] = None
@@ -458,19 +515,22 @@ class MessageLists:
 
     def _unname(self, one: MessageList, name: Hashable) -> None:
         one.names.pop(name, None)
-        known = self._by_name.get(name, [])
+        by_name = self._names(one.caller)
+        known = by_name.get(name, [])
         if one in known:
             known.remove(one)
         if not known:
-            self._by_name.pop(name, None)
+            by_name.pop(name, None)
 
     def _drop(self, one: MessageList) -> None:
         for name in list(one.names):
             self._unname(one, name)
+        if not self._names(one.caller):
+            self._of_caller.pop(one.caller, None)
         self._lists.pop(id(one), None)
 
     def clear(self) -> None:
         """Forget all, with a new lock: after a fork the thread that held the old one is gone."""
         self._lock = threading.RLock()
         self._lists.clear()
-        self._by_name.clear()
+        self._of_caller.clear()

@@ -486,4 +486,4 @@ def test_lists_are_forgotten_after_an_hour_and_within_bounds(
         bounded.keep(follows(100 + number), [("reply", str(number))], IDLE_SECONDS + 1)
     assert len(bounded) == 5
     names = {("reply", str(number)) for number in range(5)} | {100 + number for number in range(5)}
-    assert bounded._by_name.keys() == names
+    assert bounded._of_caller[None].keys() == names
