@@ -1,0 +1,353 @@
+"""Requests and replies as the proxy hands them over: judged once, tenants apart, and every fault lets them pass."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from functools import partial
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from opentelemetry import trace
+
+from otel_loopguard import Policy, semconv
+from otel_loopguard.gateway import gateway
+from otel_loopguard.instrumentation.model_api import Sent
+from otel_loopguard.instrumentation.models.openai_chat import CHAT
+from otel_loopguard.instrumentation.runtime import active_runtime
+from otel_loopguard.testing import guarded
+
+if TYPE_CHECKING:
+    from otel_loopguard.errors import ToolLoopError
+    from otel_loopguard.testing import Recording
+
+at_once = partial(guarded, clock=lambda: 0.0)
+"""The guard on a clock that does not move."""
+ALICE, BOB = SimpleNamespace(api_key="alice"), SimpleNamespace(api_key="bob")
+TOOLS = [{"type": "function", "function": {"name": "read_file", "parameters": {"type": "object"}}}]
+QUESTION = {"role": "user", "content": "what is in it?"}
+
+
+def called(number: int) -> dict[str, Any]:
+    function = {"name": "read_file", "arguments": '{"path": "a.txt"}'}
+    return {"role": "assistant", "tool_calls": [{"id": f"call_{number}", "type": "function", "function": function}]}
+
+
+def conversation(steps: int) -> list[dict[str, Any]]:
+    """A question and so many equal calls with equal results."""
+    found = [QUESTION]
+    for number in range(1, steps + 1):
+        found += [called(number), {"role": "tool", "tool_call_id": f"call_{number}", "content": "text"}]
+    return found
+
+
+def reply(number: int, **usage: int) -> dict[str, Any]:
+    return {"choices": [{"message": called(number)}], "usage": usage}
+
+
+class Sender:
+    """Sends requests as the proxy does: each in a task of its own."""
+
+    def __init__(self, auth: Any = ALICE, **headers: str) -> None:
+        self.auth = auth
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+    async def send(
+        self, messages: list[Any], answer: Any = None, /, *, kind: str = "acompletion", **body: Any
+    ) -> tuple[dict[str, Any], ToolLoopError | None]:
+        """Return the request as it leaves the gateway, and the error that ends it."""
+        data = {
+            "model": "m", "messages": messages, "tools": TOOLS, "litellm_call_id": "1",
+            "proxy_server_request": {"headers": self.headers}, **body,
+        }  # fmt: skip
+
+        async def handle() -> ToolLoopError | None:
+            error = await gateway.judge(self.auth, data, kind)
+            if answer is not None:
+                gateway.learn(answer, "1")
+            self.context = contextvars.copy_context()
+            return error
+
+        error = await asyncio.get_running_loop().create_task(handle())
+        return data, error
+
+    async def loop(self, first: int = 0, last: int = 9) -> tuple[dict[str, Any], ToolLoopError | None]:
+        """Send a conversation that grows by an equal call each time; return the last request."""
+        for steps in range(first, last):
+            await self.send(conversation(steps))
+        return await self.send(conversation(last))
+
+
+def turns(recording: Recording) -> list[Any]:
+    return [(span.attributes or {})[semconv.TURN_ID] for span in recording.spans]
+
+
+# --- the ladder --------------------------------------------------------------------------------------------------
+
+
+async def test_a_loop_is_nudged_then_concluded_then_ended() -> None:
+    """The requests alone tell it: no reply was read."""
+    with at_once() as recording:
+        nudged, _ = await Sender().loop(0, 2)
+        concluded, _ = await Sender().loop(3, 9)
+        _, ended = await Sender().loop(10, 10)
+    assert nudged["messages"][:-1] == conversation(2)[:-1]
+    assert nudged["messages"][-1]["content"].startswith("text\n\n[loopguard]")
+    assert (nudged.get("tool_choice"), concluded["tool_choice"]) == (None, "none")
+    assert ended is not None
+    assert ended.turn_id == turns(recording)[0]
+    assert [trip.action for trip in recording.trips] == [*["nudge"] * 7, "conclude", "abort"]
+
+
+async def test_a_request_without_a_loop_is_not_touched() -> None:
+    """The same objects go on."""
+    with at_once():
+        messages = conversation(1)
+        data, error = await Sender().send(messages)
+    assert data["messages"] is messages
+    assert (error, data.keys() & {"tool_choice", "input"}) == (None, set())
+
+
+async def test_an_ended_turn_stays_ended_until_the_user_writes() -> None:
+    """A client that tries again gets the same error, and the next question is answered."""
+    with at_once():
+        _, ended = await Sender().loop(0, 10)
+        _, again = await Sender().send(conversation(10))
+        asked = [*conversation(10), {"role": "assistant", "content": "Sorry."}, {"role": "user", "content": "thanks"}]
+        _, next_turn = await Sender().send(asked)
+    assert ended is again is not None
+    assert next_turn is None
+
+
+async def test_a_request_that_is_sent_again_counts_nothing() -> None:
+    """A client whose connection broke sends the same list: the calls in it are known, and so are their sentences."""
+    with at_once() as recording:
+        for steps in range(5):
+            first, _ = await Sender().send(conversation(steps))
+            again, _ = await Sender().send(conversation(steps))
+            assert again["messages"] == first["messages"]
+    assert len(recording.spans) == 4
+
+
+async def test_a_concluded_request_that_is_sent_again_is_concluded_again() -> None:
+    """Its first attempt may have got lost behind the gateway."""
+    with at_once():
+        first, _ = await Sender().loop(0, 9)
+        again, error = await Sender().send(conversation(9))
+    assert error is None
+    assert (again["tool_choice"], again["messages"]) == (first["tool_choice"], first["messages"])
+
+
+@pytest.mark.parametrize("kind", ["aembedding", "atext_completion", "agenerate_content", "call_mcp_tool"])
+async def test_other_requests_are_not_read(kind: str) -> None:
+    """They have no tool calls, or in words that are not read."""
+    with at_once() as recording:
+        for steps in range(11):
+            data, error = await Sender().send(conversation(steps), kind=kind)
+            assert (data["messages"], error) == (conversation(steps), None)
+    assert recording.spans == []
+
+
+async def test_observe_changes_no_request() -> None:
+    """Trips are counted, and every request leaves as it came."""
+    with at_once(Policy(action="observe")) as recording:
+        for steps in range(12):
+            data, error = await Sender().send(conversation(steps))
+            assert (data["messages"], data.get("tool_choice"), error) == (conversation(steps), None, None)
+    assert {trip.action for trip in recording.trips} == {"observe"}
+
+
+# --- tenants and conversations -----------------------------------------------------------------------------------
+
+
+async def test_tenants_with_equal_messages_and_calls_share_nothing() -> None:
+    """One loops while the other one's requests are equal to the last byte."""
+    with at_once() as recording:
+        _, ended = await Sender(ALICE).loop(0, 10)
+        other, error = await Sender(BOB).send(conversation(1))
+    assert ended is not None
+    assert (other["messages"], error) == (conversation(1), None)
+    assert len(set(turns(recording))) == 2
+
+
+async def test_tenants_in_turns_are_judged_as_alone() -> None:
+    """Each sees the sentences of its own calls, request by request."""
+    mixed: dict[str, list[Any]] = {"alice": [], "bob": []}
+    with at_once():
+        alone = [(await Sender(ALICE).send(conversation(steps)))[0]["messages"] for steps in range(9)]
+    with at_once():
+        for steps in range(9):
+            for auth in (ALICE, BOB):
+                mixed[auth.api_key].append((await Sender(auth).send(conversation(steps)))[0]["messages"])
+    assert mixed == {"alice": alone, "bob": alone}
+
+
+async def test_a_kept_conversation_of_one_tenant_is_not_continued_by_another() -> None:
+    """The id of a reply and the ids of calls lead to lists of the same tenant only."""
+    output = [{"type": "function_call_output", "call_id": "call_1", "output": "text"}]
+    answer = {"output": [{"type": "function_call", "call_id": "call_1", "name": "f", "arguments": "{}"}], "id": "r1"}
+    tools = [{"type": "function", "name": "f"}]
+    with at_once() as recording:
+        for auth, previous in ((ALICE, "seen"), (BOB, "seen"), (ALICE, "rewritten")):
+            if auth is ALICE and previous == "seen":
+                await Sender(auth).send([], answer, kind="aresponses", input="hello", tools=tools)
+                continue
+            await Sender(auth).send([], kind="aresponses", input=output, tools=tools, previous_response_id=previous)
+            assert len(recording.spans) == (auth is ALICE)
+
+
+async def test_the_conversation_header_keeps_equal_conversations_apart() -> None:
+    """Below one key, two users may ask the same, and a server may number its calls."""
+    with at_once() as recording:
+        for conversation_id in ("one", "two"):
+            await Sender(x_loopguard_conversation=conversation_id).loop(0, 1)
+    assert len(set(turns(recording))) == 2
+    assert {(span.attributes or {})[semconv.CONVERSATION_ID] for span in recording.spans} == {"one", "two"}
+
+
+# --- judged elsewhere --------------------------------------------------------------------------------------------
+
+
+async def test_a_request_that_was_judged_in_its_process_is_left_alone() -> None:
+    """The header says so; requests without it are judged."""
+    with at_once() as recording:
+        for steps in range(12):
+            data, error = await Sender(x_loopguard_judged="1").send(conversation(steps))
+            assert (data["messages"], error) == (conversation(steps), None)
+        assert recording.spans == []
+        await Sender().send(conversation(1))
+        assert len(recording.spans) == 1
+
+
+async def test_a_client_below_the_gateway_does_not_judge_again() -> None:
+    """LiteLLM's own functions and clients are patched in this process, too, under opentelemetry-instrument."""
+    from otel_loopguard.instrumentation.model_request import async_request_wrapper
+
+    class Original:
+        def bind(self, given):
+            return self.call, None, given
+
+        async def call(self, body):
+            return {"choices": []}
+
+    def read(instance, args, kwargs):
+        return Sent(CHAT, args[0], "m", lambda changed: ((changed,), {}), lambda reply, _: reply)
+
+    below = async_request_wrapper(read, lambda: ValueError)(Original())
+    with at_once() as recording:
+        for steps in range(4):
+
+            async def handle(steps=steps):
+                data = {"messages": conversation(steps), "tools": TOOLS}
+                await gateway.judge(ALICE, data, "acompletion")
+                await below(data)
+
+            await asyncio.get_running_loop().create_task(handle())
+    assert len(recording.spans) == 3
+
+
+# --- replies -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("late", [False, True])
+async def test_tokens_are_booked_whenever_the_reply_is_logged(*, late: bool) -> None:
+    """The proxy logs a reply in the background: maybe after the next request."""
+    with at_once() as recording:
+        for steps in range(7):
+            sender = Sender()
+            await sender.send(conversation(steps))
+            if late:
+                await Sender().send(conversation(steps + 1))
+            sender.context.run(gateway.learn, reply(steps + 1, prompt_tokens=100, completion_tokens=10), "1")
+        await Sender().send(conversation(7))
+        booked = {
+            word: recording.counted(semconv.METRIC_MODEL_TOKENS, loopguard__step=word) for word in ("loop", "work")
+        }
+    assert booked == {"loop": 6 * 110, "work": 110}
+
+
+async def test_a_reply_of_another_request_in_the_same_task_is_not_learnt() -> None:
+    """A guardrail of the proxy may ask a model, too."""
+    with at_once() as recording:
+        sender = Sender()
+        await sender.send([QUESTION])
+        sender.context.run(gateway.learn, reply(7), "2")
+        assert recording.runtime is not None
+        assert recording.runtime.reader.lists.find_open("read_file", "call_7") is None
+
+
+# --- spans -------------------------------------------------------------------------------------------------------
+
+
+async def test_the_span_of_a_call_is_a_child_of_the_callers_span() -> None:
+    """Its trace is that of the agent, whatever its language."""
+    traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    with at_once() as recording:
+        await Sender(traceparent=traceparent).send(conversation(1))
+    (span,) = recording.spans
+    assert trace.format_trace_id(span.context.trace_id) == traceparent[3:35]
+    assert span.parent is not None
+    assert trace.format_span_id(span.parent.span_id) == traceparent[36:52]
+
+
+# --- faults ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"messages": None},
+        {"messages": 7},
+        {"messages": [None, 7, "text"]},
+        {"messages": [{"role": "assistant", "tool_calls": 7}, {"role": "tool", "content": object()}]},
+        {"tools": [None], "proxy_server_request": 7},
+        {"proxy_server_request": {"headers": []}},
+    ],
+)
+@pytest.mark.parametrize("kind", ["acompletion", "aresponses", "anthropic_messages"])
+async def test_a_malformed_request_passes_as_it_is(kind: str, body: dict[str, Any]) -> None:
+    """The provider says what is wrong with it."""
+    with at_once():
+        for _ in range(3):
+            data, error = await Sender().send([], kind=kind, **body)
+            assert error is None
+            assert {name: data[name] for name in body} == body
+
+
+@pytest.mark.parametrize("broken", ["open", "aobserve", "prepare"])
+async def test_a_fault_of_the_guard_lets_the_request_pass(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is counted, and said once."""
+    from otel_loopguard.instrumentation.model_reader import Exchange, ModelReader
+
+    def fail(*args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError
+
+    monkeypatch.setattr(ModelReader if broken == "open" else Exchange, broken, fail)
+    with at_once() as recording:
+        for steps in range(12):
+            data, error = await Sender().send(conversation(steps))
+            assert (data["messages"], error) == (conversation(steps), None)
+        assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 12
+
+
+async def test_a_runtime_that_cannot_be_made_lets_the_request_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store without a key, for example: the start of the proxy has said so."""
+
+    def fail() -> Any:
+        raise RuntimeError
+
+    monkeypatch.setattr(active_runtime, "get", fail)
+    data, error = await Sender().send(conversation(9))
+    assert (data["messages"], error) == (conversation(9), None)
+
+
+async def test_the_guard_may_be_switched_off_for_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """OTEL_PYTHON_DISABLED_INSTRUMENTATIONS holds for it, too."""
+    with at_once() as recording:
+        assert recording.runtime is not None
+        recording.runtime.off = True
+        for steps in range(12):
+            data, error = await Sender().send(conversation(steps))
+            assert (data["messages"], error) == (conversation(steps), None)
+    assert recording.spans == []
