@@ -157,6 +157,14 @@ DIALECTS: Final = (
         ("mcp.method.name", ("tools/call",)),
         span_names=("MCP send tools/call ", "tools/call "),
     ),
+    Dialect(  # Of JavaScript.
+        "Vercel AI SDK",
+        ("ai.operationId", ("ai.toolCall",)),
+        tool=("ai.toolCall.name",),
+        arguments=("ai.toolCall.args",),
+        results=("ai.toolCall.result",),
+        call_id=("ai.toolCall.id",),
+    ),
     Dialect(
         "Vertex AI and ADK",
         _GENAI_SIGN,
@@ -185,6 +193,22 @@ DIALECTS: Final = (
         result_hash="gen_ai.tool.call.result_hash",
     ),
 )
+
+AGENTS: Final = {
+    semconv.OPERATION_NAME: ("invoke_agent", "invoke_workflow"),
+    "traceloop.span.kind": ("workflow", "agent"),
+    "openinference.span.kind": ("AGENT",),
+    "langfuse.observation.type": ("agent",),
+    "mlflow.spanType": ('"AGENT"', "AGENT"),
+    "ai.operationId": ("ai.generateText", "ai.streamText"),
+}
+"""The attribute, and its values, that make a span an agent's run."""
+CONVERSATIONS: Final = {
+    "openinference.span.kind": "session.id",
+    "langfuse.observation.type": "session.id",
+    "ai.operationId": "ai.telemetry.metadata.sessionId",
+}
+"""The id of the conversation on spans with this sign. All others write that of OpenTelemetry."""
 
 _HIDDEN: Final = frozenset(
     {"", "{}", "[]", "null", "None", '""', "__REDACTED__", "[REDACTED]", "<not specified>", "<not serializable>"}
@@ -218,6 +242,16 @@ def _by_sign() -> dict[str, dict[str, tuple[Dialect, ...]]]:
 
 
 _ROWS = _by_sign()
+CONTENT: Final = frozenset(key for row in DIALECTS for key in (*row.arguments, *row.results))
+"""The attributes with arguments and results. They may be long: decode them of tool calls only."""
+READ: Final = frozenset(
+    {
+        semconv.ERROR_TYPE, semconv.CONVERSATION_ID, semconv.AGENT_NAME, *SIGNS, *AGENTS, *CONVERSATIONS.values(),
+        *CONTENT, *(key for row in DIALECTS for key in (*row.tool, *row.call_id)),
+        *(key for row in DIALECTS for key in (row.arguments_hash, row.result_hash) if key is not None),
+    }
+)  # fmt: skip
+"""The attributes that are read here. No other one has to be decoded."""
 _NOT_TOOLS = frozenset().union(*(row.not_tools for row in DIALECTS))
 
 
@@ -229,6 +263,24 @@ def _matching(attributes: Mapping[str, Any]) -> tuple[Dialect, ...]:
             value = attributes[sign]
             found += rows.get(value, ()) if isinstance(value, str) else ()
     return found
+
+
+def conversation(attributes: Mapping[str, Any]) -> str | None:
+    """Return the conversation that a span names."""
+    found = attributes.get(semconv.CONVERSATION_ID)
+    for sign, key in CONVERSATIONS.items() if not found else ():
+        if sign in attributes:
+            found = found or attributes.get(key)
+    return found if isinstance(found, str) and found else None
+
+
+def agent_name(attributes: Mapping[str, Any]) -> str | None:
+    """Return the agent that a span is a run of, empty if it has no name; None if it is no agent's run."""
+    for sign, values in AGENTS.items():
+        if attributes.get(sign) in values:
+            name = attributes.get(semconv.AGENT_NAME)
+            return name if isinstance(name, str) else ""
+    return None
 
 
 def tool_name(name: str, attributes: Mapping[str, Any], *, is_server: bool = False) -> str | None:

@@ -12,6 +12,7 @@ from otel_loopguard import semconv
 from otel_loopguard.core.model import USER_STOP, Kind, Sameness, ToolCall
 from otel_loopguard.core.values.results import Findings, OutcomeFacts, outcome_facts
 from otel_loopguard.spans import dialects
+from otel_loopguard.spans.ancestry import Around
 from otel_loopguard.spans.dialects import SpanView
 from otel_loopguard.spans.model_requests import usage_of_request, usage_on_call
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from otel_loopguard.core.tools.contracts import ResolvedCall
     from otel_loopguard.core.turn.compiled import CompiledPolicy
     from otel_loopguard.core.turn.judge import TurnJudge
+    from otel_loopguard.spans.ancestry import Ancestry
     from otel_loopguard.spans.dialects import SpanCall
 
 _SECOND = 1e9
@@ -32,8 +34,26 @@ _KINDS = frozenset(map(str, Kind))
 _SAMENESS = {str(one): one for one in Sameness}
 
 
+class Service(NamedTuple):
+    """The service whose span it is, by the attributes of its resource."""
+
+    name: str = "unknown_service"
+    namespace: str = ""
+    environment: str = ""
+
+    @classmethod
+    def of(cls, attributes: Mapping[str, Any]) -> Service:
+        """Read the attributes of a resource."""
+        found = ("service.name",), ("service.namespace",), ("deployment.environment.name", "deployment.environment")
+        texts = [next((str(attributes[key]) for key in keys if attributes.get(key)), "") for keys in found]
+        return cls(texts[0] or cls._field_defaults["name"], *texts[1:])
+
+
+NO_SERVICE = Service()
+
+
 class ToolSpan(NamedTuple):
-    """A tool span of a file. Its values are not parsed before its turn is judged."""
+    """A tool span of a recording or a message. Its values are not parsed before its turn is judged."""
 
     turn: str
     """The id of the turn in our own spans, else the id of the trace."""
@@ -47,6 +67,16 @@ class ToolSpan(NamedTuple):
     view: SpanView
     span: str = ""
     parent: str = ""
+    conversation: str | None = None
+    """The conversation that the span itself names."""
+    service: Service = NO_SERVICE
+    scope: str = ""
+    """The instrumentation."""
+
+    @property
+    def in_order(self) -> tuple[Any, ...]:
+        """The key by which the spans of a turn are sorted, in whatever order they arrive; without times, as they do."""
+        return (*self.order, self.end, self.span) if self.start else self.order
 
     @property
     def was_cancelled(self) -> bool:
@@ -66,6 +96,8 @@ class ModelSpan(NamedTuple):
     usage: Usage
     span: str
     parent: str
+    conversation: str | None = None
+    service: Service = NO_SERVICE
 
 
 class RecordedCall(NamedTuple):
@@ -173,39 +205,75 @@ class RecordedCall(NamedTuple):
         )
 
 
-def spans_of(line: Mapping[str, Any]) -> Iterator[ToolSpan | ModelSpan]:
-    """Yield the spans of tool calls and of model requests of one parsed line."""
+def spans_of(line: Mapping[str, Any], ancestry: Ancestry) -> Iterator[ToolSpan | ModelSpan]:
+    """Yield the spans of tool calls and of model requests of one parsed line. All spans are added to ``ancestry``."""
     for resource in line["resourceSpans"]:
+        service = Service.of(_attributes(resource.get("resource", {})))
         for scope in resource.get("scopeSpans", ()):
-            own = scope.get("scope", {}).get("name") == semconv.SCOPE
+            name = str(scope.get("scope", {}).get("name", ""))
             for span in scope.get("spans", ()):
-                found = _read_span(span, own=own)
+                found = _read_span(span, name, service, ancestry)
                 if found is not None:
                     yield found
 
 
-def _read_span(span: Mapping[str, Any], *, own: bool) -> ToolSpan | ModelSpan | None:
+def _read_span(
+    span: Mapping[str, Any], scope: str, service: Service, ancestry: Ancestry
+) -> ToolSpan | ModelSpan | None:
     attributes = _attributes(span)
-    own = (own or semconv.TURN_ID in attributes) and semconv.ARGUMENTS_HASH in attributes
+    own = (scope == semconv.SCOPE or semconv.TURN_ID in attributes) and semconv.ARGUMENTS_HASH in attributes
     start, end = _time(span.get("startTimeUnixNano", 0)), _time(span.get("endTimeUnixNano", 0))
     name, trace = str(span.get("name", "")), str(span.get("traceId", ""))
     ids = str(span.get("spanId", "")), str(span.get("parentSpanId", ""))
+    is_server = span.get("kind") in _SERVER
+    found = dialects.tool_name(name, attributes, is_server=is_server)
+    conversation = dialects.conversation(attributes)
+    add_around(ancestry, trace, ids, attributes, conversation, found)
     if own:
+        ancestry.guard(trace)
         tool = str(attributes.get(semconv.TOOL_NAME) or name)
         if tool == semconv.UNKNOWN_TOOL:
             tool = str(attributes.get(semconv.TOOL_NAME_HASH) or tool)
         turn, index = str(attributes.get(semconv.TURN_ID)), int(attributes.get(semconv.CALL_INDEX, 0))
         return ToolSpan(turn, tool, (index, start), start, end, True, trace, SpanView(name, attributes), *ids)  # noqa: FBT003 - a field
-    is_server = span.get("kind") in _SERVER
-    found = dialects.tool_name(name, attributes, is_server=is_server)
     if found is None:
         usage = usage_of_request(attributes)
-        return None if usage is None else ModelSpan(trace, end, usage, *ids)
+        return None if usage is None else ModelSpan(trace, end, usage, *ids, conversation, service)
     status = span.get("status", {})
     events = [(str(event.get("name", "")), _attributes(event)) for event in span.get("events", ())]
     failed, description = status.get("code") in _FAILED, status.get("message") or None
     view = SpanView(name, attributes, events, failed, description, is_server)
-    return ToolSpan(trace, found, (0, start), start, end, False, trace, view, *ids)  # noqa: FBT003 - a field
+    return foreign_span(found, start, end, trace, view, ids, conversation, service, scope)
+
+
+def add_around(  # noqa: PLR0917 - the facts of a span; it is called once a span
+    ancestry: Ancestry,
+    trace: str,
+    ids: tuple[str, str],
+    attributes: Mapping[str, Any],
+    conversation: str | None,
+    tool: str | None,
+) -> None:
+    """Add a span, by its id and that of its parent, with the facts that matter to the calls inside it."""
+    span, parent = ids
+    agent = dialects.agent_name(attributes)
+    is_plain = conversation is None and agent is None and tool is None
+    ancestry.add(trace, span, parent if is_plain else Around(parent, conversation, agent, tool))
+
+
+def foreign_span(  # noqa: PLR0917 - the fields of a span; it is called once a span
+    tool: str,
+    start: int,
+    end: int,
+    trace: str,
+    view: SpanView,
+    ids: tuple[str, str],
+    conversation: str | None,
+    service: Service,
+    scope: str,
+) -> ToolSpan:
+    """Make the tool span of another instrumentation."""
+    return ToolSpan(trace, tool, (0, start), start, end, False, trace, view, *ids, conversation, service, scope)  # noqa: FBT003 - a field
 
 
 def _attributes(item: Mapping[str, Any]) -> dict[str, Any]:

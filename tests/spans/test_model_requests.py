@@ -9,6 +9,7 @@ import pytest
 from otel_loopguard import semconv
 from otel_loopguard.core.model import Usage
 from otel_loopguard.spans import otlp
+from otel_loopguard.spans.ancestry import Ancestry
 from otel_loopguard.spans.model_requests import usage_of_request, usage_on_call
 from otel_loopguard.testing import guarded
 from tests.telemetry.agents import stuck
@@ -80,7 +81,9 @@ def test_a_line_gives_tool_calls_and_model_requests() -> None:
         span("b", {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "look"}),
         span("c", {"http.method": "GET"}),
     ]
-    request, call = otlp.spans_of({"resourceSpans": [{"scopeSpans": [{"scope": {"name": "other"}, "spans": spans}]}]})
+    request, call = otlp.spans_of(
+        {"resourceSpans": [{"scopeSpans": [{"scope": {"name": "other"}, "spans": spans}]}]}, Ancestry()
+    )
     assert request == otlp.ModelSpan("t", 2, Usage("gpt-5", 9), "a", "")
     assert isinstance(call, otlp.ToolSpan)
 

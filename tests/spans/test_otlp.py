@@ -9,6 +9,7 @@ from otel_loopguard.core.policy.policy import Policy
 from otel_loopguard.core.turn.compiled import CompiledPolicy
 from otel_loopguard.core.turn.judge import TurnJudge
 from otel_loopguard.spans import otlp
+from otel_loopguard.spans.ancestry import Ancestry
 
 GENAI = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "look"}
 OURS = {
@@ -29,7 +30,7 @@ def line_of(attributes: dict[str, Any], name: str = "execute_tool look", **more:
 
 def read(attributes: dict[str, Any], **more: Any) -> otlp.RecordedCall:
     """Read the only tool span of a line."""
-    (span,) = otlp.spans_of(line_of(attributes, **more))
+    (span,) = otlp.spans_of(line_of(attributes, **more), Ancestry())
     return span.read()
 
 
@@ -42,7 +43,7 @@ def test_other_spans_are_passed_over() -> None:
         line_of(GENAI, kind=2),
         line_of(GENAI, kind="SPAN_KIND_SERVER"),
     ):
-        assert list(otlp.spans_of(line)) == []
+        assert list(otlp.spans_of(line, Ancestry())) == []
 
 
 def test_every_sort_of_attribute_value_is_read() -> None:

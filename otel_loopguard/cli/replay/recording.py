@@ -122,7 +122,7 @@ class Recording:
             self._report(f"{line.name}:{line.number}", outcome)
 
     def _spans(self, line: SpanLine) -> None:
-        spans = list(otlp.spans_of(line.content))
+        spans = list(otlp.spans_of(line.content, self._buffer.ancestry))
         for span in spans:
             if isinstance(span, otlp.ModelSpan):
                 self._buffer.add_request(span)

@@ -72,9 +72,7 @@ class Timeline:
             if at is None:
                 yield from self.rest()
             else:
-                over = [one for one in self._running if one.end <= at]
-                self._running = [one for one in self._running if one.end > at]
-                yield from self._end(over)
+                yield from self.until(at)
         if step is None or step != self._step:
             self._step, self.written = step, None if step is None else self._history.tick
         if at is not None:
@@ -83,6 +81,14 @@ class Timeline:
     def add(self, position: int, call: Any, record: Record, end: float | None) -> None:
         """Add the call that has just begun. Its position is that in the turn."""
         self._running.append(Running(self._begun if end is None else max(end, self._begun), position, call, record))
+
+    def until(self, time: float | None) -> Iterator[Running]:
+        """Yield the calls that end by this time, or all that are running, each at the time of its end."""
+        if time is None:
+            return self.rest()
+        over = [one for one in self._running if one.end <= time]
+        self._running = [one for one in self._running if one.end > time]
+        return self._end(over)
 
     def rest(self) -> Iterator[Running]:
         """Yield all calls that are running, each at the time of its end."""

@@ -83,7 +83,9 @@ def exported(
 def judged(lines: list[Any], policy: Policy, **window: int) -> dict[str, list[Any]]:
     """Replay lines; return the trips by turn."""
     held = SpanBuffer([PolicyJudge(policy)], **window)
-    turns = [turn for line in lines for span in otlp.spans_of(line) for turn in held.add(span)] + list(held.rest())
+    turns = [turn for line in lines for span in otlp.spans_of(line, held.ancestry) for turn in held.add(span)] + list(
+        held.rest()
+    )
     found: dict[str, list[Any]] = {}
     for turn in turns:
         found.setdefault(turn.run_id, []).extend((t.tool, t.mode, str(t.action)) for t in turn.trips[0])
@@ -194,7 +196,7 @@ def test_what_is_held_is_bounded():
     lines = one_by_one(spans)
     window = SpanBuffer([PolicyJudge(Policy())], most_held=10)
     for line in [*lines[::2], *lines[1::2]]:
-        for span in otlp.spans_of(line):
+        for span in otlp.spans_of(line, window.ancestry):
             list(window.add(span))
             assert window._held <= 10
     assert window.late > 0

@@ -1,0 +1,84 @@
+"""Read tool spans of OTLP protobuf messages, as ``otlp`` reads those of JSON lines.
+
+Most spans of a message are no tool calls, so their attributes are not decoded: of each key only its name is looked up.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
+
+from otel_loopguard import semconv
+from otel_loopguard.spans import dialects
+from otel_loopguard.spans.dialects import CONTENT, READ, SpanView
+from otel_loopguard.spans.otlp import Service, add_around, foreign_span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from otel_loopguard.spans.ancestry import Ancestry
+    from otel_loopguard.spans.otlp import ToolSpan
+
+_WANTED = READ | {semconv.TURN_ID, semconv.ARGUMENTS_HASH}
+_FAILED, _SERVER = 2, 2
+
+
+def decode(payload: bytes) -> Any:
+    """Decode a message: TracesData, or an ExportTraceServiceRequest, which has the same bytes."""
+    return TracesData.FromString(payload)
+
+
+def count_of(message: Any) -> int:
+    """Return the number of spans of a message."""
+    return sum(len(scope.spans) for resource in message.resource_spans for scope in resource.scope_spans)
+
+
+def tool_spans_of(message: Any, ancestry: Ancestry) -> Iterator[ToolSpan]:
+    """Yield the tool spans of a message, without the guard's own. All its spans are added to ``ancestry``."""
+    for resource in message.resource_spans:
+        service: Service | None = None
+        for scope in resource.scope_spans:
+            name = scope.scope.name
+            for span in scope.spans:
+                wanted = {pair.key: pair.value for pair in span.attributes if pair.key in _WANTED}
+                if not wanted:
+                    ancestry.add(span.trace_id.hex(), span.span_id.hex(), span.parent_span_id.hex())
+                    continue
+                service = service or Service.of(_attributes(resource.resource.attributes))
+                found = _read_span(span, wanted, name, service, ancestry)
+                if found is not None:
+                    yield found
+
+
+def _read_span(span: Any, wanted: dict[str, Any], scope: str, service: Service, ancestry: Ancestry) -> ToolSpan | None:
+    attributes = {key: _value(value) for key, value in wanted.items() if key not in CONTENT}
+    trace, ids = span.trace_id.hex(), (span.span_id.hex(), span.parent_span_id.hex())
+    name, is_server = span.name, span.kind == _SERVER
+    tool = dialects.tool_name(name, attributes, is_server=is_server)
+    conversation = dialects.conversation(attributes)
+    add_around(ancestry, trace, ids, attributes, conversation, tool)
+    if semconv.ARGUMENTS_HASH in attributes and (scope == semconv.SCOPE or semconv.TURN_ID in attributes):
+        ancestry.guard(trace)
+        return None
+    if tool is None:
+        return None
+    attributes.update((key, _value(value)) for key, value in wanted.items() if key in CONTENT)
+    events = [(event.name, _attributes(event.attributes)) for event in span.events]
+    status = span.status
+    view = SpanView(name, attributes, events, status.code == _FAILED, status.message or None, is_server)
+    start, end = span.start_time_unix_nano, span.end_time_unix_nano
+    return foreign_span(tool, start, end, trace, view, ids, conversation, service, scope)
+
+
+def _attributes(pairs: Iterable[Any]) -> dict[str, Any]:
+    return {pair.key: _value(pair.value) for pair in pairs}
+
+
+def _value(value: Any) -> Any:
+    kind = value.WhichOneof("value")
+    if kind == "array_value":
+        return [_value(one) for one in value.array_value.values]
+    if kind == "kvlist_value":
+        return _attributes(value.kvlist_value.values)
+    return None if kind is None or kind == "bytes_value" else getattr(value, kind)
