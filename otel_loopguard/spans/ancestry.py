@@ -99,6 +99,10 @@ class Ancestry:
         """Return True if the guard has the calls of this trace."""
         return trace in self._guarded
 
+    def spans_in(self, trace: str) -> int:
+        """Return the number of spans of a trace that are known."""
+        return len(self._traces.get(trace, _NONE))
+
     def is_inner(self, span: ToolSpan) -> bool:
         """Return True if the span around this one is of the same tool: both are of one call."""
         found = self._traces.get(span.trace, _NONE).get(span.parent)

@@ -232,6 +232,20 @@ SAMPLES = {
         ("mlflow.spanOutputs",),
         ("mlflow.spanInputs", "mlflow.spanOutputs"),
     ),
+    "vercel": Sample(
+        "ai",
+        "ai.toolCall",
+        lambda call: {
+            "operation.name": "ai.toolCall",
+            "ai.operationId": "ai.toolCall",
+            "ai.toolCall.name": call.tool,
+            "ai.toolCall.id": f"call_{call.number}",
+            "ai.toolCall.args": json.dumps(call.arguments),
+            "ai.toolCall.result": json.dumps(call.result),
+        },
+        ("ai.toolCall.result",),
+        ("ai.toolCall.args", "ai.toolCall.result"),
+    ),
     "adk": Sample(
         "gcp.vertex.agent",
         "execute_tool {}",

@@ -1,0 +1,205 @@
+"""The live judge: a bounded queue of OTLP messages, and the thread that judges their spans.
+
+Receivers (gRPC, HTTP, Kafka) call ``take`` from any thread. A full queue refuses a message, and the sender has to keep
+it: nothing is dropped here for want of room.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any, Protocol
+
+import orjson
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # the package has no type hints
+
+from otel_loopguard.cli.replay.line_judge import MISSHAPEN
+from otel_loopguard.cli.watch.turns import LiveTurns, Report
+from otel_loopguard.spans import otlp, otlp_protobuf
+from otel_loopguard.spans.ancestry import TURNS_BY, Ancestry
+from otel_loopguard.spans.otlp import ToolSpan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from otel_loopguard.cli.replay.judge import PolicyJudge
+    from otel_loopguard.cli.watch.turns import Seen
+    from otel_loopguard.shield import Shield
+
+MOST_BYTES = 64 << 20
+"""Of the messages in the queue."""
+WINDOW = 10.0
+"""Seconds. A batch of spans leaves a program after up to 5 s, and a collector's batch takes some more."""
+_TICKS = 20
+"""In one window."""
+
+
+class MalformedError(ValueError):
+    """A message is no OTLP. It would be refused again if it were sent again."""
+
+
+class LiveReport(Report, Protocol):
+    """A report that counts messages, too."""
+
+    def received(self, spans: int) -> None:
+        """Count the spans of a message that was taken."""
+
+    def refused(self, reason: str) -> None:
+        """Count a message that was not taken: ``full``, ``malformed`` or ``closed``."""
+
+
+def nothing() -> None:
+    """Do nothing: for messages that need no answer when they are judged."""
+
+
+class _Message:
+    """A decoded message, and the number of its spans that are not judged yet."""
+
+    __slots__ = ("_done", "content", "left", "size")
+
+    def __init__(self, content: Any, size: int, done: Callable[[], None]) -> None:
+        self.content = content
+        self.size = size
+        self.left = 0
+        self._done = done
+
+    def span_done(self) -> None:
+        """Count a span that was judged or left out."""
+        self.left -= 1
+        if self.left == 0:
+            self._done()
+
+
+class LiveJudge:
+    """Judges the tool spans of messages, in a thread, as long as it is open.
+
+    ``window`` is the time, in seconds, for which a span waits for others that began before it. ``turns_by`` is the
+    widest source of turns: by ``trace`` or ``agent_span`` several consumers can share the traces among them.
+    """
+
+    def __init__(
+        self,
+        judge: PolicyJudge,
+        report: LiveReport,
+        shield: Shield,
+        *,
+        window: float = WINDOW,
+        turns_by: str = TURNS_BY[0],
+        seen: Seen | None = None,
+        most_bytes: int = MOST_BYTES,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._report = report
+        self._shield = shield
+        self._clock = clock
+        self._tick = max(window / _TICKS, 0.01)
+        self.most_bytes = most_bytes
+        """A message that is larger is never taken."""
+        self.ancestry = Ancestry(turns_by)
+        self.turns = LiveTurns(judge, self.ancestry, report, shield, window=window, seen=seen)
+        self._queue: deque[_Message] = deque()
+        self._bytes = 0
+        self._changed = threading.Condition()
+        self._open = True
+        self._thread = threading.Thread(target=self._run, name="loopguard-watch", daemon=True)
+        self._thread.start()
+
+    @property
+    def queued_bytes(self) -> int:
+        """The bytes of the messages that wait in the queue."""
+        return self._bytes
+
+    def take(self, payload: bytes, done: Callable[[], None] = nothing, *, is_json: bool = False) -> bool:
+        """Take a serialised TracesData or ExportTraceServiceRequest. Return False if the queue is full, or closed.
+
+        ``done`` is called once, on the judge's thread, when all tool spans of the message are judged or left out. Raise
+        ``MalformedError`` if the message is no OTLP.
+        """
+        size = len(payload)
+        if self._is_full(size):  # before the work of decoding it
+            return False
+        try:
+            content = orjson.loads(payload) if is_json else otlp_protobuf.decode(payload)
+            if is_json:
+                content = _checked(content)
+        except (DecodeError, *MISSHAPEN) as error:
+            self._report.refused("malformed")
+            raise MalformedError(f"the message is no OTLP: {type(error).__name__}") from error
+        with self._changed:
+            if self._is_full(size):
+                return False
+            self._queue.append(_Message(content, size, done))
+            self._bytes += size
+            self._changed.notify()
+        return True
+
+    def _is_full(self, size: int) -> bool:
+        if not self._open:
+            self._report.refused("closed")
+            return True
+        if self._bytes and self._bytes + size > self.most_bytes:
+            self._report.refused("full")
+            return True
+        return False
+
+    def close(self) -> None:
+        """Take no more messages, judge all that were taken, and return."""
+        with self._changed:
+            self._open = False
+            self._changed.notify()
+        self._thread.join()
+
+    # --- on the judge's thread ----------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        next_tick = self._clock()
+        while True:
+            with self._changed:
+                if not self._queue and self._open:
+                    self._changed.wait(max(next_tick - self._clock(), 0.001) if self.turns.waiting else None)
+                message = self._queue.popleft() if self._queue else None
+                is_over = message is None and not self._open
+            if message is not None:
+                with self._shield("watch.message"):
+                    self._judge(message)
+                with self._changed:
+                    self._bytes -= message.size
+            now = self._clock()
+            if now >= next_tick:
+                next_tick = now + self._tick
+                with self._shield("watch.turns"):
+                    self.turns.advance(now)
+            if is_over:
+                while self.turns.waiting or len(self.turns):
+                    with self._shield("watch.turns"):
+                        self.turns.flush()
+                return
+
+    def _judge(self, message: _Message) -> None:
+        """Hand the tool spans of a message to their turns."""
+        content, message.content = message.content, None
+        message.left = 1  # until all its spans are added
+        spans, number = _spans_of(content, self.ancestry)
+        self._report.received(number)
+        message.left += self.turns.add(spans, self._clock(), message.span_done)
+        message.span_done()
+
+
+def _checked(content: Any) -> Any:
+    """Return a parsed JSON message. Raise one of ``MISSHAPEN`` if it is no OTLP."""
+    if "resourceSpans" not in content and content:
+        raise KeyError("resourceSpans")
+    for _ in otlp.spans_of({"resourceSpans": (), **content}, Ancestry()):
+        pass
+    return content
+
+
+def _spans_of(content: Any, ancestry: Ancestry) -> tuple[Iterable[ToolSpan], int]:
+    """Return the tool spans of a message, and the number of all its spans. All are added to ``ancestry``."""
+    before = ancestry.seen
+    if isinstance(content, dict):
+        spans = [span for span in otlp.spans_of({"resourceSpans": (), **content}, ancestry) if type(span) is ToolSpan]
+    else:
+        spans = list(otlp_protobuf.tool_spans_of(content, ancestry))
+    return spans, ancestry.seen - before

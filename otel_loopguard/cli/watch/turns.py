@@ -1,0 +1,317 @@
+"""Judge tool spans as they come: each waits a while for those that began earlier, then its turn is judged up to it.
+
+Spans arrive out of order: a span is sent when it ends, in batches, by several processes. So each is held for a window
+of time. Then all spans of its turn that began before its end are judged, in the order in which they began, as
+``replay`` does with the spans of a file. A span that arrives later than that is judged after the others, and counted.
+
+No thread and no clock: the caller passes the time, in seconds that never go back.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import OrderedDict, deque
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from otel_loopguard.cli.replay.timeline import Timeline
+from otel_loopguard.cli.replay.turn_replay import TurnReplay
+from otel_loopguard.core.model import Action
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from otel_loopguard.cli.replay.judge import PolicyJudge
+    from otel_loopguard.cli.replay.timeline import Running
+    from otel_loopguard.core.model import First, Record, Trip
+    from otel_loopguard.shield import Shield
+    from otel_loopguard.spans.ancestry import Ancestry, TurnName
+    from otel_loopguard.spans.otlp import RecordedCall, ToolSpan
+
+MOST_TURNS = 10_000
+MOST_WAITING = 100_000
+"""Spans. The oldest is judged before its time then."""
+MOST_SEEN = 1_000_000
+"""Ids of tool spans, by which those that come twice are found."""
+
+
+class Reported(NamedTuple):
+    """A call of a turn, as a report gets it."""
+
+    turn: TurnName
+    position: int
+    """In its turn."""
+    call: RecordedCall
+    record: Record
+
+
+class Report(Protocol):
+    """Gets all that is found out about the spans, on the thread that judges."""
+
+    def call(self, reported: Reported) -> None:
+        """Count a call that is over."""
+
+    def trip(self, reported: Reported, trip: Trip, first: First) -> None:
+        """Report a trip. ``first`` is its place in the turn."""
+
+    def recovery(self, reported: Reported, trip: Trip) -> None:
+        """Count a trip after which the turn brought news again."""
+
+    def turn(self, turn: TurnName, calls: int) -> None:
+        """Count a turn that is over."""
+
+    def spans(self, fate: str, number: int) -> None:
+        """Count tool spans by what became of them."""
+
+
+class Seen(Protocol):
+    """The ids of the tool spans of the last time."""
+
+    def add(self, span: ToolSpan) -> bool:
+        """Add a span. Return False if it was there."""
+
+
+class SeenInMemory:
+    """Ids in two halves. The older half is forgotten at once."""
+
+    def __init__(self, most: int = MOST_SEEN) -> None:
+        self._half = max(most // 2, 1)
+        self._young: set[bytes] = set()
+        self._old: set[bytes] = set()
+
+    def __len__(self) -> int:
+        return len(self._young) + len(self._old)
+
+    def add(self, span: ToolSpan) -> bool:
+        """Add a span. Return False if it was there."""
+        key = f"{span.trace}{span.span}".encode()
+        if key in self._young or key in self._old:
+            return False
+        if len(self._young) >= self._half:
+            self._old, self._young = self._young, set()
+        self._young.add(key)
+        return True
+
+
+class _Waiting:
+    """A span that waits for those before it."""
+
+    __slots__ = ("begun", "done", "due", "span", "turn")
+
+    def __init__(self, span: ToolSpan, due: float, done: Callable[[], None]) -> None:
+        self.span = span
+        self.due = due
+        self.done = done
+        self.turn: TurnName | None = None
+        self.begun = False
+
+
+class _LiveTurn(TurnReplay):
+    """One turn: its judge, and the spans that wait."""
+
+    def __init__(self, name: TurnName, judge: PolicyJudge, report: Report) -> None:
+        turn = judge.turn()
+        timeline = Timeline(turn.history)
+        super().__init__(judge, turn, timeline, 0)
+        self.name = name
+        self.timeline = timeline
+        self.waiting: list[tuple[tuple[Any, ...], int, _Waiting]] = []
+        """A heap, in the order in which they began. Those that were found to be of another turn are left in it."""
+        self.until: tuple[Any, ...] = ()
+        """The last one that was judged."""
+        self._report = report
+
+    @property
+    def waits(self) -> bool:
+        """True if spans wait that were not found to be of another turn."""
+        return any(one.turn == self.name and not one.begun for _, _, one in self.waiting)
+
+    @property
+    def calls(self) -> int:
+        """The number of calls that were judged."""
+        return self._calls
+
+    def is_late(self, span: ToolSpan) -> bool:
+        """Return True if a later span was judged, or if the time of the turn is beyond the begin of this one."""
+        now = self.timeline.now
+        return span.in_order < self.until or (now is not None and bool(span.start) and span.start < now * 1e9 - 1e3)
+
+    def _end(self, ended: Running) -> None:
+        _, position, call, record = ended
+        super()._end(ended)
+        reported = Reported(self.name, position, call, record)
+        history = self._turn.history
+        if record.news and history.open_trips:
+            recovered, history.open_trips = history.open_trips, ()
+            for trip in recovered:
+                self._report.recovery(reported, trip)
+        self._report.call(reported)
+
+    def _add(self, position: int, trip: Trip, record: Record, call: RecordedCall, *, has_run: bool = False) -> None:  # noqa: ARG002 - as in replay
+        if trip.action >= Action.NUDGE:
+            trip = trip._replace(action=Action.OBSERVE)
+            first = self._turn.history.reach(str(trip.mode), trip.action)
+            self._report.trip(Reported(self.name, position, call, record), trip, first)
+
+
+class _Trace:
+    """The spans of one trace that wait."""
+
+    __slots__ = ("known", "waiting")
+
+    def __init__(self) -> None:
+        self.known = -1
+        """The spans of the trace that had arrived when the turns of these were found."""
+        self.waiting: list[_Waiting] = []
+
+
+class LiveTurns:
+    """The turns of the last time, and the spans that wait. Both are bounded."""
+
+    def __init__(
+        self,
+        judge: PolicyJudge,
+        ancestry: Ancestry,
+        report: Report,
+        shield: Shield,
+        *,
+        window: float,
+        seen: Seen | None = None,
+        most_turns: int = MOST_TURNS,
+        most_waiting: int = MOST_WAITING,
+    ) -> None:
+        self._judge = judge
+        self._ancestry = ancestry
+        self._report = report
+        self._shield = shield
+        self._window = window
+        self._seen = SeenInMemory() if seen is None else seen
+        self._most_turns, self._most_waiting = most_turns, most_waiting
+        self._turns: OrderedDict[TurnName, _LiveTurn] = OrderedDict()
+        self._by_arrival: deque[_Waiting] = deque()
+        self._by_trace: dict[str, _Trace] = {}
+        self._arrived = 0
+
+    def __len__(self) -> int:
+        return len(self._turns)
+
+    @property
+    def waiting(self) -> int:
+        """The number of spans that wait."""
+        return len(self._by_arrival)
+
+    @property
+    def next_due(self) -> float | None:
+        """The time at which a span has waited long enough; None if none waits."""
+        return self._by_arrival[0].due if self._by_arrival else None
+
+    def add(self, spans: Iterable[ToolSpan], now: float, done: Callable[[], None]) -> int:
+        """Add the tool spans of a message. ``done`` is called for each that is over, and not for those left out here.
+
+        Returns the number of those that wait.
+        """
+        added = 0
+        for span in spans:
+            if span.own or self._ancestry.is_guarded(span.trace):
+                self._report.spans("guarded", 1)
+            elif not self._seen.add(span):
+                self._report.spans("duplicate", 1)
+            else:
+                waiting = _Waiting(span, now + self._window, done)
+                self._by_arrival.append(waiting)
+                of_trace = self._by_trace.get(span.trace) or self._by_trace.setdefault(span.trace, _Trace())
+                of_trace.waiting.append(waiting)
+                of_trace.known = -1
+                added += 1
+        return added
+
+    def advance(self, now: float) -> None:
+        """Judge the spans that have waited long enough, and the oldest if too many wait."""
+        self._settle()
+        waiting = self._by_arrival
+        while waiting and (waiting[0].due <= now or len(waiting) > self._most_waiting):
+            self._release(waiting.popleft())
+        for name in list(islice(self._turns, max(len(self._turns) - self._most_turns, 0))):
+            if not self._turns[name].waits:  # spans that wait have a bound of their own
+                self._close(name)
+
+    def flush(self) -> None:
+        """Judge all spans that wait, and end all turns."""
+        self._settle()
+        while self._by_arrival:
+            self._release(self._by_arrival.popleft())
+        while self._turns:
+            self._close(next(iter(self._turns)))
+
+    def _settle(self) -> None:
+        """Find the turns of the spans that wait, as far as the spans around them have arrived."""
+        for name, trace in self._by_trace.items():
+            known = self._ancestry.spans_in(name)
+            if known == trace.known:
+                continue
+            trace.known = known
+            for waiting in trace.waiting:
+                if not waiting.begun:
+                    self._settle_one(waiting)
+
+    def _settle_one(self, waiting: _Waiting) -> None:
+        name = self._ancestry.turn_of(waiting.span)
+        if name != waiting.turn:
+            waiting.turn = name
+            self._arrived += 1
+            heapq.heappush(self._turn(name).waiting, (waiting.span.in_order, self._arrived, waiting))
+
+    def _turn(self, name: TurnName) -> _LiveTurn:
+        turn = self._turns.get(name)
+        if turn is None:
+            turn = self._turns[name] = _LiveTurn(name, self._judge, self._report)
+        else:
+            self._turns.move_to_end(name)
+        return turn
+
+    def _release(self, waiting: _Waiting) -> None:
+        """Judge the turn of a span up to its end: its time is over."""
+        span = waiting.span
+        of_trace = self._by_trace[span.trace]
+        of_trace.waiting.remove(waiting)
+        if not of_trace.waiting:
+            del self._by_trace[span.trace]
+        try:
+            turn = self._turns.get(waiting.turn)  # type: ignore[arg-type]  # it is settled
+            if turn is not None:  # else it began, and its turn was closed
+                self._judge_until(turn, waiting)
+        except Exception as error:  # noqa: BLE001 - one span must not keep others from being judged
+            self._shield.take("watch.judge", error)
+            self._report.spans("dropped", 1)
+        finally:
+            waiting.done()
+
+    def _judge_until(self, turn: _LiveTurn, waiting: _Waiting) -> None:
+        """Begin this span and those of the turn that began before its end, and end the calls that are over then."""
+        heap, end = turn.waiting, waiting.span.end
+        while heap and (not waiting.begun or heap[0][2].span.start < end):
+            _, _, next_one = heapq.heappop(heap)
+            if next_one.turn == turn.name and not next_one.begun:
+                self._begin(turn, next_one)
+        turn.end_until(end / 1e9 if end else None)
+
+    def _begin(self, turn: _LiveTurn, waiting: _Waiting) -> None:
+        waiting.begun = True
+        span = waiting.span
+        if self._ancestry.is_guarded(span.trace):
+            self._report.spans("guarded", 1)
+        elif self._ancestry.is_inner(span):
+            self._report.spans("inner", 1)
+        else:
+            if turn.is_late(span):
+                self._report.spans("late", 1)
+            else:
+                turn.until = span.in_order
+            turn.begin(span.read())
+            self._report.spans("judged", 1)
+
+    def _close(self, name: TurnName) -> None:
+        turn = self._turns.pop(name)
+        turn.end_all()
+        if turn.calls:
+            self._report.turn(name, turn.calls)

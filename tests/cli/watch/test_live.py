@@ -1,0 +1,123 @@
+"""The live judge takes messages from any thread, refuses what is too much, and loses nothing that it took."""
+
+from __future__ import annotations
+
+import json
+from threading import Event
+from typing import TYPE_CHECKING
+
+import pytest
+
+from otel_loopguard.cli.replay.judge import PolicyJudge
+from otel_loopguard.cli.watch.live import LiveJudge, MalformedError
+from otel_loopguard.core.policy.policy import Policy
+from otel_loopguard.shield import Shield
+
+from .messages import Kept, as_json, call, message, span
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+LOOP = [message(call(number)) for number in range(1, 9)]
+
+
+@pytest.fixture
+def kept() -> Kept:
+    """The report."""
+    return Kept()
+
+
+@pytest.fixture
+def make(kept: Kept) -> Iterator[Callable[..., LiveJudge]]:
+    """Makes live judges, and closes them."""
+    made: list[LiveJudge] = []
+
+    def judge(**settings: object) -> LiveJudge:
+        made.append(LiveJudge(PolicyJudge(Policy()), kept, Shield(), **settings))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield judge
+    for one in made:
+        one.close()
+
+
+@pytest.mark.parametrize("is_json", [False, True])
+def test_messages_are_judged_in_protobuf_and_json(make, kept, is_json) -> None:
+    """The spans of both formats get the same trips."""
+    judge = make()
+    for one in LOOP:
+        payload = json.dumps(as_json(one)).encode() if is_json else one.SerializeToString()
+        assert judge.take(payload, is_json=is_json)
+    judge.close()
+
+    assert [(trip.call, trip.mode) for trip in kept.trips] == [(number, "generic_repeat") for number in range(1, 8)]
+    assert kept.all_spans == 8
+
+
+def test_what_was_taken_is_judged_when_the_judge_is_closed(make, kept) -> None:
+    """Closing waits neither for the window nor for the tick, and judges all that is queued."""
+    judge = make(window=3600.0)
+    over: list[int] = []
+    for number, one in enumerate(LOOP):
+        assert judge.take(one.SerializeToString(), lambda number=number: over.append(number))
+    judge.close()
+
+    assert len(kept.calls) == 8
+    assert sorted(over) == list(range(8))
+    assert not judge.take(LOOP[0].SerializeToString())
+
+
+def test_done_is_called_once_for_a_message_when_all_its_spans_are_judged(make, kept) -> None:
+    """A message without tool spans is done at once, one with some after the last of them."""
+    judge = make(window=0.05)
+    calls: list[str] = []
+    over = Event()
+    assert judge.take(message(span("GET /", 1)).SerializeToString(), lambda: calls.append("plain"))
+    three = message(call(1), call(2), call(2), span("GET /", 3), call(4))
+
+    def last() -> None:
+        calls.append(f"after {len(kept.calls)}")
+        over.set()
+
+    assert judge.take(three.SerializeToString(), last)
+    assert over.wait(30)
+    judge.close()
+
+    assert calls == ["plain", "after 3"]
+
+
+def test_a_full_queue_refuses_and_takes_again_when_there_is_room(make, kept, monkeypatch) -> None:
+    """The bound is in bytes. Nothing that was refused is judged, and nothing that was taken is lost."""
+    judge = make(most_bytes=1_000)
+    held, working = Event(), Event()
+    received = kept.received
+
+    def wait(spans: int) -> None:
+        received(spans)
+        working.set()
+        held.wait(30)
+
+    monkeypatch.setattr(kept, "received", wait)
+    payload = message(call(1)).SerializeToString()
+    assert judge.take(payload)
+    assert working.wait(30)
+    taken = 1
+    while judge.take(message(call(taken + 1)).SerializeToString()):
+        taken += 1
+        assert judge.queued_bytes <= 1_000
+    assert kept.refusals == {"full": 1}
+    held.set()
+    judge.close()
+
+    assert len(kept.calls) == taken
+
+
+@pytest.mark.parametrize(
+    ("payload", "is_json"),
+    [(b"no protobuf", False), (b"{", True), (b"[]", True), (b'{"runs":1}', True), (b'{"resourceSpans":[1]}', True)],
+)
+def test_a_message_that_is_no_otlp_is_refused_for_good(make, kept, payload, is_json) -> None:
+    """The sender learns that it makes no sense to send it again."""
+    with pytest.raises(MalformedError, match="no OTLP"):
+        make().take(payload, is_json=is_json)
+    assert kept.refusals == {"malformed": 1}

@@ -1,0 +1,235 @@
+"""Spans that come in any order within the window get the verdicts of ``replay``; late ones and copies are counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from otel_loopguard.cli.replay.judge import PolicyJudge
+from otel_loopguard.cli.replay.span_buffer import SpanBuffer
+from otel_loopguard.cli.watch.turns import LiveTurns, SeenInMemory
+from otel_loopguard.core.policy.policy import Policy
+from otel_loopguard.shield import Shield
+from otel_loopguard.spans import otlp
+from otel_loopguard.spans.ancestry import Ancestry
+from otel_loopguard.spans.otlp_protobuf import tool_spans_of
+
+from .messages import Kept, Told, agent, as_json, call, message, span, vercel_call
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+WINDOW = 10.0
+
+
+class Live:
+    """Live turns, with the time of a test."""
+
+    def __init__(self, turns_by: str = "conversation", **bounds: Any) -> None:
+        self.kept = Kept()
+        self.ancestry = Ancestry(turns_by)
+        self.done = 0
+        self.turns = LiveTurns(
+            PolicyJudge(Policy()), self.ancestry, self.kept, Shield(), **{"window": WINDOW, **bounds}
+        )
+
+    def add(self, *spans: Span, now: float = 0.0) -> None:
+        """Add the spans of one message, then judge those whose time is over."""
+        found = list(tool_spans_of(message(*spans), self.ancestry))
+        self.turns.add(found, now, self.count)
+        self.turns.advance(now)
+
+    def count(self) -> None:
+        """Count a span that is over."""
+        self.done += 1
+
+    def all(self, *arrivals: tuple[float, Span]) -> Kept:
+        """Add each span at its time, and let the time pass between; return the report, after all are judged."""
+        for now, one in arrivals:
+            self.turns.advance(now)
+            self.add(one, now=now)
+        self.turns.flush()
+        return self.kept
+
+
+def replayed(spans: Iterable[Span]) -> list[Told]:
+    """Return the trips of a replay of these spans."""
+    held = SpanBuffer([PolicyJudge(Policy())])
+    found = otlp.spans_of(as_json(message(*spans)), held.ancestry)
+    turns = [turn for one in found if isinstance(one, otlp.ToolSpan) for turn in held.add(one)] + list(held.rest())
+    return [
+        Told(turn.run_id, trip.call, trip.tool, trip.mode, trip.count, trip.limit)
+        for turn in turns
+        for trip in turn.trips[0]
+    ]
+
+
+# --- any order --------------------------------------------------------------------------------------------------------
+
+times = st.floats(0, 30).map(lambda second: round(second, 3))
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> list[Span]:
+    """Draw the spans of some agents: nested and parallel calls, with and without conversations."""
+    spans, parents = [], [0]
+    for number in range(1, 4):
+        trace = draw(st.integers(1, 2))
+        talk = draw(st.sampled_from(({}, {}, {"gen_ai__conversation__id": "talk"})))
+        kind = draw(st.sampled_from((agent, lambda number, **more: span("step", number, **more))))
+        spans.append(kind(number, trace=trace, parent=draw(st.sampled_from(parents)), **talk))
+        parents.append(number)
+    calls = [
+        draw(st.sampled_from((call, vercel_call)))(
+            number,
+            tool=draw(st.sampled_from(("search", "search", "write_file"))),
+            arguments=draw(st.sampled_from(('{"q":"x"}', '{"q":"x"}', '{"q":"y"}'))),
+            trace=draw(st.integers(1, 2)),
+            parent=draw(st.sampled_from((*parents, number - 1))),
+            at=draw(times),
+            lasts=draw(st.sampled_from((0.0, 0.5, 5.0))),
+        )
+        for number in range(10, 10 + draw(st.integers(3, 12)))
+    ]
+    return spans + calls
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_any_order_within_the_window_gives_the_verdicts_of_replay(data: st.DataObject) -> None:
+    """Whatever the order in which spans arrive, live trips are those of a replay, if all arrive within the window."""
+    spans = data.draw(runs())
+    delays = data.draw(st.lists(st.floats(0, WINDOW * 0.99), min_size=len(spans), max_size=len(spans)))
+    live = Live()
+    kept = live.all(*sorted(zip(delays, spans, strict=True), key=lambda pair: pair[0]))
+
+    assert Counter(kept.trips) == Counter(replayed(spans))
+    assert not kept.fates["late"]
+    assert live.done == live.kept.fates["judged"] + live.kept.fates["inner"]
+
+
+def test_a_loop_that_lasts_longer_than_the_window_is_judged_as_it_goes() -> None:
+    """Each trip is reported when the window of its span is over, long before the loop ends."""
+    live = Live()
+    for number in range(1, 40):
+        live.add(call(number), now=float(number))
+    live.turns.advance(39.0)
+
+    assert [trip.call for trip in live.kept.trips] == list(range(1, 29))
+    live.turns.flush()
+    assert live.kept.trips == replayed([call(number) for number in range(1, 40)])
+
+
+def test_a_late_span_is_judged_and_counted() -> None:
+    """A span that began before one that was judged is judged after it."""
+    kept = Live().all((0.0, call(2)), (20.0, call(3)), (40.0, call(1)))
+
+    assert kept.fates == {"judged": 3, "late": 1}
+    assert len(kept.calls) == 3
+    assert kept.trips[-1].count == 3
+
+
+# --- counted once -----------------------------------------------------------------------------------------------------
+
+
+def test_a_span_that_comes_twice_is_judged_once() -> None:
+    """A span is known by its trace and its id: a copy that comes later is left out."""
+    kept = Live().all((0.0, call(1)), (1.0, call(1)), (60.0, call(1)), (60.0, call(1, trace=2)))
+
+    assert kept.fates == {"judged": 2, "duplicate": 2}
+
+
+def test_a_call_with_two_spans_is_judged_once() -> None:
+    """The span inside a span of the same tool is of the same call."""
+    kept = Live().all((0.0, call(2, parent=1)), (1.0, call(1, lasts=3.0)))
+
+    assert kept.fates == {"judged": 1, "inner": 1}
+
+
+def test_traces_of_guarded_programs_are_left_out() -> None:
+    """A program with the guard in it reports its own trips: neither its spans are judged nor others of their trace."""
+    own = call(1, loopguard__turn__id="t", loopguard__arguments_hash="blake2b-64:00")
+    kept = Live().all((0.0, call(2)), (1.0, own), (2.0, call(3)), (2.0, call(4, trace=2)))
+
+    assert kept.fates == {"judged": 1, "guarded": 2}
+
+
+# --- turns ------------------------------------------------------------------------------------------------------------
+
+
+def test_an_agents_span_that_comes_after_its_calls_makes_their_turn() -> None:
+    """Three calls of two agents each, in one trace, are two turns, though the agents' spans come last."""
+    calls = [(0.0, call(number, parent=1 if number % 2 else 2)) for number in range(11, 17)]
+    kept = Live().all(*calls, (5.0, agent(1)), (5.0, agent(2)))
+
+    assert sorted(name.source for name, _ in kept.turns) == ["agent_span", "agent_span"]
+    assert {trip.turn for trip in kept.trips} == {name.id for name, _ in kept.turns}
+
+
+@pytest.mark.parametrize(
+    ("turns_by", "turns"),
+    [("conversation", ["conversation"]), ("agent_span", ["agent_span"] * 2), ("trace", ["trace"] * 2)],
+)
+def test_the_widest_source_of_turns_can_be_chosen(turns_by: str, turns: list[str]) -> None:
+    """One conversation over two traces is one turn, unless turns are asked for by agent or by trace."""
+    spans = [
+        one
+        for trace in (1, 2)
+        for one in (agent(1, trace=trace, gen_ai__conversation__id="talk"), call(2, trace=trace, parent=1))
+    ]
+    kept = Live(turns_by).all(*((0.0, one) for one in spans))
+
+    assert [name.source for name, _ in kept.turns] == turns
+
+
+# --- bounds -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_number_of_turns_is_bounded() -> None:
+    """The turn without spans for the longest time is closed first, and begins again with its next span."""
+    live = Live(most_turns=3)
+    for number, trace in enumerate((1, 2, 3, 1, 4, 5)):
+        live.add(call(number, trace=trace), now=number * 100.0)
+        live.turns.advance(number * 100.0 + WINDOW)
+        assert len(live.turns) <= 3
+    assert [int(name.id, 16) for name, _ in live.kept.turns] == [2, 3]
+
+
+def test_the_number_of_waiting_spans_is_bounded() -> None:
+    """The oldest span is judged before its time if too many wait: none is dropped."""
+    live = Live(most_waiting=5)
+    for number in range(1, 21):
+        live.add(call(number, trace=number))
+        assert live.turns.waiting <= 5
+    live.turns.flush()
+
+    assert live.kept.fates == {"judged": 20}
+    assert live.done == 20
+
+
+def test_the_number_of_remembered_spans_is_bounded() -> None:
+    """Ids and the spans around calls are forgotten, the oldest first."""
+    seen, ancestry = SeenInMemory(most=10), Ancestry(most=10)
+    for number in range(1, 101):
+        for found in tool_spans_of(message(call(number)), ancestry):
+            assert seen.add(found)
+        assert len(seen) <= 10
+        assert len(ancestry) <= 10
+    assert not seen.add(next(tool_spans_of(message(call(100)), ancestry)))
+
+
+def test_a_span_that_cannot_be_judged_is_dropped_and_the_others_are_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault with one span is counted, its message is over all the same, and other spans are judged."""
+    live = Live()
+    read = otlp.ToolSpan.read
+    monkeypatch.setattr(otlp.ToolSpan, "read", lambda one: 1 / 0 if one.tool == "bad" else read(one))
+    kept = live.all((0.0, call(1)), (1.0, call(2, tool="bad")), (2.0, call(3)))
+
+    assert kept.fates == {"judged": 2, "dropped": 1}
+    assert live.done == 3
