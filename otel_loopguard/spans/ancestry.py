@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from otel_loopguard.spans.dialects import same_tool
 
 if TYPE_CHECKING:
-    from otel_loopguard.spans.otlp import ModelSpan, Service, ToolSpan
+    from otel_loopguard.spans.service import Service
 
 MOST_SPANS: Final = 400_000
 MOST_GUARDED: Final = 100_000
@@ -33,6 +33,26 @@ class TurnName(NamedTuple):
     id: str
     service: Service | None = None
     """Of a conversation: two services may give theirs equal ids."""
+
+
+class InTrace(Protocol):
+    """A span of another instrumentation, whose turn is to be found."""
+
+    @property
+    def trace(self) -> str:
+        """The id of its trace."""
+
+    @property
+    def parent(self) -> str:
+        """The id of its parent."""
+
+    @property
+    def conversation(self) -> str | None:
+        """The conversation that it names itself."""
+
+    @property
+    def service(self) -> Service:
+        """The service that made it."""
 
 
 class Around(NamedTuple):
@@ -103,12 +123,12 @@ class Ancestry:
         """Return the number of spans of a trace that are known."""
         return len(self._traces.get(trace, _NONE))
 
-    def is_inner(self, span: ToolSpan) -> bool:
-        """Return True if the span around this one is of the same tool: both are of one call."""
+    def is_inner(self, span: InTrace, tool: str) -> bool:
+        """Return True if the span around that of a tool call is of the same tool: both are of one call."""
         found = self._traces.get(span.trace, _NONE).get(span.parent)
-        return type(found) is Around and same_tool(span.tool, found.tool)
+        return type(found) is Around and same_tool(tool, found.tool)
 
-    def turn_of(self, span: ToolSpan | ModelSpan) -> TurnName:
+    def turn_of(self, span: InTrace) -> TurnName:
         """Return the turn of a span of another instrumentation, as far as the spans around it have arrived."""
         conversation, agent, _ = self._above(span)
         if conversation is not None and self._by_conversation:
@@ -117,12 +137,12 @@ class Ancestry:
             return TurnName("agent_span", f"{span.trace}:{agent}")
         return TurnName("trace", span.trace)
 
-    def agent_of(self, span: ToolSpan) -> tuple[str | None, str | None]:
+    def agent_of(self, span: InTrace) -> tuple[str | None, str | None]:
         """Return the conversation of a call and the name of its agent, as far as they are known."""
         conversation, _, name = self._above(span)
         return conversation, name
 
-    def _above(self, span: ToolSpan | ModelSpan) -> tuple[str | None, str, str | None]:
+    def _above(self, span: InTrace) -> tuple[str | None, str, str | None]:
         """Return the nearest conversation, the agent's span, and the name of the nearest agent.
 
         The agent's span is the outermost one. A call inside a tool call belongs to the agents inside that call, if

@@ -15,6 +15,7 @@ from otel_loopguard.spans import dialects
 from otel_loopguard.spans.ancestry import Around
 from otel_loopguard.spans.dialects import SpanView
 from otel_loopguard.spans.model_requests import usage_of_request, usage_on_call
+from otel_loopguard.spans.service import NO_SERVICE, Service
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -32,24 +33,6 @@ _FAILED = (2, "STATUS_CODE_ERROR")
 _SERVER = (2, "SPAN_KIND_SERVER")
 _KINDS = frozenset(map(str, Kind))
 _SAMENESS = {str(one): one for one in Sameness}
-
-
-class Service(NamedTuple):
-    """The service whose span it is, by the attributes of its resource."""
-
-    name: str = "unknown_service"
-    namespace: str = ""
-    environment: str = ""
-
-    @classmethod
-    def of(cls, attributes: Mapping[str, Any]) -> Service:
-        """Read the attributes of a resource."""
-        found = ("service.name",), ("service.namespace",), ("deployment.environment.name", "deployment.environment")
-        texts = [next((str(attributes[key]) for key in keys if attributes.get(key)), "") for keys in found]
-        return cls(texts[0] or cls._field_defaults["name"], *texts[1:])
-
-
-NO_SERVICE = Service()
 
 
 class ToolSpan(NamedTuple):

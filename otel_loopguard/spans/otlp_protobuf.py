@@ -12,7 +12,8 @@ from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 from otel_loopguard import semconv
 from otel_loopguard.spans import dialects
 from otel_loopguard.spans.dialects import CONTENT, READ, SpanView
-from otel_loopguard.spans.otlp import Service, add_around, foreign_span
+from otel_loopguard.spans.otlp import add_around, foreign_span
+from otel_loopguard.spans.service import Service
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -241,7 +241,7 @@ def _once(spans: list[ToolSpan], ancestry: Ancestry) -> Iterator[ToolSpan]:
             resumed = span.was_cancelled and following is not None and following.order[0] == span.order[0]
             if not resumed:
                 yield span
-        elif not (ancestry.is_guarded(span.trace) or ancestry.is_inner(span)):
+        elif not (ancestry.is_guarded(span.trace) or ancestry.is_inner(span, span.tool)):
             yield span
 
 

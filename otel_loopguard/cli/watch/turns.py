@@ -300,7 +300,7 @@ class LiveTurns:
         span = waiting.span
         if self._ancestry.is_guarded(span.trace):
             self._report.spans("guarded", 1)
-        elif self._ancestry.is_inner(span):
+        elif self._ancestry.is_inner(span, span.tool):
             self._report.spans("inner", 1)
         else:
             if turn.is_late(span):
