@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from functools import partial
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from otel_loopguard.errors import LoopGuardError
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Iterable, Mapping
     from threading import Event
 
@@ -65,6 +67,59 @@ class KafkaSettings(NamedTuple):
     encoding: str = PROTO
     config: Mapping[str, str] = {}
     """More properties of the client, such as those for TLS."""
+
+    @classmethod
+    def of(cls, options: argparse.Namespace) -> KafkaSettings:
+        """Read the arguments that `configure` adds."""
+        lines: list[str] = []
+        if options.kafka_config_file:
+            try:
+                lines = options.kafka_config_file.read_text("utf-8").splitlines()
+            except (OSError, UnicodeDecodeError) as error:
+                msg = f"--kafka-config-file {options.kafka_config_file} cannot be read: {error}"
+                raise LoopGuardError(msg) from None
+        config = {}
+        for line in (*lines, *options.kafka_config):
+            name, equals, value = line.partition("=")
+            if equals:
+                config[name.strip()] = value.strip()
+            elif line.strip() and not line.lstrip().startswith("#"):
+                raise LoopGuardError("--kafka-config and the lines of --kafka-config-file are NAME=VALUE")
+        return cls(*options.kafka, options.kafka_group, options.kafka_encoding, config)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `watch --kafka`."""
+    group = parser.add_argument_group("from Kafka", "needs the package confluent-kafka: otel-loopguard[kafka]")
+    group.add_argument(
+        "--kafka",
+        nargs=2,
+        metavar=("BROKERS", "TOPIC"),
+        help="judge the spans of this topic, as the collector's kafka exporter writes them with partition_traces_by_id; "
+        "BROKERS are host:port, separated by commas",
+    )
+    group.add_argument(
+        "--kafka-group",
+        metavar="GROUP",
+        default=GROUP,
+        help="the consumer group: its consumers share the partitions (default: %(default)s)",
+    )
+    group.add_argument(
+        "--kafka-encoding", choices=ENCODINGS, default=PROTO, help="that of the exporter (default: %(default)s)"
+    )
+    group.add_argument(
+        "--kafka-config",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="a property of librdkafka, such as security.protocol=SSL; may be given several times",
+    )
+    group.add_argument(
+        "--kafka-config-file",
+        metavar="FILE",
+        type=Path,
+        help="a file with such properties, one a line: passwords are not for command lines",
+    )
 
 
 class _Partition:

@@ -42,6 +42,7 @@ class Broker(Program):
     def __init__(self, folder: Path) -> None:
         port, controller = free_ports(2)
         self.address = f"127.0.0.1:{port}"
+        self._client = {"bootstrap.servers": self.address, "log_level": 0}  # else it prints that the broker has ended
         self._properties = folder / "broker.properties"
         self._properties.write_text(_PROPERTIES.format(port=port, controller=controller, folder=folder / "broker"))
         self._java = ("java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{need('broker')}/*")
@@ -75,8 +76,8 @@ class Broker(Program):
 
     @cached_property
     def _admin(self) -> AdminClient:
-        return AdminClient({"bootstrap.servers": self.address})
+        return AdminClient(self._client)
 
     @cached_property
     def _producer(self) -> Producer:
-        return Producer({"bootstrap.servers": self.address, "linger.ms": 0})
+        return Producer({**self._client, "linger.ms": 0})
