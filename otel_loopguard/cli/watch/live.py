@@ -6,6 +6,7 @@ it: nothing is dropped here for want of room.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
@@ -99,6 +100,8 @@ class LiveJudge:
         self.ancestry = Ancestry(turns_by)
         self.turns = LiveTurns(judge, self.ancestry, report, shield, window=window, seen=seen)
         self._queue: deque[_Message] = deque()
+        self._flushes: list[threading.Event] = []
+        """Set when the queue is empty and no span waits."""
         self._bytes = 0
         self._changed = threading.Condition()
         self._open = True
@@ -143,6 +146,17 @@ class LiveJudge:
             return True
         return False
 
+    def flush(self, seconds: float) -> bool:
+        """Judge all messages that were taken, without waiting for spans before them. Return False if that takes longer.
+
+        Turns go on. This is for a receiver that has to give its senders away.
+        """
+        judged = threading.Event()
+        with self._changed:
+            self._flushes.append(judged)
+            self._changed.notify()
+        return judged.wait(seconds)
+
     def close(self) -> None:
         """Take no more messages, judge all that were taken, and return."""
         with self._changed:
@@ -156,9 +170,12 @@ class LiveJudge:
         next_tick = self._clock()
         while True:
             with self._changed:
-                if not self._queue and self._open:
+                if not self._queue and self._open and not self._flushes:
                     self._changed.wait(max(next_tick - self._clock(), 0.001) if self.turns.waiting else None)
                 message = self._queue.popleft() if self._queue else None
+                flushes: list[threading.Event] = []
+                if not self._queue:
+                    flushes, self._flushes = self._flushes, flushes
                 is_over = message is None and not self._open
             if message is not None:
                 with self._shield("watch.message"):
@@ -170,6 +187,11 @@ class LiveJudge:
                 next_tick = now + self._tick
                 with self._shield("watch.turns"):
                     self.turns.advance(now)
+            if flushes:
+                with self._shield("watch.turns"):
+                    self.turns.advance(math.inf)
+                for judged in flushes:
+                    judged.set()
             if is_over:
                 while self.turns.waiting or len(self.turns):
                     with self._shield("watch.turns"):
@@ -180,10 +202,12 @@ class LiveJudge:
         """Hand the tool spans of a message to their turns."""
         content, message.content = message.content, None
         message.left = 1  # until all its spans are added
-        spans, number = _spans_of(content, self.ancestry)
-        self._report.received(number)
-        message.left += self.turns.add(spans, self._clock(), message.span_done)
-        message.span_done()
+        try:
+            spans, number = _spans_of(content, self.ancestry)
+            self._report.received(number)
+            message.left += self.turns.add(spans, self._clock(), message.span_done)
+        finally:
+            message.span_done()
 
 
 def _checked(content: Any) -> Any:

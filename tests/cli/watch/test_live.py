@@ -67,6 +67,21 @@ def test_what_was_taken_is_judged_when_the_judge_is_closed(make, kept) -> None:
     assert not judge.take(LOOP[0].SerializeToString())
 
 
+def test_a_flush_judges_what_was_taken_and_the_turn_goes_on(make, kept) -> None:
+    """It does not wait for the window, and calls that come later are counted in the same turn."""
+    judge = make(window=3600.0)
+    for one in LOOP[:4]:
+        assert judge.take(one.SerializeToString())
+    assert judge.flush(30)
+    assert len(kept.calls) == 4
+    for one in LOOP[4:]:
+        assert judge.take(one.SerializeToString())
+    assert judge.flush(30)
+    judge.close()
+
+    assert [trip.call for trip in kept.trips] == list(range(1, 8))
+
+
 def test_done_is_called_once_for_a_message_when_all_its_spans_are_judged(make, kept) -> None:
     """A message without tool spans is done at once, one with some after the last of them."""
     judge = make(window=0.05)
