@@ -2,14 +2,14 @@
 
 python -m benchmarks.bench_kafka [--quick]
 
-The broker is that of the tests; without it (`.ci/kafka` fetches it) nothing is measured. It runs in another process, whose
-time is not counted.
+The broker is that of the tests; without it (`.ci/kafka` fetches it) nothing is measured. It runs in another process,
+whose time is not counted.
 """
 
 from __future__ import annotations
 
-import os
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -24,13 +24,17 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, TracesData
 
 from benchmarks.harness import Row, Section, compared, interleaved, main
-from otel_loopguard.cli.watch.kafka import KafkaSettings, KafkaSource
+from otel_loopguard.cli.replay.judge import PolicyJudge
+from otel_loopguard.cli.watch.kafka import KafkaSource
+from otel_loopguard.cli.watch.kafka_settings import KafkaSettings
+from otel_loopguard.cli.watch.live import LiveJudge
+from otel_loopguard.core.policy.policy import Policy
+from otel_loopguard.shield import Shield
 from tests.environments import ROOT
+from tests.stack.harness.broker import Broker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.stack.harness.broker import Broker
+    from collections.abc import Callable
 
 TOPIC = "spans"
 SPANS = 10
@@ -87,3 +91,57 @@ def read(address: str, messages: int, each: Callable[[bytes], object]) -> float:
     spent = time.process_time() - started
     consumer.close()
     return spent / messages / SPANS * 1e6
+
+
+class _Counts:
+    """A report that counts nothing: what it would cost is that of the exporter."""
+
+    def __getattr__(self, _: str) -> Callable[..., None]:
+        return lambda *_, **__: None
+
+
+def watch(address: str, messages: int, admin: Broker) -> float:
+    """Microseconds of processor time a span to read and judge the topic, and to commit it."""
+    group, stopping = uuid.uuid4().hex, threading.Event()
+    judge = LiveJudge(PolicyJudge(Policy()), _Counts(), Shield(), window=1.0, turns_by="agent_span")
+    source = KafkaSource(KafkaSettings(address, TOPIC, group), judge, list)
+    started = time.process_time()
+    reader = threading.Thread(target=source.run, args=(stopping,))
+    reader.start()
+    while sum(admin.committed(group, TOPIC).values()) < messages:
+        time.sleep(0.5)
+    spent = time.process_time() - started
+    stopping.set()
+    reader.join()
+    judge.close()
+    return spent / messages / SPANS * 1e6
+
+
+def sections(*, quick: bool) -> list[Section]:
+    """Measure the three."""
+    messages = 2_000 if quick else 20_000
+    about = (
+        f"Processor time of one process for a span of a topic: {messages:,} messages of {SPANS} spans, "
+        f"{len(message(1, 1)) // SPANS} bytes each, half of them tool calls that differ, in four partitions."
+    )
+    if subprocess.run([ROOT / ".ci" / "kafka", "--find"], capture_output=True, check=False).returncode:
+        return [Section("Spans from Kafka", about, [Row(WATCHED, note="no broker is here; .ci/kafka fetches it")])]
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stopping:
+        broker = Broker(Path(folder))
+        stopping.callback(broker.stop)
+        broker.format()
+        broker.start()
+        broker.wait_ready()
+        broker.make_topic(TOPIC, partitions=4)
+        broker.write(TOPIC, (message(1 + number % 1_000, number // 1_000) for number in range(messages)))
+        cases = {
+            READ: partial(read, broker.address, messages, len),
+            DECODED: partial(read, broker.address, messages, TracesData.FromString),
+            WATCHED: partial(watch, broker.address, messages, broker),
+        }
+        rows = compared(interleaved(cases, 3 if quick else 7), DECODED, DECODED)
+    return [Section("Spans from Kafka", about, rows)]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sections, __doc__))
