@@ -14,8 +14,8 @@ from opentelemetry import propagate, trace
 
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.gateway.callers import caller_of, headers_of
-from otel_loopguard.instrumentation.model_api import Sent
-from otel_loopguard.instrumentation.model_request import JUDGED, own
+from otel_loopguard.instrumentation.model_api import JUDGED, Sent
+from otel_loopguard.instrumentation.model_request import own
 from otel_loopguard.instrumentation.models.anthropic import MESSAGES
 from otel_loopguard.instrumentation.models.openai_chat import CHAT
 from otel_loopguard.instrumentation.models.openai_responses import RESPONSES

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -82,6 +83,22 @@ class Sent(NamedTuple):
     listen: Callable[[Any, Listener], Any]
     """Pass the reply in the client's return value to the listener, now or as a stream is read. Return the value for the
     program, of the same type."""
+    judged: Callable[[Any, Any], tuple[Any, Any]] | None = None
+    """Add the header ``JUDGED`` to the arguments and keywords of the client's method. None if the request goes to a
+    provider's own address: providers get nothing that the program did not send."""
+
+
+JUDGED: Final = "x-loopguard-judged"
+"""The header of a request whose calls were judged in the process that sends it: a gateway leaves it alone."""
+
+_PROVIDERS: Final = ("openai.com", "anthropic.com", "azure.com", "amazonaws.com", "googleapis.com")
+"""The domains of the providers whose clients are patched."""
+
+
+def may_be_gateway(address: str) -> bool:
+    """Return True if the address of a client is not that of a provider."""
+    host = urlsplit(address).hostname or ""
+    return bool(host) and not any(host == domain or host.endswith(f".{domain}") for domain in _PROVIDERS)
 
 
 class TextProtocol(NamedTuple):

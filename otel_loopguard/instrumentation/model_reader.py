@@ -325,8 +325,12 @@ class Exchange:
                 one.error = ended
         if ended is not None:
             raise ended.with_traceback(None) from None
-        body = self._changed(one, self._sent.dialect, self._sent.body)
-        return (args, kwargs) if body is self._sent.body else self._sent.arguments(body)
+        body, judged = self._changed(one, self._sent.dialect, self._sent.body), self._sent.judged
+        if body is not self._sent.body:
+            args, kwargs = self._sent.arguments(body)
+        if judged is not None and self._reader.guard.policy.action > Action.OBSERVE:
+            args, kwargs = judged(args, kwargs)
+        return args, kwargs
 
     def _changed(self, one: MessageList, dialect: Dialect, body: Body) -> Body:
         """Return the request as it is to be sent; the program's own, if nothing is to be changed."""

@@ -6,7 +6,7 @@ The outermost reader owns a request: below ``litellm.completion`` the method of 
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.interrupts import pass_interrupt
@@ -29,10 +29,6 @@ if TYPE_CHECKING:
 
 _owned: ContextVar[bool] = ContextVar("loopguard_request", default=False)
 """True below a client's method whose request is read."""
-
-
-JUDGED: Final = "x-loopguard-judged"
-"""The header of a request whose calls were judged in the process that sends it: a gateway leaves it alone."""
 
 
 def own() -> None:

@@ -21,7 +21,7 @@ import pytest
 
 import otel_loopguard as loopguard
 from otel_loopguard import Action, Policy, ToolLoopError, semconv
-from otel_loopguard.instrumentation.model_api import Sent
+from otel_loopguard.instrumentation.model_api import JUDGED, Sent, may_be_gateway
 from otel_loopguard.instrumentation.models.openai_chat import CHAT
 from otel_loopguard.instrumentation.models.openai_responses import RESPONSES
 from otel_loopguard.instrumentation.runtime import Runtime
@@ -545,3 +545,53 @@ def test_tokens_are_booked_as_loop_or_work() -> None:
     assert recording.counted(semconv.METRIC_MODEL_REQUESTS, loopguard__step="work") == 2
     assert recording.counted(semconv.METRIC_MODEL_REQUESTS, loopguard__step="loop") == 8
     assert recording.counted(semconv.METRIC_MODEL_TOKENS) > 0
+
+
+# --- gateways ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("action", [Action.OBSERVE, Action.BLOCK])
+def test_a_gateway_learns_that_calls_were_judged(action: Action) -> None:
+    """Each request says so, unless this guard only observes: then the gateway protects the agent."""
+    with at_once(Policy(action=action)), Server(Looping(READ, rounds=3)).running() as server:
+        Agent(server).ask()
+    expected = None if action is Action.OBSERVE else "1"
+    assert [one.headers.get(JUDGED) for one in server.exchanges] == [expected] * 4
+
+
+def test_requests_without_tools_are_not_called_judged() -> None:
+    """They were not read."""
+    with at_once(), Server(Looping(READ)).running() as server:
+        client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="local", default_headers={"x-own": "1"})
+        client.chat.completions.create(model="m", messages=[{"role": "user", "content": QUESTION}])
+        sent = client.chat.completions.create(
+            model="m",
+            messages=[{"role": "user", "content": QUESTION}],
+            tools=TOOLS,  # type: ignore[arg-type]
+            extra_headers={"x-more": "2"},
+        )
+    assert sent.choices[0].message.tool_calls
+    assert [[one.headers.get(name) for name in ("x-own", "x-more", JUDGED)] for one in server.exchanges] == [
+        ["1", None, None],
+        ["1", "2", "1"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("address", "may_be"),
+    [
+        ("https://api.openai.com/v1", False),
+        ("https://eu.api.openai.com/v1", False),
+        ("https://mine.openai.azure.com/openai", False),
+        ("https://api.anthropic.com", False),
+        ("https://bedrock-runtime.eu-west-1.amazonaws.com", False),
+        ("https://aiplatform.googleapis.com", False),
+        ("https://openai.com.evil.example/v1", True),
+        ("http://litellm:4000", True),
+        ("http://127.0.0.1:4000/v1", True),
+        ("", False),
+    ],
+)
+def test_a_provider_gets_nothing_that_the_program_did_not_send(address: str, *, may_be: bool) -> None:
+    """The header goes to other addresses only."""
+    assert may_be_gateway(address) is may_be

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.instrumentation.model_api import ModelClient, Sent
+from otel_loopguard.instrumentation.model_api import JUDGED, ModelClient, Sent, may_be_gateway
 from otel_loopguard.instrumentation.model_request import async_request_wrapper, request_wrapper
 from otel_loopguard.instrumentation.models.anthropic import MESSAGES
 from otel_loopguard.instrumentation.models.error_classes import litellm_error_class
@@ -29,9 +29,15 @@ def _reader(dialect: Dialect, *names: str) -> Read:
             named = [left.pop(name) for name in names[: len(args)]]
             return (*named, *args[len(names) :]), left
 
-        return Sent(dialect, body, str(body.get("model", "")), arguments, _listen)
+        address = body.get("api_base") or body.get("base_url")
+        judged = _judged if isinstance(address, str) and may_be_gateway(address) else None
+        return Sent(dialect, body, str(body.get("model", "")), arguments, _listen, judged)
 
     return read
+
+
+def _judged(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    return args, {**kwargs, "extra_headers": {**(kwargs.get("extra_headers") or {}), JUDGED: "1"}}
 
 
 def _listen(reply: Any, listener: Listener) -> Any:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import copy
 import inspect
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_loopguard.instrumentation.model_api import Sent
+from otel_loopguard.instrumentation.model_api import JUDGED, Sent, may_be_gateway
 from otel_loopguard.instrumentation.model_request import async_request_wrapper, request_wrapper
 from otel_loopguard.instrumentation.models.error_classes import error_class
 from otel_loopguard.instrumentation.models.streams import tapped
@@ -49,9 +50,19 @@ def _reader(dialect_of: Callable[[str], Dialect | None]) -> Read:
 
         if extra:
             body = {**body, **extra}  # as the client does when it sends them
-        return Sent(dialect, body, str(body.get("model", "")), arguments, listen)
+        judged = _judged if may_be_gateway(str(instance.base_url)) else None
+        return Sent(dialect, body, str(body.get("model", "")), arguments, listen, judged)
 
     return read
+
+
+def _judged(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    copied = copy.copy(args[1] if len(args) > 1 else kwargs["options"])
+    given = copied.headers if isinstance(copied.headers, Mapping) else {}  # without any it is a mark of the client
+    copied.headers = {**given, JUDGED: "1"}
+    if len(args) > 1:
+        return (args[0], copied, *args[2:]), kwargs
+    return args, {**kwargs, "options": copied}
 
 
 def listen(reply: Any, listener: Listener) -> Any:
