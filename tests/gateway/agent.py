@@ -22,14 +22,22 @@ class RefusedError(Exception):
     def __init__(self, response: httpx.Response) -> None:
         super().__init__(f"{response.status_code}: {response.text}")
         self.status = response.status_code
-        self.error: Json = response.json()["error"]
+        is_json = response.headers.get("content-type", "").startswith("application/json")
+        self.error: Json = response.json()["error"] if is_json else {}
 
 
 class Agent:
     """A conversation over one API: ``chat``, ``responses`` or ``messages``."""
 
     def __init__(
-        self, url: str, api: str, *, stream: bool = False, key: str = KEY, headers: dict[str, str] | None = None
+        self,
+        url: str,
+        api: str = "chat",
+        *,
+        stream: bool = False,
+        key: str = KEY,
+        headers: dict[str, str] | None = None,
+        **body: Any,
     ) -> None:
         self.api = APIS[api]
         self.stream = stream
@@ -38,18 +46,18 @@ class Agent:
         self.replies: list[Any] = []
         """Each reply: its JSON, or the JSON of its events."""
         self.headers = {"authorization": f"Bearer {key}", "x-api-key": key, **(headers or {})}
-        self.client = httpx.Client(base_url=url, timeout=60)
+        self.more = body
+        self.url = url
 
     def ask(self, question: str) -> str:
         """Ask until the model answers."""
         self.entries.append({"role": "user", "content": question})
-        with self.client:
-            while True:
-                entries, calls, text = self.send()
-                self.entries += entries
-                if not calls:
-                    return text
-                self.entries += self.api.results([(call_id, self.run(name, given)) for call_id, name, given in calls])
+        while True:
+            entries, calls, text = self.send()
+            self.entries += entries
+            if not calls:
+                return text
+            self.entries += self.api.results([(call_id, self.run(name, given)) for call_id, name, given in calls])
 
     def run(self, name: str, arguments: Json) -> str:
         """Run a tool. A job goes on from look to look."""
@@ -60,8 +68,9 @@ class Agent:
 
     def send(self) -> Step:
         """Send one request, and read the reply."""
-        body = self.api.body(self.entries, stream=self.stream)
-        response = self.client.post(self.api.path, json=body, headers=self.headers)
+        body = {**self.api.body(self.entries, stream=self.stream), **self.more}
+        with httpx.Client(timeout=60, verify=False) as client:
+            response = client.post(self.url + self.api.path, json=body, headers=self.headers)
         if response.status_code != 200:
             raise RefusedError(response)
         if not self.stream:

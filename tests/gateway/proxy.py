@@ -21,6 +21,8 @@ REQUIRED = os.environ.get("LOOPGUARD_REQUIRE_GATEWAY") == "1"
 CALLBACK = "otel_loopguard.gateway.guard"
 OPENAI, ANTHROPIC = "gpt-4.1", "claude-sonnet-4-5"
 """The models that the proxy offers."""
+DOWN = "down"
+"""A model that cannot be reached."""
 KEY = "sk-local"
 START = 90.0
 """Seconds in which the proxy is ready; it takes ten on an idle machine."""
@@ -30,25 +32,27 @@ START = 90.0
 def python() -> Path:
     """The Python of the proxy's environment, which ``.ci/gateway`` makes; without it the test is skipped."""
     if REQUIRED or (ENVIRONMENTS / "gateway" / "requirements.sha256").exists():
-        return environment("gateway", ("litellm[proxy]",))
+        return environment("gateway", ("litellm[proxy]", "opentelemetry-distro"))
     pytest.skip("LiteLLM's proxy is not installed here: .ci/gateway installs what these tests run")
 
 
 class Proxy(Program):
     """A proxy on a free port in front of a provider; ``callback=""`` leaves the guard out.
 
-    ``general`` and ``settings`` are added to ``general_settings`` and to the environment.
+    ``general`` and ``settings`` are added to ``general_settings`` and to the environment. ``instrumented`` starts it
+    with ``opentelemetry-instrument``.
     """
 
     def __init__(
         self, folder: Path, provider: Server, *, callback: str = CALLBACK, general: dict[str, str] | None = None,
-        **settings: str,
+        instrumented: bool = False, **settings: str,
     ) -> None:  # fmt: skip
         (self.port,) = free_ports(1)
         config = folder / f"proxy-{self.port}.yaml"
         config.write_text(yaml.safe_dump(configuration(provider, callback, general or {})))
         litellm = str(python().with_name("litellm"))
-        command = [litellm, "--config", str(config), "--host", "127.0.0.1", "--port", str(self.port)]
+        launcher = [str(python().with_name("opentelemetry-instrument")), "--"] if instrumented else []
+        command = [*launcher, litellm, "--config", str(config), "--host", "127.0.0.1", "--port", str(self.port)]
         environment = {
             "PYTHONPATH": str(folder),  # for modules that the configuration names
             "PATH": os.environ["PATH"],
@@ -74,7 +78,11 @@ def configuration(provider: Server, callback: str, general: dict[str, str]) -> d
         return {"model_name": name, "litellm_params": {"model": f"{kind}/{name}", "api_base": base, "api_key": "local"}}
 
     return {
-        "model_list": [model(OPENAI, "openai", f"{provider.url}/v1"), model(ANTHROPIC, "anthropic", provider.url)],
+        "model_list": [
+            model(OPENAI, "openai", f"{provider.url}/v1"),
+            model(ANTHROPIC, "anthropic", provider.url),
+            model(DOWN, "openai", "http://127.0.0.1:9/v1"),
+        ],
         "litellm_settings": {"callbacks": [callback] if callback else [], "num_retries": 0, "telemetry": False},
         "general_settings": {"master_key": KEY, **general},
     }
