@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
 import sys
 import threading
 import uuid
-from collections import deque
+from collections import Counter, deque
 from contextlib import ExitStack, contextmanager
 
 import pytest
@@ -19,7 +21,8 @@ from otel_loopguard.core.policy.policy import Policy
 from otel_loopguard.errors import LoopGuardError
 from otel_loopguard.shield import Shield
 from tests.stack.harness.broker import Broker
-from tests.stack.harness.process import free_ports, wait_until
+from tests.stack.harness.process import Program, free_ports, wait_until
+from tests.stack.harness.programs import ROOT
 
 from .messages import Kept, as_json, call, message
 
@@ -175,6 +178,61 @@ def test_a_rebalance_ends_no_consumer_and_gives_judged_messages_away_once(broker
             write()
         wait_until("all are taken", lambda: len(set(taken())) == written)
     assert taken() == payloads(0, written)
+
+
+class Consumer(Program):
+    """A process that consumes a topic, and the file with what it judged."""
+
+    def __init__(self, folder, name, broker, topic):
+        self.file = folder / name
+        self.file.touch()
+        command = [sys.executable, "-m", "tests.cli.watch.kafka_consumer", broker.address, topic, GROUP, str(self.file)]
+        super().__init__(command, folder / f"{name}.log", {**os.environ, "PYTHONPATH": str(ROOT)}, broker.port)
+
+    def ids(self, what):
+        """The traces and spans of its calls or trips, in order."""
+        lines = [line.split() for line in self.file.read_text().splitlines()]
+        return [(trace, span) for each, trace, span in lines if each == what]
+
+
+def test_a_consumer_that_is_killed_loses_no_span_and_repeats_only_what_it_had_not_committed(broker, topic, tmp_path):
+    """Each message is sent twice, as by an exporter that got no answer, and no consumer judges a span of it twice."""
+    killed, survivor = (Consumer(tmp_path, name, broker, topic) for name in ("killed", "survivor"))
+    sent: dict[int, list[tuple[str, str]]] = {partition: [] for partition in range(4)}
+    numbers = itertools.count(1)
+
+    def send():
+        number = next(numbers)
+        for trace in range(1, 41):
+            one, partition = call(number, trace=trace), trace % 4
+            broker.write(topic, [message(one).SerializeToString()] * 2, partition=partition)
+            sent[partition] += [(one.trace_id.hex(), one.span_id.hex())] * 2
+
+    def have_judged(count):
+        return min(len(each.ids("call")) for each in (killed, survivor)) > count
+
+    with ExitStack() as stopping:
+        for each in (killed, survivor):
+            stopping.callback(each.stop)
+            each.start()
+        wait_until("both have judged some", lambda: send() or have_judged(200))
+        wait_until("all have a commit", lambda: send() or len(broker.committed(GROUP, topic)) == 4)
+        killed.kill()
+        before = broker.committed(GROUP, topic)
+        open_then = {one for partition, ids in sent.items() for one in ids[before[partition] :]}
+        for _ in range(10):
+            send()
+        everything = {one for ids in sent.values() for one in ids}
+        wait_until("all are judged", lambda: everything == {*killed.ids("call"), *survivor.ids("call")})
+        wait_until(
+            "all are committed", lambda: sum(broker.committed(GROUP, topic).values()) == sum(map(len, sent.values()))
+        )
+    for each in (killed, survivor):
+        assert len(set(each.ids("call"))) == len(each.ids("call"))
+        # The traces that were taken over have no history there: the first call trips nothing.
+        calls, trips = (Counter(trace for trace, _ in each.ids(what)) for what in ("call", "trip"))
+        assert trips == {trace: count - 1 for trace, count in calls.items() if count > 1}
+    assert set(killed.ids("call")) & set(survivor.ids("call")) <= open_then
 
 
 def test_trips_are_exported_before_their_messages_are_committed(broker, topic):

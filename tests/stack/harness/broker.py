@@ -32,6 +32,8 @@ share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 # The default waits three seconds for more consumers of a new group.
 group.initial.rebalance.delay.ms=0
+# The default is six seconds; a consumer that was killed is missed after its session.
+group.min.session.timeout.ms=1000
 auto.create.topics.enable=false
 """
 
@@ -40,14 +42,14 @@ class Broker(Program):
     """A broker on a free port. Each test makes topics of its own."""
 
     def __init__(self, folder: Path) -> None:
-        port, controller = free_ports(2)
-        self.address = f"127.0.0.1:{port}"
+        self.port, controller = free_ports(2)
+        self.address = f"127.0.0.1:{self.port}"
         self._client = {"bootstrap.servers": self.address, "log_level": 0}  # else it prints that the broker has ended
         self._properties = folder / "broker.properties"
-        self._properties.write_text(_PROPERTIES.format(port=port, controller=controller, folder=folder / "broker"))
+        self._properties.write_text(_PROPERTIES.format(port=self.port, controller=controller, folder=folder / "broker"))
         self._java = ("java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{need('broker')}/*")
         command = [*self._java, "kafka.Kafka", str(self._properties)]
-        super().__init__(command, folder / "broker.log", {}, port)
+        super().__init__(command, folder / "broker.log", {}, self.port)
 
     def format(self) -> None:
         """Make its folder, once; ``start`` needs it."""
