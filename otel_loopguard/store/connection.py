@@ -8,13 +8,14 @@ be in the user's traces.
 
 from __future__ import annotations
 
+import hashlib
 import socket
 import ssl
 import time
 from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
-from hiredis import Reader, ReplyError, pack_command
+from hiredis import ProtocolError, Reader, ReplyError, pack_command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     Command: TypeAlias = "tuple[str | int | bytes, ...]"
 
 _PIECE = 65_536
+_ID_SIZE = 8
 _LEAST_WAIT, _LONGEST_WAIT = 0.001, 60.0
 _LONGEST_CONNECT = 1.0
 """A connection that takes longer than its caller waits is kept for the next call, up to this time."""
@@ -38,8 +40,8 @@ class Connection:
         # Not ``__del__``: in a cycle the socket would be found first, and Python would warn that it was not closed.
         finalize(self, opened.close)
         self.reader = Reader()
-        self.server_id = b""
-        """Identifies the process of the server; empty if it may not be asked for."""
+        self.server_id = bytes(_ID_SIZE)
+        """Identifies the process of the server; zeros if the user may not ask for it."""
         self.was_used = False
         self.in_exchange = False
         """True after an exchange that was broken off: a reply may still come."""
@@ -57,7 +59,8 @@ class Connection:
             if isinstance(reply, ReplyError) and (reply is not info or str(reply).startswith("NOAUTH")):
                 raise reply
         if isinstance(info, bytes):
-            self.server_id = bytes.fromhex(fields_of(info).get("run_id", ""))[:8]
+            run_id = fields_of(info).get("run_id", "").encode()
+            self.server_id = hashlib.blake2b(run_id, digest_size=_ID_SIZE).digest()
 
     def exchange(self, commands: Sequence[Command], deadline: float) -> list[Any]:
         """Send commands and return their replies, errors of the server among them; else raise ``OSError``."""
@@ -65,17 +68,11 @@ class Connection:
         replies: list[Any] = []
         self._wait_until(deadline)
         self.socket.sendall(packed(commands))
-        while True:
-            while len(replies) < len(commands) and (reply := self.reader.gets()) is not False:
-                replies.append(reply)
-            if len(replies) == len(commands):
-                self.was_used, self.in_exchange = True, False
-                return replies
+        while len(replies) < len(commands):
             self._wait_until(deadline)
-            piece = self.socket.recv(_PIECE)
-            if not piece:
-                raise ConnectionResetError("the server closed the connection")
-            self.reader.feed(piece)
+            replies += read(self.reader, self.socket.recv(_PIECE))
+        self.was_used, self.in_exchange = True, False
+        return replies
 
     def _wait_until(self, deadline: float) -> None:
         self.socket.settimeout(min(max(deadline - time.monotonic(), _LEAST_WAIT), _LONGEST_WAIT))
@@ -96,6 +93,20 @@ def connect(address: Address, login: Login, database: int, tls: Tls | None) -> C
 def packed(commands: Sequence[Command]) -> bytes:
     """Return the bytes of commands."""
     return b"".join([pack_command(command) for command in commands])  # type: ignore[arg-type]  # its hint has one part only
+
+
+def read(reader: Reader, piece: bytes) -> list[Any]:
+    """Return the replies that are complete with the next piece of what a server sends."""
+    if not piece:
+        raise ConnectionResetError("the server closed the connection")
+    try:
+        reader.feed(piece)
+        replies = []
+        while (reply := reader.gets()) is not False:  # a number 0 is a reply
+            replies.append(reply)
+    except ProtocolError:
+        raise ConnectionAbortedError("this is no server of Redis or Valkey") from None
+    return replies
 
 
 def fields_of(info: bytes) -> dict[str, str]:

@@ -54,5 +54,7 @@ def failure_of(error: BaseException, timeout: float) -> Failure:
         return Failure("timeout", f"no answer within {timeout * 1000:.0f} ms")
     if isinstance(error, ssl.SSLError):
         return Failure("tls", f"TLS failed ({error.reason or type(error).__name__}); see ?ssl_ca_certs= and rediss://")
-    reason = getattr(error, "strerror", None) or type(error).__name__
+    reason = getattr(error, "strerror", None) or (
+        str(error) if isinstance(error, ConnectionError) else type(error).__name__
+    )
     return Failure("connection", f"no connection ({reason})")

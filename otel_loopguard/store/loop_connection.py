@@ -12,10 +12,8 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from hiredis import HiredisError
-
 from otel_loopguard.interrupts import pass_interrupt
-from otel_loopguard.store.connection import packed
+from otel_loopguard.store.connection import packed, read
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Future
@@ -73,25 +71,23 @@ class LoopConnection:
     def _read(self) -> None:
         try:
             while True:
-                piece = self._socket.recv(_PIECE)
-                if not piece:
-                    raise ConnectionResetError("the server closed the connection")
-                self._reader.feed(piece)
-                self._deliver()
+                for reply in read(self._reader, self._socket.recv(_PIECE)):
+                    self._deliver(reply)
         except _TRY_LATER:
             pass
-        except (OSError, HiredisError) as error:
+        except OSError as error:
             pass_interrupt(error)
             self.close(error)
 
-    def _deliver(self) -> None:
-        while self._waiting and (reply := self._reader.gets()) is not False:
-            first = self._waiting[0]
-            first.replies.append(reply)
-            if len(first.replies) == first.count:
-                self._waiting.popleft()
-                if not first.future.done():
-                    first.future.set_result(first.replies)
+    def _deliver(self, reply: Any) -> None:
+        if not self._waiting:
+            raise ConnectionAbortedError("a reply to nothing")
+        first = self._waiting[0]
+        first.replies.append(reply)
+        if len(first.replies) == first.count:
+            self._waiting.popleft()
+            if not first.future.done():
+                first.future.set_result(first.replies)
 
     def _expire(self, waiting: _Waiting) -> None:
         """End the connection, unless the reply is there: a loop that was blocked may call this before ``_read``."""

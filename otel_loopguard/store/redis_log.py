@@ -6,6 +6,7 @@ answers in the place of the server.
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import logging
 import os
@@ -15,7 +16,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from hiredis import HiredisError
+from hiredis import ReplyError
 
 from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.shield import Shield
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("otel_loopguard")
 
-_OF_CONNECTIONS = (OSError, HiredisError, UnicodeError)
-"""Exceptions of a connection. A name that cannot be encoded is a ``UnicodeError``."""
+_OF_CONNECTIONS = (OSError, ReplyError, UnicodeError)
+"""Exceptions of a connection: a wrong password is a ``ReplyError``, a name with a long part a ``UnicodeError``."""
 _LONGEST_FLUSH = 0.5
 
 
@@ -79,10 +80,13 @@ class RedisEventLog:
         if not breaker.allows():
             self._count(BREAKER_OPEN)
             return None
+        given, wrote = self._arguments(ops, epoch, seen, snapshot), bool(ops)
         try:
-            reply = await self._arun(append(self._servers, key, self._arguments(ops, epoch, seen, snapshot)))
-            self._succeeded(breaker, wrote=bool(ops))
+            reply = await self._arun(append(self._servers, key, given))
+            self._succeeded(breaker, wrote=wrote)
             return parse(reply)
+        except NotImplementedError:  # the default loop of Windows cannot wait for a socket
+            return await asyncio.to_thread(self._append, key, given, wrote=wrote)
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller goes on without the store
             pass_interrupt(error)
             self._failed(breaker, error)

@@ -30,6 +30,8 @@ class Seal:
         try:
             text = self._cipher.decrypt(sealed[:_NONCE_SIZE], sealed[_NONCE_SIZE:], None)
             return text.decode("utf-8", "surrogatepass")
-        except (InvalidTag, ValueError) as error:  # a nonce that is too short is a ValueError
+        except InvalidTag:
+            return None
+        except ValueError as error:  # the nonce is too short
             pass_interrupt(error)
             return None

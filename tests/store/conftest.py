@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+import itertools
 from typing import TYPE_CHECKING
 
 import pytest
 
-from .servers import Server
+from .servers import Server, starting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-@pytest.fixture(scope="session", params=["redis", "valkey"])
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server for all tests that do it no harm; each has logs of its own."""
-    running = Server(tmp_path_factory.mktemp(request.param), kind=request.param)
-    yield running
-    running.kill()
+_keys = (f"turn-{number}" for number in itertools.count())
 
 
 @pytest.fixture
-def make_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Server]]:
-    """Starts servers with options of their own, to be killed, paused and filled."""
-    with ExitStack() as stopping:
+def key() -> str:
+    """The key of a log that no other test uses."""
+    return next(_keys)
 
-        def make(*options: str, **settings: str) -> Server:
-            made = Server(tmp_path_factory.mktemp("server"), *options, **settings)
-            stopping.callback(made.kill)
-            return made
 
-        yield make
+@pytest.fixture(scope="session", params=["redis-server", "valkey-server"])
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server for all tests that do it no harm; each has logs of its own."""
+    with starting(tmp_path_factory) as start:
+        yield start(kind=request.param)
+
+
+@pytest.fixture
+def start_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Server]]:
+    """Starts servers with lines of configuration, to be killed, paused and filled."""
+    with starting(tmp_path_factory) as start:
+        yield start

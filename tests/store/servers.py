@@ -6,8 +6,9 @@ import os
 import shutil
 import signal
 import subprocess
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,9 +17,16 @@ from otel_loopguard.store.settings import open_store
 from otel_loopguard.store.url import Address, Login
 from tests.stack.harness.process import free_ports, wait_until
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from otel_loopguard.store.redis_log import RedisEventLog
+
 ROOT = Path(__file__).resolve().parents[2]
 VALKEY = ROOT / ".envs" / "valkey" / "usr" / "bin"
 REQUIRED = os.environ.get("LOOPGUARD_REQUIRE_REDIS") == "1"
+PATIENT = 5.0
+"""A time-out that no busy machine reaches; tests of time-outs take a shorter one."""
 KEY = b"the hash key of these tests, 32+"
 
 
@@ -34,23 +42,23 @@ def need(program: str) -> str:
 class Server:
     """A server that keeps nothing on disk. ``start`` after ``kill`` starts it empty."""
 
-    def __init__(self, folder: Path, *options: str, kind: str = "redis", password: str | None = None) -> None:
-        self.binary = need(f"{kind}-server")
-        self.folder = folder
+    def __init__(self, folder: Path, *lines: str, kind: str = "redis-server", password: str | None = None) -> None:
+        self._binary = need(kind)
         (self.port,) = free_ports(1)
         self.socket = folder / f"{self.port}.sock"
         self.url = f"redis://127.0.0.1:{self.port}"
         self.login = Login(None, password)
-        self._options = options
+        self._config, self._log = folder / f"{self.port}.conf", folder / f"{self.port}.log"
+        keeps_nothing = [] if kind == "redis-sentinel" else ['save ""', "appendonly no"]
+        places = [f"port {self.port}", "bind 127.0.0.1", f"unixsocket {self.socket}", f"dir {folder}"]
+        self._config.write_text("\n".join([*places, *keeps_nothing, *lines, ""]))
         self._process: subprocess.Popen[bytes] | None = None
-        self.start()
 
     def start(self) -> None:
         """Start it and wait until it answers."""
         guard = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
-        settings = ["--bind", "127.0.0.1", "--unixsocket", str(self.socket), "--save", "", "--dir", str(self.folder)]
-        command = [*guard, self.binary, "--port", str(self.port), *settings, *self._options]
-        with (self.folder / f"{self.port}.log").open("ab") as log:
+        with self._log.open("ab") as log:
+            command = [*guard, self._binary, str(self._config)]
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         wait_until(f"port {self.port} answers", self._answers)
 
@@ -90,6 +98,63 @@ class Server:
             process.kill()
             process.wait(10)
 
-    def store(self, **options: Any) -> Any:
+    def store(self, timeout: float = PATIENT) -> RedisEventLog:
         """A store on this server."""
-        return open_store(self.url, hash_key=KEY, **options)
+        return open_store(f"{self.url}?timeout={timeout}", hash_key=KEY)
+
+
+@contextmanager
+def starting(folders: pytest.TempPathFactory) -> Iterator[Callable[..., Server]]:
+    """A function that starts servers, which end with the block. Each has a folder of its own."""
+    with ExitStack() as stopping:
+
+        def start(*lines: str, **settings: str) -> Server:
+            server = Server(folders.mktemp("server"), *lines, **settings)
+            stopping.callback(server.kill)
+            server.start()
+            return server
+
+        yield start
+
+
+class Sentinels:
+    """A server, its replica, and three sentinels that make the replica the server once that has been silent for 1 s."""
+
+    service = "turns"
+
+    def __init__(self, start: Callable[..., Server]) -> None:
+        self.servers = [start()]
+        self.servers.append(start(f"replicaof 127.0.0.1 {self.servers[0].port}"))
+        wait_until("the replica is in step", lambda: b"master_link_status:up" in self.servers[1]("INFO", "replication"))
+        watch = (
+            f"sentinel monitor {self.service} 127.0.0.1 {self.servers[0].port} 2",
+            f"sentinel down-after-milliseconds {self.service} 1000",
+            f"sentinel failover-timeout {self.service} 5000",
+        )
+        self.sentinels = [start(*watch, kind="redis-sentinel") for _ in range(3)]
+        self.url = f"redis+sentinel://{','.join(f'127.0.0.1:{one.port}' for one in self.sentinels)}/{self.service}"
+        for sentinel in self.sentinels:
+            wait_until("the sentinels know each other", lambda one=sentinel: self._knows_all(one))
+
+    def _knows_all(self, sentinel: Server) -> bool:
+        known = sentinel("SENTINEL", "master", self.service)
+        fields = dict(zip(known[::2], known[1::2], strict=True))
+        return fields[b"num-other-sentinels"] == b"2" and fields[b"num-slaves"] == b"1"
+
+
+class Cluster:
+    """Three nodes that share the keys, and a replica of the first."""
+
+    def __init__(self, start: Callable[..., Server]) -> None:
+        lines = ("cluster-enabled yes", "cluster-node-timeout 1000")
+        self.nodes = [start(*lines, f"cluster-port {free_ports(1)[0]}") for _ in range(4)]
+        places = [f"127.0.0.1:{node.port}" for node in self.nodes]
+        run = [need("redis-cli"), "--cluster"]
+        subprocess.run([*run, "create", *places[:3], "--cluster-yes"], check=True, capture_output=True)
+        for node in self.nodes[:3]:
+            wait_until("the cluster is complete", lambda one=node: b"cluster_state:ok" in one("CLUSTER", "INFO"))
+        first = self.nodes[0]("CLUSTER", "MYID").decode()
+        add = [*run, "add-node", places[3], places[0], "--cluster-slave", "--cluster-master-id", first]
+        subprocess.run(add, check=True, capture_output=True)
+        wait_until("the replica is in step", lambda: b"master_link_status:up" in self.nodes[3]("INFO", "replication"))
+        self.url = f"redis+cluster://{','.join(places[:2])}"
