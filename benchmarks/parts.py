@@ -322,7 +322,7 @@ RESULTS = [
         "if",
     ),
     code("totals", "5 of 40, or 12 left, is progress, whatever sends it", compare.compare, " or after.has_total", ""),
-    code("bare numbers", "are the answer", compare.compare, " or (after.numbers and not after.has_words)", ""),
+    code("bare numbers", "are the answer", compare.compare, " or (has_numbers and not after.has_words)", ""),
     code("runs under other ids", "of commands, not of writes alone", compare.compare, " or kind is Kind.SHELL", ""),
     code("cursors", "the numbers of a cursor are its position", compare.compare, "moves_cursor or ", ""),
     code("a number that turns", "is no progress the first time", compare._progresses, " and not turns_first", ""),

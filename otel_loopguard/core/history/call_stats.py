@@ -7,10 +7,9 @@ keeps a live turn small and a first call cheap.
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from otel_loopguard.core.values.compare import DetailedFingerprints
+from otel_loopguard.core.values.compare import DetailedFingerprints
 
 _LINE = Struct("<QdIIIIIIB")
 LINE_LENGTH = _LINE.size
@@ -89,16 +88,21 @@ class CallStats:
         self.evidence, self.equal, self.alike, self.steady, self.vain, self.same_since = 0, 1, 1, 1, 0, idle
 
     def to_list(self) -> list[Any]:
-        """Return the statistics as plain values. ``details`` are left out: they hold numbers of the result."""
-        return [getattr(self, name) for name in _STATE]
+        """Return the statistics as plain values. ``details`` are left out if they hold numbers of the result."""
+        details = self.details
+        return [
+            *(getattr(self, name) for name in _STATE),
+            None if details is None or details.has_numbers else details.to_list(),
+        ]
 
     @classmethod
     def from_list(cls, values: list[Any]) -> CallStats:
         """Restore the statistics that ``to_list`` returned."""
         stats = cls.__new__(cls)
-        for name, value in zip(_STATE, values, strict=True):
+        *plain, details = values
+        for name, value in zip(_STATE, plain, strict=True):
             setattr(stats, name, value)
-        stats.details = None
+        stats.details = None if details is None else DetailedFingerprints.from_list(details)
         return stats
 
 

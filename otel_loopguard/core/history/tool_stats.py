@@ -78,10 +78,12 @@ class ToolStats:
         self.successes += 1
         kind, tool = record.kind, record.resolved.tool
         if kind is not _THINK and (kind is not _WRITE or tool.moves_cursor):
-            if facts.found is None:
-                self.add_answer(record, facts.data, tick, fingerprinter)
-            else:
+            if facts.found is not None:
                 self._continue_row(record, facts.found.row, tick)
+            elif facts.prints is not None:
+                self._add_print(record, facts.prints.answer, tick)
+            else:
+                self.add_answer(record, facts.data, tick, fingerprinter)
         parameter = tool.contract.query
         if parameter is None:
             return
@@ -108,18 +110,22 @@ class ToolStats:
                 same, self.skipped = answer == self.answer, 0
                 self.skip = 0 if same or not self.answer else min(2 * self.skip + 1, _MOST_SKIPPED)
         self.begins, self.ends, self.outline, self.result, self.answer = begins, ends, outline, digest, answer
-        if same:
-            self._continue_row(record, self.answers + 1, tick)
-            return
-        self.brief = record.brief
-        self.answers = record.row = 1
-        self.ended = ()
+        self._continue_row(record, self.answers + 1 if same else 1, tick)
+
+    def _add_print(self, record: Record, answer: int, tick: int) -> None:
+        """Count an answer by its fingerprints: that of its bytes, and that without its ids, 0 if it has none."""
+        digest: int = record.result or 0
+        same = self.answers > 0 and (digest == self.result or (answer != 0 and answer == self.answer))
+        self.result, self.answer = digest, answer
+        self._continue_row(record, self.answers + 1 if same else 1, tick)
 
     def _continue_row(self, record: Record, answers: int, tick: int) -> None:
         self.brief = record.brief
         self.answers = record.row = answers
         if answers > 1:
             self._end(tick)
+        else:
+            self.ended = ()
 
     def _end(self, tick: int) -> None:
         self.ended = (*self.ended[1 - _MOST_ENDED :], tick)

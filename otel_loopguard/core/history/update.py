@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from otel_loopguard.core.model import Trip
     from otel_loopguard.core.tools.contracts import ResolvedCall
     from otel_loopguard.core.values.fingerprint import Fingerprinter
-    from otel_loopguard.core.values.results import OutcomeFacts
+    from otel_loopguard.core.values.results import OutcomeFacts, Prints
 
 MOST_PAIRS = 4_096
 
@@ -313,6 +313,8 @@ def _compare(
     if facts.found is not None:
         return facts.found.sameness, None
     tool, last = record.resolved.tool, stats.details
+    if facts.prints is not None:
+        return _compare_prints(record, stats, facts.prints)
     stats.details = now = detailed_fingerprints(
         facts.data, fingerprinter, volatile_keys=tool.contract.volatile, mask=not tool.takes_next,
         is_error=facts.is_error,
@@ -320,6 +322,19 @@ def _compare(
     masked = (now.with_durations if record.changed_between else now.without_durations).masked
     if last is None:
         return _DIFFERENT, masked
+    sameness = compare(last, now, record.kind, moves_cursor=tool.moves_cursor, changed=record.changed_between)
+    return sameness, masked
+
+
+def _compare_prints(record: Record, stats: CallStats, prints: Prints) -> tuple[Sameness, int | None]:
+    """Do the same by the fingerprints of another process."""
+    last, tool = stats.details, record.resolved.tool
+    stats.details = now = prints.details
+    if now is None:
+        return prints.sameness or _DIFFERENT, None
+    masked = (now.with_durations if record.changed_between else now.without_durations).masked
+    if prints.sameness is not None or last is None:
+        return prints.sameness or _DIFFERENT, masked
     sameness = compare(last, now, record.kind, moves_cursor=tool.moves_cursor, changed=record.changed_between)
     return sameness, masked
 

@@ -7,7 +7,7 @@ look. From then on the call's detailed fingerprints are kept.
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard.core.model import Kind, Sameness
 from otel_loopguard.core.values.masking import has_content, masked_views
@@ -22,8 +22,8 @@ class ViewFingerprints(NamedTuple):
 
     masked: int | None
     shape: int
-    numbers: array[float]
-    """Packed: a result may have many, and they are kept as long as the turn."""
+    numbers: array[float] | None
+    """Packed: a result may have many, and they are kept as long as the turn. None if they are in another process."""
     nameless: int | None
     has_total: bool
     has_words: bool
@@ -40,12 +40,14 @@ class Trend(NamedTuple):
     compared: int
 
 
+_MOST_UNSEEN = 16
+"""The comparisons of a call that count as progress though its numbers are in another process."""
 _NOISE = 2
 """A number that turns at least at every third comparison, such as a temperature, shows no progress."""
 
 
 class DetailedFingerprints:
-    """The fingerprints of both views of a result. Its numbers never leave the process."""
+    """The fingerprints of both views of a result. Its numbers never leave the process: ``to_list`` leaves them out."""
 
     __slots__ = ("is_error", "trend", "with_durations", "without_durations")
 
@@ -58,6 +60,30 @@ class DetailedFingerprints:
         self.is_error = is_error
         self.trend: Trend | None = None
         """None before any comparison."""
+
+    @property
+    def has_numbers(self) -> bool:
+        """True if the numbers of the result are known, as in the process that compared it."""
+        return self.without_durations.numbers is not None
+
+    def to_list(self) -> list[Any]:
+        """Return the fingerprints as plain values, without numbers."""
+        views = [self.without_durations, self.with_durations]
+        if self.with_durations is self.without_durations:
+            views.pop()
+        compared = 0 if self.trend is None else self.trend.compared
+        return [self.is_error, compared, *([*view._replace(numbers=None)] for view in views)]
+
+    @classmethod
+    def from_list(cls, values: list[Any]) -> DetailedFingerprints:
+        """Restore the fingerprints that ``to_list`` returned."""
+        is_error, compared, *views = values
+        first = last = ViewFingerprints(*views[0])
+        if len(views) > 1:
+            last = ViewFingerprints(*views[1])
+        details = cls(first, last, is_error=is_error)
+        details.trend = Trend((), (), compared) if compared else None
+        return details
 
 
 def detailed_fingerprints(
@@ -99,7 +125,8 @@ def compare(
     if before.masked is not None and before.masked == after.masked:
         now.trend = last.trend
         return Sameness.SAME
-    if before.shape != after.shape or (after.numbers and not after.has_words):
+    has_numbers = after.numbers is None or len(after.numbers) > 0
+    if before.shape != after.shape or (has_numbers and not after.has_words):
         return Sameness.DIFFERENT  # a result that is nothing but a number is that number
     names_only = before.nameless is not None and before.nameless == after.nameless
     if names_only and (kind is Kind.WRITE or kind is Kind.SHELL or now.is_error):  # done again, under another id
@@ -112,10 +139,14 @@ def _progresses(
     last: DetailedFingerprints, now: DetailedFingerprints, before: ViewFingerprints, after: ViewFingerprints
 ) -> bool:
     """Return True if a number moves on in its direction, and none turns for the first time."""
+    trend = last.trend
+    if before.numbers is None or after.numbers is None:  # any of them may have moved on
+        compared = 1 if trend is None else trend.compared + 1
+        now.trend = Trend((), (), compared)
+        return compared <= _MOST_UNSEEN
     length = len(after.numbers)
     if len(before.numbers) != length:
         return False
-    trend = last.trend
     if trend is None or len(trend.ways) != length:
         trend = Trend((0,) * length, (0,) * length, 0)
     ways, turns, compared = list(trend.ways), list(trend.turns), trend.compared + 1

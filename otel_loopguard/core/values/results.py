@@ -20,6 +20,7 @@ from otel_loopguard.interrupts import pass_interrupt
 
 if TYPE_CHECKING:
     from otel_loopguard.core.model import Outcome, Sameness
+    from otel_loopguard.core.values.compare import DetailedFingerprints
     from otel_loopguard.core.values.fingerprint import Fingerprinter
     from otel_loopguard.core.values.pending import PendingWords
 
@@ -83,6 +84,17 @@ class Findings(NamedTuple):
     row: int
 
 
+class Prints(NamedTuple):
+    """The keyed fingerprints that stand for the bytes of an outcome in other processes."""
+
+    answer: int
+    """The fingerprint without ids, and without the parts that repeat the arguments; 0 if it was not made."""
+    details: DetailedFingerprints | None
+    """For a comparison with the last result of the same call; None if the process saw no need of one."""
+    sameness: Sameness | None
+    """The comparison, if the process has the numbers of both results."""
+
+
 class OutcomeFacts(NamedTuple):
     """The facts about an outcome that the history needs."""
 
@@ -100,6 +112,8 @@ class OutcomeFacts(NamedTuple):
     """It has up to 80 bytes, as an acknowledgement has."""
     found: Findings | None = None
     """The findings of the guard that compared the outcome, if it was compared before and the bytes are gone."""
+    prints: Prints | None = None
+    """The fingerprints in place of the bytes, if the history is one of several equal copies."""
 
 
 def outcome_facts(
@@ -130,7 +144,7 @@ def outcome_facts(
     empty = length <= _LONGEST_EMPTY and data in _EMPTY
     # nearly every call's
     return tuple.__new__(
-        OutcomeFacts, (digest, data, False, 0, transient, pending, empty, length <= LONGEST_BRIEF, None)
+        OutcomeFacts, (digest, data, False, 0, transient, pending, empty, length <= LONGEST_BRIEF, None, None)
     )
 
 
