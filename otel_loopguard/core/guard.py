@@ -28,6 +28,7 @@ from otel_loopguard.core.policy.policy import Policy
 from otel_loopguard.core.tools.declared import DeclaredTools
 from otel_loopguard.core.turn.compiled import CompiledPolicy
 from otel_loopguard.core.turn.hooks import HookFaults
+from otel_loopguard.core.turn.shared import SharedTurn
 from otel_loopguard.core.turn.store import LiveTurns, MemoryStore
 from otel_loopguard.core.turn.turn import Turn, TurnHost
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from otel_loopguard.core.policy.reload import PolicyFileWatch
+    from otel_loopguard.core.turn.event_log import EventLog
     from otel_loopguard.core.turn.store import TurnStore
 
 
@@ -44,6 +46,7 @@ class Guard:
     Args:
         policy: the rules and actions; the default policy refuses a call that has shown nothing new.
         store: keeps the state of turns that are not in use; by default in this process, within bounds.
+        log: shares the turns that have a name with other processes; all of them need one policy and one hash key.
         clock: seconds, never going back; for tests.
 
     """
@@ -53,6 +56,7 @@ class Guard:
         policy: Policy | None = None,
         *,
         store: TurnStore | None = None,
+        log: EventLog | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.clock = clock
@@ -63,6 +67,7 @@ class Guard:
         """Reports exceptions of the policy's functions (``on_trip``, detectors); by default to the log, once each."""
         self.watch: PolicyFileWatch | None = None
         """For a policy from a file: checks whether the file was changed."""
+        self.log = log
         self._turns = LiveTurns(store if store is not None else MemoryStore())
         self._made: set[ref[Turn]] = set()
         """All turns that something refers to, for ``after_fork``.
@@ -113,6 +118,30 @@ class Guard:
             return Turn(self._host, self.compiled, turn_id, source, enforced=enforced)
 
         return self._turns.get_or_create(turn_id, create, now)
+
+    def shared_turn(
+        self, name: str, turn_id: str | None = None, *, source: str = "explicit", begins: bool = True
+    ) -> Turn:
+        """Return a turn of the conversation or program that has this name, for all processes with the same log.
+
+        With ``begins=False`` the turn that the other processes are in goes on. Without a ``turn_id`` the turn has a new
+        id, and is over when it is closed. Without a log it is a turn of this process.
+        """
+        log = self.log
+        if log is None:
+            return self.turn(turn_id, source=source)
+        now = self.clock()
+        if self.watch is not None:
+            self.watch.check(now)
+        known = turn_id if turn_id is not None else f"{self._prefix}-{next(self._numbers)}"
+        key = self.compiled.fingerprinter.name(name)
+
+        def create() -> Turn:
+            return SharedTurn(
+                self._host, self.compiled, known, source, log, key, begins=begins, is_named=turn_id is not None
+            )
+
+        return self._turns.get_or_create(known, create, now)
 
     def forget(self, turn: Turn) -> None:
         """Forget a turn that is over."""

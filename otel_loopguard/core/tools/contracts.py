@@ -216,6 +216,12 @@ class Contracts:
             self.forget(name)
         return tool
 
+    def unnamed(self, digest: int) -> Tool:
+        """Return a tool of which only the fingerprint of its name is known."""
+        return Tool(
+            "", self._contract("", self._declared.get("")), self._words, self._policy, digest=digest, hints=None
+        )
+
     def forget(self, name: str) -> None:
         """Make this tool again at its next call: its declared contract has changed."""
         self._tools.pop(name, None)

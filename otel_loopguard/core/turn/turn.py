@@ -199,11 +199,17 @@ class Turn:
 
     def redeliver(self, decision: Decision) -> None:
         """Deliver the notes of a decision with the next result: there was no place for them in this one."""
-        notes = decision.notes
-        if decision.action is _NUDGE and notes and isinstance(notes[-1], str):
-            notes = (*notes[:-1], model_text.about_earlier_call(decision.record.tool, notes[-1]))
+        notes = self.undelivered_notes(decision)
         if notes:
             self._user_messages().put_back(notes)
+
+    @staticmethod
+    def undelivered_notes(decision: Decision) -> Notes:
+        """Return the notes of a decision as they are worded with a later result."""
+        notes: Notes = decision.notes
+        if decision.action is _NUDGE and notes and isinstance(notes[-1], str):
+            notes = (*notes[:-1], model_text.about_earlier_call(decision.record.tool, notes[-1]))
+        return notes
 
     def _user_messages(self) -> UserMessages:
         if self.messages is None:
@@ -246,7 +252,7 @@ class Turn:
         judge = self.judge
         compiled = judge.compiled
         known = call.known_tools
-        registered = None if known is None else _registered(call.tool, resolved.tool.name, known)
+        registered = None if known is None else is_registered(call.tool, resolved.tool.name, known)
         self.last_used = self.host.clock()
         now = self.last_used if ran is None else self.last_used - ran
         if self.stored:
@@ -555,7 +561,7 @@ class Turn:
             return self.in_flight.take_equal(call, lambda record: bool(record.key == key))
 
 
-def _registered(called: Any, name: str, known: Collection[str]) -> bool | None:
+def is_registered(called: Any, name: str, known: Collection[str]) -> bool | None:
     """Return True if the tool of this name exists. A tool behind a gateway is registered there, out of sight: None."""
     if type(called) is not str:
         called = name_text(called)

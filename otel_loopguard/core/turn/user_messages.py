@@ -6,10 +6,10 @@ import weakref
 from collections import deque
 from contextlib import suppress
 from threading import RLock
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 
 class UserMessage:
@@ -68,12 +68,16 @@ class UserMessages:
         if self.closed:
             return UserMessage(text, stop=stop)
         message = UserMessage(text, self, stop=stop)
+        return message if self.put(message) else UserMessage(text, stop=stop)
+
+    def put(self, message: UserMessage) -> bool:
+        """Queue a message that was made for this queue. Return False if the turn is over."""
         self._waiting.append(message)
         if self._closed_while_adding(message):
-            return UserMessage(text, stop=stop)
-        if stop:
+            return False
+        if message.stop:
             self.stops.append(message)
-        return message
+        return True
 
     def _closed_while_adding(self, message: UserMessage) -> bool:
         """Return True if the queue was closed in between and ``close`` did not return this message."""
@@ -106,6 +110,32 @@ class UserMessages:
             _mark(notes, delivered=False)
             if not self.closed:
                 self._waiting.extendleft(reversed(notes))
+
+    def forget(self) -> None:
+        """Forget all messages: those of a shared turn are in its log."""
+        with self._lock:
+            self._waiting.clear()
+            self.stops = []
+
+    def to_list(self, seal: Callable[[str], bytes]) -> list[list[Any]]:
+        """Return the messages that wait, and those to stop, as plain values with sealed texts."""
+        waiting = list(self._waiting)
+        delivered = [message for message in self.stops if message not in waiting]
+        notes = [note if isinstance(note, UserMessage) else UserMessage(note) for note in (*delivered, *waiting)]
+        return [[seal(note.text).decode(), note.stop, note.delivered] for note in notes]
+
+    def restore(self, messages: list[list[Any]], unseal: Callable[[bytes], str | None]) -> None:
+        """Queue the messages that ``to_list`` returned."""
+        for sealed, stop, delivered in messages:
+            text = unseal(sealed.encode())
+            if text is None:
+                continue
+            message = UserMessage(text, self, stop=stop)
+            if delivered:
+                message.delivered = True
+                self.stops.append(message)
+            else:
+                self.put(message)
 
     def after_fork(self) -> None:
         """Leave the waiting messages to the parent process, which delivers them."""

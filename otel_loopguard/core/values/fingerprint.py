@@ -16,6 +16,7 @@ from otel_loopguard.core.values import fast_json, introspect
 from otel_loopguard.core.values.canonical import canonical, result_bytes
 from otel_loopguard.core.values.hashing import MOST_AT_ONCE, feed
 from otel_loopguard.core.values.masking import IDS
+from otel_loopguard.core.values.normalise import utf8
 from otel_loopguard.core.values.walker import is_larger
 from otel_loopguard.interrupts import pass_interrupt
 
@@ -56,6 +57,12 @@ class Fingerprinter:
         else:
             state.update(data)
         return int.from_bytes(state.digest(), "big")
+
+    def name(self, text: str) -> str:
+        """Fingerprint a name that is long-lived and shared, in 128 bits as hexadecimal digits."""
+        data = utf8(text)
+        first, second = self.of(b"\x00" + data), self.of(b"\x01" + data)
+        return f"{first:016x}{second:016x}"
 
     def arguments(self, value: Any, *, fold_blanks: bool = True) -> int:
         """Fingerprint a call's arguments; ``fold_blanks`` is for tools that do not write."""
