@@ -47,7 +47,7 @@ def main(brokers: str, topic: str, group: str, path: str) -> None:
     """Consume until SIGTERM."""
     stopping = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
-    judge = LiveJudge(PolicyJudge(Policy()), Written(path), Shield(), window=0.3, turns_by="agent_span")
+    judge = LiveJudge(PolicyJudge(Policy()), Written(path), Shield(), window=2.0, turns_by="agent_span")
     KafkaSource(KafkaSettings(brokers, topic, group, QUICK), judge, list).run(stopping)
     judge.close()
 
