@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from otel_loopguard.cli.replay.judge import PolicyJudge
-    from otel_loopguard.cli.watch.turns import Seen
+    from otel_loopguard.cli.watch.seen import Seen
     from otel_loopguard.shield import Shield
 
 MOST_BYTES = 64 << 20

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from otel_loopguard.cli.replay.timeline import Timeline
 from otel_loopguard.cli.replay.turn_replay import TurnReplay
+from otel_loopguard.cli.watch.seen import SeenInMemory
 from otel_loopguard.core.model import Action
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from otel_loopguard.cli.replay.judge import PolicyJudge
     from otel_loopguard.cli.replay.timeline import Running
+    from otel_loopguard.cli.watch.seen import Seen
     from otel_loopguard.core.model import First, Record, Trip
     from otel_loopguard.shield import Shield
     from otel_loopguard.spans.ancestry import Ancestry, TurnName
@@ -31,8 +33,6 @@ if TYPE_CHECKING:
 MOST_TURNS = 10_000
 MOST_WAITING = 100_000
 """Spans. The oldest is judged before its time then."""
-MOST_SEEN = 1_000_000
-"""Ids of tool spans, by which those that come twice are found."""
 
 
 class Reported(NamedTuple):
@@ -62,35 +62,6 @@ class Report(Protocol):
 
     def spans(self, fate: str, number: int) -> None:
         """Count tool spans by what became of them."""
-
-
-class Seen(Protocol):
-    """The ids of the tool spans of the last time."""
-
-    def add(self, span: ToolSpan) -> bool:
-        """Add a span. Return False if it was there."""
-
-
-class SeenInMemory:
-    """Ids in two halves. The older half is forgotten at once."""
-
-    def __init__(self, most: int = MOST_SEEN) -> None:
-        self._half = max(most // 2, 1)
-        self._young: set[bytes] = set()
-        self._old: set[bytes] = set()
-
-    def __len__(self) -> int:
-        return len(self._young) + len(self._old)
-
-    def add(self, span: ToolSpan) -> bool:
-        """Add a span. Return False if it was there."""
-        key = f"{span.trace}{span.span}".encode()
-        if key in self._young or key in self._old:
-            return False
-        if len(self._young) >= self._half:
-            self._old, self._young = self._young, set()
-        self._young.add(key)
-        return True
 
 
 class _Waiting:
@@ -185,7 +156,7 @@ class LiveTurns:
         self._report = report
         self._shield = shield
         self._window = window
-        self._seen = SeenInMemory() if seen is None else seen
+        self.seen: Seen = SeenInMemory() if seen is None else seen
         self._most_turns, self._most_waiting = most_turns, most_waiting
         self._turns: OrderedDict[TurnName, _LiveTurn] = OrderedDict()
         self._by_arrival: deque[_Waiting] = deque()
@@ -214,7 +185,7 @@ class LiveTurns:
         for span in spans:
             if span.own or self._ancestry.is_guarded(span.trace):
                 self._report.spans("guarded", 1)
-            elif not self._seen.add(span):
+            elif not self.seen.add(span):
                 self._report.spans("duplicate", 1)
             else:
                 waiting = _Waiting(span, now + self._window, done)
@@ -283,6 +254,8 @@ class LiveTurns:
         except Exception as error:  # noqa: BLE001 - one span must not keep others from being judged
             self._shield.take("watch.judge", error)
             self._report.spans("dropped", 1)
+        else:
+            self.seen.judged(span)
         finally:
             waiting.done()
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from otel_loopguard.cli.replay.judge import PolicyJudge
 from otel_loopguard.cli.replay.span_buffer import SpanBuffer
-from otel_loopguard.cli.watch.turns import LiveTurns, SeenInMemory
+from otel_loopguard.cli.watch.seen import SeenInMemory
+from otel_loopguard.cli.watch.turns import LiveTurns
 from otel_loopguard.core.policy.policy import Policy
 from otel_loopguard.shield import Shield
 from otel_loopguard.spans import otlp
