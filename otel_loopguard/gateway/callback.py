@@ -6,7 +6,7 @@ a chat comes out empty. The iterator hook is not needed either: all that a strea
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from litellm.integrations.custom_logger import CustomLogger  # type: ignore[import-not-found]  # it is in the proxy only
 
@@ -43,7 +43,8 @@ def _exception(error: ToolLoopError) -> Exception:
     """Return the exception that the proxy answers with HTTP 400. Any other class becomes a 500, which clients retry."""
     from litellm.proxy._types import ProxyException  # type: ignore[import-not-found]  # noqa: PLC0415 - loads the proxy
 
-    refused: Exception = ProxyException(
+    refused = ProxyException(
         message=message(error), type=ERROR_REFUSED, param=None, code=400, provider_specific_fields=fields(error)
     )
-    return refused
+    refused.status_code = 400  # LiteLLM 1.80 wraps the exception in another one, with this code
+    return cast("Exception", refused)

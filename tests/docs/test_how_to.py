@@ -17,9 +17,9 @@ from tests.models.server import Server
 NEEDS = {
     "langgraph": "langchain_openai", "openai-agents": "agents", "pydantic-ai": "pydantic_ai", "mcp": "mcp",
     "openai": "openai", "anthropic": "anthropic", "google-genai": "google.genai", "litellm": "litellm",
-    "deploy": "celery",
+    "deploy": "celery", "gateway": "litellm_proxy_extras",
 }  # fmt: skip
-"""Pages that need a package. The environment `how-tos` of the matrix has all of them."""
+"""Pages that need a package. The environment `how-tos` of the matrix has all of them; `tests/gateway` runs its own."""
 PAGES = ["tutorial", *sorted(f"how-to/{file.stem}" for file in DOCS.glob("how-to/*.md"))]
 
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from tests.models.server import Server
 
+OF_TESTS = ("pytest", "pytest-asyncio", "cloudpickle")
+"""For the page, whose programs run in this environment."""
 REQUIRED = os.environ.get("LOOPGUARD_REQUIRE_GATEWAY") == "1"
 CALLBACK = "otel_loopguard.gateway.guard"
 OPENAI, ANTHROPIC = "gpt-4.1", "claude-sonnet-4-5"
@@ -32,7 +34,7 @@ START = 90.0
 def python() -> Path:
     """The Python of the proxy's environment, which ``.ci/gateway`` makes; without it the test is skipped."""
     if REQUIRED or (ENVIRONMENTS / "gateway" / "requirements.sha256").exists():
-        return environment("gateway", ("litellm[proxy]", "opentelemetry-distro"))
+        return environment("gateway", ("litellm[proxy]", "opentelemetry-distro", *OF_TESTS))
     pytest.skip("LiteLLM's proxy is not installed here: .ci/gateway installs what these tests run")
 
 
