@@ -111,7 +111,7 @@ class Messages:
         if thinking(body):
             content.append({"type": "thinking", "thinking": "Let me see.", "signature": f"signed-{name}"})
         if reply.text:
-            content.append({"type": "text", "text": reply.text, "citations": None})
+            content.append({"type": "text", "text": reply.text})
         content += [
             {"type": "tool_use", "id": f"toolu_{name}_{at}", "name": one.name, "input": one.arguments}
             for at, one in enumerate(reply.calls)
