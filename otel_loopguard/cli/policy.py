@@ -18,6 +18,7 @@ from otel_loopguard.core.policy.files import UnreadableError, read_bytes
 from otel_loopguard.core.policy.load import LoadedPolicy, load_environment, load_file, load_preset, preset_names
 from otel_loopguard.core.policy.policy import DEFAULT_RULES, Rule
 from otel_loopguard.errors import LoopGuardError, PolicyError
+from otel_loopguard.store.settings import store_from_environment
 
 if TYPE_CHECKING:
     import argparse
@@ -71,7 +72,9 @@ def _check(options: argparse.Namespace) -> int:
 
 def _show(options: argparse.Namespace) -> int:
     loaded = chosen_policy(options.preset, options.file)
-    for problem in (*loaded.problems, *loaded.notes):
+    of_environment = options.preset is None and options.file is None
+    of_store = store_from_environment(os.environ, loaded.policy.hash_key)[1] if of_environment else []
+    for problem in (*loaded.problems, *loaded.notes, *of_store):
         print(problem, file=sys.stderr)
     rows = list(settings_of(loaded))
     if options.json:

@@ -18,12 +18,13 @@ from weakref import WeakSet
 
 from hiredis import ReplyError
 
+from otel_loopguard.errors import StoreError
 from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.shield import Shield
 from otel_loopguard.store.failures import BREAKER_OPEN, OF_WRITES, QUEUE_FULL, failure_of
 from otel_loopguard.store.later import Later
 from otel_loopguard.store.pools import LoopPool, ThreadPool
-from otel_loopguard.store.routing import Connect, UnavailableError, append, servers_of
+from otel_loopguard.store.routing import Connect, UnavailableError, append, ask, servers_of
 from otel_loopguard.store.script import arguments, parse
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from otel_loopguard.core.turn.event_log import LogReply, Op
     from otel_loopguard.store.breaker import Breaker
-    from otel_loopguard.store.connection import Connection
+    from otel_loopguard.store.connection import Command, Connection
     from otel_loopguard.store.routing import Steps
     from otel_loopguard.store.script import Arguments
     from otel_loopguard.store.seal import Seal
@@ -41,6 +42,8 @@ logger = logging.getLogger("otel_loopguard")
 
 _OF_CONNECTIONS = (OSError, ReplyError, UnicodeError)
 """Exceptions of a connection: a wrong password is a ``ReplyError``, a name with a long part a ``UnicodeError``."""
+_EXPECTED = (*_OF_CONNECTIONS, UnavailableError)
+"""Exceptions of a call that are no fault of this package."""
 _LONGEST_FLUSH = 0.5
 
 
@@ -48,7 +51,7 @@ class RedisEventLog:
     """The logs of all shared turns, on the servers that a URL names. Connects at the first call."""
 
     def __init__(self, url: StoreUrl, seal: Seal, *, expiry: float) -> None:
-        self.url = url
+        self.url, self.cipher = url, seal
         self.seal, self.unseal = seal.seal, seal.unseal
         self.shield = Shield()
         """Takes faults of this package; the runtime puts its own here."""
@@ -99,6 +102,14 @@ class RedisEventLog:
                 self._count(QUEUE_FULL)
         except Exception as error:  # noqa: BLE001 - no thread can be started; the caller goes on
             self.shield.take("store.send_later", error)
+
+    def ask(self, key: str, *commands: Command) -> list[Any]:
+        """Run commands on the server that holds a log. For the doctor: raises ``StoreError`` with the reason."""
+        try:
+            return self._run(ask(self._servers, key, commands))
+        except _EXPECTED as error:
+            pass_interrupt(error)
+            raise StoreError(failure_of(error, self.url.timeout).reason) from error
 
     def flush(self, seconds: float) -> bool:
         """Wait until the events of ``send_later`` are appended; return False if that takes longer."""
@@ -189,7 +200,7 @@ class RedisEventLog:
             )
 
     def _failed(self, breaker: Breaker, error: Exception) -> None:
-        if not isinstance(error, (*_OF_CONNECTIONS, UnavailableError)):
+        if not isinstance(error, _EXPECTED):
             self.shield.take("store.append", error)
             return
         failure = failure_of(error, self.url.timeout)

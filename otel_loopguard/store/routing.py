@@ -84,6 +84,17 @@ def append(servers: Servers, key: str, arguments: Arguments) -> Steps[list[Any]]
     raise UnavailableError("MOVED")
 
 
+def ask(servers: Servers, key: str, commands: Sequence[Command]) -> Steps[list[Any]]:
+    """Run commands on the server that holds a log, and return their replies."""
+    address = yield from servers.locate(key)
+    peer = yield Connect(address, servers.login, servers.database)
+    replies: list[Any] = yield Exchange(peer, commands)
+    for reply in replies:
+        if isinstance(reply, ReplyError):
+            raise reply
+    return replies
+
+
 def _run(peer: Any, key: str, arguments: Arguments, *, asking: bool) -> Steps[Any]:
     """Run the script; send its text if the server does not know it."""
     before: list[Command] = [("ASKING",)] if asking else []

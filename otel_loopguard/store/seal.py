@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from hashlib import blake2b
 
 from cryptography.exceptions import InvalidTag
@@ -21,17 +22,18 @@ class Seal:
         self._cipher = AESGCM(blake2b(hash_key, digest_size=32, person=b"loopguard-seal").digest())
 
     def seal(self, text: str) -> bytes:
-        """Encrypt a text."""
+        """Encrypt a text; the result is ASCII."""
         nonce = os.urandom(_NONCE_SIZE)
-        return nonce + self._cipher.encrypt(nonce, text.encode("utf-8", "surrogatepass"), None)
+        return urlsafe_b64encode(nonce + self._cipher.encrypt(nonce, text.encode("utf-8", "surrogatepass"), None))
 
     def unseal(self, sealed: bytes) -> str | None:
         """Decrypt a text; None if it was encrypted under another key, or changed."""
         try:
-            text = self._cipher.decrypt(sealed[:_NONCE_SIZE], sealed[_NONCE_SIZE:], None)
+            given = urlsafe_b64decode(sealed)
+            text = self._cipher.decrypt(given[:_NONCE_SIZE], given[_NONCE_SIZE:], None)
             return text.decode("utf-8", "surrogatepass")
         except InvalidTag:
             return None
-        except ValueError as error:  # the nonce is too short
+        except ValueError as error:  # it was cut, or is no base64
             pass_interrupt(error)
             return None

@@ -20,9 +20,16 @@ def test_a_text_is_not_readable_and_differs_each_time():
     assert sealed[0] != sealed[1]
 
 
-@pytest.mark.parametrize("change", [lambda one: one[:-1] + bytes([one[-1] ^ 1]), lambda one: one[:5], lambda _: b""])
+@pytest.mark.parametrize(
+    "change",
+    [lambda one: one[:20] + bytes([one[20] ^ 1]) + one[21:], lambda one: one[:8], lambda one: one[1:], lambda _: b""],
+)
 def test_a_changed_text_is_refused(change):
     assert SEAL.unseal(change(SEAL.seal("stop"))) is None
+
+
+def test_a_sealed_text_may_be_in_json():
+    assert SEAL.seal("ünïcødé").decode("ascii").isprintable()
 
 
 def test_another_key_reads_nothing():

@@ -11,6 +11,7 @@ from otel_loopguard.cli.doctor.endpoint import of_exporters
 from otel_loopguard.cli.doctor.examine import examine, reason_of_failed_start
 from otel_loopguard.cli.doctor.findings import of_end, of_names, of_policy, of_program, of_start, versions
 from otel_loopguard.cli.doctor.kinds import BREAKS, OPEN, TELLS, WARNS, Finding
+from otel_loopguard.cli.doctor.store import of_store
 from otel_loopguard.cli.policy import settings_of
 from otel_loopguard.core.policy.check import dotted
 from otel_loopguard.core.policy.load import load_environment
@@ -118,6 +119,7 @@ def diagnose(command: list[str] | None, selftest: list[str]) -> Diagnosis:
         findings.append(of_start(reason_of_failed_start(command or selftest)))
     exporters = [one for report in examined.reports for one in report["telemetry"]["exporters"]]
     findings += of_exporters(exporters)
+    findings += of_store(os.environ, loaded.policy.hash_key)
     if command is not None:
         findings += of_end(examined.status, examined.reports)
     return Diagnosis(findings, examined.reports, settings, None if command is None else examined.status)

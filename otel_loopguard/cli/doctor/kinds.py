@@ -250,6 +250,40 @@ KINDS = {
         "{endpoint} answers {status}: telemetry is lost.",
         "Correct the address (OTLP over HTTP is on port 4318 and ends in /v1/traces), or OTEL_EXPORTER_OTLP_HEADERS.",
     ),
+    # --- the shared store
+    "store-mistake": FindingKind(
+        WARNS,
+        "The shared store has a mistake in its settings. {problem}",
+        "Correct it. Without a store each process judges by its own calls only.",
+    ),
+    "store-unusable": FindingKind(
+        WARNS,
+        "The shared store {url} cannot be used: {reason}. Each process judges by its own calls only.",
+        "Start the server, or correct OTEL_PYTHON_LOOPGUARD_STORE, the rights of its user, or the firewall; "
+        "docs/how-to/shared-store.md has the settings.",
+    ),
+    "store-slow": FindingKind(
+        WARNS,
+        "The shared store {url} ({server}) answers in {ms} ms, near or above its time-out of {timeout} ms: some or all "
+        "calls are judged without it.",
+        "Use a server that is nearer, or raise the time-out: redis://...?timeout=0.2. Each tool call waits for it "
+        "twice.",
+    ),
+    "store-evicts": FindingKind(
+        WARNS,
+        "The shared store {url} drops any key when its memory is full ({policy}): also turns that are in use.",
+        "Set maxmemory-policy to volatile-ttl, or noeviction, or give the store a server of its own.",
+    ),
+    "store-unbounded": FindingKind(
+        TELLS,
+        "The shared store {url} has no bound on its memory (maxmemory 0).",
+        "Set maxmemory with maxmemory-policy volatile-ttl, or a shorter OTEL_PYTHON_LOOPGUARD_STORE_EXPIRY.",
+    ),
+    "store-answers": FindingKind(
+        TELLS,
+        "The shared store {url} ({server}) answers in {ms} ms; the time-out is {timeout} ms.",
+        "Nothing.",
+    ),
     # --- others
     "other-instrumentation": FindingKind(
         TELLS,

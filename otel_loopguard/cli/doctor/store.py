@@ -1,0 +1,66 @@
+"""Check the shared store: its variables, that it answers in time and takes events, and what it does when it is full."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from otel_loopguard.cli.doctor.kinds import Finding, finding
+from otel_loopguard.errors import StoreError
+from otel_loopguard.store.settings import store_from_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from otel_loopguard.store.redis_log import RedisEventLog
+
+_KEY = "doctor"
+_EXPIRY = 10.0
+_PINGS = 20
+_PATIENCE = 3.0
+"""Seconds, so that a server that is too slow for the program is found to be slow, and not to be missing."""
+
+
+def of_store(environ: Mapping[str, str], hash_key: bytes | None) -> Iterator[Finding]:
+    """Find mistakes in the variables of the store, and faults of its server."""
+    store, problems = store_from_environment(environ, hash_key)
+    for problem in problems:
+        yield finding("store-mistake", problem=problem)
+    if store is not None:
+        yield from _of_server(store)
+
+
+def _of_server(store: RedisEventLog) -> Iterator[Finding]:
+    from otel_loopguard.store.connection import fields_of  # noqa: PLC0415 - needs the extra, which is there now
+    from otel_loopguard.store.redis_log import RedisEventLog  # noqa: PLC0415 - as above
+
+    url = store.url
+    patient = RedisEventLog(replace(url, timeout=_PATIENCE), store.cipher, expiry=_EXPIRY)
+    try:
+        seconds = statistics.median([_ping(patient) for _ in range(_PINGS)])
+        server, memory = map(fields_of, patient.ask(_KEY, ("INFO", "server"), ("INFO", "memory")))
+    except StoreError as error:
+        yield finding("store-unusable", url=url, reason=error)
+        return
+    if patient.append(_KEY, [(os.urandom(8), b"")], epoch=b"", seen=0) is None:
+        yield finding("store-unusable", url=url, reason=f"an event cannot be appended: {next(iter(patient.failures))}")
+        return
+    name = "Valkey" if "valkey_version" in server else "Redis"
+    version = server.get("valkey_version") or server.get("redis_version")
+    in_ms: dict[str, Any] = {"ms": f"{seconds * 1000:.2g}", "timeout": f"{url.timeout * 1000:.0f}"}
+    slow = seconds > url.timeout / 2
+    yield finding("store-slow" if slow else "store-answers", url=url, server=f"{name} {version}", **in_ms)
+    policy = memory.get("maxmemory_policy", "")
+    if memory.get("maxmemory", "0") == "0":
+        yield finding("store-unbounded", url=url)
+    elif policy.startswith("allkeys"):
+        yield finding("store-evicts", url=url, policy=policy)
+
+
+def _ping(store: RedisEventLog) -> float:
+    start = time.perf_counter()
+    store.ask(_KEY, ("PING",))
+    return time.perf_counter() - start
