@@ -317,6 +317,8 @@ class Decision(NamedTuple):
     """The policy's mark, if this is a refusal and the policy has one."""
     notes: tuple[Any, ...] = ()
     """The parts of ``message`` that ``Turn.redeliver`` can deliver later: messages of the user, and the nudge."""
+    repeated: bool = False
+    """The call was observed before, in this process or in another one of a shared turn: it is counted already."""
 
     @property
     def runs(self) -> bool:
@@ -336,7 +338,7 @@ class Decision(NamedTuple):
 
 def nothing_seen(record: Record | None) -> Decision:
     """Return the decision for a call without a loop. ``tuple.__new__`` takes half the time of the constructor."""
-    return tuple.__new__(Decision, (None, None, None, None, record, (), None, ()))
+    return tuple.__new__(Decision, (None, None, None, None, record, (), None, (), False))
 
 
 MOST_TOKENS = 10**9

@@ -589,9 +589,11 @@ class SharedTurn(Turn):
             self._unsent.clear()
         for op, _ in request.ops:
             self._unsent.pop(int.from_bytes(op, "big"), None)
+        if step.began is None and (_op_bytes(step.op), step.data) not in [(one.op, one.data) for one in reply.entries]:
+            self._mine.pop(step.op, None)  # an observed call is that of the process which observed it first
         self._fold_reply(reply, request.seen)
         if step.decision is None and not self._alone:  # it was in the log before
-            step.decision = self._state.answered.get(step.op) or nothing_seen(None)
+            step.decision = (self._state.answered.get(step.op) or nothing_seen(None))._replace(repeated=True)
 
     def _fold_reply(self, reply: LogReply, seen: int) -> None:
         state = self._state
