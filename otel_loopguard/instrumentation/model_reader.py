@@ -19,6 +19,7 @@ from otel_loopguard.instrumentation.aborts import abort_error
 from otel_loopguard.telemetry.call_span import CallSpan, NativeSpan, shown_name
 from otel_loopguard.turns.message_lists import MessageList, MessageLists, Request, latest
 from otel_loopguard.turns.scope import Scope, current_scope
+from otel_loopguard.turns.turn_ids import turn_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -136,7 +137,7 @@ class ModelReader:
         if one is None or not one.has_open(call.tool, call.call_id):
             return None
         if one.turn is None:
-            self.begin_turn(one, None)
+            self.make_turn(one, None)
         return one.turn
 
     def _list_of_call(self, call: ToolCall) -> MessageList | None:
@@ -146,14 +147,20 @@ class ModelReader:
             return one
         return None if call.call_id is None else self.lists.find_open(call.tool, call.call_id)
 
-    def begin_turn(self, one: MessageList, scope: Scope | None, turn_id: str | None = None) -> None:
-        """Begin a turn for a user's message; inside a tool call it is a turn of that call."""
+    def leave_turn(self, one: MessageList) -> None:
+        """End the turn of a list: a user has written the next message."""
         self.end_turn(one)
         one.begin_turn()
+
+    def make_turn(self, one: MessageList, scope: Scope | None, name: str | None = None) -> None:
+        """Make the turn of a list; inside a tool call it is a turn of that call, with a name it is shared."""
         if scope is not None and scope.call is not None:
             one.turn = scope.turn.child(scope.call)
+        elif name is None:
+            one.turn = self.guard.turn(source="messages")
         else:
-            one.turn = self.guard.turn(turn_id, source="messages")
+            turn_id = self.guard.compiled.fingerprinter.name(name)
+            one.turn = self.guard.shared_turn(f"gateway:{turn_id}", turn_id, source="messages")
         one.owns_turn = True
 
     def join_turn(self, one: MessageList, turn: Turn) -> None:
@@ -230,14 +237,25 @@ class Exchange:
         if scope is not None and scope.call is None:
             self._reader.join_turn(one, scope.turn)
         elif delta.begins_turn:
-            self._reader.begin_turn(one, scope)
+            self._reader.leave_turn(one)
+            if not self._is_shared:
+                self._reader.make_turn(one, scope)
         if one.turn is None:
             if not delta.new:
                 return None
-            self._reader.begin_turn(one, scope)
+            self._reader.make_turn(one, scope, self._turn_name(one, delta.new[0]) if self._is_shared else None)
         if one.turn is not None and delta.lost:
             one.turn.lose(delta.lost)
         return one.turn
+
+    @property
+    def _is_shared(self) -> bool:
+        """True if other replicas of a gateway may get the next request."""
+        return self._request.caller is not None and self._reader.guard.log is not None
+
+    def _turn_name(self, one: MessageList, first: NewResult) -> str:
+        place = one.place_of(first.number)
+        return turn_name(self._request, 0 if place is None else place[0], first.opened.call)
 
     def _unseen_calls(self, turn: Turn) -> Iterator[tuple[NewResult, ToolCall, Outcome, float]]:
         """Yield the calls with new results that no executor has judged."""
@@ -251,7 +269,7 @@ class Exchange:
             call = ToolCall(
                 written.name,
                 written.arguments,
-                written.id,
+                one.call_id(written) if self._is_shared else written.id,
                 self._request.tools or None,
                 written=one.ticks.setdefault(new.opened.message, turn.tick),
             )
@@ -285,6 +303,9 @@ class Exchange:
         elif decision.message:
             one.turn.redeliver(decision)
             decision = decision._replace(message=None)
+        if decision.repeated:  # another replica has reported it
+            self._book(one, new, is_loop=decision.is_loop_step)
+            return
         caller = self._request.caller
         conversation_id = None if caller is None else caller.conversation_id
         scope = Scope(one.turn, conversation_id=conversation_id) if self._scope is None else self._scope

@@ -1,0 +1,172 @@
+"""Replicas of a gateway with one store judge a conversation as one gateway does, whichever of them gets a request."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from otel_loopguard import Guard, Policy, semconv
+from otel_loopguard.gateway import gateway
+from otel_loopguard.instrumentation.models.openai_chat import CHAT
+from otel_loopguard.instrumentation.runtime import Runtime
+from otel_loopguard.testing import Recording
+from tests.core.turn.list_log import ListLog
+
+ALICE, BOB = SimpleNamespace(api_key="alice"), SimpleNamespace(api_key="bob")
+TOOLS = [{"type": "function", "function": {"name": "read_file", "parameters": {"type": "object"}}}]
+
+
+class Replica:
+    """A gateway of its own, with the telemetry that it exports."""
+
+    def __init__(self, log: ListLog | None) -> None:
+        self.recording = Recording()
+        self.runtime = Runtime(
+            guard=Guard(Policy(hash_key=b"k" * 16), log=log, clock=lambda: 0.0),
+            tracer_provider=self.recording.tracer_provider,
+            meter_provider=self.recording.meter_provider,
+        )
+
+    async def send(self, messages: list[Any], auth: Any = ALICE, **headers: str) -> tuple[Any, Any, str]:
+        """Return the messages that leave the gateway, its choice of tools, and the error."""
+        names = {name.replace("_", "-"): value for name, value in headers.items()}
+        data = {"messages": messages, "tools": TOOLS, "proxy_server_request": {"headers": names}}
+        judged = gateway._judge(self.runtime, CHAT, auth, data)
+        error = await asyncio.get_running_loop().create_task(judged)
+        return data["messages"], data.get("tool_choice"), "" if error is None else error.mode
+
+
+def called(call_id: str, path: str = "a.txt") -> dict[str, Any]:
+    function = {"name": "read_file", "arguments": f'{{"path": "{path}"}}'}
+    return {"role": "assistant", "tool_calls": [{"id": call_id, "type": "function", "function": function}]}
+
+
+def conversation(steps: int, question: str = "what is in it?", ids: str = "call_{}") -> list[dict[str, Any]]:
+    """A question and so many equal calls with equal results."""
+    found: list[dict[str, Any]] = [{"role": "user", "content": question}]
+    for number in range(1, steps + 1):
+        call_id = ids.format(number)
+        found += [called(call_id), {"role": "tool", "tool_call_id": call_id, "content": "text"}]
+    return found
+
+
+async def alone(last: int = 10, **options: Any) -> list[Any]:
+    """The requests as they leave one gateway without a store."""
+    replica = Replica(None)
+    return [await replica.send(conversation(steps, **options)) for steps in range(last + 1)]
+
+
+def reported(replicas: list[Replica]) -> tuple[int, dict[str, float]]:
+    """The number of spans, and the trips by their action, of all replicas."""
+    points = [point for one in replicas for point in one.recording.points(semconv.METRIC_TRIPS)]
+    trips: dict[str, float] = {}
+    for point in points:
+        if point.value:
+            action = str(point.attributes[semconv.ACTION])
+            trips[action] = trips.get(action, 0) + point.value
+    return sum(len(one.recording.spans) for one in replicas), trips
+
+
+EXACT = (10, {"nudge": 7, "conclude": 1, "abort": 1})
+
+
+@pytest.mark.parametrize("ids", ["call_{}", "call_0"], ids=["ids", "equal_ids"])
+@pytest.mark.parametrize("count", [2, 3])
+async def test_requests_in_turn_are_judged_as_by_one(count: int, ids: str) -> None:
+    """Every request leaves as from one gateway, and each call and trip is reported once by one of them."""
+    log = ListLog()
+    replicas = [Replica(log) for _ in range(count)]
+    turn = itertools.cycle(replicas)
+    assert [await next(turn).send(conversation(steps, ids=ids)) for steps in range(11)] == await alone(ids=ids)
+    assert reported(replicas) == EXACT
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_requests_in_any_order_of_replicas_are_judged_as_by_one(seed: int) -> None:
+    """Also while another tenant sends the same requests through the same replicas."""
+    log, drawn = ListLog(), random.Random(seed)
+    replicas = [Replica(log) for _ in range(3)]
+    found: dict[str, list[Any]] = {"alice": [], "bob": []}
+    for steps in range(11):
+        for auth in (ALICE, BOB):
+            found[auth.api_key].append(await drawn.choice(replicas).send(conversation(steps), auth))
+    expected = await alone()
+    assert found == {"alice": expected, "bob": expected}
+    spans, trips = EXACT
+    assert reported(replicas) == (2 * spans, {action: 2 * number for action, number in trips.items()})
+
+
+@pytest.mark.parametrize("last", [2, 8, 9])
+async def test_a_replica_that_was_started_again_goes_on(last: int) -> None:
+    """It has met nothing of the turn, and reads the calls from the request and the decisions from the store."""
+    log = ListLog()
+    before = Replica(log)
+    for steps in range(last):
+        await before.send(conversation(steps))
+    after = Replica(log)
+    found = [await after.send(conversation(steps)) for steps in range(last, 11)]
+    assert found == (await alone())[last:]
+    assert reported([before, after]) == EXACT
+
+
+async def test_an_ended_turn_is_ended_everywhere() -> None:
+    """A client that sends its request again may reach another replica: it is refused there, and not counted again."""
+    log = ListLog()
+    replicas = [Replica(log) for _ in range(2)]
+    for steps in range(11):
+        await replicas[0].send(conversation(steps))
+    _, _, mode = await replicas[1].send(conversation(10))
+    assert mode == "generic_repeat"
+    assert reported(replicas) == EXACT
+
+
+async def test_the_next_question_begins_a_turn_in_every_replica() -> None:
+    """Also in one that saw nothing of the turn before but its first request."""
+    log = ListLog()
+    replicas = [Replica(log) for _ in range(2)]
+    for steps in range(8):
+        await replicas[steps > 0].send(conversation(steps))
+    asked = [*conversation(7), {"role": "assistant", "content": "It is text."}, {"role": "user", "content": "again?"}]
+    await replicas[1].send(asked)
+    for number, replica in enumerate(replicas * 2, 1):
+        asked += [called(f"new_{number}"), {"role": "tool", "tool_call_id": f"new_{number}", "content": "text"}]
+        sent, choice, mode = await replica.send(asked)
+        assert (choice, mode) == (None, "")
+        assert ("[loopguard]" in sent[-1]["content"]) is (number > 1)
+    turns = [(span.attributes or {})[semconv.TURN_ID] for one in replicas for span in one.recording.spans]
+    assert sorted(turns.count(turn) for turn in set(turns)) == [4, 7]
+
+
+async def test_conversations_that_begin_with_equal_words_are_apart() -> None:
+    """A program that asks the same each hour makes the same call each hour: its ids tell the runs apart."""
+    log = ListLog()
+    replicas = [Replica(log) for _ in range(2)]
+    for run in range(6):
+        sent, _, _ = await replicas[run % 2].send(conversation(1, ids=f"run{run}_{{}}"))
+        assert "[loopguard]" not in sent[-1]["content"]
+
+
+async def test_a_named_conversation_may_be_cut() -> None:
+    """A replica that sees the shorter history finds the turn by the header and the question."""
+    log = ListLog()
+    replicas = [Replica(log) for _ in range(2)]
+    earlier = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "Hello."}]
+    await replicas[0].send([*earlier, *conversation(2)], x_loopguard_conversation="c")
+    await replicas[1].send(conversation(3), x_loopguard_conversation="c")
+    turns = {(span.attributes or {})[semconv.TURN_ID] for one in replicas for span in one.recording.spans}
+    assert len(turns) == 1
+
+
+async def test_without_a_store_each_replica_judges_what_it_sees() -> None:
+    """The loop ends behind any load balancer, and each replica reports it."""
+    replicas = [Replica(None) for _ in range(2)]
+    turn = itertools.cycle(replicas)
+    found = [await next(turn).send(conversation(steps)) for steps in range(11)]
+    assert [(sent, mode) for sent, _, mode in found][:9] == [(sent, mode) for sent, _, mode in await alone(8)]
+    assert {one for _, one, _ in found} == {None, "none"}
+    assert all(one.recording.trips for one in replicas)
