@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from opentelemetry import context as otel_context
 
 import otel_loopguard as loopguard
-from otel_loopguard import Policy, ToolCall, semconv
+from otel_loopguard import Policy, Rule, ToolCall, semconv
 from otel_loopguard.core.model import Outcome, Usage
 from otel_loopguard.instrumentation.functions.decorator import FUNCTION
 from otel_loopguard.instrumentation.targets import Reading
@@ -69,7 +69,9 @@ class Exported:
 def exported() -> Exported:
     """Run a program that makes every span, event, record and measurement, and return what it exported."""
     found = Exported()
-    with guarded(Policy(cost_per_million_tokens={"*": {"input": 1, "output": 1}}, abort_after=3)) as recording:
+    prices, modes = {"*": {"input": 1, "output": 1}}, {"no_novelty": Rule(turns=1)}
+    policy = Policy(cost_per_million_tokens=prices, abort_after=3, scope="conversation", modes=modes)
+    with guarded(policy) as recording:
         _run_program(recording)
         for span in recording._spans.get_finished_spans():
             if span.instrumentation_scope is not None and span.instrumentation_scope.name == semconv.SCOPE:
@@ -111,6 +113,9 @@ def _run_program(recording: Recording) -> None:
         for path in "abc":
             call("open", "Error: the disk is full", path=path)
         call("a tool that is not registered", "")
+    for _ in range(3):
+        with loopguard.turn("a heartbeat"):
+            call("look", "there is a", path="a")
     DRIVERS["agent-invoke"](Toolbox().functions(), [[Ask("read_file", {"path": "a.txt"})]] * 9)
 
     scope = Scope(runtime.guard.turn(), conversation_id="a conversation", agent_name="helper")

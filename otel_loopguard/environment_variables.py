@@ -9,6 +9,9 @@ from __future__ import annotations
 OTEL_PYTHON_LOOPGUARD_ACTION = "OTEL_PYTHON_LOOPGUARD_ACTION"
 """The strongest action on a loop: off, observe, nudge, reuse, block (default), conclude or abort."""
 
+OTEL_PYTHON_LOOPGUARD_SCOPE = "OTEL_PYTHON_LOOPGUARD_SCOPE"
+"""The reach of the memory: turn (default), or conversation to report turns that only repeat each other, too."""
+
 OTEL_PYTHON_LOOPGUARD_CONCLUDE_AFTER = "OTEL_PYTHON_LOOPGUARD_CONCLUDE_AFTER"
 """Refusals without news in between, at which the model has to answer without tools: 7 (default); 0 = never."""
 

@@ -129,6 +129,11 @@ Holds: a keyed hash of the error.
 """
 ERROR_TRANSIENT: Final = "loopguard.error_transient"
 """True if the error may pass, as a timeout."""
+TURNS_WITHOUT_NEWS: Final = "loopguard.conversation.turns_without_news"
+"""The turns of the conversation in a row, before this one, that made calls and brought it nothing new.
+
+Only under a policy with ``scope = "conversation"``, which is where conversations are remembered.
+"""
 OUTCOME: Final = "loopguard.outcome"
 """The end of the call. ``nudged``: it ran, and its result carries a sentence of the guard, about it or an earlier call.
 
@@ -186,6 +191,11 @@ PERIOD: Final = "loopguard.period"
 """The number of calls in a lap; 1 for a single call."""
 FIRST_SEEN_INDEX: Final = "loopguard.first_seen_index"
 """The position in its turn of the first call of the loop."""
+TRIP_SCOPE: Final = "loopguard.trip.scope"
+"""The reach of the loop: ``conversation`` if turns repeat each other; absent if calls of one turn do.
+
+Holds: ``conversation``.
+"""
 TURN_FIRST: Final = "loopguard.turn.first"
 """The trip's place in its turn, to count turns from events: the first with its action, or with its mode and action.
 

@@ -27,10 +27,12 @@ from weakref import WeakSet, ref
 from otel_loopguard.core.policy.policy import Policy
 from otel_loopguard.core.tools.declared import DeclaredTools
 from otel_loopguard.core.turn.compiled import CompiledPolicy
+from otel_loopguard.core.turn.conversation import ConversationMemory, ConversationTurn
 from otel_loopguard.core.turn.hooks import HookFaults
 from otel_loopguard.core.turn.shared import SharedTurn
 from otel_loopguard.core.turn.store import LiveTurns, MemoryStore
 from otel_loopguard.core.turn.turn import Turn, TurnHost
+from otel_loopguard.core.values.normalise import utf8
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,6 +70,8 @@ class Guard:
         self.watch: PolicyFileWatch | None = None
         """For a policy from a file: checks whether the file was changed."""
         self.log = log
+        self.memory = ConversationMemory()
+        """The conversations, for a policy with ``scope = "conversation"``."""
         self._turns = LiveTurns(store if store is not None else MemoryStore())
         self._made: set[ref[Turn]] = set()
         """All turns that something refers to, for ``after_fork``.
@@ -104,18 +108,34 @@ class Guard:
         self.declared = declared
         self.use(self.policy)
 
-    def turn(self, turn_id: str | None = None, *, source: str = "explicit", enforced: bool = True) -> Turn:
-        """Return the turn of that id, or a new one. ``enforced=False``: only observe."""
+    def turn(
+        self,
+        turn_id: str | None = None,
+        *,
+        source: str = "explicit",
+        enforced: bool = True,
+        conversation_id: str | None = None,
+    ) -> Turn:
+        """Return the turn of that id, or a new one. ``enforced=False``: only observe.
+
+        ``conversation_id``: the conversation of a new turn, for a policy with ``scope = "conversation"``.
+        """
         now = self.clock()
         if self.watch is not None:
             self.watch.check(now)
+        known = turn_id if turn_id is not None else f"{self._prefix}-{next(self._numbers)}"
+
+        compiled, conversation = self.compiled, None
+        if conversation_id is not None and compiled.remembers:
+            number = compiled.fingerprinter.of(utf8(known))
+            conversation = ConversationTurn(self.memory, conversation_id, number)
         if turn_id is None:
-            turn = Turn(self._host, self.compiled, f"{self._prefix}-{next(self._numbers)}", source, enforced=enforced)
+            turn = Turn(self._host, compiled, known, source, enforced=enforced, conversation=conversation)
             self._turns.add(turn, now)
             return turn
 
         def create() -> Turn:
-            return Turn(self._host, self.compiled, turn_id, source, enforced=enforced)
+            return Turn(self._host, compiled, turn_id, source, enforced=enforced, conversation=conversation)
 
         return self._turns.get_or_create(turn_id, create, now)
 
@@ -155,6 +175,7 @@ class Guard:
         stay.
         """
         self._turns.after_fork()
+        self.memory.clear()
         before, self._prefix = self._prefix, uuid.uuid4().hex[:12]
         for turn in filter(None, [reference() for reference in list(self._made)]):
             made_here = turn.id.startswith(f"{before}-")

@@ -157,6 +157,8 @@ class Outcome(NamedTuple):
     """The object to give again instead of ``result``, for results that have another part, such as an artifact."""
 
 
+OVER_TURNS = "turns"
+"""The reason of a trip for which the turns of a conversation are the loop."""
 USER_STOP = "user_stop"
 """The mode of the trips of a run whose user asked it to stop. ``on_trip`` is not called: the user has decided."""
 
@@ -176,7 +178,7 @@ class Trip(NamedTuple):
     insistable: bool = False
     """The call has never run: if the model makes it again, it runs."""
     reason: str = ""
-    """Selects one of its mode's sentences in ``model_text``; never a value."""
+    """Selects one of its mode's sentences in ``model_text``; never a value. ``OVER_TURNS`` marks a loop over turns."""
     wait: int = 0
     """The seconds after which the refused call runs again; 0 if time does not lift the refusal."""
     alone: bool = False
@@ -258,6 +260,8 @@ class Record:
     tool: str
     transient: bool = False
     trip: Trip | None = None
+    turns_without_news: int | None = None
+    """The turns of the conversation in a row, before this one, that brought no news; None if they are not counted."""
     waited: bool = False
     """Enough time has passed since the last run: the call is not refused."""
     written: int | None = None

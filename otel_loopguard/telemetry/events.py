@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_loopguard import semconv
-from otel_loopguard.core.model import USER_STOP, Action
+from otel_loopguard.core.model import OVER_TURNS, USER_STOP, Action
 from otel_loopguard.core.names import clean_name
 from otel_loopguard.telemetry.exit_summary import PASSED, REFUSED, UNTOLD, calls_of
 
@@ -81,6 +81,7 @@ def tripped_attributes(trip: Trip) -> dict[str, str]:
         semconv.MODE: str(trip.mode),
         semconv.VERDICT: str(trip.verdict),
         semconv.ACTION: str(trip.action),
+        **({semconv.TRIP_SCOPE: "conversation"} if trip.reason == OVER_TURNS else {}),
     }
 
 

@@ -12,6 +12,7 @@ from otel_loopguard import semconv
 from otel_loopguard.core.model import USER_STOP, Action, First, Mode
 from otel_loopguard.core.names import is_plain_name
 from otel_loopguard.interrupts import pass_interrupt
+from otel_loopguard.telemetry.events import tripped_attributes
 from otel_loopguard.telemetry.genai_meters import GenAIMeters
 from otel_loopguard.telemetry.instruments import Labels, Records, histogram
 
@@ -97,8 +98,7 @@ class Meters:
     def trip(self, trip: Trip, tool: str, first: First, context: Context) -> None:
         """Count a trip, and its turn if the trip is the first one with its action, or with its mode and action."""
         mode = str(trip.mode)
-        attributes = {semconv.MODE: mode, semconv.VERDICT: str(trip.verdict), semconv.ACTION: str(trip.action)}
-        self._record(self._trips.add, 1, attributes, context)
+        self._record(self._trips.add, 1, tripped_attributes(trip), context)
         self._record(self._tool_trips.add, 1, {semconv.TOOL_NAME: self._labels[tool], semconv.MODE: mode}, context)
         action = {semconv.ACTION: str(trip.action)}
         if first is not First.NO:

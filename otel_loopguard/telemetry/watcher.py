@@ -181,17 +181,12 @@ class SpanWatcher:
 
     def _identity(self, span: ReadableSpan, turn: Turn, call: ToolCall, record: Record | None) -> dict[str, Any]:
         """Return the attributes that name the call and its turn, from its span and the open ones around it."""
-        around = [attributes_of(one) for one in (span, *self._open_spans.ancestors(span))]
-
-        def nearest(name: str) -> str | None:
-            return next((value for each in around if isinstance(value := each.get(name), str)), None)
-
         identity: dict[str, Any] = {
             semconv.TURN_ID: turn.id,
             semconv.TURN_SOURCE: turn.source,
-            **self._providers.conversation_attributes(nearest(semconv.CONVERSATION_ID)),
+            **self._providers.conversation_attributes(self._nearest(span, semconv.CONVERSATION_ID)),
         }
-        if (agent := nearest(semconv.AGENT_NAME)) is not None:
+        if (agent := self._nearest(span, semconv.AGENT_NAME)) is not None:
             identity[semconv.AGENT_NAME] = agent
         if call.call_id is not None:
             identity[semconv.TOOL_CALL_ID] = call.call_id
@@ -199,6 +194,11 @@ class SpanWatcher:
             identity[semconv.CALL_INDEX] = record.index
             identity[semconv.ARGUMENTS_HASH] = record.arguments_hash
         return identity
+
+    def _nearest(self, span: ReadableSpan, name: str) -> str | None:
+        """Return a text of the span, or of the nearest open span around it that has one."""
+        around = (attributes_of(one).get(name) for one in (span, *self._open_spans.ancestors(span)))
+        return next((value for value in around if isinstance(value, str)), None)
 
     def _report(self, span: ReadableSpan, trip: Trip, name: str, turn: Turn, identity: Mapping[str, Any]) -> None:
         """Write the trip on the nearest open span. The span of the call has ended, and takes no attributes."""
@@ -235,7 +235,10 @@ class SpanWatcher:
         mark = self._mark(message)
         if mark.observed is None:
             source = "agent_span" if _operation(message) in _MESSAGE else "trace"
-            turn = self._guard.turn(f"seen-{id_of(message):016x}", source=source, enforced=False)
+            turn = self._guard.turn(
+                f"seen-{id_of(message):016x}", source=source, enforced=False,
+                conversation_id=self._nearest(span, semconv.CONVERSATION_ID),
+            )  # fmt: skip
             mark.observed = _ObservedTurn(turn)
         return mark.observed
 
@@ -260,6 +263,7 @@ class SpanWatcher:
         observed = self._observed.get(turn)
         if observed is None:
             observed = self._observed[turn] = _ObservedTurn(self._guard.turn(source=turn.source, enforced=False))
+            observed.turn.conversation = turn.conversation
             self._guard.forget(observed.turn)  # it lives as long as the turn that it is kept for
         return observed
 

@@ -114,8 +114,9 @@ class Attribution:
     def _by_run(self, origin: Origin) -> Scope | None:
         if origin.run_id is None:
             return None
-        turn = self._guard.turn(f"run-{origin.run_id}", source="thread")
-        return Scope(turn, conversation_id=origin.conversation_id, agent_name=origin.agent_name)
+        conversation_id = origin.conversation_id
+        turn = self._guard.turn(f"run-{origin.run_id}", source="thread", conversation_id=conversation_id)
+        return Scope(turn, conversation_id=conversation_id, agent_name=origin.agent_name)
 
     def _by_conversation(self, origin: Origin) -> Scope | None:
         conversation_id = origin.conversation_id
@@ -149,7 +150,7 @@ class Attribution:
     def _of_thread(self, conversation_id: str) -> Turn:
         turn = self._conversations.last(conversation_id)
         if turn is None:
-            turn = self._guard.turn(source="thread")
+            turn = self._guard.turn(source="thread", conversation_id=conversation_id)
             self._conversations.started(conversation_id, turn)
             self._conversations.ended(conversation_id, turn)
         return turn

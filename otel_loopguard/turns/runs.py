@@ -87,7 +87,7 @@ class Runs:
         call = None if outer is None else outer.call
         own = source == "explicit" and (call is None or info.conversation_id is not None or turn_id is not None)
         if outer is None or own:
-            turn = self._turn(info, source, turn_id)
+            turn = self._turn(info, source, turn_id, conversation_id)
             if outer is not None and outer.turn is turn:
                 return OpenRun(outer, owned=False)
             if conversation_id is not None:
@@ -104,12 +104,12 @@ class Runs:
         )
         return OpenRun(scope, owned=True)
 
-    def _turn(self, info: RunInfo, source: str, turn_id: str | None) -> Turn:
+    def _turn(self, info: RunInfo, source: str, turn_id: str | None, conversation_id: str | None) -> Turn:
         if info.resumes and info.conversation_id is not None:
             last = self._conversations.last(info.conversation_id)
             if last is not None:
                 return last
-        return self._guard.turn(turn_id, source=source)
+        return self._guard.turn(turn_id, source=source, conversation_id=conversation_id)
 
     def _begin(self, conversation_id: str, turn: Turn) -> None:
         replaced = self._conversations.started(conversation_id, turn)

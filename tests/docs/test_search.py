@@ -50,6 +50,8 @@ QUESTIONS = {
     "human in the loop": "how-to/waiting-and-batches",
     "hand-off": "how-to/waiting-and-batches",
     "batch": "how-to/waiting-and-batches",
+    "heartbeat": "how-to/heartbeats",
+    "cron": "how-to/heartbeats",
     "FastAPI": "how-to/deploy",
     "gunicorn": "how-to/deploy",
     "Docker": "how-to/deploy",

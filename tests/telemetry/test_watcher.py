@@ -16,6 +16,7 @@ from opentelemetry.trace import SpanKind, Status, StatusCode
 import otel_loopguard as loopguard
 from otel_loopguard import semconv
 from otel_loopguard.core.guard import Guard
+from otel_loopguard.core.policy.policy import Policy
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.testing import Recording, guarded
 from tests.spans.samples import SAMPLES, Call
@@ -315,3 +316,16 @@ def test_arguments_and_results_in_events() -> None:
                     span.add_event("gen_ai.tool.message", {"role": "tool", "content": json.dumps({"path": path})})
                     span.add_event("gen_ai.choice", {"message": json.dumps([{"text": f"the text of {path}"}])})
         assert [trip[:3] for trip in written_trips(recording)][:1] == [("invoke_agent", "generic_repeat", "look")]
+
+
+def test_turns_of_a_conversation_that_repeat_each_other_are_reported() -> None:
+    """The span of an agent's run names the conversation; the report counts no looping turn."""
+    with guarded(Policy(scope="conversation")) as recording:
+        agent = Agent(recording, "opentelemetry")
+        for _ in range(22):
+            with agent.message("invoke_agent", **{semconv.CONVERSATION_ID: "a heartbeat"}):
+                agent.look("a.txt")
+        found = [event.attributes for one in all_spans(recording) for event in one.events]
+    assert [(each[semconv.MODE], each[semconv.COUNT]) for each in found] == [("no_novelty", 10), ("no_novelty", 20)]
+    assert {each[semconv.TRIP_SCOPE] for each in found} == {"conversation"}
+    assert {each[semconv.TURN_FIRST] for each in found} == {"no"}

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 PREFIX = "OTEL_PYTHON_LOOPGUARD_"
 VARIABLES = (
-    "ACTION", "CONCLUDE_AFTER", "ABORT_AFTER", "PRESET", "CONFIG", "EVENTS", "GENAI_METRICS", "SUMMARY",
+    "ACTION", "SCOPE", "CONCLUDE_AFTER", "ABORT_AFTER", "PRESET", "CONFIG", "EVENTS", "GENAI_METRICS", "SUMMARY",
     "CONVERSATION_ID", "ENFORCE_WITHOUT_TURN", "HASH_KEY", "HASH_KEY_FILE",
     "STORE", "STORE_EXPIRY",
 )  # fmt: skip
@@ -168,7 +168,8 @@ def load_environment(environ: Mapping[str, str]) -> LoadedPolicy:
         layers.problems.append(Problem(PREFIX + "PRESET", "environment", preset, remedy))
         preset = None
     layers.base_preset(preset)
-    _add_action(layers, given)
+    _add_word(layers, given, "ACTION")
+    _add_word(layers, given, "SCOPE")
     _add_count(layers, given, "CONCLUDE_AFTER")
     _add_count(layers, given, "ABORT_AFTER")
     _add_hash_key(layers, given)
@@ -193,14 +194,12 @@ def _report_unknown(layers: _Layers, environ: Mapping[str, str]) -> None:
         (layers.notes if near in _OF_TELEMETRY else layers.problems).append(problem)
 
 
-def _add_action(layers: _Layers, given: Mapping[str, str]) -> None:
-    action = given.get("ACTION", "").strip().lower()
-    if action in schema.ACTIONS:
-        layers.values["action",] = schema.ACTION.parse(action)
-        layers.origins["action",] = PREFIX + "ACTION"
-    elif action:
-        remedy = must_be(schema.ACTION, action)
-        layers.problems.append(Problem(PREFIX + "ACTION", "environment", action, remedy))
+def _add_word(layers: _Layers, given: Mapping[str, str], variable: str) -> None:
+    word, name, setting = given.get(variable, "").strip().lower(), PREFIX + variable, schema.POLICY[variable.lower()]
+    if word in setting.words:
+        layers.values[variable.lower(),], layers.origins[variable.lower(),] = setting.parse(word), name
+    elif word:
+        layers.problems.append(Problem(name, "environment", word, must_be(setting, word)))
 
 
 def _add_count(layers: _Layers, given: Mapping[str, str], variable: str) -> None:

@@ -79,6 +79,9 @@ class Rule:
     """global_circuit_breaker: calls without news in the turn, after which repeats are refused."""
     abort: int | None = None
     """generic_repeat: the call that ends the agent's run, if the policy's action is abort."""
+    turns: int | None = None
+    """no_novelty: with ``scope = "conversation"``, turns in a row that made calls and brought the conversation nothing
+    new, at which the next one is reported, without a word to the model; again at 2x, 4x."""
     once: bool | None = None
     """This mode nudges once a turn, and not again at 2x and 4x."""
 
@@ -116,7 +119,7 @@ DEFAULT_RULES: Mapping[str, Rule] = MappingProxyType(
         Mode.SAME_ANSWER: Rule(nudge=5, block=10),
         Mode.VOLATILE_REPEAT: Rule(nudge=5, block=20, nudge_any_result=8),
         Mode.REPEATED_EFFECT: Rule(nudge=2, block=2, block_if_destructive=5),
-        Mode.NO_NOVELTY: Rule(nudge=5, block=8),
+        Mode.NO_NOVELTY: Rule(nudge=5, block=8, turns=10),
         Mode.RETRY_LIMIT: Rule(nudge_at_share=0.75),
         Mode.GLOBAL_CIRCUIT_BREAKER: Rule(nudge=5, block=8, no_news_nudge=100, no_news_block=200),
     }
@@ -187,6 +190,11 @@ class Policy:
     """More words for the lists of ``words.toml``, by kind."""
     dangerous: tuple[str, ...] | None = None
     """Words in which two similar queries must not differ; None = the list of ``words.toml``."""
+    scope: str = "turn"
+    """The reach of the memory: "turn", or "conversation" to report turns that only repeat each other, too. Refusals
+    depend on the turn alone."""
+    conversation_idle: float = 691_200.0
+    """With ``scope = "conversation"``: the seconds without a call after which a conversation is forgotten."""
     counting: str = "results"
     """The measure of repetition: "results" (evidence, as documented) or "calls" (counted, whatever they return)."""
     order: tuple[str, ...] = ()

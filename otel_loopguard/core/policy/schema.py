@@ -114,6 +114,8 @@ POLICY: Mapping[str, Setting] = {
     "conclude_after": COUNT,
     "abort_after": COUNT,
     "max_calls": COUNT,
+    "scope": _choice("turn", "conversation"),
+    "conversation_idle": SECONDS,
     "counting": _choice("results", "calls"),
     "order": Setting(f"a list of modes ({', '.join(MODES)})", _modes, MODES),
     "window": SECONDS,
@@ -154,6 +156,7 @@ RULE: Mapping[str, Setting] = {
     "nudge_at_share": SHARE,
     "no_news_nudge": COUNT,
     "no_news_block": COUNT,
+    "turns": COUNT,
 }
 OF_MODES: Mapping[str, tuple[str, ...]] = {
     "abort": ("generic_repeat",),
@@ -174,6 +177,7 @@ OF_MODES: Mapping[str, tuple[str, ...]] = {
     "nudge_at_share": ("retry_limit", "global_circuit_breaker"),
     "no_news_nudge": ("global_circuit_breaker",),
     "no_news_block": ("global_circuit_breaker",),
+    "turns": ("no_novelty",),
 }
 """Settings that only these modes have; all other settings are for every mode."""
 RENAMED: Mapping[str, str] = {

@@ -39,13 +39,15 @@ class ToolChecks:
 class CompiledPolicy:
     """A policy with its contracts, fingerprinter and detectors. A turn keeps the one that it began with."""
 
-    __slots__ = ("_detectors", "contracts", "fingerprinter", "judges", "policy", "prices")
+    __slots__ = ("_detectors", "contracts", "fingerprinter", "judges", "policy", "prices", "remembers")
 
     def __init__(
         self, policy: Policy, fingerprinter: Fingerprinter | None = None, declared: DeclaredTools | None = None
     ) -> None:
         self.policy = policy
         self.judges = policy.action is not Action.OFF
+        self.remembers = self.judges and policy.scope == "conversation" and Mode.NO_NOVELTY in (policy.order or Mode)
+        """Conversations are remembered beyond their turns."""
         self.fingerprinter = fingerprinter or Fingerprinter(policy.hash_key)
         self.contracts = Contracts(policy, self.fingerprinter, declared)
         self.prices = Prices(policy.cost_per_million_tokens)

@@ -37,6 +37,7 @@ class TurnState(Protocol):
 
     batch: Batch | None
     changing: bool
+    conversation: Any
     host: Any
     in_flight: CallsInFlight
     judge: TurnJudge
@@ -61,7 +62,9 @@ def begin(  # noqa: C901, PLR0912, PLR0915 - as for ``end``
     if known is not None and (type(call.tool) is not str or tool.name != call.tool or tool.name not in known):
         return None
     batch = None if call.written is None else turn.batch_of(call, call.written)
-    if turn.messages is not None or turn.parent is not None or (batch is not None and batch.resumed):
+    if turn.messages is not None or turn.parent is not None or turn.conversation is not None:
+        return None
+    if batch is not None and batch.resumed:
         return None
     with turn.lock:
         if turn.changing:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_loopguard.core.history import update
-from otel_loopguard.core.model import Action, Mode
+from otel_loopguard.core.model import OVER_TURNS, Action, First, Mode
 from otel_loopguard.core.turn import decide
 
 if TYPE_CHECKING:
@@ -123,7 +123,13 @@ class TurnJudge:
     def remember(self, trip: Trip) -> None:
         """Keep a trip until the turn brings news again: then the agent has recovered from it."""
         history = self.history
+        if trip.reason == OVER_TURNS:  # news of the turn is none of the conversation
+            return
         history.open_trips = (*history.open_trips[-_MOST_OPEN_TRIPS:], trip)
+
+    def reach(self, trip: Trip) -> First:
+        """Note that a trip is reported. Return its place in the turn; a loop over turns has none."""
+        return First.NO if trip.reason == OVER_TURNS else self.history.reach(str(trip.mode), trip.action)
 
     def pending_words_for(self, record: Record) -> PendingWords | None:
         """Return the words to search a result for; None for a first run: only repeats are judged by them."""

@@ -85,6 +85,7 @@ _NUDGES_FOR_REASON = {
     "window": "{count} tool calls were made in a short time.",
     "max_calls": "A turn may make {limit} tool calls; this is call {count}.",
     "lost": "You have read this {count} times and lost it to the context limit. Write down what you need.",
+    "turns": "The last {count} turns of this conversation brought nothing new. If there is nothing to do, say so.",
     "budget": "{count} of the {limit} tool calls that this turn may make are used up.",
 }
 _ALONE = "This returned the same as before (call {count}); nothing else was called in between."
@@ -94,7 +95,7 @@ _INSTEAD = "Use what you already have, or do something different."
 _DIFFERENT = "Do something different."
 _STOP = "Stop calling tools and give your answer with what you know, or say what is missing."
 _INSIST = "If you are sure that it is needed, make the same call again and it will run."
-_COMPLETE = ("acted", "lost")
+_COMPLETE = ("acted", "lost", "turns")
 """The nudges for these reasons say what to do."""
 _REFUSED_NOW = "This is refusal {} in a row."
 _NOTHING_NEW = "This brought nothing new either."

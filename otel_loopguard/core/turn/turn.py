@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from otel_loopguard.core.policy.policy import Policy
     from otel_loopguard.core.tools.contracts import ResolvedCall
     from otel_loopguard.core.turn.compiled import CompiledPolicy
+    from otel_loopguard.core.turn.conversation import ConversationTurn
     from otel_loopguard.core.turn.user_messages import Notes, UserMessage
+    from otel_loopguard.core.values.results import OutcomeFacts
 
 _NUDGE, _CONCLUDE, _ABORT, _OBSERVE = Action.NUDGE, Action.CONCLUDE, Action.ABORT, Action.OBSERVE
 
@@ -60,8 +62,8 @@ class Turn:
     """One user message and all that the agent does until it answers. Made by ``Guard.turn``; thread-safe."""
 
     __slots__ = (
-        "__weakref__", "_made_messages", "_results", "_tree", "batch", "changing", "enforced", "host", "id",
-        "in_flight", "judge", "last_used", "lock", "messages", "parent", "source", "stored",
+        "__weakref__", "_made_messages", "_results", "_tree", "batch", "changing", "conversation", "enforced", "host",
+        "id", "in_flight", "judge", "last_used", "lock", "messages", "parent", "source", "stored",
     )  # fmt: skip
 
     def __init__(
@@ -73,6 +75,7 @@ class Turn:
         *,
         enforced: bool,
         parent: ParentCall | None = None,
+        conversation: ConversationTurn | None = None,
     ) -> None:
         self.id = turn_id
         self.source = source
@@ -90,6 +93,8 @@ class Turn:
         self._results: ReusableResults | None = None
         self.batch: Batch | None = None
         self.parent = parent
+        self.conversation = conversation
+        """The memory beyond this turn, if the policy wants one and the conversation is known."""
         self._tree: TurnTree | None = None if parent is None else parent.tree
         self.messages: UserMessages | None = None if parent is None else parent.tree.user_messages
         self._made_messages: dict[str, UserMessages] = {}
@@ -181,7 +186,10 @@ class Turn:
             tree = self._tree = self._tree or TurnTree(messages)
         parent = ParentCall(tree, self._count_nested, self.in_flight.get(call), self.parent)
         child_id = f"{self.id}/{tree.next_number()}"
-        return Turn(self.host, self.judge.compiled, child_id, self.source, enforced=self.enforced, parent=parent)
+        return Turn(
+            self.host, self.judge.compiled, child_id, self.source, enforced=self.enforced, parent=parent,
+            conversation=self.conversation,
+        )  # fmt: skip
 
     def _count_nested(self) -> None:
         """Count a call of a nested turn."""
@@ -447,9 +455,8 @@ class Turn:
             if record.resolved.tool.contract.reuse and not record.error and observed is None:
                 judge.reusable = self._results = self._results or ReusableResults()
                 self._results.put(record.key, outcome, len(facts.data))
-        parent = self.parent
-        if parent is not None and record.news and parent.tree.is_news(record, facts, compiled.fingerprinter):
-            parent.mark_news()
+        if self.parent is not None or self.conversation is not None:
+            trip = self._pass_on(record, facts, now, trip)
         if observed is not None:
             return record, trip, recovered, None
         if trip is None:
@@ -459,6 +466,16 @@ class Turn:
         if compiled.policy.on_trip is not None:
             return record, trip, recovered, None
         return record, trip, recovered, self._nudge(call, record, trip, recovered)
+
+    def _pass_on(self, record: Record, facts: OutcomeFacts, now: float, trip: Trip | None) -> Trip | None:
+        """Count an outcome in the turns around this one and in the conversation. Return the trip, if there is one."""
+        parent, compiled = self.parent, self.judge.compiled
+        if parent is not None and record.news and parent.tree.is_news(record, facts, compiled.fingerprinter):
+            parent.mark_news()
+        if self.conversation is None:
+            return trip
+        reports = trip is None and record.trip is None
+        return self.conversation.end(record, facts, compiled, now, reports=reports) or trip
 
     def _cancel(self, call: ToolCall, now: float) -> None:
         with self.lock:
@@ -552,7 +569,7 @@ class Turn:
     def reach(self, trip: Trip) -> First:
         """Note that a trip is reported. Return whether it is the turn's first with its action, or with its mode."""
         with self.lock:
-            return self.judge.history.reach(str(trip.mode), trip.action)
+            return self.judge.reach(trip)
 
     def _take_equal(self, call: ToolCall) -> Record | None:
         """Return the record of a call for which the caller made a new object."""
