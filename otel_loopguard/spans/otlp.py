@@ -116,6 +116,12 @@ class RecordedCall(NamedTuple):
         return self.span.view.attributes.get(semconv.MODE) == USER_STOP
 
     @property
+    def turns_without_news(self) -> int | None:
+        """The turns of the conversation before this one that brought no news, if the guard counted them."""
+        found = self.span.view.attributes.get(semconv.TURNS_WITHOUT_NEWS)
+        return found if self.span.own and type(found) is int else None
+
+    @property
     def cancelled(self) -> bool:
         """True if the call never returned, so that it has no result."""
         return self.span.was_cancelled
@@ -218,7 +224,8 @@ def _read_span(
         if tool == semconv.UNKNOWN_TOOL:
             tool = str(attributes.get(semconv.TOOL_NAME_HASH) or tool)
         turn, index = str(attributes.get(semconv.TURN_ID)), int(attributes.get(semconv.CALL_INDEX, 0))
-        return ToolSpan(turn, tool, (index, start), start, end, True, trace, SpanView(name, attributes), *ids)  # noqa: FBT003 - a field
+        view = SpanView(name, attributes)
+        return ToolSpan(turn, tool, (index, start), start, end, True, trace, view, *ids, conversation, service)  # noqa: FBT003 - a field
     if found is None:
         usage = usage_of_request(attributes)
         return None if usage is None else ModelSpan(trace, end, usage, *ids, conversation, service)

@@ -15,7 +15,9 @@ from otel_loopguard.cli.replay.fast_path import LimitsByTool
 from otel_loopguard.core.model import Action, Record, Sameness
 from otel_loopguard.core.names import clean_name, is_plain_name
 from otel_loopguard.core.turn.compiled import CompiledPolicy
+from otel_loopguard.core.turn.conversation import ConversationMemory, ConversationTurn
 from otel_loopguard.core.turn.judge import TurnJudge
+from otel_loopguard.core.values.normalise import utf8
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from otel_loopguard.core.policy.policy import Policy
     from otel_loopguard.core.tools.contracts import Tool
     from otel_loopguard.core.values.fingerprint import Fingerprinter
+    from otel_loopguard.spans.ancestry import Ancestry, TurnName
+    from otel_loopguard.spans.otlp import ToolSpan
 
 
 _is_name_hash = re.compile(r"blake2b-64:([0-9a-f]{8})[0-9a-f]{8}").fullmatch
@@ -79,6 +83,7 @@ class PolicyJudge:
         self.counts_alone = policy.counting == "calls" and not (policy.conclude_after or policy.abort_after)
         """True if it counts calls, and not refusals, whose row ends with a result that is news."""
         self.limits = LimitsByTool(policy)
+        self.memory = ConversationMemory()
 
     def __reduce__(self) -> tuple[type[PolicyJudge], tuple[Policy]]:
         """Make the judge again in another process, with the same key."""
@@ -87,6 +92,21 @@ class PolicyJudge:
     def turn(self, fingerprinter: Fingerprinter | None = None) -> TurnJudge:
         """Begin a turn of calls that have run. All its fingerprints come from one fingerprinter."""
         return TurnJudge(self.compiled, observes=True, fingerprinter=fingerprinter)
+
+    @property
+    def turns_by(self) -> str:
+        """The widest source of a turn of spans. Where conversations are remembered, each has many turns."""
+        return "agent_span" if self.compiled.remembers else "conversation"
+
+    def place_of(self, turn: TurnName, span: ToolSpan, ancestry: Ancestry) -> ConversationTurn | None:
+        """Return the place of the turn of a span in its conversation; None if that is not known, or not remembered."""
+        if not self.compiled.remembers:
+            return None
+        conversation = span.conversation if span.own else ancestry.agent_of(span)[0]
+        if conversation is None:
+            return None
+        number = self.compiled.fingerprinter.of(utf8(f"{turn.source} {turn.id}"))
+        return ConversationTurn(self.memory, f"{span.service} {conversation}", number)
 
 
 def shown_tool(tool: Tool, registered: bool | None) -> str:  # noqa: FBT001 - as in a record

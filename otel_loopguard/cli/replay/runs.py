@@ -14,13 +14,14 @@ from otel_loopguard.cli.replay.judge import TripOfRun, result_was_new, shown_too
 from otel_loopguard.cli.replay.outcomes import FINGERPRINTER, facts_of
 from otel_loopguard.cli.replay.summary import Missing
 from otel_loopguard.cli.replay.timeline import Timeline, are_one_by_one
-from otel_loopguard.core.model import Action, ToolCall
+from otel_loopguard.core.model import Action, Record, ToolCall
 from otel_loopguard.core.tools.contracts import ResolvedCall
+from otel_loopguard.core.turn.conversation import ConversationMemory, ConversationTurn
 
 if TYPE_CHECKING:
     from otel_loopguard.cli.replay.fast_path import Call, KnownCall
     from otel_loopguard.cli.replay.judge import PolicyJudge
-    from otel_loopguard.core.model import Record, Trip
+    from otel_loopguard.core.model import Trip
 
 
 class Run(NamedTuple):
@@ -72,7 +73,29 @@ def replay(run: Run, judge: PolicyJudge) -> list[TripOfRun]:
                 turn_replay = _TurnReplay(judge, run.tools, number)
                 found = turn_replay.run(calls, known, identities, 0 if judge.forgets else first)
             trips += found
-    return trips
+    return _with_turns(run, judge, trips) if judge.compiled.remembers else trips
+
+
+def _with_turns(run: Run, judge: PolicyJudge, trips: list[TripOfRun]) -> list[TripOfRun]:
+    """Add the trips over the turns of a run, which are those of one conversation."""
+    compiled, memory = judge.compiled, ConversationMemory()
+    tripped = {(trip.turn, trip.call) for trip in trips}
+    for number, turn in enumerate(run.turns):
+        place = ConversationTurn(memory, "", number)
+        for position, call in enumerate(turn["calls"]):
+            record = Record()
+            record.resolved, arguments = compiled.contracts.identify(ToolCall(call["tool"], call.get("args")))
+            tool, _, record.kind = record.resolved
+            record.tool, record.key, record.index = tool.name, arguments ^ tool.digest, position
+            facts = facts_of(call, record.resolved.arguments, FINGERPRINTER, None)
+            now = seconds(call, "ended") or seconds(call, "at")
+            trip = place.end(record, facts, compiled, now, reports=(number, position) not in tripped)
+            if trip is not None:
+                is_known = run.tools is not None and tool.name == call["tool"]  # not behind a gateway
+                shown = shown_tool(tool, tool.name in run.tools if is_known else None)  # type: ignore[operator]  # see is_known
+                count, limit = trip.count, trip.limit
+                trips.append(TripOfRun(number, position, shown, str(trip.mode), trip.verdict, count, limit=limit))
+    return sorted(trips, key=_turn_and_call)
 
 
 def missing(run: Run) -> tuple[Missing, ...]:
@@ -162,6 +185,7 @@ class _TurnReplay:
 
 
 _position = attrgetter("call")
+_turn_and_call = attrgetter("turn", "call")
 
 
 def seconds(call: Call, key: str) -> float | None:

@@ -90,7 +90,7 @@ class SpanBuffer:
     """
 
     def __init__(self, judges: list[PolicyJudge], *, most_held: int = MOST_HELD, quiet: int = LONGEST_QUIET) -> None:
-        self.ancestry = Ancestry()
+        self.ancestry = Ancestry(min((judge.turns_by for judge in judges), default="conversation"))
         self._judges = judges
         self._most_held, self._quiet = most_held, quiet
         self._held_by: OrderedDict[TurnName, _Held] = OrderedDict()
@@ -154,7 +154,10 @@ class SpanBuffer:
 
     def rest(self) -> Iterator[JudgedTurn]:
         """Yield all turns that are left at the end of the input. Traces first: they may be of a conversation."""
-        for name in [name for name in self._held_by if name.source != "conversation"]:
+        names = [name for name in self._held_by if name.source != "conversation"]
+        if any(judge.compiled.remembers for judge in self._judges):  # a conversation has its turns in order
+            names.sort(key=lambda name: min((span.start for span in self._held_by[name].spans), default=0))
+        for name in names:
             yield from self._close(name)
         while self._held_by:
             yield from self._close(next(iter(self._held_by)))
@@ -212,6 +215,8 @@ class SpanBuffer:
             TurnReplay(judge, of_turn, timeline, turn.calls)
             for judge, of_turn, timeline in zip(self._judges, turn.judges, turn.timelines, strict=True)
         ]
+        for replay, judge in zip(replays, self._judges, strict=True):
+            replay.conversation = judge.place_of(name, ready[0], self.ancestry) if ready else None
         trips = tuple(replay.run(calls, last=is_last) for replay in replays)
         written = requests_of(calls, requests, turn.calls)
         sums = tuple(

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from otel_loopguard.cli.replay.judge import PolicyJudge
     from otel_loopguard.cli.replay.timeline import Running, Timeline
     from otel_loopguard.core.model import Record, Trip
+    from otel_loopguard.core.turn.conversation import ConversationTurn
     from otel_loopguard.core.turn.judge import TurnJudge
+    from otel_loopguard.core.values.results import OutcomeFacts
     from otel_loopguard.spans.otlp import RecordedCall
 
 
@@ -25,6 +27,8 @@ class TurnReplay:
         self._asks = turn.asks
         self._timeline = timeline
         self._calls = calls
+        self.conversation: ConversationTurn | None = None
+        """The place of the turn in its conversation, where conversations are remembered."""
         self._trips: list[TripOfRun] = []
         self.in_vain: set[int] = set()
         """The calls that were refused, or would have been, or were repeats without news."""
@@ -101,15 +105,27 @@ class TurnReplay:
         if record.ran_in_vain:
             self.in_vain.add(position)
         self._turn.asks = self._asks
+        nudge = self._over_turns(call, record, facts, nudge)
         if trip is not None or nudge is not None:
             self._add(position, trip or nudge, record, call)  # type: ignore[arg-type]  # one of them is there
 
     def _end_observed(self, position: int, call: RecordedCall, record: Record) -> None:
-        trip = self._turn.end_observed(record, call.facts(record, self._turn), self._timeline.now or 0.0)
+        facts = call.facts(record, self._turn)
+        trip = self._turn.end_observed(record, facts, self._timeline.now or 0.0)
+        trip = self._over_turns(call, record, facts, trip)
         if record.ran_in_vain or (trip is not None and trip.verdict >= Action.REUSE):
             self.in_vain.add(position)
         if trip is not None:
             self._add(position, trip, record, call, has_run=True)
+
+    def _over_turns(self, call: RecordedCall, record: Record, facts: OutcomeFacts, trip: Trip | None) -> Trip | None:
+        """Count an outcome in the conversation. Return the trip of the call, if there is one."""
+        if self.conversation is None:
+            return trip
+        record.turns_without_news = call.turns_without_news
+        now, reports = self._timeline.now, trip is None and record.trip is None
+        found = self.conversation.end(record, facts, self._compiled, now, reports=reports)
+        return found._replace(action=found.verdict) if found is not None and call.has_arguments else trip
 
     def _add(self, position: int, trip: Trip, record: Record, call: RecordedCall, *, has_run: bool = False) -> None:  # noqa: ARG002 - live judging reports the call
         if trip.action >= Action.NUDGE:

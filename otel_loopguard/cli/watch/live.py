@@ -97,7 +97,7 @@ class LiveJudge:
         self._tick = max(window / _TICKS, 0.01)
         self.most_bytes = most_bytes
         """A message that is larger is never taken."""
-        self.ancestry = Ancestry(turns_by)
+        self.ancestry = Ancestry(judge.turns_by if turns_by == TURNS_BY[0] else turns_by)
         self.turns = LiveTurns(judge, self.ancestry, report, shield, window=window, seen=seen)
         self._queue: deque[_Message] = deque()
         self._flushes: list[threading.Event] = []

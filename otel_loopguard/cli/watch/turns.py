@@ -121,7 +121,7 @@ class _LiveTurn(TurnReplay):
     def _add(self, position: int, trip: Trip, record: Record, call: RecordedCall, *, has_run: bool = False) -> None:  # noqa: ARG002 - as in replay
         if trip.action >= Action.NUDGE:
             trip = trip._replace(action=Action.OBSERVE)
-            first = self._turn.history.reach(str(trip.mode), trip.action)
+            first = self._turn.reach(trip)
             self._report.trip(Reported(self.name, position, call, record), trip, first)
 
 
@@ -280,6 +280,7 @@ class LiveTurns:
                 self._report.spans("late", 1)
             else:
                 turn.until = span.in_order
+            turn.conversation = turn.conversation or self._judge.place_of(turn.name, span, self._ancestry)
             turn.begin(span.read())
             self._report.spans("judged", 1)
 

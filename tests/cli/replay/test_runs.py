@@ -10,7 +10,7 @@ import pytest
 from otel_loopguard.cli.replay import fast_path, runs
 from otel_loopguard.cli.replay.judge import PolicyJudge
 from otel_loopguard.core.guard import Guard
-from otel_loopguard.core.model import Action, Outcome, ToolCall
+from otel_loopguard.core.model import OVER_TURNS, Action, Outcome, ToolCall
 from otel_loopguard.core.policy.load import load_preset, load_text
 from otel_loopguard.core.policy.policy import Policy, Rule
 from tests.core.judges.seed import HINT, SEED
@@ -197,3 +197,22 @@ def test_results_of_any_shape_are_read():
         calls[number] = {**calls[number], "result": result}
     assert trips(made.run("shapes", calls)) == []
     assert [trip[1] for trip in trips(made.run("same", [{**calls[0], "step": n} for n in range(3)]))] == [1, 2]
+
+
+def test_turns_of_a_run_that_repeat_each_other_are_reported_as_live():
+    """The turns of a run are those of one conversation. A turn whose calls all differ is not left out then."""
+    policy = Policy(scope="conversation", modes={"no_novelty": Rule(turns=2)})
+    for seed in range(SEED, SEED + 60):
+        run = made.drawn(seed)
+        run["turns"] = [turn for turn in run["turns"] for _ in range(6)]
+        guard, live = Guard(policy), []
+        for number, turn in enumerate(run["turns"]):
+            with guard.turn(conversation_id="a run") as live_turn:
+                for position, one in enumerate(turn["calls"]):
+                    call = ToolCall(one["tool"], one["args"])
+                    decision = live_turn.observe(call, Outcome(one["result"], None, one.get("is_error")))
+                    if decision.trip is not None and decision.trip.reason == OVER_TURNS:
+                        live.append((number, position, decision.trip.mode, decision.trip.count))
+        found = runs.replay(runs.read(run), PolicyJudge(policy))
+        replayed = [(trip.turn, trip.call, trip.mode, trip.count) for trip in found if trip.limit == 2]
+        assert [trip for trip in replayed if trip[2] == "no_novelty"] == live, HINT

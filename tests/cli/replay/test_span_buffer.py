@@ -7,6 +7,7 @@ import random
 from asyncio import CancelledError
 from contextlib import suppress
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -359,3 +360,68 @@ def test_calls_read_in_model_requests_are_never_refused_in_a_replay(conclude_aft
     (found,) = judged(one_by_one(spans), live).values()
     assert [action for *_, action in found] == actions + ["abort"] * (len(found) - len(actions))
     assert actions[-1] == "abort"
+
+
+# --- conversations ---------------------------------------------------------------------------------------------------
+
+
+def over_turns(lines: list[Any], policy: Policy) -> list[tuple[str, int]]:
+    """Replay lines; return the mode and the count of each trip, in the order of the turns."""
+    held = SpanBuffer([PolicyJudge(policy)])
+    found = [span for line in lines for span in otlp.spans_of(line, held.ancestry)]
+    turns = [turn for span in found for turn in held.add(span)] + list(held.rest())
+    return [(trip.mode, trip.count) for turn in turns for trip in turn.trips[0]]
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_our_spans_of_a_conversation_replay_to_its_reports(shuffled):
+    """Results that differ in a time have other fingerprints, and a sub-agent's turn is none: the guard says so."""
+    policy, seconds = Policy(scope="conversation"), count(10)
+
+    def look(path: str) -> str:
+        return f"{path}: all is well at 2026-11-23T10:00:{next(seconds):02d}Z"
+
+    def task() -> str:
+        with loopguard.turn():
+            return loopguard.call("look", {"path": "b"}, look) and "done"
+
+    reported = []
+    with guarded(policy) as recording:
+        for _ in range(26):
+            with loopguard.turn("a heartbeat"):
+                loopguard.call("look", {"path": "a"}, look)
+                loopguard.call("run_agent", {"task": "b"}, lambda **_: task())
+        for one in recording.spans:
+            found = [event.attributes for event in one.events]
+            reported += [(each["loopguard.mode"], each["loopguard.count"]) for each in found]
+            assert all(each[ACTION] == "observe" and each["loopguard.trip.scope"] == "conversation" for each in found)
+        lines = one_by_one(MessageToDict(encode_spans(recording.spans))["resourceSpans"])
+    if shuffled:
+        random.Random(SEED).shuffle(lines)
+    assert reported == [("no_novelty", 10), ("no_novelty", 20)]
+    assert over_turns(lines, policy) == reported
+    assert over_turns(lines, Policy()) == []
+
+
+def beats(number: int) -> list[dict[str, Any]]:
+    """The spans of a heartbeat by another instrumentation: each beat is a trace, whose agent names the conversation."""
+    found = []
+    for beat in range(number):
+        of_agent = {"gen_ai.operation.name": "invoke_agent", "gen_ai.conversation.id": "a heartbeat"}
+        ids = {"traceId": f"t{beat:02d}"}
+        found += [
+            {**genai(60 * beat), **ids, "parentSpanId": f"agent{beat}"},
+            span(of_agent, "invoke_agent", 60 * beat, **ids, spanId=f"agent{beat}"),
+        ]
+    return found
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_the_turns_of_a_conversation_are_told_apart_where_it_is_remembered(shuffled):
+    """The run of an agent is a turn, and a conversation has many."""
+    spans = beats(25)
+    if shuffled:
+        random.Random(SEED).shuffle(spans)
+    reports = [("no_novelty", 10), ("no_novelty", 20)]
+    assert over_turns(lines_of(*spans), Policy(scope="conversation")) == reports
+    assert ("generic_repeat", 2) in over_turns(lines_of(*spans), Policy())

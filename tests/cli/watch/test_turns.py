@@ -27,18 +27,17 @@ if TYPE_CHECKING:
     from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 WINDOW = 10.0
+DEFAULT = Policy()
 
 
 class Live:
     """Live turns, with the time of a test."""
 
-    def __init__(self, turns_by: str = "conversation", **bounds: Any) -> None:
+    def __init__(self, turns_by: str = "conversation", policy: Policy = DEFAULT, **bounds: Any) -> None:
         self.kept = Kept()
         self.ancestry = Ancestry(turns_by)
         self.done = 0
-        self.turns = LiveTurns(
-            PolicyJudge(Policy()), self.ancestry, self.kept, Shield(), **{"window": WINDOW, **bounds}
-        )
+        self.turns = LiveTurns(PolicyJudge(policy), self.ancestry, self.kept, Shield(), **{"window": WINDOW, **bounds})
 
     def add(self, *spans: Span, now: float = 0.0) -> None:
         """Add the spans of one message, then judge those whose time is over."""
@@ -59,9 +58,9 @@ class Live:
         return self.kept
 
 
-def replayed(spans: Iterable[Span]) -> list[Told]:
+def replayed(spans: Iterable[Span], policy: Policy = DEFAULT) -> list[Told]:
     """Return the trips of a replay of these spans."""
-    held = SpanBuffer([PolicyJudge(Policy())])
+    held = SpanBuffer([PolicyJudge(policy)])
     found = otlp.spans_of(as_json(message(*spans)), held.ancestry)
     turns = [turn for one in found if isinstance(one, otlp.ToolSpan) for turn in held.add(one)] + list(held.rest())
     return [
@@ -234,3 +233,16 @@ def test_a_span_that_cannot_be_judged_is_dropped_and_the_others_are_judged(monke
 
     assert kept.fates == {"judged": 2, "dropped": 1}
     assert live.done == 3
+
+
+def test_turns_that_repeat_each_other_are_reported_where_conversations_are_remembered():
+    """The run of an agent is a turn then, and the reports are those of replay."""
+    policy, spans = Policy(scope="conversation"), []
+    for beat in range(25):
+        where: dict[str, Any] = {"trace": beat + 1, "at": 60.0 * beat}
+        spans += [agent(1, **where, lasts=2.0, gen_ai__conversation__id="a heartbeat"), call(2, parent=1, **where)]
+    live = Live(PolicyJudge(policy).turns_by, policy)
+    found = live.all(*((one.end_time_unix_nano / 1e9 - 1_700_000_000, one) for one in spans)).trips
+    assert [(trip.mode, trip.count) for trip in found] == [("no_novelty", 10), ("no_novelty", 20)]
+    assert found == replayed(spans, policy)
+    assert live.kept.firsts == ["no", "no"]
