@@ -223,12 +223,13 @@ class MessageList:
         new: list[NewResult] = []
         texts: list[tuple[int, Any]] = []
         found: dict[int, _Visible] = {}
-        begins = passed = False
+        begins = passed = continues = False
         written: list[tuple[str, str]] = []
         for place in range(common, len(request.marks)):
             message = request.message(place)
             if message.calls:
-                self._write(message.calls, now)
+                self._write(message.calls, now, continues=continues)
+                continues = True
                 written += [(call.id, call.name) for call in message.calls if call.id is not None]
             for part, result in enumerate(message.results):
                 # In a request that only goes on, an id that comes again is the id of another call.
@@ -240,15 +241,15 @@ class MessageList:
                         new.append(NewResult(number, opened, result))
                 found[number] = _Visible(place, part, mark_of(result.content), 0)
                 begins = False
+            if message.results or message.by_user:
+                continues = self._replied = False
             if message.by_user and request.marks[place] not in before:
                 begins = True
                 texts.append((place, message.text))
-                if is_cold:  # the results before a user's message are of an earlier turn
-                    new.clear()
-                elif new and place > common and request.is_answer(place - 1):
-                    # An answer ended the turn, and requests in between went to another replica of a gateway.
-                    new.clear()
-                    passed = True
+                # An answer in the new part ended a turn whose last requests went to another replica of a gateway.
+                if is_cold or (place > common and request.is_answer(place - 1)):
+                    passed = passed or bool(new and not is_cold)
+                    new.clear()  # the results before are of an earlier turn
         if not goes_on and 0 < common == len(request.marks):  # the list was cut: a question may be asked again
             begins = request.ends_with_user()
         lost = self._see(found, common, goes_on=goes_on)
@@ -272,12 +273,14 @@ class MessageList:
             self.marks = new
         self.chain, self.whole = chain, whole
 
-    def _write(self, calls: Sequence[WrittenCall], now: float) -> None:
-        """Note the calls of a model's message. Those of the last reply are known."""
+    def _write(self, calls: Sequence[WrittenCall], now: float, *, continues: bool = False) -> None:
+        """Note the calls of a model's message. Those of the last reply are known.
+
+        ``continues``: they belong to the message of the calls before, as each may be an entry of its own.
+        """
         if self._replied and any(call.id is None or call.id in self.open_calls for call in calls):
-            self._replied = False
             return
-        self._message += 1
+        self._message += not continues
         for call in calls:
             if len(self.open_calls) < _MOST_OPEN:
                 name = call.id if call.id is not None else f"{id(self)}-{self._message}-{len(self.open_calls)}"

@@ -28,8 +28,10 @@ from otel_loopguard.instrumentation.runtime import Runtime
 from otel_loopguard.testing import guarded
 from otel_loopguard.turns.message_lists import latest
 from otel_loopguard.turns.messages import Reply, WrittenCall
+from tests.models.loops import openai as loops
 from tests.models.scripts import Looping, Obedient, Working, call
 from tests.models.server import Server
+from tests.models.toolbox import Toolbox
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -595,3 +597,13 @@ def test_requests_without_tools_are_not_called_judged() -> None:
 def test_a_provider_gets_nothing_that_the_program_did_not_send(address: str, *, may_be: bool) -> None:
     """The header goes to other addresses only."""
     assert may_be_gateway(address) is may_be
+
+
+@pytest.mark.parametrize("loop", [loops.chat, loops.responses, loops.responses_stream, loops.responses_kept])
+def test_calls_of_one_message_are_judged_alike_on_every_api(loop: Callable[..., str]) -> None:
+    """On the responses API each call of a message is an item of its own."""
+    both = (READ, call("search", query="Ada"))
+    with at_once() as recording, Server(Looping(both, (call("read_file", path="b.txt"), both[1]))).running() as server:
+        assert loop(server.url, QUESTION, Toolbox()) == "I looked."
+    assert len(server.exchanges) == 11
+    assert recording.outcomes == [*["executed"] * 5, *["nudged"] * 15]
