@@ -13,25 +13,39 @@ import logging
 import re
 import sys
 from collections import defaultdict
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opentelemetry import context as otel_context
+from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, TracesData
+from opentelemetry.sdk.metrics.export import MetricExporter, MetricExportResult
 
 import otel_loopguard as loopguard
 from otel_loopguard import Policy, Rule, ToolCall, semconv
+from otel_loopguard.cli.replay.judge import PolicyJudge
+from otel_loopguard.cli.watch.exports import Exports
+from otel_loopguard.cli.watch.live import LiveJudge, MalformedError
+from otel_loopguard.cli.watch.report import WatchReport
 from otel_loopguard.core.model import Outcome, Usage
 from otel_loopguard.instrumentation.functions.decorator import FUNCTION
 from otel_loopguard.instrumentation.targets import Reading
 from otel_loopguard.instrumentation.tool_call import GuardedCall
+from otel_loopguard.shield import Shield
 from otel_loopguard.telemetry.call_span import CallSpan, NativeSpan
 from otel_loopguard.telemetry.run_span import RunSpan
+from otel_loopguard.telemetry.settings import Settings
 from otel_loopguard.testing import Ask, Recording, Toolbox, guarded
 from otel_loopguard.testing.scripted.langchain import DRIVERS
 from otel_loopguard.turns.scope import Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+
+try:
+    from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter as InMemoryLogs
+except ImportError:  # OpenTelemetry before 1.39
+    from opentelemetry.sdk._logs.export import InMemoryLogExporter as InMemoryLogs
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "telemetry.md"
 _KINDS = {"Sum": "counter", "Histogram": "histogram", "Gauge": "gauge"}
@@ -59,6 +73,18 @@ class Exported:
         self.events: set[str] = set()
         self.metrics: dict[str, Metric] = {}
 
+    def add_metrics(self, data: Any, prefix: str = "") -> None:
+        """Add the metrics of an export, or those with this prefix."""
+        for resource in data.resource_metrics:
+            for metric in resource.scope_metrics[0].metrics:
+                if not metric.name.startswith(prefix):
+                    continue
+                for point in metric.data.data_points:
+                    self.add("metric", point.attributes)
+                labels = frozenset(label for point in metric.data.data_points for label in point.attributes)
+                kind = _KINDS[type(metric.data).__name__]
+                self.metrics[metric.name] = Metric(kind, metric.unit, metric.description, labels)
+
     def add(self, place: str, attributes: Mapping[str, Any] | None) -> None:
         """Add the attributes of one span, event, record or data point."""
         for name, value in (attributes or {}).items():
@@ -84,14 +110,61 @@ def exported() -> Exported:
         for record in recording.logs:
             found.events.add(str(record.event_name))
             found.add("log", record.attributes)
-        data: Any = recording._metrics.get_metrics_data()
-        for metric in data.resource_metrics[0].scope_metrics[0].metrics:
-            for point in metric.data.data_points:
-                found.add("metric", point.attributes)
-            labels = frozenset(label for point in metric.data.data_points for label in point.attributes)
-            kind = _KINDS[type(metric.data).__name__]
-            found.metrics[metric.name] = Metric(kind, metric.unit, metric.description, labels)
+        found.add_metrics(recording._metrics.get_metrics_data())
+    with watching() as (judge, metrics, _):
+        judge.take(TracesData().SerializeToString())
+        judge.take(_message([_other_call(), _other_call()]))
+        with suppress(MalformedError):
+            judge.take(b"no OTLP")
+    found.add_metrics(metrics.data, prefix="loopguard.watch.")
     return found
+
+
+@contextmanager
+def watching(**settings: Any) -> Iterator[tuple[LiveJudge, KeptMetrics, InMemoryLogs]]:
+    """Judge messages as `otel-loopguard watch --otlp` does; at the end all is exported."""
+    metrics, logs = KeptMetrics(), InMemoryLogs()
+    outlet = Exports([metrics], [logs], Shield(), interval=3600)
+    policy = PolicyJudge(Policy())
+    report = WatchReport(policy, outlet, Settings())
+    judge = LiveJudge(policy, report, report.shield, **settings)
+    report.watch(judge)
+    outlet.start()
+    yield judge, metrics, logs
+    judge.close()
+    outlet.close()
+
+
+class KeptMetrics(MetricExporter):
+    """Keeps the last export."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.data: Any = None
+
+    def export(self, metrics_data: Any, *_: Any, **__: Any) -> MetricExportResult:
+        """Keep it."""
+        self.data = metrics_data
+        return MetricExportResult.SUCCESS
+
+    def force_flush(self, *_: Any) -> bool:
+        """Do nothing."""
+        return True
+
+    def shutdown(self, *_: Any, **__: Any) -> None:
+        """Do nothing."""
+
+
+def _message(spans: Iterable[Span]) -> bytes:
+    resource = ResourceSpans(scope_spans=[ScopeSpans(spans=spans)])
+    resource.resource.attributes.add(key="service.name").value.string_value = "agent"
+    return TracesData(resource_spans=[resource]).SerializeToString()
+
+
+def _other_call() -> Span:
+    span = Span(trace_id=bytes(15) + b"1", span_id=b"87654321", name="execute_tool search")
+    span.attributes.add(key=semconv.OPERATION_NAME).value.string_value = "execute_tool"
+    return span
 
 
 def _run_program(recording: Recording) -> None:

@@ -223,6 +223,22 @@ SITE: Final = "loopguard.site"
 
 Holds: a word of this package.
 """
+METRIC_WATCH_SPANS: Final = "loopguard.watch.spans"
+METRIC_WATCH_TOOL_SPANS: Final = "loopguard.watch.tool_spans"
+METRIC_WATCH_REFUSED: Final = "loopguard.watch.refused"
+METRIC_WATCH_QUEUE: Final = "loopguard.watch.queue"
+METRIC_WATCH_WAITING: Final = "loopguard.watch.waiting"
+WATCH_FATE: Final = "loopguard.watch.fate"
+"""The fate of a tool span that ``otel-loopguard watch`` received. ``late`` ones are among the ``judged`` ones.
+
+Holds: ``judged``, ``late``, ``duplicate``, ``inner`` (of a call that has another span), ``guarded`` (of a program with
+the guard in it) or ``dropped`` (after a fault).
+"""
+WATCH_REASON: Final = "loopguard.watch.reason"
+"""The reason for which a message was not taken.
+
+Holds: ``full``, ``malformed`` or ``closed``.
+"""
 METRIC_MODEL_TOKENS: Final = "loopguard.model.tokens"
 METRIC_MODEL_REQUESTS: Final = "loopguard.model.requests"
 METRIC_MODEL_COST: Final = "loopguard.model.cost"

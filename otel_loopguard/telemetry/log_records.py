@@ -52,8 +52,13 @@ class LogRecords:
         if wanted and not LOG_EVENTS:
             logger.warning("OpenTelemetry before 1.38 has no log events: trips are written on spans only.")
 
-    def emit(self, trip: Trip, tool: str, attributes: Mapping[str, Any], context: Context) -> bool:
-        """Write the record of a trip. Return False if there is none, or no logger provider is set."""
+    def emit(
+        self, trip: Trip, tool: str, attributes: Mapping[str, Any], context: Context, at: int | None = None
+    ) -> bool:
+        """Write the record of a trip. Return False if there is none, or no logger provider is set.
+
+        ``at`` is the time of the trip in nanoseconds, if it is not now.
+        """
         if not self._on:
             return False
         written = False
@@ -62,7 +67,7 @@ class LogRecords:
             if otel_logger is not None:
                 severity, now = _SEVERITIES.get(trip.action, SeverityNumber.INFO), time_ns()
                 record = LogRecord(
-                    timestamp=now,
+                    timestamp=now if at is None else at,
                     observed_timestamp=now,
                     context=context,
                     severity_number=severity,

@@ -193,10 +193,7 @@ class Providers:
 
     def conversation_attributes(self, conversation_id: str | None) -> dict[str, str]:
         """Return the attribute of a conversation's id, as the settings want it shown."""
-        shown = self.settings.conversation_id
-        if conversation_id is None or shown == "off":
-            return {}
-        return {semconv.CONVERSATION_ID: conversation_id if shown == "raw" else self.fingerprint(conversation_id)}
+        return self.settings.conversation_attributes(conversation_id, self.fingerprint)
 
     def outlets(self) -> Outlets:
         """Return the tracer and the instruments of the current providers."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from otel_loopguard import semconv
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 logger = logging.getLogger("otel_loopguard")
 
@@ -26,6 +28,13 @@ class Settings(NamedTuple):
     """Record the metrics of the GenAI conventions, too."""
     summary: bool = True
     """Print a line on standard error when the program ends."""
+
+    def conversation_attributes(self, conversation_id: str | None, fingerprint: Callable[[str], str]) -> dict[str, str]:
+        """Return the attribute of a conversation's id, as it is to be shown."""
+        if conversation_id is None or self.conversation_id == "off":
+            return {}
+        shown = conversation_id if self.conversation_id == "raw" else fingerprint(conversation_id)
+        return {semconv.CONVERSATION_ID: shown}
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Settings:

@@ -193,9 +193,8 @@ class LiveJudge:
                 for judged in flushes:
                     judged.set()
             if is_over:
-                while self.turns.waiting or len(self.turns):
-                    with self._shield("watch.turns"):
-                        self.turns.flush()
+                with self._shield("watch.turns"):
+                    self.turns.close_all()
                 return
 
     def _judge(self, message: _Message) -> None:

@@ -10,6 +10,7 @@ No thread and no clock: the caller passes the time, in seconds that never go bac
 from __future__ import annotations
 
 import heapq
+import math
 from collections import OrderedDict, deque
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -46,7 +47,7 @@ class Reported(NamedTuple):
 
 
 class Report(Protocol):
-    """Gets all that is found out about the spans, on the thread that judges."""
+    """Gets the findings about the spans, on the thread that judges."""
 
     def call(self, reported: Reported) -> None:
         """Count a call that is over."""
@@ -61,7 +62,10 @@ class Report(Protocol):
         """Count a turn that is over."""
 
     def spans(self, fate: str, number: int) -> None:
-        """Count tool spans by what became of them."""
+        """Count tool spans by their fate."""
+
+    def arrived(self, span: ToolSpan) -> None:
+        """Note a span that will be judged."""
 
 
 class _Waiting:
@@ -188,6 +192,7 @@ class LiveTurns:
             elif not self.seen.add(span):
                 self._report.spans("duplicate", 1)
             else:
+                self._report.arrived(span)
                 waiting = _Waiting(span, now + self._window, done)
                 self._by_arrival.append(waiting)
                 of_trace = self._by_trace.get(span.trace) or self._by_trace.setdefault(span.trace, _Trace())
@@ -206,11 +211,9 @@ class LiveTurns:
             if not self._turns[name].waits:  # spans that wait have a bound of their own
                 self._close(name)
 
-    def flush(self) -> None:
+    def close_all(self) -> None:
         """Judge all spans that wait, and end all turns."""
-        self._settle()
-        while self._by_arrival:
-            self._release(self._by_arrival.popleft())
+        self.advance(math.inf)
         while self._turns:
             self._close(next(iter(self._turns)))
 
@@ -286,6 +289,9 @@ class LiveTurns:
 
     def _close(self, name: TurnName) -> None:
         turn = self._turns.pop(name)
-        turn.end_all()
+        try:
+            turn.end_all()
+        except Exception as error:  # noqa: BLE001 - as above
+            self._shield.take("watch.judge", error)
         if turn.calls:
             self._report.turn(name, turn.calls)

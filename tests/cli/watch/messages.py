@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections import Counter
+from threading import Event
 from typing import Any, NamedTuple
 
 from google.protobuf.json_format import MessageToDict
@@ -101,6 +102,12 @@ class Kept:
         self.fates: Counter[str] = Counter()
         self.refusals: Counter[str] = Counter()
         self.all_spans = 0
+        self.working, self.go_on = Event(), Event()
+        self.go_on.set()
+
+    def hold(self) -> None:
+        """Have the judge wait at its next message until ``go_on`` is set."""
+        self.go_on.clear()
 
     def call(self, reported: Any) -> None:
         """Keep a call."""
@@ -125,9 +132,14 @@ class Kept:
         """Count tool spans."""
         self.fates[fate] += number
 
+    def arrived(self, span: Any) -> None:
+        """Do nothing."""
+
     def received(self, spans: int) -> None:
         """Count all spans."""
         self.all_spans += spans
+        self.working.set()
+        self.go_on.wait(60)
 
     def refused(self, reason: str) -> None:
         """Count a refusal."""

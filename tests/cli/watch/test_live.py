@@ -4,41 +4,14 @@ from __future__ import annotations
 
 import json
 from threading import Event
-from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_loopguard.cli.replay.judge import PolicyJudge
-from otel_loopguard.cli.watch.live import LiveJudge, MalformedError
-from otel_loopguard.core.policy.policy import Policy
-from otel_loopguard.shield import Shield
+from otel_loopguard.cli.watch.live import MalformedError
 
-from .messages import Kept, as_json, call, message, span
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from .messages import as_json, call, message, span
 
 LOOP = [message(call(number)) for number in range(1, 9)]
-
-
-@pytest.fixture
-def kept() -> Kept:
-    """The report."""
-    return Kept()
-
-
-@pytest.fixture
-def make(kept: Kept) -> Iterator[Callable[..., LiveJudge]]:
-    """Makes live judges, and closes them."""
-    made: list[LiveJudge] = []
-
-    def judge(**settings: object) -> LiveJudge:
-        made.append(LiveJudge(PolicyJudge(Policy()), kept, Shield(), **settings))  # type: ignore[arg-type]
-        return made[-1]
-
-    yield judge
-    for one in made:
-        one.close()
 
 
 @pytest.mark.parametrize("is_json", [False, True])
@@ -101,27 +74,18 @@ def test_done_is_called_once_for_a_message_when_all_its_spans_are_judged(make, k
     assert calls == ["plain", "after 3"]
 
 
-def test_a_full_queue_refuses_and_takes_again_when_there_is_room(make, kept, monkeypatch) -> None:
+def test_a_full_queue_refuses_and_takes_again_when_there_is_room(make, kept) -> None:
     """The bound is in bytes. Nothing that was refused is judged, and nothing that was taken is lost."""
     judge = make(most_bytes=1_000)
-    held, working = Event(), Event()
-    received = kept.received
-
-    def wait(spans: int) -> None:
-        received(spans)
-        working.set()
-        held.wait(30)
-
-    monkeypatch.setattr(kept, "received", wait)
-    payload = message(call(1)).SerializeToString()
-    assert judge.take(payload)
-    assert working.wait(30)
+    kept.hold()
+    assert judge.take(message(call(1)).SerializeToString())
+    assert kept.working.wait(30)
     taken = 1
     while judge.take(message(call(taken + 1)).SerializeToString()):
         taken += 1
         assert judge.queued_bytes <= 1_000
     assert kept.refusals == {"full": 1}
-    held.set()
+    kept.go_on.set()
     judge.close()
 
     assert len(kept.calls) == taken

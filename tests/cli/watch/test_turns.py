@@ -54,7 +54,7 @@ class Live:
         for now, one in arrivals:
             self.turns.advance(now)
             self.add(one, now=now)
-        self.turns.flush()
+        self.turns.close_all()
         return self.kept
 
 
@@ -122,7 +122,7 @@ def test_a_loop_that_lasts_longer_than_the_window_is_judged_as_it_goes() -> None
     live.turns.advance(39.0)
 
     assert [trip.call for trip in live.kept.trips] == list(range(1, 29))
-    live.turns.flush()
+    live.turns.close_all()
     assert live.kept.trips == replayed([call(number) for number in range(1, 40)])
 
 
@@ -207,7 +207,7 @@ def test_the_number_of_waiting_spans_is_bounded() -> None:
     for number in range(1, 21):
         live.add(call(number, trace=number))
         assert live.turns.waiting <= 5
-    live.turns.flush()
+    live.turns.close_all()
 
     assert live.kept.fates == {"judged": 20}
     assert live.done == 20

@@ -1,0 +1,257 @@
+"""Write the trips and calls of watched services as the guard does inside a program: the same metrics and log records.
+
+Each service gets providers under its own name, so in Prometheus it is a ``job`` like any other, and the dashboards and
+alert rules need no change. Its ``instance`` is this watcher. What the watcher itself does is under its own name.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import uuid
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry.metrics import Observation
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
+
+from otel_loopguard import semconv
+from otel_loopguard.core.model import Action, First, hash_text
+from otel_loopguard.core.names import clean_name
+from otel_loopguard.shield import Shield
+from otel_loopguard.spans.service import Service
+from otel_loopguard.telemetry.call_span import shown_name
+from otel_loopguard.telemetry.events import event_attributes
+from otel_loopguard.telemetry.log_records import LogRecords
+from otel_loopguard.telemetry.meters import Meters, announced_trips
+from otel_loopguard.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from opentelemetry.context import Context
+    from opentelemetry.metrics import CallbackOptions
+
+    from otel_loopguard.cli.replay.judge import PolicyJudge
+    from otel_loopguard.cli.watch.exports import Exports
+    from otel_loopguard.cli.watch.live import LiveJudge
+    from otel_loopguard.cli.watch.turns import Reported
+    from otel_loopguard.core.model import Trip
+    from otel_loopguard.spans.ancestry import TurnName
+    from otel_loopguard.spans.otlp import ToolSpan
+    from otel_loopguard.telemetry.settings import Settings
+
+logger = logging.getLogger("otel_loopguard")
+
+MOST_SERVICES = 200
+OTHER = Service(semconv.OTHER_TOOL)
+"""Stands for the services beyond the first ones."""
+_OWN_NAME = "otel-loopguard-watch"
+_MISSING = (
+    "The tool spans of %s (scope %s) have no %s, so these calls are counted, and %s. Let that instrumentation record "
+    "the content of tool calls."
+)
+_NO_ARGUMENTS = "arguments", "cannot be judged"
+_NO_RESULTS = "results", "most of their loops cannot be found: each result is taken as a new one"
+
+
+class _ServiceTelemetry:
+    """The instruments and the log of one service."""
+
+    def __init__(self, service: Service, exports: Exports, shield: Shield, instance: str) -> None:
+        attributes = {"service.name": service.name, "service.instance.id": instance}
+        if service.namespace:
+            attributes["service.namespace"] = service.namespace
+        if service.environment:
+            attributes["deployment.environment.name"] = service.environment
+        pair = exports.pair(attributes)
+        self.turns: set[TurnName] = set()
+        meter = pair.meters.get_meter(semconv.SCOPE, __version__, semconv.SCHEMA_URL)
+        self.meters = Meters(meter, self.turns.__len__)
+        self.logs = LogRecords(pair.loggers, shield, wanted=True)
+
+
+class WatchReport:
+    """Counts and logs what the live judge finds. All but ``received`` and ``refused`` run on the judge's thread."""
+
+    def __init__(self, judge: PolicyJudge, exports: Exports, settings: Settings) -> None:
+        self._exports = exports
+        self._settings = settings
+        self._fingerprinter = judge.compiled.fingerprinter
+        self._announced = announced_trips(replace(judge.compiled.policy, action=Action.OBSERVE))
+        self._services: dict[Service, _ServiceTelemetry] = {}
+        self._turns: dict[TurnName, _ServiceTelemetry] = {}
+        self._logged: set[tuple[str, str]] = set()
+        self.shield = Shield(self._count_error)
+        own = Resource.create({"service.name": os.environ.get("OTEL_SERVICE_NAME") or _OWN_NAME}).attributes
+        self._instance = str(own.get("service.instance.id") or f"loopguard-watch-{uuid.uuid4().hex[:12]}")
+        attributes = {**{key: str(value) for key, value in own.items()}, "service.instance.id": self._instance}
+        meter = exports.pair(attributes).meters.get_meter(semconv.SCOPE, __version__, semconv.SCHEMA_URL)
+        self._meter = meter
+        self._own = Meters(meter, lambda: 0)
+        self._received = meter.create_counter(semconv.METRIC_WATCH_SPANS, "{span}", "Spans that were received.")
+        self._fates = meter.create_counter(
+            semconv.METRIC_WATCH_TOOL_SPANS, "{span}", "Tool spans that were received, by their fate."
+        )
+        self._refused = meter.create_counter(
+            semconv.METRIC_WATCH_REFUSED,
+            "{message}",
+            "Messages that were not taken; their sender has to send them again.",
+        )
+        self.calls = self.trips = self.loops = 0
+        self.agent_of: Callable[[ToolSpan], tuple[str | None, str | None]] = lambda span: (span.conversation, None)
+
+    def watch(self, judge: LiveJudge) -> None:
+        """Observe the queue of this judge, and ask it for the agents of calls."""
+        self.agent_of = judge.ancestry.agent_of
+
+        def queue(_: CallbackOptions) -> Iterable[Observation]:
+            yield Observation(judge.queued_bytes)
+
+        def waiting(_: CallbackOptions) -> Iterable[Observation]:
+            yield Observation(judge.turns.waiting)
+
+        gauge = self._meter.create_observable_gauge
+        gauge(semconv.METRIC_WATCH_QUEUE, [queue], "By", "Messages that were taken and are not read yet.")
+        gauge(
+            semconv.METRIC_WATCH_WAITING, [waiting], "{span}", "Tool spans that wait for those that began before them."
+        )
+
+    # --- messages -----------------------------------------------------------------------------------------------------
+
+    def received(self, spans: int) -> None:
+        """Count the spans of a message that was taken."""
+        self._received.add(spans)
+
+    def refused(self, reason: str) -> None:
+        """Count a message that was not taken."""
+        self._refused.add(1, {semconv.WATCH_REASON: reason})
+
+    def spans(self, fate: str, number: int) -> None:
+        """Count tool spans by their fate."""
+        self._fates.add(number, {semconv.WATCH_FATE: fate})
+
+    def arrived(self, span: ToolSpan) -> None:
+        """Begin the counters of a new service at zero, before its first call is judged."""
+        if span.service not in self._services:
+            self._service(span.service)
+
+    # --- calls and turns ----------------------------------------------------------------------------------------------
+
+    def call(self, reported: Reported) -> None:
+        """Count a call that is over, and log once what its span lacks."""
+        self.calls += 1
+        call, span = reported.call, reported.call.span
+        service = self._service(span.service)
+        if reported.turn not in self._turns:
+            self._turns[reported.turn] = service
+            service.turns.add(reported.turn)
+        if not call.has_arguments:
+            self._log_missing(span, *_NO_ARGUMENTS)
+        elif not call.has_result:
+            self._log_missing(span, *_NO_RESULTS)
+        ending = "failed" if reported.record.error else "executed"
+        service.meters.tool_call(_shown(reported), ending, _context_of(span))
+
+    def trip(self, reported: Reported, trip: Trip, first: First) -> None:
+        """Count a trip, and write its log record."""
+        span, name = reported.call.span, _shown(reported)
+        service, context = self._service(span.service), _context_of(span)
+        self.trips += 1
+        self.loops += first is First.ACTION
+        service.meters.trip(trip, name, first, context)
+        attributes = {**self._identity(reported), **event_attributes(trip, name, first)}
+        self._log_first(span.service, trip, name, attributes)
+        service.logs.emit(trip, name, attributes, context, at=span.end or None)
+
+    def recovery(self, reported: Reported, trip: Trip) -> None:
+        """Count a trip after which the turn brought news again."""
+        span = reported.call.span
+        self._service(span.service).meters.recovery(trip, _context_of(span))
+
+    def turn(self, turn: TurnName, calls: int) -> None:
+        """Count a turn that is over."""
+        service = self._turns.pop(turn, None)
+        if service is not None:
+            service.turns.discard(turn)
+            service.meters.turn(calls)
+
+    def _identity(self, reported: Reported) -> dict[str, Any]:
+        """Return the attributes that name the call and its turn."""
+        span, record, name = reported.call.span, reported.record, reported.turn
+        conversation, agent = self.agent_of(span)
+        # The id of a conversation may name a user, so the turn's is a hash of it.
+        turn = self._hash(name.id) if name.source == "conversation" else name.id
+        identity: dict[str, Any] = {
+            semconv.TURN_ID: turn,
+            semconv.TURN_SOURCE: name.source,
+            **self._settings.conversation_attributes(conversation, self._hash),
+            semconv.CALL_INDEX: record.index,
+            semconv.ARGUMENTS_HASH: record.arguments_hash,
+        }
+        if agent is not None:
+            identity[semconv.AGENT_NAME] = agent
+        call_id = None if reported.call.foreign is None else reported.call.foreign.call.call_id
+        if call_id is not None:
+            identity[semconv.TOOL_CALL_ID] = call_id
+        return identity
+
+    def _hash(self, text: str) -> str:
+        return hash_text(self._fingerprinter.of(text.encode("utf-8", "surrogatepass")))
+
+    def _log_first(self, service: Service, trip: Trip, tool: str, attributes: dict[str, Any]) -> None:
+        """Log the first refusal of a service and mode: it shows that the watcher works. Others are exported alone."""
+        if trip.verdict < Action.BLOCK:
+            return
+        key = clean_name(service.name), clean_name(str(trip.mode))
+        if key not in self._logged and len(self._logged) < MOST_SERVICES:
+            self._logged.add(key)
+            logger.warning(
+                "%s: would have refused %s (arguments %s) in turn %s, count %d, limit %d: %s. It ran. More of this "
+                "service and mode are only exported.",
+                key[0],
+                clean_name(tool),
+                attributes[semconv.ARGUMENTS_HASH][:19],
+                attributes[semconv.TURN_ID],
+                trip.count,
+                trip.limit,
+                key[1],
+            )
+
+    def _log_missing(self, span: ToolSpan, missing: str, effect: str) -> None:
+        key = span.scope, missing
+        if key not in self._logged and len(self._logged) < MOST_SERVICES:
+            self._logged.add(key)
+            logger.warning(_MISSING, clean_name(span.service.name), clean_name(span.scope), missing, effect)
+
+    # --- services -----------------------------------------------------------------------------------------------------
+
+    def _service(self, service: Service) -> _ServiceTelemetry:
+        found = self._services.get(service)
+        if found is not None:
+            return found
+        if len(self._services) >= MOST_SERVICES and service != OTHER:
+            return self._service(OTHER)
+        found = self._services[service] = _ServiceTelemetry(service, self._exports, self.shield, self._instance)
+        found.meters.announce(self._announced)
+        self._exports.export_soon()
+        return found
+
+    def _count_error(self, site: str) -> None:
+        self._own.error(site)
+
+
+def _shown(reported: Reported) -> str:
+    """Return the tool's name for labels and logs."""
+    foreign = reported.call.foreign
+    return shown_name(foreign.call) if foreign is not None else reported.call.span.tool
+
+
+def _context_of(span: ToolSpan) -> Context:
+    """Make a context of a span, so that counts and logs are linked to its trace."""
+    try:
+        ids = int(span.trace, 16), int(span.span, 16)
+    except ValueError:  # ids of OTLP JSON that are none: linked to nothing
+        ids = 0, 0
+    return set_span_in_context(NonRecordingSpan(SpanContext(*ids, is_remote=True, trace_flags=TraceFlags(1))))
