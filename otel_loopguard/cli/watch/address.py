@@ -1,0 +1,38 @@
+"""Parse the addresses that receivers listen at, and word the error if one cannot be had."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from otel_loopguard.errors import LoopGuardError
+
+_LAST_PORT = 65_535
+_FURTHER = 10_000
+
+
+class Address(NamedTuple):
+    """An address to listen at. Without a host: all of this machine's."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """Parse ``HOST:PORT``, ``:PORT`` or ``PORT``; an IPv6 address has brackets."""
+        host, _, port = text.rpartition(":")
+        has_brackets = host.startswith("[") and host.endswith("]")
+        if not port.isdecimal() or int(port) > _LAST_PORT or (":" in host and not has_brackets):
+            raise ValueError(f"{text!r} is no address; such as :4317 or 127.0.0.1:4317")
+        return cls(host.strip("[]"), int(port))
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def cannot_listen(option: str, address: Address, reason: str) -> LoopGuardError:
+    """Make the error of an address that is taken, or is not of this machine."""
+    other = address._replace(port=address.port + _FURTHER * (1 if address.port + _FURTHER <= _LAST_PORT else -1))
+    return LoopGuardError(
+        f"{option} {address}: cannot listen there ({reason}). If a collector on this machine has the port, take "
+        f"another one, such as {option} {other}, and have the collector send to it"
+    )

@@ -1,0 +1,36 @@
+"""Addresses to listen at, as users write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from otel_loopguard.cli.watch.address import Address, cannot_listen
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        (":4317", Address("", 4317)),
+        ("4317", Address("", 4317)),
+        ("127.0.0.1:4317", Address("127.0.0.1", 4317)),
+        ("[::1]:4317", Address("::1", 4317)),
+        ("collector.example:0", Address("collector.example", 0)),
+    ],
+)
+def test_an_address_has_a_port_and_may_have_a_host(text: str, address: Address) -> None:
+    """It is parsed, and shown with its port."""
+    assert Address.parse(text) == address
+    assert str(address).endswith(f":{address.port}")
+
+
+@pytest.mark.parametrize("text", ["", "host", "host:", "host:http", ":65536", "::1:4317", "http://host:4317", ":-1"])
+def test_no_other_text_is_an_address(text: str) -> None:
+    """It is refused, and not taken for another address."""
+    with pytest.raises(ValueError, match="no address"):
+        Address.parse(text)
+
+
+@pytest.mark.parametrize(("port", "other"), [(4317, 14317), (60000, 50000)])
+def test_the_error_of_a_taken_port_names_another_one(port: int, other: int) -> None:
+    """The remedy can be copied."""
+    assert f"--otlp :{other}," in str(cannot_listen("--otlp", Address("", port), "it is in use"))
