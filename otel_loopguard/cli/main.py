@@ -37,7 +37,9 @@ COMMANDS = (
     Command("policy", "check a policy file; show a policy and the source of each value", "policy"),
     Command("replay", "apply a policy to recorded runs or exported spans, and show its decisions", "replay.command"),
     Command("stack", "write or check the files of collector, Prometheus, Grafana and compose", "stack"),
-    Command("watch", "run a program, refuse nothing, and report the loops; needs no collector", "watch.command"),
+    Command(
+        "watch", "run a program, or receive spans of others; refuse nothing, and report the loops", "watch.command"
+    ),
 )
 
 

@@ -1,4 +1,4 @@
-"""``otel-loopguard watch -- python app.py``."""
+"""``otel-loopguard watch``: run a program (``-- python app.py``), or judge the spans of others (``--otlp :4317``)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from otel_loopguard.cli.watch import service
 from otel_loopguard.errors import LoopGuardError
 
 if TYPE_CHECKING:
@@ -18,9 +19,12 @@ _DESCRIPTION = """
 Runs your program with the guard on and the action `observe`: every call runs, and nothing is refused. OpenTelemetry's
 exporters are off; the spans go to a file. When the program ends, they are judged by the policy of the environment, as
 `replay` does: a summary goes to standard error, and an HTML report to a file. Input and output are those of your
-program.
+program. With --otlp or --otlp-http it runs no program, and judges the spans of those that run elsewhere.
 """
-_EPILOG = "Exit status: that of your program (128 and the signal that ended it); 2 wrong use."
+_EPILOG = (
+    "Exit status: that of your program (128 and the signal that ended it); 2 wrong use. Without a program: 0 after "
+    "SIGTERM or Ctrl-C, when all spans that were taken are judged and exported."
+)
 _REPORT = "loopguard-watch.html"
 _NO_CALLS = (
     "the program made no tool call that the guard saw, so there is no report. `otel-loopguard doctor -- COMMAND` names "
@@ -40,18 +44,28 @@ _ENVIRONMENT = {
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `watch`."""
     parser.description, parser.epilog = _DESCRIPTION, _EPILOG
-    parser.usage = "otel-loopguard watch [-h] [-o FILE] [--record FILE] -- COMMAND ..."
+    parser.usage = (
+        "otel-loopguard watch [-h] [-o FILE] [--record FILE] -- COMMAND ...\n"
+        "       otel-loopguard watch [--otlp [HOST]:PORT] [--otlp-http [HOST]:PORT] [--window SECONDS]\n"
+        "                            [--turns conversation|agent|trace] [--queue MB] [--preset NAME | --policy FILE]"
+    )
     parser.add_argument("-o", "--output", metavar="FILE", default=_REPORT, help=f"the report (default: {_REPORT})")
     parser.add_argument("--record", metavar="FILE", help="keep the spans, for `otel-loopguard replay FILE`")
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the program, as it is started")
+    service.configure(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the program, then judge and report its calls. Wrong use is reported before it starts."""
+    if service.is_wanted(arguments):
+        return service.run(arguments)
     command = arguments.command[1:]
     if arguments.command[:1] != ["--"] or not command:
-        raise LoopGuardError("write the program after `--`; for example: otel-loopguard watch -- python app.py")
+        raise LoopGuardError(
+            "write the program after `--`; for example: otel-loopguard watch -- python app.py. To judge the spans of "
+            "programs that run elsewhere: otel-loopguard watch --otlp :4317"
+        )
     # Imported here, because `--help` needs none of these, and they import the SDK.
     from otel_loopguard.cli.doctor.examine import run_with  # noqa: PLC0415 - see above
     from otel_loopguard.cli.replay.replay import Replay  # noqa: PLC0415 - see above
