@@ -23,6 +23,7 @@ PATTERNS = (
     "collector-config-tempo.yaml",
     "collector-config-balancer.yaml",
     "collector-config-kafka.yaml",
+    "collector-config-watch.yaml",
     "compose.yaml",
     "dashboards/alertmanager/*.yml",
     "dashboards/compose/*.y*ml",
@@ -57,6 +58,11 @@ CHECKS = (
         "collector with a trace back end",
         ("otelcol-contrib", "otelcol-loopguard"),
         ("validate", "--config=collector-config.yaml", "--config=collector-config-tempo.yaml"),
+    ),
+    Check(
+        "collector with a watcher",
+        ("otelcol-contrib", "otelcol-loopguard"),
+        ("validate", "--config=collector-config.yaml", "--config=collector-config-watch.yaml"),
     ),
     Check(
         "collector with Kafka",

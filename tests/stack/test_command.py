@@ -88,6 +88,7 @@ def test_check_accepts_what_is_shipped(capsys: pytest.CaptureFixture[str]) -> No
     for what in (
         "collector",
         "collector with a trace back end",
+        "collector with a watcher",
         "collector with Kafka",
         "collector that spreads the load",
         "Prometheus",
@@ -128,7 +129,7 @@ def test_check_says_what_it_could_not_judge(
     out = capsys.readouterr().out
     assert out.count("skipped  ") == len(command.CHECKS)
     assert "skipped  collector: no otelcol-contrib or otelcol-loopguard is installed\n" in out
-    assert out.endswith("8 of 8 checks were skipped: nothing is known of their files.\n")
+    assert out.endswith("9 of 9 checks were skipped: nothing is known of their files.\n")
     (tmp_path / "compose.yaml").unlink()
     assert run("check", tmp_path) == 1
     assert "compose.yaml is missing" in capsys.readouterr().out

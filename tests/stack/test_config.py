@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from opentelemetry.trace import set_span_in_context
 
-from .harness.collector import CONFIG, CONFIG_BALANCER, CONFIG_KAFKA, CONFIG_TEMPO
+from .harness.collector import CONFIG, CONFIG_BALANCER, CONFIG_KAFKA, CONFIG_TEMPO, CONFIG_WATCH
 from .harness.process import answers, wait_until
 from .harness.programs import ROOT, need
 
@@ -76,7 +76,7 @@ def test_collector_starts_without_a_complaint(make_collector: Callable[..., Coll
 
 def test_every_setting_is_documented_with_its_default() -> None:
     """The table in docs/stack.md and the configurations agree, and these agree with one another."""
-    text = "".join(each.read_text() for each in (CONFIG, CONFIG_TEMPO, CONFIG_KAFKA, CONFIG_BALANCER))
+    text = "".join(each.read_text() for each in (CONFIG, CONFIG_TEMPO, CONFIG_WATCH, CONFIG_KAFKA, CONFIG_BALANCER))
     settings = set(re.findall(r"\$\{env:(LOOPGUARD_\w+):-([^}]*)\}", text))
     used = dict(settings)
     documented = dict(re.findall(r"^\| `(LOOPGUARD_\w+)` \| `([^`]*)`", DOCS.read_text(), re.MULTILINE))

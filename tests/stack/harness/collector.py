@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 CONFIG = ROOT / "collector-config.yaml"
 CONFIG_TEMPO = ROOT / "collector-config-tempo.yaml"
 CONFIG_KAFKA = ROOT / "collector-config-kafka.yaml"
+CONFIG_WATCH = ROOT / "collector-config-watch.yaml"
 CONFIG_BALANCER = ROOT / "collector-config-balancer.yaml"
 
 # Shorter than in life, so that tests need not wait; what they are compared with is in the configuration.
@@ -30,8 +31,8 @@ class Collector(Program):
     """A collector on free ports; ``settings`` are its environment variables."""
 
     config = CONFIG
-    adding: tuple[Path, ...] = ()
-    """The configurations that are added to it."""
+    adding: tuple[Path | str, ...] = ()
+    """The configurations that are added to it: files, or settings as `yaml:a::b: value`."""
 
     def __init__(self, folder: Path, *, tempo: bool = False, **settings: str) -> None:
         self.grpc, self.http, self.health, self.metrics, self.own_metrics = free_ports(5)
@@ -92,6 +93,15 @@ class KafkaCollector(Collector):
     def __init__(self, folder: Path, broker: Broker, topic: str, **settings: str) -> None:
         places = {"LOOPGUARD_KAFKA_BROKERS": broker.address, "LOOPGUARD_KAFKA_TOPIC": topic}
         super().__init__(folder, tempo=False, **(places | settings))
+
+
+class WatchCollector(Collector):
+    """A collector that also sends all spans to a watcher."""
+
+    adding: tuple[Path | str, ...] = (CONFIG_WATCH,)
+
+    def __init__(self, folder: Path, watcher: str, **settings: str) -> None:
+        super().__init__(folder, tempo=False, **({"LOOPGUARD_WATCH_ENDPOINT": watcher} | settings))
 
 
 class Balancer(Collector):
