@@ -212,6 +212,7 @@ def _run_program(recording: Recording) -> None:
             span.set_attributes({semconv.OPERATION_NAME: "execute_tool", semconv.TOOL_NAME: "search", **seen})
     runtime.usage.close(scope.turn.id)
     runtime.shield.report("a site", ZeroDivisionError())
+    runtime.providers.outlets().meters.store_failure("timeout")
 
 
 # --- the page ----------------------------------------------------------------------------------------------------

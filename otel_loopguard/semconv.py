@@ -218,6 +218,7 @@ METRIC_TURN_TOOL_CALLS: Final = "loopguard.turn.tool_calls"
 METRIC_CHECK_DURATION: Final = "loopguard.check.duration"
 METRIC_TURNS_LIVE: Final = "loopguard.turns.live"
 METRIC_INTERNAL_ERRORS: Final = "loopguard.internal_errors"
+METRIC_STORE_FAILURES: Final = "loopguard.store.failures"
 SITE: Final = "loopguard.site"
 """The place in the code where a fault was caught.
 

@@ -115,11 +115,16 @@ class Guard:
         source: str = "explicit",
         enforced: bool = True,
         conversation_id: str | None = None,
+        begins: bool = True,
     ) -> Turn:
-        """Return the turn of that id, or a new one. ``enforced=False``: only observe.
+        """Return the turn of that id, or a new one. ``enforced=False``: only observe, and share it with no process.
 
-        ``conversation_id``: the conversation of a new turn, for a policy with ``scope = "conversation"``.
+        With a log, a turn with an id or a conversation is shared. ``begins=False``: the turn that the conversation is
+        in goes on, if another process has begun one.
         """
+        if self.log is not None and enforced and (turn_id is not None or conversation_id is not None):
+            name = f"turn:{turn_id}" if conversation_id is None else f"conversation:{conversation_id}"
+            return self.shared_turn(name, turn_id, source=source, begins=begins, conversation_id=conversation_id)
         now = self.clock()
         if self.watch is not None:
             self.watch.check(now)
@@ -140,26 +145,36 @@ class Guard:
         return self._turns.get_or_create(turn_id, create, now)
 
     def shared_turn(
-        self, name: str, turn_id: str | None = None, *, source: str = "explicit", begins: bool = True
+        self,
+        name: str,
+        turn_id: str | None = None,
+        *,
+        source: str = "explicit",
+        begins: bool = True,
+        conversation_id: str | None = None,
     ) -> Turn:
-        """Return a turn of the conversation or program that has this name, for all processes with the same log.
+        """Return a turn that is known by this name in all processes with the same log.
 
         With ``begins=False`` the turn that the other processes are in goes on. Without a ``turn_id`` the turn has a new
         id, and is over when it is closed. Without a log it is a turn of this process.
         """
-        log = self.log
+        log, compiled = self.log, self.compiled
         if log is None:
-            return self.turn(turn_id, source=source)
+            return self.turn(turn_id, source=source, conversation_id=conversation_id)
         now = self.clock()
         if self.watch is not None:
             self.watch.check(now)
         known = turn_id if turn_id is not None else f"{self._prefix}-{next(self._numbers)}"
-        key = self.compiled.fingerprinter.name(name)
+        key = compiled.fingerprinter.name(name)
+        remembers = compiled.remembers and conversation_id is not None
 
         def create() -> Turn:
-            return SharedTurn(
-                self._host, self.compiled, known, source, log, key, begins=begins, is_named=turn_id is not None
+            shared = SharedTurn(
+                self._host, compiled, known, source, log, key, begins=begins, is_named=turn_id is not None
             )
+            if remembers:
+                shared.remember(name)
+            return shared
 
         return self._turns.get_or_create(known, create, now)
 

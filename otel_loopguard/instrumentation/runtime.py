@@ -15,9 +15,11 @@ from otel_loopguard.core.policy.load import PREFIX, load_environment, short_key
 from otel_loopguard.core.policy.problems import listed
 from otel_loopguard.core.policy.reload import PolicyFileWatch
 from otel_loopguard.core.tools.declared import DeclaredTools
+from otel_loopguard.core.turn.shared import SharedTurn
 from otel_loopguard.instrumentation.model_reader import ModelReader
 from otel_loopguard.shield import Shield
 from otel_loopguard.spans.open_spans import OpenSpans
+from otel_loopguard.store.settings import store_from_environment
 from otel_loopguard.telemetry.meters import announced_trips
 from otel_loopguard.telemetry.providers import Attachments, Providers, Receiver
 from otel_loopguard.telemetry.settings import Settings
@@ -64,9 +66,11 @@ class Runtime:
                 logger.warning("Policy(hash_key=...): %s", warning)
         self.guard.share(active_runtime.declared)
         self.shield = Shield(self._count_error)
+        if guard is None:
+            self._share_turns()
         self.guard.faults.report_to = self.guard.faults.report_to or self.shield.report
         self.open_spans = OpenSpans()
-        self.conversations = Conversations()
+        self.conversations = Conversations(elsewhere=self._turn_elsewhere)
         self.providers = Providers(
             self.settings,
             self.shield,
@@ -111,9 +115,30 @@ class Runtime:
             guard.watch = PolicyFileWatch(file, lambda: load_environment(os.environ), guard.use)
         return guard
 
+    def _share_turns(self) -> None:
+        """Use the shared store that the environment names, if any."""
+        with self.shield("store.open"):
+            log, problems = store_from_environment(os.environ, self.guard.policy.hash_key)
+            if problems:
+                logger.error("The settings of the shared store have mistakes.\n%s", listed(problems))
+            if log is not None:
+                log.shield, log.count = self.shield, self._count_store_failure
+                self.guard.log = log
+
+    def _count_store_failure(self, kind: str) -> None:
+        with self.shield("store.count"):
+            self.providers.outlets().meters.store_failure(kind)
+
     def hash(self, text: str) -> str:
         """Return a keyed fingerprint of a name or an id that is not to be shown."""
         return hash_text(self.guard.compiled.fingerprinter.of(text.encode("utf-8", "surrogatepass")))
+
+    def _turn_elsewhere(self, conversation_id: str) -> SharedTurn | None:
+        """Return the turn that other processes work on for this conversation, if there is a shared store."""
+        if self.guard.log is None:
+            return None
+        turn = self.guard.shared_turn(f"conversation:{conversation_id}", source="thread", begins=False)
+        return turn if isinstance(turn, SharedTurn) and turn.runs_elsewhere() else None
 
     def end_deferred(self) -> None:
         """End the calls and runs that were thrown away under the garbage collector."""

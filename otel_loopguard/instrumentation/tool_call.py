@@ -68,7 +68,7 @@ class GuardedCall(CallSpan):
     def _may_await(self) -> bool:
         """True if decisions may have to be awaited: only a call of ``Policy.on_trip`` shows if it is async."""
         try:
-            return self.scope.turn.policy.on_trip is not None
+            return self.scope.turn.is_shared or self.scope.turn.policy.on_trip is not None
         except Exception as error:  # noqa: BLE001 - see Shield.take
             self.runtime.shield.take("guard.begin", error)
         return False

@@ -74,6 +74,9 @@ class Meters:
         self._errors = counter(
             semconv.METRIC_INTERNAL_ERRORS, "{error}", "Faults of otel_loopguard itself; no call was affected."
         )
+        self._store_failures = counter(
+            semconv.METRIC_STORE_FAILURES, "{request}", "Requests that the shared store did not answer, by the reason."
+        )
         self._turn_calls = histogram(
             meter, semconv.METRIC_TURN_TOOL_CALLS, "{call}", "Tool calls of a turn.", TURN_CALLS
         )
@@ -172,6 +175,10 @@ class Meters:
     def error(self, site: str) -> None:
         """Count a fault of this package."""
         self._record(self._errors.add, 1, {semconv.SITE: site})
+
+    def store_failure(self, kind: str) -> None:
+        """Count a request that the shared store did not answer."""
+        self._record(self._store_failures.add, 1, {semconv.ERROR_TYPE: kind})
 
     def after_fork(self) -> None:
         """Drop the calls in a child process: the parent exports its own."""

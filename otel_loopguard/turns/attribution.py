@@ -150,7 +150,7 @@ class Attribution:
     def _of_thread(self, conversation_id: str) -> Turn:
         turn = self._conversations.last(conversation_id)
         if turn is None:
-            turn = self._guard.turn(source="thread", conversation_id=conversation_id)
+            turn = self._guard.turn(source="thread", conversation_id=conversation_id, begins=False)
             self._conversations.started(conversation_id, turn)
             self._conversations.ended(conversation_id, turn)
         return turn

@@ -31,8 +31,15 @@ class _Entry:
 class Conversations:
     """The last turn of each conversation. The least recently used one is forgotten first."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        elsewhere: Callable[[str], Turn | None] = lambda conversation_id: None,  # noqa: ARG005 - the signature
+    ) -> None:
         self._clock = clock
+        self._elsewhere = elsewhere
+        """Return the turn that other processes work on for a conversation."""
         self._lock = threading.RLock()
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
 
@@ -97,11 +104,13 @@ class Conversations:
             return entry.turn
 
     def say(self, conversation_id: str, text: str, *, stop: bool) -> UserMessage:
-        """Pass a user's message to the turn that runs for this conversation. It is not taken if that turn is over."""
+        """Pass a user's message to the turn that runs for this conversation, here or in another process.
+
+        It is not taken if that turn is over.
+        """
         entry = self._entries.get(conversation_id)  # a signal handler must not wait for the lock
-        if entry is None or not entry.running:
-            return UserMessage(text, stop=stop)
-        return entry.turn.say(text, stop=stop)
+        turn = entry.turn if entry is not None and entry.running else self._elsewhere(conversation_id)
+        return UserMessage(text, stop=stop) if turn is None else turn.say(text, stop=stop)
 
     def clear(self) -> None:
         """Forget all, with a new lock: after a fork the thread that held the old one is gone."""

@@ -105,11 +105,12 @@ class Runs:
         return OpenRun(scope, owned=True)
 
     def _turn(self, info: RunInfo, source: str, turn_id: str | None, conversation_id: str | None) -> Turn:
-        if info.resumes and info.conversation_id is not None:
+        if info.resumes and info.conversation_id is not None and self._guard.log is None:
             last = self._conversations.last(info.conversation_id)
             if last is not None:
                 return last
-        return self._guard.turn(turn_id, source=source, conversation_id=conversation_id)
+        begins = not info.resumes
+        return self._guard.turn(turn_id, source=source, conversation_id=conversation_id, begins=begins)
 
     def _begin(self, conversation_id: str, turn: Turn) -> None:
         replaced = self._conversations.started(conversation_id, turn)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from array import array
 from collections import OrderedDict
 from threading import RLock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from otel_loopguard.core.model import OVER_TURNS, Action, Kind, Mode, Trip
 from otel_loopguard.core.values.compare import detailed_fingerprints
@@ -64,11 +64,15 @@ class Conversation:
         is_known = not self._is_new(key)
         if not self._is_new(_pair(key, facts.digest)):
             return False
-        if not is_known or not facts.data:
+        details = None if facts.prints is None else facts.prints.details
+        if is_known and facts.data:
+            details = detailed_fingerprints(
+                facts.data, fingerprinter, volatile_keys=tool.contract.volatile, mask=not tool.takes_next,
+                is_error=False,
+            )  # fmt: skip
+        if not is_known or details is None:
             return True
-        masked = detailed_fingerprints(
-            facts.data, fingerprinter, volatile_keys=tool.contract.volatile, mask=not tool.takes_next, is_error=False
-        ).without_durations.masked  # fmt: skip
+        masked = details.without_durations.masked
         return masked is None or self._is_new(_pair(key, masked ^ _MASKED_SALT))
 
     def _is_new(self, number: int) -> bool:
@@ -151,10 +155,19 @@ class ConversationMemory:
         self._conversations = OrderedDict()
 
 
+class Memory(Protocol):
+    """The part of ``ConversationMemory`` that a turn needs. That of a shared turn is in its log."""
+
+    lock: RLock
+
+    def use(self, name: str, now: float | None, longest_idle: float) -> Conversation:
+        """Return the conversation, under the lock: a new one if it was idle for too long."""
+
+
 class ConversationTurn(NamedTuple):
     """The place of a turn, and of its nested turns, in a conversation."""
 
-    memory: ConversationMemory
+    memory: Memory
     name: str
     """The id of the conversation."""
     turn: int

@@ -27,7 +27,7 @@ VERSION = 1
 class TurnBegan(NamedTuple):
     """A turn of the log's conversation began. Another one with the same id changes nothing."""
 
-    turn_id: str
+    sealed_id: str
 
 
 class TurnEnded(NamedTuple):
@@ -137,12 +137,12 @@ def call_began(
     batch: int,
     may_exist: bool,
     custom: Sequence[Trip],
-    seal: Callable[[str], bytes],
+    seal: Callable[[str], str],
 ) -> CallBegan:
     """Describe a call that is to be judged."""
     tool = resolved.tool
     return CallBegan(
-        tool=seal(tool.name).decode() if registered is False else tool.name,
+        tool=seal(tool.name) if registered is False else tool.name,
         digest=tool.digest,
         hints=None if tool.hints is None else list(tool.hints),
         kind=str(resolved.kind),
@@ -155,10 +155,10 @@ def call_began(
     )
 
 
-def resolved_call(began: CallBegan, contracts: Contracts, unseal: Callable[[bytes], str | None]) -> ResolvedCall:
+def resolved_call(began: CallBegan, contracts: Contracts, unseal: Callable[[str], str | None]) -> ResolvedCall:
     """Find the tool of a call of another process. Its arguments are not known here."""
     hints = None if began.hints is None else Hints(*began.hints)
-    name = unseal(began.tool.encode()) if began.registered is False else began.tool
+    name = unseal(began.tool) if began.registered is False else began.tool
     tool = contracts.unnamed(began.digest) if name is None else contracts.tool(name, hints)
     return ResolvedCall(tool, None, Kind(began.kind))
 

@@ -15,12 +15,15 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from base64 import b85decode, b85encode
 from collections import OrderedDict
 from typing import TYPE_CHECKING, NamedTuple
+from weakref import ref
 
 from otel_loopguard.core.history import update
 from otel_loopguard.core.model import USER_STOP, Action, Decision, Record, ToolCall, Trip, nothing_seen
 from otel_loopguard.core.turn import events, hooks, model_text
+from otel_loopguard.core.turn.conversation import Conversation, ConversationTurn
 from otel_loopguard.core.turn.in_flight import CallsInFlight, ReusableResults
 from otel_loopguard.core.turn.judge import TurnJudge
 from otel_loopguard.core.turn.shared_state import OpenCall, SharedState
@@ -48,6 +51,7 @@ _NUDGE, _ABORT, _OBSERVE = Action.NUDGE, Action.ABORT, Action.OBSERVE
 _SNAPSHOT_EVERY = 64
 _MOST_UNSENT = 1_024
 _MOST_DETAILS = 256
+_OF_CALLS = frozenset({events.CallBegan, events.CallEnded, events.CallObserved})
 _MOST_FIRSTS = 64
 _MOST_SAID = 256
 _LONGEST_ANSWER = 4_096
@@ -57,13 +61,15 @@ _LONGEST_ANSWER = 4_096
 class _Step:
     """One operation of this process: its event, and the objects that only this process has."""
 
-    __slots__ = ("began", "call", "data", "decision", "facts", "op", "outcome", "resolved")
+    __slots__ = ("began", "call", "data", "decision", "is_repeatable", "op", "outcome", "resolved")
 
     def __init__(self, op: int, call: ToolCall, resolved: ResolvedCall) -> None:
         self.op = op
         self.call = call
         self.resolved = resolved
         self.data = b""
+        self.is_repeatable = False
+        """Another process may have appended the same event."""
         self.outcome: Outcome | None = None
         self.began: _Step | None = None
         """The beginning of the call that ends."""
@@ -137,7 +143,7 @@ class SharedTurn(Turn):
         """The time of the log, and that of this process then."""
         self._unsent: OrderedDict[int, _Unsent] = OrderedDict()
         if begins:
-            self._keep_unsent(self._number, events.to_bytes(self._number, events.TurnBegan(turn_id)))
+            self._keep_unsent(self._number, events.to_bytes(self._number, events.TurnBegan(self._seal(turn_id))))
         self._mine: dict[int, _Step] = {}
         """The operations that are not folded yet."""
         self._running: dict[int, _Step] = {}
@@ -149,6 +155,8 @@ class SharedTurn(Turn):
         self._own_calls = 0
         self._nested = 0
         """Calls of nested turns since the last event that counts them."""
+
+    is_shared = True
 
     # --- the turn itself -----------------------------------------------------------------------------------------
 
@@ -169,9 +177,26 @@ class SharedTurn(Turn):
     def restore(self, state: bytes) -> None:
         """Read nothing: the next event brings the state."""
 
+    def remember(self, name: str) -> None:
+        """Remember the conversation of this name beyond its turns, in the log."""
+        self.conversation = ConversationTurn(_LoggedMemory(self), name, self._number)
+
+    def runs_elsewhere(self) -> bool:
+        """Read the log, and return True if a turn goes on in it. On an event loop the log cannot be waited for."""
+        if _on_event_loop():
+            return True
+        reply = self._log.append(self._key, (), epoch=b"", seen=0)
+        if reply is None or not reply.epoch:
+            return False
+        with self.lock:
+            self._fold_reply(reply, 0)
+        return not self._state.is_over
+
     def close(self) -> list[str]:
-        """End the part of this process in the turn, and the turn itself if the program has not named it."""
-        if self._state.position and not (self._names_turn or self._alone):
+        """End the turn. One that the program has named goes on: its next step may be in any process, or here."""
+        if self._names_turn and not self._alone:
+            return []
+        if self._state.position and not self._alone:
             op, data = self._new_op(), events.to_bytes(self._number, events.TurnEnded())
             self._log.send_later(self._key, [*self._ops(), (_op_bytes(op), data)])
         return super().close()
@@ -217,7 +242,7 @@ class SharedTurn(Turn):
         self._said[op] = message
         if len(self._said) > _MOST_SAID:
             self._said.pop(next(iter(self._said)))
-        sealed = self._log.seal(message.text).decode()
+        sealed = self._seal(message.text)
         self._keep_unsent(op, events.to_bytes(self._number, events.UserSpoke(sealed, message.stop)))
         self._log.send_later(self._key, self._ops())
 
@@ -345,7 +370,7 @@ class SharedTurn(Turn):
             batch=batch,
             may_exist=call.may_exist,
             custom=custom,
-            seal=self._log.seal,
+            seal=self._seal,
         )
         return _Step(op, call, resolved), began
 
@@ -389,7 +414,7 @@ class SharedTurn(Turn):
             fingerprint = self.judge.compiled.fingerprinter.of
             op = fingerprint(b"%d %s" % (self._number, utf8(introspect.name_text(call.call_id))))
         step, began = self._described(call, op)
-        step.outcome = outcome
+        step.outcome, step.is_repeatable = outcome, call.call_id is not None
         with self.lock:
             record = update.open_record(
                 self.judge.history, step.resolved, began.arguments, registered=began.registered, now=self._now() - ran
@@ -408,11 +433,11 @@ class SharedTurn(Turn):
             stats = self.judge.history.find(key)
             before = self._details.get(key)
             changed = stats is not None and self.judge.history.changed_since(stats)
+            result = None if stats is None else stats.result
         answer, details, sameness = 0, None, None
-        if stats is None:
-            if not facts.is_error and len(facts.data) <= _LONGEST_ANSWER:
-                answer = answer_fingerprint(facts.data, resolved.arguments, compiled.fingerprinter)
-        elif facts.digest != stats.result:
+        if stats is None and not facts.is_error and len(facts.data) <= _LONGEST_ANSWER:
+            answer = answer_fingerprint(facts.data, resolved.arguments, compiled.fingerprinter)
+        if facts.digest != result and (stats is not None or self.conversation is not None):
             whole = detailed_fingerprints(
                 facts.data,
                 compiled.fingerprinter,
@@ -420,12 +445,13 @@ class SharedTurn(Turn):
                 mask=not tool.takes_next,
                 is_error=facts.is_error,
             )
-            if before is not None and before[0] == stats.last_index:  # the last run was here
+            if stats is not None and before is not None and before[0] == stats.last_index:  # the last run was here
                 sameness = compare(before[1], whole, record.kind, moves_cursor=tool.moves_cursor, changed=changed)
-            with self.lock:
-                self._details[key] = (record.index, whole)
-                if len(self._details) > _MOST_DETAILS:
-                    self._details.popitem(last=False)
+            if stats is not None:
+                with self.lock:
+                    self._details[key] = (record.index, whole)
+                    if len(self._details) > _MOST_DETAILS:
+                        self._details.popitem(last=False)
             details = DetailedFingerprints.from_list(whole.to_list())
         return facts._replace(prints=Prints(answer, details, sameness))
 
@@ -589,11 +615,14 @@ class SharedTurn(Turn):
             self._unsent.clear()
         for op, _ in request.ops:
             self._unsent.pop(int.from_bytes(op, "big"), None)
-        if step.began is None and (_op_bytes(step.op), step.data) not in [(one.op, one.data) for one in reply.entries]:
+        if step.is_repeatable and (_op_bytes(step.op), step.data) not in [entry[1:] for entry in reply.entries]:
             self._mine.pop(step.op, None)  # an observed call is that of the process which observed it first
         self._fold_reply(reply, request.seen)
-        if step.decision is None and not self._alone:  # it was in the log before
-            step.decision = (self._state.answered.get(step.op) or nothing_seen(None))._replace(repeated=True)
+        if step.decision is None and not self._alone:
+            if step.is_repeatable:  # it was in the log before
+                step.decision = (self._state.answered.get(step.op) or nothing_seen(None))._replace(repeated=True)
+            else:  # the log has not taken it
+                self._fold_here(step)
 
     def _fold_reply(self, reply: LogReply, seen: int) -> None:
         state = self._state
@@ -642,6 +671,12 @@ class SharedTurn(Turn):
     def _ops(self) -> list[Op]:
         return [(_op_bytes(op), unsent.data) for op, unsent in list(self._unsent.items())]
 
+    def _seal(self, text: str) -> str:
+        return b85encode(self._log.seal(text)).decode()
+
+    def _unseal(self, sealed: str) -> str | None:
+        return self._log.unseal(b85decode(sealed))
+
     @staticmethod
     def _new_op() -> int:
         return int.from_bytes(os.urandom(8), "big")
@@ -664,14 +699,14 @@ class SharedTurn(Turn):
             self.messages.forget()
 
     def _snapshot(self) -> bytes:
-        messages = [] if self.messages is None else self.messages.to_list(self._log.seal)
-        return self._state.to_bytes(self.judge.history, messages, self._log.seal)
+        messages = [] if self.messages is None else self.messages.to_list(self._seal)
+        return self._state.to_bytes(self.judge.history, messages, self._seal)
 
     def _restore(self, data: bytes) -> None:
         history, contracts = self.judge.history, self.judge.compiled.contracts
-        messages = self._state.restore(data, history, contracts, self._log.unseal)
+        messages = self._state.restore(data, history, contracts, self._unseal)
         if messages:
-            self._user_messages().restore(messages, self._log.unseal)
+            self._user_messages().restore(messages, self._unseal)
         self._adopt()
         for op, one in list(self._state.open.items()):
             step = self._own(op)
@@ -679,10 +714,21 @@ class SharedTurn(Turn):
                 self._state.open[op] = one._replace(call=step.call)
                 self.in_flight.put(step.call, nothing_seen(one.record))
 
+    def conversation_at(self, now: float | None, longest_idle: float) -> Conversation:
+        """Return the conversation of the copy: a new one if it was idle for too long."""
+        found = self._state.conversation
+        if now is not None and now - found.used > longest_idle:
+            found = self._state.conversation = Conversation()
+        if now is not None:
+            found.used = now
+        return found
+
     def _adopt(self) -> None:
         """Take over the id of the turn that the log is in."""
+        if self.conversation is not None:
+            self.conversation = self.conversation._replace(turn=self._state.turn)
         if self._adopts and self._state.turn:
-            self.id, self._number = self._state.turn_id, self._state.turn
+            self.id, self._number = self._unseal(self._state.sealed_id) or self.id, self._state.turn
 
     def _fold(self, now: float, op: int, data: bytes) -> None:
         """Fold one event."""
@@ -695,6 +741,7 @@ class SharedTurn(Turn):
             return  # of a turn that another one has replaced in the log
         self._folding = True
         kind = type(event)
+        state.is_over = state.is_over and kind not in _OF_CALLS
         if kind is events.CallBegan:
             self._fold_begin(now, op, event)
         elif kind is events.CallEnded:
@@ -702,7 +749,7 @@ class SharedTurn(Turn):
         elif kind is events.CallObserved:
             self._fold_observed(now, op, event)
         elif kind is events.TurnBegan:
-            self._fold_turn(turn, event.turn_id)
+            self._fold_turn(turn, event)
         elif kind is events.TurnEnded:
             state.is_over = True
         elif kind is events.ResultsLost:
@@ -715,7 +762,7 @@ class SharedTurn(Turn):
             self._fold_message(op, event)
         self._folding = False
 
-    def _fold_turn(self, number: int, turn_id: str) -> None:
+    def _fold_turn(self, number: int, began: events.TurnBegan) -> None:
         if number == self._state.turn:
             self._state.is_over = False
             return
@@ -724,14 +771,14 @@ class SharedTurn(Turn):
             return
         if self._state.turn:
             self._new_judge()
-        self._state.begin_turn(number, turn_id)
+        self._state.begin_turn(number, began.sealed_id)
         self._adopt()
 
     def _fold_message(self, op: int, event: events.UserSpoke) -> None:
         queue = self._user_messages()
         message = self._said.get(op)
         if message is None:
-            text = self._log.unseal(event.sealed.encode())
+            text = self._unseal(event.sealed)
             message = None if text is None else UserMessage(text, queue, stop=event.stop)
         if message is not None:
             queue.put(message)
@@ -741,7 +788,7 @@ class SharedTurn(Turn):
         step = self._own(op)
         compiled, history = self.judge.compiled, self.judge.history
         history.open_registry = history.open_registry or began.may_exist
-        resolved = events.resolved_call(began, compiled.contracts, self._log.unseal)
+        resolved = events.resolved_call(began, compiled.contracts, self._unseal)
         call = ToolCall(resolved.tool.name)
         if step is not None:
             call, resolved = step.call, resolved._replace(arguments=step.resolved.arguments)
@@ -804,6 +851,8 @@ class SharedTurn(Turn):
         self.changing = True
         trip = self.judge.end(record, facts, now)
         self.changing = False
+        if self.conversation is not None:
+            trip = self._pass_on(record, facts, now, trip)
         recovered = self._recovered(record)
         if trip is not None:
             decision = self._nudge(call, record, trip, recovered)
@@ -832,8 +881,11 @@ class SharedTurn(Turn):
         else:
             record.registered = ended.exists or record.registered
             self.changing = True
-            trip = self.judge.observe(record, events.facts_of(ended), now)
+            facts = events.facts_of(ended)
+            trip = self.judge.observe(record, facts, now)
             self.changing = False
+            if self.conversation is not None:
+                trip = self._pass_on(record, facts, now, trip)
             decision = self._observed(call, record, trip, self._recovered(record))
         self._state.answer(op, decision)
         self._reached(decision, is_mine=step is not None)
@@ -853,11 +905,24 @@ class SharedTurn(Turn):
         trip = decision.trip
         if trip is None:
             return
-        first = self.judge.history.reach(str(trip.mode), trip.action)
+        first = self.judge.reach(trip)
         if is_mine:
             self._firsts[trip] = first
             if len(self._firsts) > _MOST_FIRSTS:
                 self._firsts.pop(next(iter(self._firsts)))
+
+
+class _LoggedMemory:
+    """The memory of a conversation in the copy of its log."""
+
+    def __init__(self, turn: SharedTurn) -> None:
+        self.lock = turn.lock
+        self._turn = ref(turn)
+
+    def use(self, _: str, now: float | None, longest_idle: float) -> Conversation:
+        """Return the conversation, under the lock: a new one if it was idle for too long."""
+        turn = self._turn()
+        return Conversation() if turn is None else turn.conversation_at(now, longest_idle)
 
 
 def _op_bytes(op: int) -> bytes:

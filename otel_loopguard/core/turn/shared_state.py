@@ -10,6 +10,7 @@ import orjson
 
 from otel_loopguard.core.history.evidence import Limit, Reason
 from otel_loopguard.core.model import Action, Decision, Mode, Record, ToolCall
+from otel_loopguard.core.turn.conversation import Conversation
 from otel_loopguard.core.turn.events import CallBegan, resolved_call, trip_of
 from otel_loopguard.interrupts import pass_interrupt
 
@@ -42,25 +43,28 @@ class SharedState:
     __slots__ = (
         "answered",
         "batches",
+        "conversation",
         "epoch",
         "is_over",
         "open",
         "position",
+        "sealed_id",
         "snapshot_at",
         "taken",
         "turn",
-        "turn_id",
     )
 
     def __init__(self) -> None:
         self.epoch = b""
+        self.conversation = Conversation()
+        """The memory beyond a turn, for a policy that wants one."""
         self.position = 0
         """The entries of the log that are folded."""
         self.snapshot_at = 0
         """The position of the log's snapshot."""
         self.turn = 0
         """Identifies the turn that the log is in."""
-        self.turn_id = ""
+        self.sealed_id = ""
         self.is_over = False
         self.open: OrderedDict[int, OpenCall] = OrderedDict()
         """By the identity of the event with which the call began."""
@@ -71,9 +75,9 @@ class SharedState:
         self.taken: frozenset[int] = frozenset()
         """Events that are folded though the log never had them, because it was begun with this copy."""
 
-    def begin_turn(self, number: int, turn_id: str) -> None:
+    def begin_turn(self, number: int, sealed_id: str) -> None:
         """Forget the turn before."""
-        self.turn, self.turn_id, self.is_over = number, turn_id, False
+        self.turn, self.sealed_id, self.is_over = number, sealed_id, False
         self.open.clear()
         self.batches.clear()
         self.answered.clear()
@@ -113,16 +117,17 @@ class SharedState:
 
     # --- snapshots -----------------------------------------------------------------------------------------------
 
-    def to_bytes(self, history: History, messages: list[Any], seal: Callable[[str], bytes]) -> bytes:
+    def to_bytes(self, history: History, messages: list[Any], seal: Callable[[str], str]) -> bytes:
         """Write the copy, with its history and the user's messages. Texts are sealed."""
         state = {
             "version": _VERSION,
             "turn": self.turn,
-            "turn_id": self.turn_id,
+            "turn_id": self.sealed_id,
             "is_over": self.is_over,
             "history": history.to_bytes().decode(),
             "open": [[op, list(one.began), one.refused, _record_values(one.record)] for op, one in self.open.items()],
             "batches": list(self.batches.items()),
+            "conversation": self.conversation.to_list(),
             "answered": [[op, *_decision_values(one, seal)] for op, one in self.answered.items()],
             "messages": messages,
             "taken": list(self.taken),
@@ -130,7 +135,7 @@ class SharedState:
         return orjson.dumps(state)
 
     def restore(
-        self, data: bytes, history: History, contracts: Contracts, unseal: Callable[[bytes], str | None]
+        self, data: bytes, history: History, contracts: Contracts, unseal: Callable[[str], str | None]
     ) -> list[Any]:
         """Read the copy that ``to_bytes`` wrote. Return the user's messages."""
         try:
@@ -140,7 +145,7 @@ class SharedState:
             return []
         if state.get("version") != _VERSION:
             return []
-        self.turn, self.turn_id, self.is_over = state["turn"], state["turn_id"], state["is_over"]
+        self.turn, self.sealed_id, self.is_over = state["turn"], state["turn_id"], state["is_over"]
         history.restore(state["history"].encode())
         for op, began, refused, values in state["open"]:
             call_began = CallBegan(*began)
@@ -148,9 +153,10 @@ class SharedState:
             record = _restored(values, call_began, history, resolved)
             self.open[op] = OpenCall(ToolCall(record.tool), call_began, record, refused)
         self.batches.update(state["batches"])
+        self.conversation = Conversation.from_list(state["conversation"])
         self.taken = frozenset(state["taken"])
         for op, action, sealed, trip in state["answered"]:
-            message = None if sealed is None else unseal(sealed.encode())
+            message = None if sealed is None else unseal(sealed)
             self.answered[op] = Decision(
                 None if action is None else Action(action), None if trip is None else trip_of(trip, ""), message
             )
@@ -191,7 +197,7 @@ def _restored(values: list[Any], began: CallBegan, history: History, resolved: R
     return record
 
 
-def _decision_values(decision: Decision, seal: Callable[[str], bytes]) -> list[Any]:
+def _decision_values(decision: Decision, seal: Callable[[str], str]) -> list[Any]:
     trip = None if decision.trip is None else list(decision.trip._replace(tool=""))
-    sealed = None if decision.message is None else seal(decision.message).decode()
+    sealed = None if decision.message is None else seal(decision.message)
     return [decision.action, sealed, trip]

@@ -104,6 +104,9 @@ class Turn:
     def __repr__(self) -> str:
         return f"Turn(id={self.id!r}, source={self.source!r}, calls={self.calls})"
 
+    is_shared = False
+    """True if the decisions about its calls have to be waited for."""
+
     @property
     def calls(self) -> int:
         """The number of calls that were started, those of nested turns included."""

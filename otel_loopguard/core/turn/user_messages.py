@@ -117,17 +117,17 @@ class UserMessages:
             self._waiting.clear()
             self.stops = []
 
-    def to_list(self, seal: Callable[[str], bytes]) -> list[list[Any]]:
+    def to_list(self, seal: Callable[[str], str]) -> list[list[Any]]:
         """Return the messages that wait, and those to stop, as plain values with sealed texts."""
         waiting = list(self._waiting)
         delivered = [message for message in self.stops if message not in waiting]
         notes = [note if isinstance(note, UserMessage) else UserMessage(note) for note in (*delivered, *waiting)]
-        return [[seal(note.text).decode(), note.stop, note.delivered] for note in notes]
+        return [[seal(note.text), note.stop, note.delivered] for note in notes]
 
-    def restore(self, messages: list[list[Any]], unseal: Callable[[bytes], str | None]) -> None:
+    def restore(self, messages: list[list[Any]], unseal: Callable[[str], str | None]) -> None:
         """Queue the messages that ``to_list`` returned."""
         for sealed, stop, delivered in messages:
-            text = unseal(sealed.encode())
+            text = unseal(sealed)
             if text is None:
                 continue
             message = UserMessage(text, self, stop=stop)

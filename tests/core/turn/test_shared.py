@@ -28,7 +28,7 @@ class Process:
     @property
     def turn(self):
         """The copy of the turn."""
-        return self.guard.shared_turn("turn:one", "one")
+        return self.guard.shared_turn("turn:one", "SECRET-id")
 
     def call(self, tool="read_file", arguments=None, outcome=SAME, **more):
         """Make a call, and return the decisions before and after it."""
@@ -456,3 +456,24 @@ def test_a_nested_turn_brings_news_of_its_call_in_every_process():
         one.turn.end(call, SAME)
     assert other.call(tool="ask_agent", arguments={"q": "the same"})[0].runs
     assert other.turn.judge.history.calls == 7
+
+
+@pytest.mark.parametrize("text", ["no new mail", "[2026-11-23T10:{:02}:00Z] no new mail, request 4f2a9c{:02}b7e1"])
+def test_a_heartbeat_in_several_processes_is_reported_as_in_one(text):
+    """Each turn is in another process; the memory of the conversation is in the log."""
+
+    def reported(guard_of):
+        found = {}
+        for number in range(30):
+            turn = guard_of(number).turn(conversation_id="inbox")
+            call = ToolCall("check_mail", {"box": "in"})
+            turn.begin(call)
+            trip = turn.end(call, Outcome(text.format(number, number))).trip
+            if trip is not None:
+                found[number] = trip.count, str(turn.reach(trip))
+            turn.close()
+        return found
+
+    policy = Policy(hash_key=KEY, scope="conversation")
+    log, alone = ListLog(), Guard(policy)
+    assert reported(lambda _: Guard(policy, log=log)) == reported(lambda _: alone) != {}
