@@ -272,6 +272,7 @@ OF_MANY_MODULES = {
     "instrumentation/test_faults.py": "faults of all rooms",
     "instrumentation/test_signals.py": "a signal strikes in all rooms",
     "instrumentation/test_process_start.py": "the start under opentelemetry-instrument, through all rooms",
+    "store/test_shared_turns.py": "programs whose steps run in several processes",
     "telemetry/test_secrets.py": "every signal of a program",
 }
 """Tests of what several modules do together."""

@@ -18,7 +18,7 @@ class Worker:
 
     def __init__(self, url) -> None:
         command = [sys.executable, "-m", "tests.store.worker"]
-        environment = {**os.environ, **ENVIRONMENT, "OTEL_PYTHON_LOOPGUARD_STORE": url}
+        environment = {**os.environ, **ENVIRONMENT, "OTEL_PYTHON_LOOPGUARD_STORE": f"{url}?timeout=5"}
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )
