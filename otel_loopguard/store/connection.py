@@ -37,8 +37,9 @@ class Connection:
 
     def __init__(self, opened: socket.socket) -> None:
         self.socket = opened
-        # Not ``__del__``: in a cycle the socket would be found first, and Python would warn that it was not closed.
-        finalize(self, opened.close)
+        # Not ``__del__``: in a cycle the socket would be found first, and Python would warn that it was not closed. Not
+        # at the end of the program either, when waiting events are appended.
+        finalize(self, opened.close).atexit = False
         self.reader = Reader()
         self.server_id = bytes(_ID_SIZE)
         """Identifies the process of the server; zeros if the user may not ask for it."""
@@ -71,6 +72,8 @@ class Connection:
         while len(replies) < len(commands):
             self._wait_until(deadline)
             replies += read(self.reader, self.socket.recv(_PIECE))
+        if len(replies) > len(commands):
+            raise ConnectionAbortedError("a reply to nothing")
         self.was_used, self.in_exchange = True, False
         return replies
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 import socket
 import subprocess
@@ -11,10 +12,11 @@ from contextlib import contextmanager
 
 import pytest
 
+from otel_loopguard.store.script import key_of
 from otel_loopguard.store.settings import open_store
-from tests.stack.harness.process import free_ports
+from tests.stack.harness.process import free_ports, wait_until
 
-from .servers import KEY, need
+from .servers import KEY, ROOT, need
 
 EVENT = (b"operation", b"an event")
 
@@ -52,19 +54,21 @@ def test_a_password(start_server):
     assert both(opened(f"redis://127.0.0.1:{server.port}?timeout=5")) == (None, None)
 
 
-def test_a_user_who_may_do_nothing_but_what_the_store_needs(start_server):
-    """The rights are those of docs/how-to/shared-store.md."""
+def test_a_user_with_the_rights_of_the_documentation(start_server):
+    """Each is needed, and no other."""
+    page = (ROOT / "docs" / "how-to" / "shared-store.md").read_text("utf-8")
+    rights = re.search(r"^ACL SETUSER loopguard on >PASSWORD (.*)$", page, re.MULTILINE)[1].split()
     server = start_server()
-    rights = (
-        "~loopguard:* resetchannels -@all +info +evalsha +eval +time +lindex +llen +lset +rpush +ltrim +lrange +pexpire"
-    )
-    server("ACL", "SETUSER", "guard", "on", ">s3cret", *rights.split())
+    server("ACL", "SETUSER", "guard", "on", ">s3cret", *rights)
     server("ACL", "LOG", "RESET")
+    server("CONFIG", "RESETSTAT")
     store = opened(f"redis://guard:s3cret@127.0.0.1:{server.port}?timeout=5")
     first = append(store)
     assert store.append("turn", [(b"2", b"more")], epoch=first.epoch, seen=1, snapshot=(1, b"state")).base == 1
     assert all(both(store, "another"))
     assert server("ACL", "LOG") == []
+    used = {f"+{one}" for one in re.findall(r"cmdstat_(\w+)", server("INFO", "commandstats").decode())}
+    assert set(rights) - used == {"~loopguard:*", "+ping"}
 
 
 def test_a_user_who_may_not_ask_for_the_id_of_the_server(start_server):
@@ -186,4 +190,6 @@ def test_a_time_limit_that_strikes_during_a_call_is_passed_on(start_server):
     finally:
         signal.signal(signal.SIGALRM, before)
         server.resume()
+    assert not any(store._of_threads._idle.values())
+    wait_until("the server has replied", lambda: server("LLEN", key_of("turn")) == 4)
     assert store.append("another", [], epoch=b"", seen=0) == (b"", None, 0, [])

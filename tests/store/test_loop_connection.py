@@ -17,7 +17,7 @@ async def add(store, key, name):
 
 def connections(server):
     gc.collect()  # those of other tests
-    return server("CLIENT", "LIST").count(b" cmd=evalsha")
+    return server("CLIENT", "LIST").count(b" cmd=eval")
 
 
 async def test_the_tasks_of_a_loop_share_one_connection(server, key):
