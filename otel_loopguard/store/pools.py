@@ -109,6 +109,8 @@ class LoopPool:
             _connect(step, self._tls, partial(of_loop.deliver, loop, step))
         await asyncio.wait([coming], timeout=max(deadline - time.monotonic(), 0.0))
         if not coming.done():
+            await asyncio.sleep(0)  # a loop that was blocked may find the end of the time-out first
+        if not coming.done():
             raise TimeoutError("no connection in time")
         made = coming.result()
         if isinstance(made, LoopConnection):

@@ -219,12 +219,16 @@ class RedisEventLog:
         if self.count is not None:
             self.count(kind)
 
+    def close(self) -> None:
+        """Close the idle connections of threads; those of an event loop are closed with it."""
+        self._of_threads.close()
+
     def after_fork(self) -> None:
         """Use new connections, locks and threads in a child process."""
         self._lock = threading.RLock()
         for breaker in self._servers.breakers():
             breaker.after_fork()
-        self._of_threads.close()
+        self.close()
         self._of_loops = LoopPool(self.url.tls)
         self._later.after_fork()
 
@@ -239,9 +243,10 @@ def _after_fork() -> None:
 
 
 @atexit.register
-def _flush() -> None:
+def _close() -> None:
     for log in list(_logs):
         log.flush(_LONGEST_FLUSH)
+        log.close()
 
 
 if hasattr(os, "register_at_fork"):

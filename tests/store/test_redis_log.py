@@ -227,13 +227,16 @@ import sys
 from otel_loopguard.store.settings import open_store
 
 store = open_store(sys.argv[1], hash_key=b"k" * 32)
+store.append(sys.argv[2], [], epoch=b"", seen=0)
 for number in range(20):
     store.send_later(sys.argv[2], [(b"%d" % number, b"an event")])
 """
 
 
 def test_at_the_end_of_the_program_waiting_events_are_appended(server, key):
-    subprocess.run([sys.executable, "-c", AT_EXIT, f"{server.url}?timeout=5", key], check=True)
+    """And connections are closed: Python shows a warning about none."""
+    command = [sys.executable, "-W", "error::ResourceWarning", "-c", AT_EXIT, f"{server.url}?timeout=5", key]
+    assert subprocess.run(command, check=True, capture_output=True).stderr == b""
     assert len(append(server.store(), key).entries) == 21
 
 
