@@ -129,7 +129,6 @@ class Guard:
         if self.watch is not None:
             self.watch.check(now)
         known = turn_id if turn_id is not None else f"{self._prefix}-{next(self._numbers)}"
-
         compiled, conversation = self.compiled, None
         if conversation_id is not None and compiled.remembers:
             number = compiled.fingerprinter.of(utf8(known))

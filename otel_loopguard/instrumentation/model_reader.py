@@ -157,7 +157,9 @@ class ModelReader:
         if scope is not None and scope.call is not None:
             one.turn = scope.turn.child(scope.call)
         elif name is None:
-            one.turn = self.guard.turn(source="messages")
+            caller = one.caller
+            named = caller is not None and caller.conversation_id is not None
+            one.turn = self.guard.turn(source="messages", conversation_id=str(caller) if named else None)
         else:
             turn_id = self.guard.compiled.fingerprinter.name(name)
             one.turn = self.guard.shared_turn(f"gateway:{turn_id}", turn_id, source="messages")

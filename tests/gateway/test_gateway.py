@@ -351,3 +351,15 @@ async def test_the_guard_may_be_switched_off_for_the_proxy(monkeypatch: pytest.M
             data, error = await Sender().send(conversation(steps))
             assert (data["messages"], error) == (conversation(steps), None)
     assert recording.spans == []
+
+
+async def test_turns_that_repeat_each_other_are_reported_by_the_conversation_header() -> None:
+    """Each beat is a new list of messages. Without the header, and of another tenant, nothing connects them."""
+    with at_once(Policy(scope="conversation")) as recording:
+        senders = Sender(x_loopguard_conversation="beat"), Sender(BOB, x_loopguard_conversation="beat"), Sender()
+        for beat in range(12):
+            for sender in senders if beat < 9 else senders[:1]:
+                await sender.send([{"role": "user", "content": f"It is {beat} o'clock."}], reply(beat))
+                question = [{"role": "user", "content": f"It is {beat} o'clock."}, called(beat)]
+                await sender.send([*question, {"role": "tool", "tool_call_id": f"call_{beat}", "content": "text"}])
+    assert [(trip.mode, trip.action, trip.count) for trip in recording.trips] == [("no_novelty", "observe", 10)]
