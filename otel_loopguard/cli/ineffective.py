@@ -125,6 +125,7 @@ LOOPS = (
 def ineffective(loaded: LoadedPolicy) -> Iterator[Problem]:
     """Name each action and limit of a file that has no effect, with the one that comes before it."""
     yield from _above_ceiling(loaded)
+    yield from _out_of_scope(loaded)
     policy = loaded.policy
     if policy.action < Action.BLOCK:  # to be judged as it will be when it refuses
         policy = replace(policy, action=Action.BLOCK)
@@ -160,6 +161,20 @@ def _above_ceiling(loaded: LoadedPolicy) -> Iterator[Problem]:
             yield Problem(dotted(path), origin, str(value), f"has no effect above {ceiling}: {remedy}, and {lower}.")
         elif path[-1] == "abort" and value > 0 and ceiling < Action.ABORT:
             remedy = f'the policy\'s `action` is {ceiling}: only with `action = "abort"` there a limit ends the run.'
+            yield Problem(dotted(path), origin, value, f"has no effect: {remedy}")
+
+
+def _out_of_scope(loaded: LoadedPolicy) -> Iterator[Problem]:
+    """Name the settings of conversations where none is remembered."""
+    policy, in_file = loaded.policy, loaded.file or " "
+    is_left_out = bool(policy.order) and Mode.NO_NOVELTY not in policy.order
+    for path, origin in loaded.origins.items():
+        value, remedy = _value_at(policy, path), ""
+        if path == ("scope",) and value == "conversation" and is_left_out:
+            remedy = f"`order` leaves {Mode.NO_NOVELTY} out."
+        elif policy.scope == "turn" and (path == ("conversation_idle",) or (path[-1] == "turns" and "modes" in path)):
+            remedy = 'set `scope = "conversation"`, too.'
+        if remedy and origin.startswith(in_file):
             yield Problem(dotted(path), origin, value, f"has no effect: {remedy}")
 
 

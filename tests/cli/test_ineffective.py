@@ -93,6 +93,28 @@ def test_actions_that_the_policy_does_not_allow_are_reported(found, text, named,
     assert message in problem
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("modes.no_novelty.turns = 5", 'modes.no_novelty.turns = 5: has no effect: set `scope = "conversation"`, too.'),
+        ("conversation_idle = 60", 'conversation_idle = 60.0: has no effect: set `scope = "conversation"`, too.'),
+        (
+            "scope = 'conversation'\norder = ['cycle']",
+            "scope = 'conversation': has no effect: `order` leaves no_novelty out.",
+        ),
+    ],
+)
+def test_settings_of_conversations_that_are_not_remembered_are_reported(found, text, message):
+    """They need the scope, and the mode that reports."""
+    assert found(text + "\n")[1] == [message]
+
+
+def test_settings_of_conversations_that_are_remembered_have_an_effect(found):
+    """Of the policy, of the mode and of a tool."""
+    text = "scope = 'conversation'\nconversation_idle = 60\nmodes.no_novelty.turns = 5\n"
+    assert found(f"{text}tools.x.modes.no_novelty.turns = 0\n")[1] == []
+
+
 def test_an_action_of_the_environment_is_meant_to_lower_those_of_the_file(tmp_path):
     """Who observes first has no warning about the actions that are to hold later."""
     (tmp_path / "loop.toml").write_text("action = 'abort'\nmodes.generic_repeat = {action = 'abort', abort = 3}\n")
