@@ -329,3 +329,15 @@ def test_turns_of_a_conversation_that_repeat_each_other_are_reported() -> None:
     assert [(each[semconv.MODE], each[semconv.COUNT]) for each in found] == [("no_novelty", 10), ("no_novelty", 20)]
     assert {each[semconv.TRIP_SCOPE] for each in found} == {"conversation"}
     assert {each[semconv.TURN_FIRST] for each in found} == {"no"}
+
+
+def test_calls_that_are_watched_in_a_turn_of_ours_count_in_its_conversation() -> None:
+    """Together with the guarded calls they are one turn."""
+    with guarded(Policy(scope="conversation")) as recording:
+        agent = Agent(recording, "opentelemetry")
+        for _ in range(12):
+            with loopguard.turn("a heartbeat"):
+                agent.look("a.txt")
+                loopguard.call("fetch", {"path": "b.txt"}, lambda **_: "the same text")
+        found = [event.attributes for one in all_spans(recording) for event in one.events]
+    assert [(each[semconv.TOOL_NAME], each[semconv.COUNT]) for each in found] == [("look", 10)]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import otel_loopguard as loopguard
-from otel_loopguard import semconv
+from otel_loopguard import Policy, ToolCall, semconv
 from otel_loopguard.telemetry.settings import Settings
 from otel_loopguard.testing import ScriptedAgent, assert_trips, guarded
 from otel_loopguard.turns import attribution
@@ -67,6 +67,25 @@ def test_a_turn_within_a_turn_is_its_own_unless_it_has_the_same_id() -> None:
                 look("a")
             assert "tool_loop_detected" in look("a")
         assert recording.outcomes == ["executed", "nudged", "executed", "blocked"]
+
+
+def test_a_turn_knows_its_conversation_by_its_id_alone() -> None:
+    """That of a thread or of an open block, also for a block within it; a run without one has none."""
+    with guarded(Policy(scope="conversation")) as recording:
+        assert recording.runtime is not None
+        of_call, call = recording.runtime.attribution.of_call, ToolCall("look")
+        found = [
+            of_call(call, "c1", None, None),
+            of_call(call, "c1", None, "a run"),
+            of_call(call, None, None, "another"),
+        ]
+        with loopguard.turn("c1"):
+            found.append(current_scope())
+            with loopguard.turn():
+                found.append(current_scope())
+    places = [None if scope is None else scope.turn.conversation for scope in found]
+    assert [None if place is None else place.name for place in places] == ["c1", "c1", None, "c1", "c1"]
+    assert len({place.turn for place in places if place is not None}) == 4
 
 
 def test_a_live_agent_span_is_a_turn() -> None:

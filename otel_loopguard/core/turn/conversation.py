@@ -89,7 +89,7 @@ class Conversation:
     def count(self, turn: int, *, is_news: bool) -> int:
         """Count the turn of a call. Return the number of turns before it, in a row, that brought no news."""
         if is_news:
-            self.turns, self.row, self.due = array("Q", [turn]), 0, 0
+            self.turns, self.row = array("Q", [turn]), 0
         elif turn not in self.turns:
             self.turns.append(turn)
             self.row += 1
@@ -100,8 +100,6 @@ class Conversation:
     def is_due(self, turns: int, limit: int) -> bool:
         """Return True once at this number of turns in a row, and once at twice and four times that number."""
         if turns < max(limit, self.due):
-            if not turns:
-                self.due = 0
             return False
         self.due = 2 * limit
         while self.due <= turns:
@@ -191,6 +189,8 @@ class ConversationTurn(NamedTuple):
                 is_news = conversation.is_news(record, facts, compiled.fingerprinter)
                 record.turns_without_news = conversation.count(self.turn, is_news=is_news)
             turns: int = record.turns_without_news
+            if not turns:  # another row
+                conversation.due = 0
             if not reports or not conversation.is_due(turns, limit):
                 return None
         return Trip(

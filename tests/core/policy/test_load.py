@@ -251,6 +251,19 @@ def test_the_variables_for_the_end_of_a_run_are_over_the_file(file, setting, def
     assert getattr(loaded.policy, setting) == (default if expected is None else expected)
 
 
+@pytest.mark.parametrize(
+    ("text", "scope", "problems"), [("Conversation", "conversation", 0), ("", "turn", 0), ("chat", "turn", 1)]
+)
+def test_the_scope_of_the_environment_wins(tmp_path, text, scope, problems):
+    """A word that does not exist is a mistake that names those that do."""
+    (tmp_path / "loop.toml").write_text("scope = 'turn'")
+    loaded = load_environment({PREFIX + "CONFIG": str(tmp_path / "loop.toml"), PREFIX + "SCOPE": text})
+    assert loaded.policy.scope == scope
+    assert [str(one) for one in loaded.problems] == [
+        f"environment: {PREFIX}SCOPE = 'chat': must be one of turn, conversation."
+    ] * problems
+
+
 def test_a_variable_that_does_not_fit_the_file_is_a_mistake(tmp_path):
     """The run would always end before the conclusion."""
     (tmp_path / "loop.toml").write_text("abort_after = 3")
