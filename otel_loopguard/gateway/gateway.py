@@ -79,13 +79,13 @@ async def _judge(runtime: Runtime, dialect: Dialect, auth: Any, data: MutableMap
         _pending.set(_Pending(exchange, data.get("litellm_call_id")))
     if exchange is None:
         return None
-    with runtime.shield("gateway.observe"):
-        token = otel_context.attach(_context_of(headers))
-        try:
-            await exchange.aobserve()
-        finally:
-            otel_context.detach(token)
     try:
+        with runtime.shield("gateway.observe"):
+            token = otel_context.attach(_context_of(headers))
+            try:
+                await exchange.aobserve()
+            finally:
+                otel_context.detach(token)
         with runtime.shield("gateway.change"):
             _, changed = exchange.prepare(lambda: ToolLoopError, (), data)
             data.update({name: value for name, value in changed.items() if value is not data.get(name)})

@@ -12,11 +12,14 @@ import pytest
 from opentelemetry import trace
 
 from otel_loopguard import Policy, semconv
+from otel_loopguard.core.turn.turn import Turn
 from otel_loopguard.gateway import gateway
 from otel_loopguard.instrumentation.model_api import Sent
+from otel_loopguard.instrumentation.model_reader import Exchange, ModelReader
 from otel_loopguard.instrumentation.models.openai_chat import CHAT
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.testing import guarded
+from otel_loopguard.turns.message_lists import MessageList, MessageLists
 
 if TYPE_CHECKING:
     from otel_loopguard.errors import ToolLoopError
@@ -315,20 +318,42 @@ async def test_a_malformed_request_passes_as_it_is(kind: str, body: dict[str, An
             assert {name: data[name] for name in body} == body
 
 
-@pytest.mark.parametrize("broken", ["open", "aobserve", "prepare"])
-async def test_a_fault_of_the_guard_lets_the_request_pass(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is counted, and said once."""
-    from otel_loopguard.instrumentation.model_reader import Exchange, ModelReader
+@pytest.mark.parametrize("kind", [RuntimeError, RecursionError, TimeoutError])
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        (gateway, "own"), (gateway, "headers_of"), (gateway, "caller_of"), (gateway, "_context_of"),
+        (ModelReader, "open"), (Exchange, "aobserve"), (Exchange, "prepare"), (Exchange, "_turn"),
+        (MessageLists, "find"), (MessageLists, "keep"), (MessageList, "read"), (Turn, "aobserve"),
+    ],
+    ids=lambda one: one if isinstance(one, str) else "",
+)  # fmt: skip
+async def test_a_fault_of_the_guard_lets_the_request_pass(
+    owner: Any, name: str, kind: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is counted, whatever class it has."""
 
     def fail(*args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError
+        raise kind
 
-    monkeypatch.setattr(ModelReader if broken == "open" else Exchange, broken, fail)
+    monkeypatch.setattr(owner, name, fail)
     with at_once() as recording:
         for steps in range(12):
             data, error = await Sender().send(conversation(steps))
             assert (data["messages"], error) == (conversation(steps), None)
-        assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 12
+        assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) >= 11
+
+
+async def test_a_fault_with_a_reply_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The proxy has sent the reply already, and its log goes on."""
+
+    def fail(*args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError
+
+    monkeypatch.setattr(Exchange, "whole", fail)
+    with at_once() as recording:
+        await Sender().send([QUESTION], reply(1))
+        assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 1
 
 
 async def test_a_runtime_that_cannot_be_made_lets_the_request_pass(monkeypatch: pytest.MonkeyPatch) -> None:
