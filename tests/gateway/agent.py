@@ -11,6 +11,8 @@ from tests.gateway.proxy import ANTHROPIC, KEY, OPENAI
 from tests.models.toolbox import Toolbox, described
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     Json = dict[str, Any]
     Step = tuple[list[Json], list[tuple[str, str, Json]], str]
     """The entries of a reply for the next request, its calls (id, name, arguments), and its text."""
@@ -31,7 +33,7 @@ class Agent:
 
     def __init__(
         self,
-        url: str,
+        urls: Iterator[str],
         api: str = "chat",
         *,
         stream: bool = False,
@@ -47,7 +49,8 @@ class Agent:
         """Each reply: its JSON, or the JSON of its events."""
         self.headers = {"authorization": f"Bearer {key}", "x-api-key": key, **(headers or {})}
         self.more = body
-        self.url = url
+        self.urls = urls
+        """The address for each request."""
 
     def ask(self, question: str) -> str:
         """Ask until the model answers."""
@@ -70,7 +73,7 @@ class Agent:
         """Send one request, and read the reply."""
         body = {**self.api.body(self.entries, stream=self.stream), **self.more}
         with httpx.Client(timeout=60, verify=False) as client:
-            response = client.post(self.url + self.api.path, json=body, headers=self.headers)
+            response = client.post(next(self.urls) + self.api.path, json=body, headers=self.headers)
         if response.status_code != 200:
             raise RefusedError(response)
         if not self.stream:

@@ -26,7 +26,7 @@ OPENAI, ANTHROPIC = "gpt-4.1", "claude-sonnet-4-5"
 DOWN = "down"
 """A model that cannot be reached."""
 KEY = "sk-local"
-START = 90.0
+START = 240.0
 """Seconds in which the proxy is ready; it takes ten on an idle machine."""
 
 
@@ -34,7 +34,7 @@ START = 90.0
 def python() -> Path:
     """The Python of the proxy's environment, which ``.ci/gateway`` makes; without it the test is skipped."""
     if REQUIRED or (ENVIRONMENTS / "gateway" / "requirements.sha256").exists():
-        return environment("gateway", ("litellm[proxy]", "opentelemetry-distro", *OF_TESTS))
+        return environment("gateway", ("litellm[proxy]", "opentelemetry-distro", "hiredis", *OF_TESTS))
     pytest.skip("LiteLLM's proxy is not installed here: .ci/gateway installs what these tests run")
 
 

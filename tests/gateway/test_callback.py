@@ -1,10 +1,12 @@
-"""The guard in LiteLLM's real proxy. It is started with ``opentelemetry-instrument``; ``custom_auth`` names tenants.
+"""The guard in two real proxies of LiteLLM with one store: the requests of an agent go to both of them in turn.
 
-Agents in other languages, and answers compared with those of a proxy without the guard: ``test_clients.py``.
+They are started with ``opentelemetry-instrument``, and ``custom_auth`` names the tenants. ``test_clients.py`` has
+agents in other languages, a proxy without a store, and answers compared with those of a proxy without the guard.
 """
 
 from __future__ import annotations
 
+import itertools
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,6 +18,7 @@ from tests.gateway.agent import APIS, Agent, RefusedError
 from tests.gateway.provider import DONE, LOOKED, provider
 from tests.gateway.proxy import DOWN, OPENAI, START, Proxy
 from tests.stack.harness.process import wait_until
+from tests.store.servers import PATIENT, starting
 from tests.telemetry.otlp import Receiver, attributes, receiver
 
 if TYPE_CHECKING:
@@ -38,19 +41,29 @@ STREAMED = pytest.mark.parametrize("stream", [False, True], ids=["whole", "strea
 
 
 class Gateway(NamedTuple):
-    proxy: Proxy
+    replicas: list[Proxy]
     provider: Server
-    telemetry: Receiver
+    telemetry: list[Receiver]
+    """Of each replica."""
 
     def agent(self, api: str = "chat", **options: Any) -> Agent:
-        """A conversation through the proxy."""
-        return Agent(self.proxy.url, api, **options)
+        """A conversation whose requests go to the replicas in turn."""
+        return Agent(itertools.cycle([one.url for one in self.replicas]), api, **options)
+
+    @property
+    def all_spans(self) -> list[Any]:
+        """The spans of tool calls, of both replicas."""
+        return [span for one in self.telemetry for span in one.spans]
+
+    def counted(self, metric: str) -> float:
+        """The sum of a counter, over both replicas."""
+        return sum(point["value"] for one in self.telemetry for point in one.points(metric))
 
     def spans(self, count: int, **wanted: str) -> list[Any]:
         """So many spans of tool calls with these attributes, as soon as they have come, and no more of them."""
 
         def found() -> list[Any]:
-            spans = self.telemetry.spans
+            spans = self.all_spans
             return [span for span in spans if all(attributes(span).get(name) == wanted[name] for name in wanted)]
 
         wait_until(f"{count} spans with {wanted}", lambda: len(found()) >= count)
@@ -60,18 +73,29 @@ class Gateway(NamedTuple):
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """One proxy for all tests: it takes ten seconds to start."""
+    """Two proxies for all tests: they take ten seconds to start."""
     folder = tmp_path_factory.mktemp("gateway")
     (folder / "tenants.py").write_text(AUTH)
     with ExitStack() as stack:
-        server, telemetry = stack.enter_context(provider()), stack.enter_context(receiver())
-        settings = {**telemetry.environment, "OTEL_BSP_SCHEDULE_DELAY": "100", "OTEL_METRIC_EXPORT_INTERVAL": "500"}
+        store = stack.enter_context(starting(tmp_path_factory))()
+        server, telemetry = stack.enter_context(provider()), [stack.enter_context(receiver()) for _ in range(2)]
+        settings = {
+            "OTEL_BSP_SCHEDULE_DELAY": "100",
+            "OTEL_METRIC_EXPORT_INTERVAL": "500",
+            "OTEL_PYTHON_LOOPGUARD_STORE": f"{store.url}?timeout={PATIENT}",
+            "OTEL_PYTHON_LOOPGUARD_HASH_KEY": "5f" * 32,
+        }
         general = {"custom_auth": "tenants.identify"}
-        proxy = Proxy(folder, server, general=general, instrumented=True, **settings)
-        stack.callback(proxy.stop)
-        proxy.start()
-        proxy.wait_ready(START)
-        yield Gateway(proxy, server, telemetry)
+        replicas = [
+            Proxy(folder, server, general=general, instrumented=True, **{**settings, **one.environment})
+            for one in telemetry
+        ]
+        for proxy in replicas:
+            stack.callback(proxy.stop)
+            proxy.start()
+        for proxy in replicas:
+            proxy.wait_ready(START)
+        yield Gateway(replicas, server, telemetry)
 
 
 def in_conversation(name: str) -> dict[str, dict[str, str]]:
@@ -227,14 +251,25 @@ def test_many_agents_at_once_are_judged_as_alone(gateway: Gateway) -> None:
 def test_the_metrics_are_exact(gateway: Gateway) -> None:
     """Every trip is counted, once, as in the events of the spans."""
 
-    def counted(metric: str) -> float:
-        return sum(point["value"] for point in gateway.telemetry.points(metric))
-
     def is_exact() -> bool:
-        trips = sum(event.name == semconv.EVENT_TRIP for span in gateway.telemetry.spans for event in span.events)
-        spans = len(gateway.telemetry.spans)
-        return (counted(semconv.METRIC_TRIPS), counted(semconv.METRIC_TOOL_CALLS)) == (trips, spans) and trips > 100
+        trips = sum(event.name == semconv.EVENT_TRIP for span in gateway.all_spans for event in span.events)
+        counted = gateway.counted(semconv.METRIC_TRIPS), gateway.counted(semconv.METRIC_TOOL_CALLS)
+        return counted == (trips, len(gateway.all_spans)) and trips > 100
 
     wait_until("all trips and calls are exported", is_exact)
-    assert counted(semconv.METRIC_INTERNAL_ERRORS) == 0
-    assert counted(semconv.METRIC_MODEL_TOKENS) > 0
+    assert gateway.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
+    assert gateway.counted(semconv.METRIC_MODEL_TOKENS) > 0
+
+
+def test_an_agent_goes_on_when_a_replica_is_killed(gateway: Gateway) -> None:
+    """The other one has all of the turn from the store and the request: the loop ends at the same call."""
+    agent = gateway.agent()
+    agent.entries.append({"role": "user", "content": "task-stubborn9"})
+    for step in range(10):
+        if step == 5:
+            gateway.replicas[0].kill()
+            agent.urls = itertools.repeat(gateway.replicas[1].url)
+        entries, calls, _ = agent.send()
+        agent.entries += [*entries, *agent.api.results([(one, agent.run(name, given)) for one, name, given in calls])]
+    with pytest.raises(RefusedError, match="count 10"):
+        agent.send()
