@@ -13,6 +13,7 @@ from otel_loopguard.core.policy.load import load_text
 from tests.docs.blocks import DOCS, blocks, run_page
 from tests.models.scripts import Looping, call
 from tests.models.server import Server
+from tests.store import servers
 
 NEEDS = {
     "langgraph": "langchain_openai", "openai-agents": "agents", "pydantic-ai": "pydantic_ai", "mcp": "mcp",
@@ -20,6 +21,8 @@ NEEDS = {
     "deploy": "celery", "gateway": "litellm_proxy_extras",
 }  # fmt: skip
 """Pages that need a package. The environment `how-tos` of the matrix has all of them; `tests/gateway` runs its own."""
+PROGRAMS = {"shared-store": "redis-server"}
+"""Pages that need a program. CI installs it."""
 PAGES = ["tutorial", *sorted(f"how-to/{file.stem}" for file in DOCS.glob("how-to/*.md"))]
 
 
@@ -52,6 +55,8 @@ def test_what_the_page_shows_is_what_happens(name, model, tmp_path, monkeypatch,
     needed = NEEDS.get(name.rpartition("/")[2], "otel_loopguard")
     if not installed(needed):
         pytest.skip(f"{needed} is not installed; the matrix runs this page where it is")
+    if name.rpartition("/")[2] in PROGRAMS:
+        servers.need(PROGRAMS[name.rpartition("/")[2]])
     monkeypatch.chdir(tmp_path)
     run_page(name, tmp_path, capfd)
 
