@@ -137,6 +137,13 @@ class Ancestry:
             return TurnName("agent_span", f"{span.trace}:{agent}")
         return TurnName("trace", span.trace)
 
+    def above(self, span: InTrace) -> list[str]:
+        """Return the ids of the spans around this one. The last one has not arrived, unless it is the empty id."""
+        spans, found = self._traces.get(span.trace, _NONE), [span.parent]
+        while len(found) < _DEEPEST and (around := spans.get(found[-1])) is not None:
+            found.append(around.parent if isinstance(around, Around) else around)
+        return found
+
     def agent_of(self, span: InTrace) -> tuple[str | None, str | None]:
         """Return the conversation of a call and the name of its agent, as far as they are known."""
         conversation, _, name = self._above(span)

@@ -19,6 +19,7 @@ from otel_loopguard.cli.replay.timeline import Timeline
 from otel_loopguard.cli.replay.turn_replay import TurnReplay
 from otel_loopguard.cli.watch.seen import SeenInMemory
 from otel_loopguard.core.model import Action
+from otel_loopguard.spans.ancestry import TurnName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -28,10 +29,12 @@ if TYPE_CHECKING:
     from otel_loopguard.cli.watch.seen import Seen
     from otel_loopguard.core.model import First, Record, Trip
     from otel_loopguard.shield import Shield
-    from otel_loopguard.spans.ancestry import Ancestry, TurnName
+    from otel_loopguard.spans.ancestry import Ancestry
     from otel_loopguard.spans.otlp import RecordedCall, ToolSpan
 
 MOST_TURNS = 10_000
+_MOST_MISSING = 1_000
+"""Spans around the calls of one turn."""
 MOST_WAITING = 100_000
 """Spans. The oldest is judged before its time then."""
 
@@ -89,6 +92,11 @@ class _LiveTurn(TurnReplay):
         timeline = Timeline(turn.history)
         super().__init__(judge, turn, timeline, 0)
         self.name = name
+        """Its name in the report, which stays."""
+        self.key = name
+        """Its name among the turns."""
+        self.missing: set[str] = set()
+        """The spans around its calls that had not arrived, if it is that of a trace. One may be that of an agent."""
         self.timeline = timeline
         self.waiting: list[tuple[tuple[Any, ...], int, _Waiting]] = []
         """A heap, in the order in which they began. Those that were found to be of another turn are left in it."""
@@ -99,7 +107,7 @@ class _LiveTurn(TurnReplay):
     @property
     def waits(self) -> bool:
         """True if spans wait that were not found to be of another turn."""
-        return any(one.turn == self.name and not one.begun for _, _, one in self.waiting)
+        return any(one.turn == self.key and not one.begun for _, _, one in self.waiting)
 
     @property
     def calls(self) -> int:
@@ -233,14 +241,31 @@ class LiveTurns:
         if name != waiting.turn:
             waiting.turn = name
             self._arrived += 1
-            heapq.heappush(self._turn(name).waiting, (waiting.span.in_order, self._arrived, waiting))
+            heapq.heappush(self._turn(name, waiting.span).waiting, (waiting.span.in_order, self._arrived, waiting))
 
-    def _turn(self, name: TurnName) -> _LiveTurn:
+    def _turn(self, name: TurnName, span: ToolSpan) -> _LiveTurn:
         turn = self._turns.get(name)
-        if turn is None:
-            turn = self._turns[name] = _LiveTurn(name, self._judge, self._report)
-        else:
+        if turn is not None:
             self._turns.move_to_end(name)
+            return turn
+        turn = self._turns[name] = self._provisional(name, span) or _LiveTurn(name, self._judge, self._report)
+        return turn
+
+    def _provisional(self, name: TurnName, span: ToolSpan) -> _LiveTurn | None:
+        """Return the turn of the trace if it has the earlier calls of this one. It goes on under the new name.
+
+        These were judged before the span of their agent arrived. Calls of other agents begin another turn.
+        """
+        turn = self._turns.get(TurnName("trace", span.trace))
+        if name.source == "trace" or turn is None or turn.missing.isdisjoint(self._ancestry.above(span)):
+            return None
+        del self._turns[turn.key]
+        turn.key, turn.missing, waiting, turn.waiting = name, set(), turn.waiting, []
+        self._turns[name] = turn
+        for _, _, one in waiting:
+            if not one.begun:
+                one.turn = None
+                self._settle_one(one)
         return turn
 
     def _release(self, waiting: _Waiting) -> None:
@@ -267,7 +292,7 @@ class LiveTurns:
         heap, end = turn.waiting, waiting.span.end
         while heap and (not waiting.begun or heap[0][2].span.start < end):
             _, _, next_one = heapq.heappop(heap)
-            if next_one.turn == turn.name and not next_one.begun:
+            if next_one.turn == turn.key and not next_one.begun:
                 self._begin(turn, next_one)
         turn.end_until(end / 1e9 if end else None)
 
@@ -284,6 +309,8 @@ class LiveTurns:
             else:
                 turn.until = span.in_order
             turn.conversation = turn.conversation or self._judge.place_of(turn.name, span, self._ancestry)
+            if turn.key.source == "trace" and len(turn.missing) < _MOST_MISSING:
+                turn.missing.update(filter(None, self._ancestry.above(span)[-1:]))
             turn.begin(span.read())
             self._report.spans("judged", 1)
 
@@ -294,4 +321,4 @@ class LiveTurns:
         except Exception as error:  # noqa: BLE001 - as above
             self._shield.take("watch.judge", error)
         if turn.calls:
-            self._report.turn(name, turn.calls)
+            self._report.turn(turn.name, turn.calls)

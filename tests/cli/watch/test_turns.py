@@ -101,7 +101,7 @@ def runs(draw: st.DrawFn) -> list[Span]:
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_order_within_the_window_gives_the_verdicts_of_replay(data: st.DataObject) -> None:
     """Whatever the order in which spans arrive, live trips are those of a replay, if all arrive within the window."""
     spans = data.draw(runs())
@@ -170,6 +170,28 @@ def test_an_agents_span_that_comes_after_its_calls_makes_their_turn() -> None:
 
     assert sorted(name.source for name, _ in kept.turns) == ["agent_span", "agent_span"]
     assert {trip.turn for trip in kept.trips} == {name.id for name, _ in kept.turns}
+
+
+def test_a_run_that_lasts_longer_than_the_window_is_one_turn_and_the_next_run_another() -> None:
+    """Its calls are judged before the agent's span comes, and go on with it. The next run of the trace begins anew."""
+    live = Live()
+    first = [(20.0 * number, call(10 + number, parent=1)) for number in range(6)]
+    second = [(200.0 + 20 * number, call(20 + number, parent=2)) for number in range(2)]
+    kept = live.all(*first, (105.0, agent(1)), *second)
+
+    assert [trip.call for trip in kept.trips] == [1, 2, 3, 4, 5, 1]
+    assert [calls for _, calls in kept.turns] == [6, 2]
+
+
+def test_calls_without_an_agent_are_not_those_of_a_later_agent() -> None:
+    """Their trace was known to its root: an agent that comes later has a turn of its own."""
+    live = Live()
+    live.add(span("request", 9), call(10, parent=9), call(11, parent=9), now=0.0)
+    live.turns.advance(20.0)
+    live.add(agent(1, parent=9), call(12, parent=1), now=50.0)
+    live.turns.close_all()
+
+    assert sorted((name.source, calls) for name, calls in live.kept.turns) == [("agent_span", 1), ("trace", 2)]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,79 @@
+"""The turn of a call is that of its conversation, else of its agent's span, else of its trace."""
+
+from __future__ import annotations
+
+import pytest
+
+from otel_loopguard.spans.ancestry import Ancestry, Around
+from otel_loopguard.spans.dialects import SpanView
+from otel_loopguard.spans.otlp import ToolSpan
+from otel_loopguard.spans.service import Service
+
+
+def call(parent: str, conversation: str | None = None, service: str = "agent", tool: str = "look") -> ToolSpan:
+    """A tool span in the trace ``t``."""
+    view = SpanView(tool, {})
+    return ToolSpan("t", tool, (0, 1), 1, 2, False, "t", view, "call", parent, conversation, Service(service))
+
+
+def known(turns_by: str = "conversation", most: int = 100, **spans: str | Around) -> Ancestry:
+    """The spans of the trace ``t``, by their ids."""
+    ancestry = Ancestry(turns_by, most)
+    for span, around in spans.items():
+        ancestry.add("t", span, around)
+    return ancestry
+
+
+@pytest.mark.parametrize(
+    ("spans", "turn"),
+    [
+        ({}, ("trace", "t")),
+        ({"p": "root", "root": ""}, ("trace", "t")),
+        ({"p": "run", "run": Around("", agent="a")}, ("agent_span", "t:run")),
+        # The outermost agent, unless it calls the other one as a tool.
+        ({"p": Around("run", agent="b"), "run": Around("", agent="a")}, ("agent_span", "t:run")),
+        (
+            {"p": Around("tool", agent="b"), "tool": Around("run", tool="ask"), "run": Around("", agent="a")},
+            ("agent_span", "t:p"),
+        ),
+        ({"p": Around("run", tool="ask"), "run": Around("", agent="a")}, ("agent_span", "t:run")),
+        ({"p": "run", "run": Around("", conversation="c", agent="a")}, ("conversation", "c")),
+        ({"p": Around("run", conversation="near"), "run": Around("", conversation="far")}, ("conversation", "near")),
+        ({"p": "p"}, ("trace", "t")),  # its own parent
+    ],
+)
+def test_the_spans_around_a_call_tell_its_turn(spans: dict[str, str | Around], turn: tuple[str, str]) -> None:
+    """In whatever order they were added."""
+    for order in (list(spans), list(reversed(spans))):
+        found = known(**{name: spans[name] for name in order}).turn_of(call("p"))
+        assert (found.source, found.id) == turn
+
+
+def test_equal_conversations_of_two_services_are_two_turns() -> None:
+    """Their ids may be numbers that each service counts."""
+    ancestry = known()
+    assert ancestry.turn_of(call("p", "1", "one")) != ancestry.turn_of(call("p", "1", "two"))
+
+
+def test_a_span_around_one_of_the_same_tool_is_of_the_same_call() -> None:
+    """One of them may name its server, too."""
+    ancestry = known(p=Around("", tool="files__look"))
+    assert ancestry.is_inner(call("p"), "look")
+    assert not ancestry.is_inner(call("p"), "list")
+    assert not ancestry.is_inner(call("q"), "look")
+
+
+def test_the_trace_without_new_spans_for_the_longest_time_is_forgotten() -> None:
+    """The number of spans is bounded, also if all are of one trace."""
+    ancestry = Ancestry(most=10)
+    for number in range(8):
+        ancestry.add(f"t{number}", "s", "")
+    ancestry.add("t0", "s2", "")
+    for number in range(5):
+        ancestry.add("new", f"s{number}", "")
+        assert len(ancestry) <= 10
+    assert (ancestry.spans_in("t0"), ancestry.spans_in("t1"), ancestry.spans_in("new")) == (2, 0, 5)
+    for number in range(100):
+        ancestry.add("one", f"s{number}", "")
+        assert len(ancestry) <= 10
+    assert ancestry.spans_in("one") > 0
