@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import uuid
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("otel_loopguard")
 
 MOST_SERVICES = 200
+FATES = ("judged", "late", "duplicate", "inner", "guarded", "dropped")
 OTHER = Service(semconv.OTHER_TOOL)
 """Stands for the services beyond the first ones."""
 _OWN_NAME = "otel-loopguard-watch"
@@ -73,7 +75,7 @@ class _ServiceTelemetry:
 
 
 class WatchReport:
-    """Counts and logs what the live judge finds. All but ``received`` and ``refused`` run on the judge's thread."""
+    """Counts and logs what the live judge finds. All but ``refused`` run on the judge's thread."""
 
     def __init__(self, judge: PolicyJudge, exports: Exports, settings: Settings) -> None:
         self._exports = exports
@@ -90,9 +92,16 @@ class WatchReport:
         meter = exports.pair(attributes).meters.get_meter(semconv.SCOPE, __version__, semconv.SCHEMA_URL)
         self._meter = meter
         self._own = Meters(meter, lambda: 0)
-        self._received = meter.create_counter(semconv.METRIC_WATCH_SPANS, "{span}", "Spans that were received.")
-        self._fates = meter.create_counter(
-            semconv.METRIC_WATCH_TOOL_SPANS, "{span}", "Tool spans that were received, by their fate."
+        self._received = 0
+        self._fates: Counter[str] = Counter()
+        """Read when they are exported: the SDK's counters cost as much as judging a call."""
+        counter = meter.create_observable_counter
+        counter(semconv.METRIC_WATCH_SPANS, [self._observe_received], "{span}", "Spans that were received.")
+        counter(
+            semconv.METRIC_WATCH_TOOL_SPANS,
+            [self._observe_fates],
+            "{span}",
+            "Tool spans that were received, by their fate.",
         )
         self._refused = meter.create_counter(
             semconv.METRIC_WATCH_REFUSED,
@@ -122,7 +131,7 @@ class WatchReport:
 
     def received(self, spans: int) -> None:
         """Count the spans of a message that was taken."""
-        self._received.add(spans)
+        self._received += spans
 
     def refused(self, reason: str) -> None:
         """Count a message that was not taken."""
@@ -130,7 +139,14 @@ class WatchReport:
 
     def spans(self, fate: str, number: int) -> None:
         """Count tool spans by their fate."""
-        self._fates.add(number, {semconv.WATCH_FATE: fate})
+        self._fates[fate] += number
+
+    def _observe_received(self, _: CallbackOptions) -> Iterable[Observation]:
+        yield Observation(self._received)
+
+    def _observe_fates(self, _: CallbackOptions) -> Iterable[Observation]:
+        for fate in FATES:
+            yield Observation(self._fates[fate], {semconv.WATCH_FATE: fate})
 
     def arrived(self, span: ToolSpan) -> None:
         """Begin the counters of a new service at zero, before its first call is judged."""
