@@ -20,7 +20,7 @@ _MOST_DIGITS = 9
 _INSTALL = "the store needs two packages more: pip install 'otel-loopguard[redis]'"
 _NEEDS_KEY = (
     f"a shared store needs the same key in all processes: set {PREFIX}HASH_KEY_FILE to a file with the output of "
-    f"`openssl rand -hex 32`, or {PREFIX}HASH_KEY to that output. Going on without the store."
+    f"`openssl rand -hex 32`, or {PREFIX}HASH_KEY to that output."
 )
 
 
@@ -60,5 +60,5 @@ def store_from_environment(
     try:
         return open_store(url, hash_key=hash_key, expiry=expiry), problems
     except StoreError as error:
-        problems.append(Problem(PREFIX + "STORE", "environment", HIDDEN, str(error)))
+        problems.append(Problem(PREFIX + "STORE", "environment", HIDDEN, f"{error} Going on without the store."))
         return None, problems

@@ -188,7 +188,7 @@ class KafkaSource:
     # --- rebalance -----------------------------------------------------------------------------------------------
 
     def _on_assign(self, _: Consumer, partitions: list[TopicPartition]) -> None:
-        self._judge.turns.seen.moved()
+        self._judge.moved()
         for one in partitions:
             self._partitions[one.partition] = _Partition()
 

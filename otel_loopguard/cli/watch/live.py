@@ -146,6 +146,10 @@ class LiveJudge:
             return True
         return False
 
+    def moved(self) -> None:
+        """Note that spans may come from now on whose traces another watcher has judged so far."""
+        self.turns.seen.moved()
+
     def flush(self, seconds: float) -> bool:
         """Judge all messages that were taken, without waiting for spans before them. Return False if that takes longer.
 

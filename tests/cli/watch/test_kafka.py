@@ -20,6 +20,7 @@ from otel_loopguard.cli.watch.live import LiveJudge
 from otel_loopguard.core.policy.policy import Policy
 from otel_loopguard.errors import LoopGuardError
 from otel_loopguard.shield import Shield
+from tests.cli.processes import command
 from tests.stack.harness.broker import Broker
 from tests.stack.harness.process import Program, free_ports, wait_until
 from tests.stack.harness.programs import ROOT
@@ -79,6 +80,9 @@ class HeldJudge:
         with self._lock:
             for _ in range(len(self.held) if count is None else count):
                 (self.held.pop if last else self.held.popleft)()[1]()
+
+    def moved(self):
+        """Do nothing: it remembers nothing."""
 
     def flush(self, seconds):
         """Judge all."""
@@ -296,3 +300,15 @@ def test_a_missing_client_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
     with pytest.raises(LoopGuardError, match=r"pip install 'otel-loopguard\[kafka\]'"):
         KafkaSource(KafkaSettings("127.0.0.1:1", "spans"), HeldJudge(), list)
+
+
+def test_the_command_ends_with_the_error_before_it_reads(broker):
+    """The status is that of wrong use, and there is no traceback."""
+    missing = command("watch", "--kafka", broker.address, "not-there")
+    assert missing.returncode == 2
+    assert "the topic not-there" in missing.stderr
+    assert "Traceback" not in missing.stderr
+    more = {"OTEL_PYTHON_LOOPGUARD_STORE": "redis://127.0.0.1:1"}
+    without_key = command("watch", "--kafka", broker.address, "not-there", more=more)
+    assert without_key.returncode == 2
+    assert "a shared store needs the same key in all processes" in without_key.stderr

@@ -6,8 +6,8 @@ import subprocess
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from confluent_kafka import ConsumerGroupTopicPartitions, Producer
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # it is not in its __all__
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]  # it is not in its __all__
 
 from .process import Program, free_ports
 from .programs import need
@@ -44,7 +44,11 @@ class Broker(Program):
     def __init__(self, folder: Path) -> None:
         self.port, controller = free_ports(2)
         self.address = f"127.0.0.1:{self.port}"
-        self._client = {"bootstrap.servers": self.address, "log_level": 0}  # else it prints that the broker has ended
+        self._latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # the package has no hints there
+        self._client: dict[str, str | int | float | bool] = {
+            "bootstrap.servers": self.address,
+            "log_level": 0,
+        }  # else it prints that the broker has ended
         self._properties = folder / "broker.properties"
         self._properties.write_text(_PROPERTIES.format(port=self.port, controller=controller, folder=folder / "broker"))
         self._java = ("java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{need('broker')}/*")
@@ -58,7 +62,8 @@ class Broker(Program):
 
     def make_topic(self, name: str, partitions: int = 1) -> None:
         """Make a topic; returns when it can be written to."""
-        (made,) = self._admin.create_topics([NewTopic(name, partitions, 1)]).values()
+        admin = self._admin  # the end of the client would end the request
+        (made,) = admin.create_topics([NewTopic(name, partitions, 1)]).values()
         made.result(30)
 
     def topics(self) -> set[str]:
@@ -73,11 +78,21 @@ class Broker(Program):
 
     def committed(self, group: str, topic: str) -> dict[int, int]:
         """The committed offsets of a group, by partition; those that were never committed are left out."""
-        (asked,) = self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
+        admin = self._admin
+        (asked,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
         return {one.partition: one.offset for one in asked.result(30).topic_partitions if one.topic == topic}
 
-    @cached_property
+    def ends(self, topic: str) -> dict[int, int]:
+        """The offsets after the last message, by partition; those without a message are left out."""
+        admin = self._admin
+        partitions = admin.list_topics(topic, timeout=30).topics[topic].partitions
+        asked = admin.list_offsets({TopicPartition(topic, one): self._latest for one in partitions})
+        found = {one.partition: answer.result(30).offset for one, answer in asked.items()}
+        return {partition: end for partition, end in found.items() if end}
+
+    @property
     def _admin(self) -> AdminClient:
+        # A new one each time: one from before a restart waits for its requests to be answered.
         return AdminClient(self._client)
 
     @cached_property
