@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from otel_loopguard import semconv
 from otel_loopguard.cli.replay.fast_path import LimitsByTool
-from otel_loopguard.core.model import Action, Record, Sameness
+from otel_loopguard.core.model import OVER_TURNS, Action, Record, Sameness
 from otel_loopguard.core.names import clean_name, is_plain_name
 from otel_loopguard.core.turn.compiled import CompiledPolicy
 from otel_loopguard.core.turn.conversation import ConversationMemory, ConversationTurn
@@ -22,6 +22,7 @@ from otel_loopguard.core.values.normalise import utf8
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from otel_loopguard.core.model import Trip
     from otel_loopguard.core.policy.policy import Policy
     from otel_loopguard.core.tools.contracts import Tool
     from otel_loopguard.core.values.fingerprint import Fingerprinter
@@ -107,6 +108,11 @@ class PolicyJudge:
             return None
         number = self.compiled.fingerprinter.of(utf8(f"{turn.source} {turn.id}"))
         return ConversationTurn(self.memory, f"{span.service} {conversation}", number)
+
+
+def is_listed(trip: Trip) -> bool:
+    """Return True if a trip is listed: all but observations within a turn, which the policy wants to be no more."""
+    return trip.action >= Action.NUDGE or trip.reason == OVER_TURNS
 
 
 def shown_tool(tool: Tool, registered: bool | None) -> str:  # noqa: FBT001 - as in a record

@@ -94,7 +94,7 @@ def _with_turns(run: Run, judge: PolicyJudge, trips: list[TripOfRun]) -> list[Tr
                 is_known = run.tools is not None and tool.name == call["tool"]  # not behind a gateway
                 shown = shown_tool(tool, tool.name in run.tools if is_known else None)  # type: ignore[operator]  # see is_known
                 count, limit = trip.count, trip.limit
-                trips.append(TripOfRun(number, position, shown, str(trip.mode), trip.verdict, count, limit=limit))
+                trips.append(TripOfRun(number, position, shown, str(trip.mode), trip.action, count, limit=limit))
     return sorted(trips, key=_turn_and_call)
 
 

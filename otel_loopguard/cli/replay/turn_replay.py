@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_loopguard.cli.replay.judge import TripOfRun, result_was_new, shown_tool
+from otel_loopguard.cli.replay.judge import TripOfRun, is_listed, result_was_new, shown_tool
 from otel_loopguard.core.model import Action, Sameness
 
 if TYPE_CHECKING:
@@ -125,10 +125,10 @@ class TurnReplay:
         record.turns_without_news = call.turns_without_news
         now, reports = self._timeline.now, trip is None and record.trip is None
         found = self.conversation.end(record, facts, self._compiled, now, reports=reports)
-        return found._replace(action=found.verdict) if found is not None and call.has_arguments else trip
+        return found if found is not None and call.has_arguments else trip
 
     def _add(self, position: int, trip: Trip, record: Record, call: RecordedCall, *, has_run: bool = False) -> None:  # noqa: ARG002 - live judging reports the call
-        if trip.action >= Action.NUDGE:
+        if is_listed(trip):
             lost = trip.action >= Action.REUSE and record.sameness is not None and result_was_new(record)
             tool = shown_tool(record.resolved.tool, record.registered)
             mode, action, limit = str(trip.mode), trip.action, trip.limit

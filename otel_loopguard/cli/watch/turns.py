@@ -15,6 +15,7 @@ from collections import OrderedDict, deque
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from otel_loopguard.cli.replay.judge import is_listed
 from otel_loopguard.cli.replay.timeline import Timeline
 from otel_loopguard.cli.replay.turn_replay import TurnReplay
 from otel_loopguard.cli.watch.seen import SeenInMemory
@@ -131,7 +132,7 @@ class _LiveTurn(TurnReplay):
         self._report.call(reported)
 
     def _add(self, position: int, trip: Trip, record: Record, call: RecordedCall, *, has_run: bool = False) -> None:  # noqa: ARG002 - as in replay
-        if trip.action >= Action.NUDGE:
+        if is_listed(trip):
             trip = trip._replace(action=Action.OBSERVE)
             first = self._turn.reach(trip)
             self._report.trip(Reported(self.name, position, call, record), trip, first)

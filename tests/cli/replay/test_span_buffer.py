@@ -365,12 +365,12 @@ def test_calls_read_in_model_requests_are_never_refused_in_a_replay(conclude_aft
 # --- conversations ---------------------------------------------------------------------------------------------------
 
 
-def over_turns(lines: list[Any], policy: Policy) -> list[tuple[str, int]]:
-    """Replay lines; return the mode and the count of each trip, in the order of the turns."""
+def over_turns(lines: list[Any], policy: Policy) -> list[tuple[str, str, int]]:
+    """Replay lines; return the mode, the action and the count of each trip, in the order of the turns."""
     held = SpanBuffer([PolicyJudge(policy)])
     found = [span for line in lines for span in otlp.spans_of(line, held.ancestry)]
     turns = [turn for span in found for turn in held.add(span)] + list(held.rest())
-    return [(trip.mode, trip.count) for turn in turns for trip in turn.trips[0]]
+    return [(trip.mode, str(trip.action), trip.count) for turn in turns for trip in turn.trips[0]]
 
 
 @pytest.mark.parametrize("shuffled", [False, True])
@@ -393,12 +393,12 @@ def test_our_spans_of_a_conversation_replay_to_its_reports(shuffled):
                 loopguard.call("run_agent", {"task": "b"}, lambda **_: task())
         for one in recording.spans:
             found = [event.attributes for event in one.events]
-            reported += [(each["loopguard.mode"], each["loopguard.count"]) for each in found]
-            assert all(each[ACTION] == "observe" and each["loopguard.trip.scope"] == "conversation" for each in found)
+            reported += [(each["loopguard.mode"], each[ACTION], each["loopguard.count"]) for each in found]
+            assert all(each["loopguard.trip.scope"] == "conversation" for each in found)
         lines = one_by_one(MessageToDict(encode_spans(recording.spans))["resourceSpans"])
     if shuffled:
         random.Random(SEED).shuffle(lines)
-    assert reported == [("no_novelty", 10), ("no_novelty", 20)]
+    assert reported == [("no_novelty", "observe", 10), ("no_novelty", "observe", 20)]
     assert over_turns(lines, policy) == reported
     assert over_turns(lines, Policy()) == []
 
@@ -422,6 +422,6 @@ def test_the_turns_of_a_conversation_are_told_apart_where_it_is_remembered(shuff
     spans = beats(25)
     if shuffled:
         random.Random(SEED).shuffle(spans)
-    reports = [("no_novelty", 10), ("no_novelty", 20)]
+    reports = [("no_novelty", "observe", 10), ("no_novelty", "observe", 20)]
     assert over_turns(lines_of(*spans), Policy(scope="conversation")) == reports
-    assert ("generic_repeat", 2) in over_turns(lines_of(*spans), Policy())
+    assert ("generic_repeat", "nudge", 2) in over_turns(lines_of(*spans), Policy())
