@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from hashlib import blake2b
 
 from cryptography.exceptions import InvalidTag
@@ -22,18 +21,17 @@ class Seal:
         self._cipher = AESGCM(blake2b(hash_key, digest_size=32, person=b"loopguard-seal").digest())
 
     def seal(self, text: str) -> bytes:
-        """Encrypt a text; the result is ASCII."""
+        """Encrypt a text."""
         nonce = os.urandom(_NONCE_SIZE)
-        return urlsafe_b64encode(nonce + self._cipher.encrypt(nonce, text.encode("utf-8", "surrogatepass"), None))
+        return nonce + self._cipher.encrypt(nonce, text.encode("utf-8", "surrogatepass"), None)
 
     def unseal(self, sealed: bytes) -> str | None:
         """Decrypt a text; None if it was encrypted under another key, or changed."""
         try:
-            given = urlsafe_b64decode(sealed)
-            text = self._cipher.decrypt(given[:_NONCE_SIZE], given[_NONCE_SIZE:], None)
+            text = self._cipher.decrypt(sealed[:_NONCE_SIZE], sealed[_NONCE_SIZE:], None)
             return text.decode("utf-8", "surrogatepass")
         except InvalidTag:
             return None
-        except ValueError as error:  # it was cut, or is no base64
+        except ValueError as error:  # the nonce is too short
             pass_interrupt(error)
             return None
