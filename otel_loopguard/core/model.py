@@ -141,6 +141,13 @@ class ToolCall(NamedTuple):
         return None if self.known_tools is None else self.tool in self.known_tools
 
 
+class KnownArguments(NamedTuple):
+    """The arguments of a call that another process has identified: their fingerprint, and the kind of the call."""
+
+    digest: int
+    kind: str
+
+
 class Outcome(NamedTuple):
     """The outcome of a call: a result or an error (an exception, its text, or a result with ``is_error``)."""
 

@@ -53,6 +53,8 @@ class Dialect:
     """Read a whole reply, as the client returns it. Return None for another type."""
     collector: Callable[[], Collector]
     """Make the collector of a streamed reply."""
+    is_kept: bool = False
+    """The provider may keep the conversation: a request has the id of the last reply in place of its calls."""
 
 
 class Listener(Protocol):

@@ -15,6 +15,7 @@ from opentelemetry import trace
 from opentelemetry.trace import NonRecordingSpan
 
 from otel_loopguard.core.model import Action, Outcome, ToolCall, Usage
+from otel_loopguard.instrumentation import kept_calls
 from otel_loopguard.instrumentation.aborts import abort_error
 from otel_loopguard.telemetry.call_span import CallSpan, NativeSpan, shown_name
 from otel_loopguard.turns.message_lists import MessageList, MessageLists, Request, latest
@@ -152,16 +153,15 @@ class ModelReader:
         self.end_turn(one)
         one.begin_turn()
 
-    def make_turn(self, one: MessageList, scope: Scope | None, name: str | None = None) -> None:
-        """Make the turn of a list; inside a tool call it is a turn of that call, with a name it is shared."""
+    def make_turn(self, one: MessageList, scope: Scope | None, turn_id: str | None = None) -> None:
+        """Make the turn of a list; inside a tool call it is a turn of that call, with an id it is shared."""
         if scope is not None and scope.call is not None:
             one.turn = scope.turn.child(scope.call)
-        elif name is None:
+        elif turn_id is None:
             caller = one.caller
             named = caller is not None and caller.conversation_id is not None
             one.turn = self.guard.turn(source="messages", conversation_id=str(caller) if named else None)
         else:
-            turn_id = self.guard.compiled.fingerprinter.name(name)
             one.turn = self.guard.shared_turn(f"gateway:{turn_id}", turn_id, source="messages")
         one.owns_turn = True
 
@@ -225,6 +225,9 @@ class Exchange:
 
     async def aobserve(self) -> None:
         """Do the same as ``observe`` in async code, where an async ``on_trip`` is awaited."""
+        if self._is_shared and self._request.previous is not None and self._list is not None and self._delta:
+            guard = self._reader.guard
+            await kept_calls.recall(guard, self._request, self._list, self._delta, guard.clock())
         turn = self._turn()
         if turn is not None:
             for new, call, outcome, ran in self._unseen_calls(turn):
@@ -245,7 +248,7 @@ class Exchange:
         if one.turn is None:
             if not delta.new:
                 return None
-            self._reader.make_turn(one, scope, self._turn_name(one, delta.new[0]) if self._is_shared else None)
+            self._reader.make_turn(one, scope, self._turn_id(one, delta.new[0]))
         if one.turn is not None and delta.lost:
             one.turn.lose(delta.lost)
         return one.turn
@@ -255,9 +258,15 @@ class Exchange:
         """True if other replicas of a gateway may get the next request."""
         return self._request.caller is not None and self._reader.guard.log is not None
 
-    def _turn_name(self, one: MessageList, first: NewResult) -> str:
+    def _turn_id(self, one: MessageList, first: NewResult) -> str | None:
+        """Return the id of a turn that any replica of a gateway derives; None for a turn of this process."""
+        if not self._is_shared:
+            return None
+        if self._request.previous is not None and one.kept_turn is not None:
+            return one.kept_turn
         place = one.place_of(first.number)
-        return turn_name(self._request, 0 if place is None else place[0], first.opened.call)
+        name = turn_name(self._request, 0 if place is None else place[0], first.opened.call)
+        return self._reader.guard.compiled.fingerprinter.name(name)
 
     def _unseen_calls(self, turn: Turn) -> Iterator[tuple[NewResult, ToolCall, Outcome, float]]:
         """Yield the calls with new results that no executor has judged."""
@@ -424,6 +433,8 @@ class Exchange:
         self._reader.lists.keep(one, names, now)
         latest.set(one)
         self._reader.usage.response(one.account, call_ids, usage, otel_context.get_current())
+        if self._sent.dialect.is_kept and self._is_shared:
+            kept_calls.note(self._reader.guard, one, self._request.caller, reply.calls)
         if is_late:  # the next request has come before a gateway reports this reply
             for name in one.verdicts.keys() & set(call_ids):
                 self._reader.usage.judged(one.account, name, is_loop=one.verdicts[name])

@@ -130,11 +130,14 @@ class Delta(NamedTuple):
     """The ids and names of the calls in it."""
 
 
+_KEPT: Final = -1
+
+
 class _Visible(NamedTuple):
     """A result that the model can see."""
 
     place: int
-    """The position of its entry in the request."""
+    """The position of its entry in the request; ``_KEPT`` if the provider has it."""
     part: int
     """Its position in that entry."""
     mark: int
@@ -150,8 +153,8 @@ class MessageList:
 
     __slots__ = (
         "_last_number", "_message", "_numbers", "_replied", "_visible", "account", "call_ids", "caller", "chain",
-        "concluded", "error", "kept_chain", "lock", "marks", "names", "on_probation", "open_calls", "owns_turn",
-        "sentences", "ticks", "trace", "turn", "used", "verdicts", "whole", "withdrawn",
+        "concluded", "error", "kept_chain", "kept_turn", "lock", "marks", "names", "on_probation", "open_calls",
+        "owns_turn", "sentences", "ticks", "trace", "turn", "used", "verdicts", "whole", "withdrawn",
     )  # fmt: skip
 
     def __init__(self, caller: Caller | None = None) -> None:
@@ -193,6 +196,8 @@ class MessageList:
         """The turn's tick before the first call of a model's message was counted."""
         self.call_ids: Counter[str | None] = Counter()
         """The ids of the calls of the turn that were given by ``call_id``."""
+        self.kept_turn: str | None = None
+        """The id of the turn for other replicas of a gateway, where the provider keeps the conversation."""
         self.verdicts: dict[str, bool] = {}
         """Of the latest calls that were judged, by their names: True for a step of a loop."""
         self._visible: dict[int, _Visible] = {}
@@ -252,7 +257,7 @@ class MessageList:
                     new.clear()  # the results before are of an earlier turn
         if not goes_on and 0 < common == len(request.marks):  # the list was cut: a question may be asked again
             begins = request.ends_with_user()
-        lost = self._see(found, common, goes_on=goes_on)
+        lost = self._see(found, common, goes_on=goes_on, is_kept=request.previous is not None)
         self.follow(request.marks, common if goes_on and request.previous is None else 0)
         if begins and not new and self.open_calls and not is_cold:
             if goes_on:
@@ -304,6 +309,13 @@ class MessageList:
         self._visible[new[-1].number] = _Visible(place, 0, mark_of(text), 0)
         return new
 
+    def answer_late(self, call: WrittenCall, result: WrittenResult, now: float) -> NewResult | None:
+        """Return the result of the last request for a call that was found elsewhere; None if it is not in it."""
+        number = self._numbers.get(result.id) if result.id is not None else None
+        if number is None or call.id is None:
+            return None
+        return NewResult(number, OpenCall(call, now, self._message, call.id), result)
+
     def _next_number(self, call_id: str | None) -> int:
         self._last_number += 1
         if call_id is not None:
@@ -318,8 +330,13 @@ class MessageList:
         times = self.call_ids[written.id]
         return f"{written.id or ''}#{times}" if times > 1 or not written.id else written.id
 
-    def _see(self, found: dict[int, _Visible], common: int, *, goes_on: bool) -> list[int]:
-        """Replace the results that the model can see. Return the keys of the calls whose results it has lost."""
+    def _see(self, found: dict[int, _Visible], common: int, *, goes_on: bool, is_kept: bool) -> list[int]:
+        """Replace the results that the model can see. Return the keys of the calls whose results it has lost.
+
+        ``is_kept``: the provider has the results of earlier requests, so that they cannot be changed.
+        """
+        if is_kept:
+            self._visible = {number: one._replace(place=_KEPT) for number, one in self._visible.items()}
         if goes_on:
             self._visible |= found
             return []
@@ -350,20 +367,21 @@ class MessageList:
         self.concluded, self.withdrawn, self.error, self.trace = False, None, None, None
         self.ticks.clear()
         self.call_ids.clear()
+        self.kept_turn = None
 
     def annotations(self) -> dict[int, dict[int, str]]:
         """Return the sentences by entry, and by the position of the result in the entry."""
         places: dict[int, dict[int, str]] = {}
         for number, sentence in self.sentences.items():
             visible = self._visible.get(number)
-            if visible is not None and visible.place < len(self.marks):
+            if visible is not None and _KEPT < visible.place < len(self.marks):
                 places.setdefault(visible.place, {})[visible.part] = sentence
         return places
 
     def place_of(self, number: int) -> tuple[int, int] | None:
         """Return the position of a result: of its entry, and in that entry. None if it is not in the request."""
         visible = self._visible.get(number)
-        return None if visible is None else visible[:2]
+        return None if visible is None or visible.place == _KEPT else visible[:2]
 
     def last_result(self) -> int | None:
         """Return the number of the last result in the request."""

@@ -13,6 +13,7 @@ import pytest
 from otel_loopguard import Guard, Policy, semconv
 from otel_loopguard.gateway import gateway
 from otel_loopguard.instrumentation.models.openai_chat import CHAT
+from otel_loopguard.instrumentation.models.openai_responses import RESPONSES
 from otel_loopguard.instrumentation.runtime import Runtime
 from otel_loopguard.testing import Recording
 from tests.core.turn.list_log import ListLog
@@ -170,3 +171,58 @@ async def test_without_a_store_each_replica_judges_what_it_sees() -> None:
     assert [(sent, mode) for sent, _, mode in found][:9] == [(sent, mode) for sent, _, mode in await alone(8)]
     assert {one for _, one, _ in found} == {None, "none"}
     assert all(one.recording.trips for one in replicas)
+
+
+async def kept(replicas: list[Replica], auth: Any = ALICE, paths: str = "SSSSSSSSSSS") -> list[tuple[Any, Any, str]]:
+    """The requests of a conversation that the provider keeps, each through the next replica, as they leave it."""
+
+    async def ask(replica: Replica, step: int) -> tuple[Any, Any, str]:
+        items: list[Any] = [{"role": "user", "content": "what is in it?"}]
+        data: dict[str, Any] = {"input": items, "tools": [{"type": "function", "name": "read_file"}]}
+        if step:
+            data["input"] = [{"type": "function_call_output", "call_id": f"call_{step}", "output": "text"}]
+            data["previous_response_id"] = f"resp_{step}"
+        data |= {"litellm_call_id": f"request-{step}", "proxy_server_request": {"headers": {}}}
+        error = await gateway._judge(replica.runtime, RESPONSES, auth, data)
+        call = {
+            "type": "function_call",
+            "call_id": f"call_{step + 1}",
+            "name": "read_file",
+            "arguments": f'{{"path": "SECRET {paths[step]}"}}',
+        }
+        gateway.learn({"id": f"resp_{step + 1}", "object": "response", "output": [call]}, f"request-{step}")
+        return data["input"], data.get("tool_choice"), "" if error is None else error.mode
+
+    turn = itertools.cycle(replicas)
+    return [await asyncio.get_running_loop().create_task(ask(next(turn), step)) for step in range(len(paths))]
+
+
+async def test_a_conversation_that_the_provider_keeps_is_judged_as_by_one() -> None:
+    """A request has no calls then, only results: the replica that passed the reply on has noted its calls."""
+    log = ListLog()
+    replicas = [Replica(log) for _ in range(3)]
+    one = await kept([Replica(None)])
+    assert one[-1][2] == "generic_repeat"
+    assert await kept(replicas) == one
+    assert reported(replicas) == EXACT
+    stored = [entry.data for one in log.logs.values() for entry in one["entries"]]
+    assert not any(b"SECRET" in data or b"SECRET".hex().encode() in data for data in stored)
+
+
+async def test_a_noted_call_is_found_by_its_caller_only() -> None:
+    """Another tenant with the same ids of calls and replies has a conversation of its own."""
+    log = ListLog()
+    replicas = [Replica(log) for _ in range(2)]
+    one = await kept([Replica(None)])
+    await kept(replicas)
+    assert await kept(replicas[::-1], BOB) == one
+
+
+@pytest.mark.parametrize("count", [1, 2])
+async def test_the_sentence_of_an_earlier_result_is_not_written_on_a_later_one(count: int) -> None:
+    """The provider has the earlier result. The later one is at the same place of its request, and is new."""
+    log = ListLog()
+    requests = await kept([Replica(log) for _ in range(count)], paths="SSAB")
+    texts = [request[0]["output"] for request, _, _ in requests[1:]]
+    assert texts[0] == texts[2] == "text"
+    assert "[loopguard]" in texts[1]

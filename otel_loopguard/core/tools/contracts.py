@@ -11,7 +11,7 @@ import re
 from fnmatch import translate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from otel_loopguard.core.model import Action, Kind, Mode
+from otel_loopguard.core.model import Action, Kind, KnownArguments, Mode
 from otel_loopguard.core.policy.policy import DEFAULT_RULES, Rule
 from otel_loopguard.core.tools.declared import DeclaredTools
 from otel_loopguard.core.tools.kinds import DECISIVE_PARAMETERS, kind_of_call
@@ -138,6 +138,8 @@ class Contracts:
             if tool is not None and tool.is_plain and (tool.declared or arguments.keys().isdisjoint(self._meaningful)):
                 resolved = tuple.__new__(ResolvedCall, (tool, arguments, tool.kind))
                 return resolved, self._fingerprinter.arguments(arguments, fold_blanks=tool.kind is not _WRITE)
+        if type(arguments) is KnownArguments:
+            return ResolvedCall(self.tool(name, call.hints), None, Kind(arguments.kind)), arguments.digest
         resolved = self.resolve(call)
         values, folds_blanks = self.compared(*resolved)
         return resolved, self._fingerprinter.arguments(values, fold_blanks=folds_blanks)

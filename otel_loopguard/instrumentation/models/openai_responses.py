@@ -168,4 +168,5 @@ RESPONSES = Dialect(
     withdraw=lambda body: {**body, "tool_choice": "none"} if body.get("tools") else body,
     reply=_reply,
     collector=_Events,
+    is_kept=True,
 )

@@ -1,0 +1,72 @@
+"""Calls of replies that another replica of a gateway passed on, in conversations that the provider keeps.
+
+Such a request has the results of calls, and the id of the reply with the calls instead of the calls. The replica that
+passes a reply on notes its calls in the shared store: tool, fingerprint of the arguments, and turn. No value is noted.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from otel_loopguard.core.model import KnownArguments, ToolCall
+from otel_loopguard.core.values.normalise import utf8
+from otel_loopguard.interrupts import pass_interrupt
+from otel_loopguard.turns.messages import WrittenCall
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from otel_loopguard.core.guard import Guard
+    from otel_loopguard.turns.message_lists import Caller, Delta, MessageList, Request
+
+
+def note(guard: Guard, one: MessageList, caller: Caller | None, calls: Sequence[WrittenCall]) -> None:
+    """Note the calls of a reply for the other replicas. It does not wait for the store."""
+    log, compiled = guard.log, guard.compiled
+    named = [call for call in calls if call.id is not None]
+    if log is None or not named:
+        return
+    if one.kept_turn is None:
+        of_turn = one.turn.id if one.turn is not None and one.turn.is_shared else None
+        one.kept_turn = of_turn or compiled.fingerprinter.name(repr((caller, named[0].id, named[0].name)))
+    for call in named:
+        resolved, arguments = compiled.contracts.identify(ToolCall(call.name, call.arguments))
+        data = orjson.dumps([resolved.tool.name, arguments, str(resolved.kind), one.kept_turn])
+        op = compiled.fingerprinter.of(utf8(str(call.id))).to_bytes(8, "big")
+        log.send_later(_key(guard, caller, call.id), [(op, log.seal(data.decode()))])
+
+
+async def recall(guard: Guard, request: Request, one: MessageList, delta: Delta, now: float) -> None:
+    """Add the results in a request whose calls another replica has noted, and join their turn."""
+    log = guard.log
+    if log is None:
+        return
+    known = {new.result.id for new in delta.new}
+    for place in range(len(request.entries)):
+        for result in request.message(place).results:
+            if result.id is None or result.id in known:
+                continue
+            reply = await log.aappend(_key(guard, request.caller, result.id), (), epoch=b"", seen=0)
+            noted = None if reply is None or not reply.entries else _read(log.unseal(reply.entries[0].data))
+            if noted is None:
+                continue
+            tool, arguments, kind, one.kept_turn = noted
+            call = WrittenCall(result.id, tool, KnownArguments(arguments, kind))
+            new = one.answer_late(call, result, now)
+            if new is not None:
+                delta.new.append(new)
+
+
+def _read(text: str | None) -> tuple[str, int, str, str] | None:
+    try:
+        tool, arguments, kind, turn = orjson.loads(text or "")
+    except (ValueError, TypeError) as error:
+        pass_interrupt(error)
+        return None
+    return tool, arguments, kind, turn
+
+
+def _key(guard: Guard, caller: Caller | None, call_id: Any) -> str:
+    return guard.compiled.fingerprinter.name(repr(("call", caller, call_id)))
