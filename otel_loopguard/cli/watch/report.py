@@ -197,8 +197,8 @@ class WatchReport:
         """Return the attributes that name the call and its turn."""
         span, record, name = reported.call.span, reported.record, reported.turn
         conversation, agent = self.agent_of(span)
-        # The id of a conversation may name a user, so the turn's is a hash of it.
-        turn = self._hash(name.id) if name.source == "conversation" else name.id
+        # The id of a conversation may name a user, so the turn's is a hash of it. Other services may have equal ones.
+        turn = self._hash(f"{name.service} {name.id}") if name.source == "conversation" else name.id
         identity: dict[str, Any] = {
             semconv.TURN_ID: turn,
             semconv.TURN_SOURCE: name.source,
