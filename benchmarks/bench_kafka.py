@@ -3,7 +3,7 @@
 python -m benchmarks.bench_kafka [--quick]
 
 The broker is that of the tests; without it (`.ci/kafka` fetches it) nothing is measured. It runs in another process,
-whose time is not counted.
+whose time is not counted. Metrics and logs are made, and not exported.
 """
 
 from __future__ import annotations
@@ -25,11 +25,14 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Sp
 
 from benchmarks.harness import Row, Section, compared, interleaved, main
 from otel_loopguard.cli.replay.judge import PolicyJudge
+from otel_loopguard.cli.watch.exports import Exports
 from otel_loopguard.cli.watch.kafka import KafkaSource
 from otel_loopguard.cli.watch.kafka_settings import KafkaSettings
 from otel_loopguard.cli.watch.live import LiveJudge
+from otel_loopguard.cli.watch.report import WatchReport
 from otel_loopguard.core.policy.policy import Policy
 from otel_loopguard.shield import Shield
+from otel_loopguard.telemetry.settings import Settings
 from tests.environments import ROOT
 from tests.stack.harness.broker import Broker
 
@@ -93,17 +96,12 @@ def read(address: str, messages: int, each: Callable[[bytes], object]) -> float:
     return spent / messages / SPANS * 1e6
 
 
-class _Counts:
-    """A report that counts nothing: what it would cost is that of the exporter."""
-
-    def __getattr__(self, _: str) -> Callable[..., None]:
-        return lambda *_, **__: None
-
-
 def watch(address: str, messages: int, admin: Broker) -> float:
     """Microseconds of processor time a span to read and judge the topic, and to commit it."""
     group, stopping = uuid.uuid4().hex, threading.Event()
-    judge = LiveJudge(PolicyJudge(Policy()), _Counts(), Shield(), window=1.0, turns_by="agent_span")
+    policy = PolicyJudge(Policy())
+    report = WatchReport(policy, Exports([], [], Shield(), interval=3600), Settings())
+    judge = LiveJudge(policy, report, report.shield, window=1.0, turns_by="agent_span")
     source = KafkaSource(KafkaSettings(address, TOPIC, group), judge, list)
     started = time.process_time()
     reader = threading.Thread(target=source.run, args=(stopping,))
