@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.models.server import Server
+    from tests.store.servers import Server as Store
 
 AUTH = """
 from litellm.proxy._types import UserAPIKeyAuth
@@ -43,6 +44,7 @@ STREAMED = pytest.mark.parametrize("stream", [False, True], ids=["whole", "strea
 class Gateway(NamedTuple):
     replicas: list[Proxy]
     provider: Server
+    store: Store
     telemetry: list[Receiver]
     """Of each replica."""
 
@@ -95,7 +97,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
             proxy.start()
         for proxy in replicas:
             proxy.wait_ready(START)
-        yield Gateway(replicas, server, telemetry)
+        yield Gateway(replicas, server, store, telemetry)
 
 
 def in_conversation(name: str) -> dict[str, dict[str, str]]:
@@ -261,15 +263,34 @@ def test_the_metrics_are_exact(gateway: Gateway) -> None:
     assert gateway.counted(semconv.METRIC_MODEL_TOKENS) > 0
 
 
+def steps(agent: Agent, count: int) -> None:
+    """Make so many steps of a conversation."""
+    for _ in range(count):
+        entries, calls, _ = agent.send()
+        agent.entries += [*entries, *agent.api.results([(one, agent.run(name, given)) for one, name, given in calls])]
+
+
 def test_an_agent_goes_on_when_a_replica_is_killed(gateway: Gateway) -> None:
     """The other one has all of the turn from the store and the request: the loop ends at the same call."""
     agent = gateway.agent()
     agent.entries.append({"role": "user", "content": "task-stubborn9"})
-    for step in range(10):
-        if step == 5:
-            gateway.replicas[0].kill()
-            agent.urls = itertools.repeat(gateway.replicas[1].url)
-        entries, calls, _ = agent.send()
-        agent.entries += [*entries, *agent.api.results([(one, agent.run(name, given)) for one, name, given in calls])]
+    steps(agent, 5)
+    gateway.replicas[0].kill()
+    agent.urls = itertools.repeat(gateway.replicas[1].url)
+    steps(agent, 5)
     with pytest.raises(RefusedError, match="count 10"):
         agent.send()
+
+
+def test_an_agent_goes_on_when_the_store_is_killed(gateway: Gateway) -> None:
+    """The replica judges by itself, also a turn that began in the store, and its failures are counted."""
+    agent = gateway.agent("messages", stream=True)
+    agent.urls = itertools.repeat(gateway.replicas[1].url)
+    agent.entries.append({"role": "user", "content": "task-stubborn10"})
+    steps(agent, 5)
+    gateway.store.kill()
+    steps(agent, 5)
+    with pytest.raises(RefusedError, match="count 10"):
+        agent.send()
+    wait_until("the failures are exported", lambda: gateway.counted(semconv.METRIC_STORE_FAILURES) > 0)
+    assert gateway.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
