@@ -61,7 +61,7 @@ class Ended(NamedTuple):
 
 
 class Running:
-    """A program that holds its conversations. Several addresses are asked in turn.
+    """A program that holds its conversations. The requests of one conversation go to the addresses in turn.
 
     ``guarded`` starts one in Python with ``opentelemetry-instrument``.
     """

@@ -3,7 +3,7 @@
 //	agent URL[,URL...] < jobs
 //
 // Each line is a job: {"agent": "openai.chat", "stream": false, "question": "...", "headers": {}}. Four run at once, and
-// each prints a line of JSON when it ends. Several addresses are asked in turn.
+// each prints a line of JSON when it ends. The requests of one conversation go to the addresses in turn.
 package main
 
 import (
@@ -16,7 +16,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
@@ -82,7 +81,7 @@ func converse(addresses []string, given job) outcome {
 	options := []option.RequestOption{
 		option.WithBaseURL(addresses[0] + "/v1/"),
 		option.WithAPIKey("sk-local"),
-		option.WithMiddleware(counted(&ended.Requests), inTurn(addresses)),
+		option.WithHTTPClient(&http.Client{Transport: inTurn{&ended.Requests, addresses}}),
 	}
 	for name, value := range given.Headers {
 		options = append(options, option.WithHeader(name, value))
@@ -152,25 +151,19 @@ func described(err error) *failure {
 	return &failure{Kind: fmt.Sprintf("%T", err), Message: err.Error()}
 }
 
-// counted counts the requests that leave, also those that the client sends again.
-func counted(requests *int) option.Middleware {
-	return func(request *http.Request, next option.MiddlewareNext) (*http.Response, error) {
-		*requests++
-		return next(request)
-	}
+// inTurn counts the requests that leave, also those that the client sends again, and sends each to the next address.
+type inTurn struct {
+	requests  *int
+	addresses []string
 }
 
-var turn atomic.Int64
-
-// inTurn sends each request to the next address.
-func inTurn(addresses []string) option.Middleware {
-	return func(request *http.Request, next option.MiddlewareNext) (*http.Response, error) {
-		address, err := url.Parse(addresses[int(turn.Add(1))%len(addresses)])
-		if err != nil {
-			return nil, err
-		}
-		request.URL.Host = address.Host
-		request.Host = address.Host
-		return next(request)
+func (each inTurn) RoundTrip(request *http.Request) (*http.Response, error) {
+	*each.requests++
+	address, err := url.Parse(each.addresses[*each.requests%len(each.addresses)])
+	if err != nil {
+		return nil, err
 	}
+	sent := request.Clone(request.Context())
+	sent.URL.Host, sent.Host = address.Host, address.Host
+	return http.DefaultTransport.RoundTrip(sent)
 }

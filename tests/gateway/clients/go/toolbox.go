@@ -20,7 +20,7 @@ func newToolbox() *toolbox {
 	for _, name := range strings.Split("abcdefgh", "") {
 		files[name+".txt"] = fmt.Sprintf("This is file %s.\nIts owner is Ada.", name)
 	}
-	return &toolbox{files: files}
+	return &toolbox{files: files, runs: []string{}}
 }
 
 func (tools *toolbox) run(name, text string) string {

@@ -3,7 +3,7 @@
 //   node agent.mjs URL[,URL...] < jobs
 //
 // Each line is a job: {"agent": "openai.chat", "stream": false, "question": "...", "headers": {}}. Four run at once, and
-// each prints a line of JSON when it ends. Several addresses are asked in turn.
+// each prints a line of JSON when it ends. The requests of one conversation go to the addresses in turn.
 
 import { createInterface } from "node:readline";
 import * as aiSdk from "./ai-sdk.mjs";
@@ -14,7 +14,6 @@ import { Toolbox } from "./toolbox.mjs";
 const modules = { "ai-sdk": aiSdk, anthropic, openai };
 const urls = process.argv[2].split(",");
 const AT_ONCE = 4;
-let turn = 0;
 
 async function converse(job) {
   const [module, name] = job.agent.split(".");
@@ -25,7 +24,7 @@ async function converse(job) {
   const counted = (address, options) => {
     ended.requests += 1;
     const { pathname, search } = new URL(address);
-    return fetch(urls[turn++ % urls.length] + pathname + search, options);
+    return fetch(urls[ended.requests % urls.length] + pathname + search, options);
   };
   try {
     ended.answer = await agent[name]({ ...job, url: urls[0], fetch: counted, toolbox });

@@ -29,7 +29,8 @@ async function run(model, { question, stream, toolbox }) {
   return result.text;
 }
 
-export function described(error) {
+export function described(thrown) {
+  const error = thrown.lastError ?? thrown; // after the client has sent a request again
   let type;
   try {
     type = JSON.parse(error.responseBody).error.type;

@@ -3,13 +3,12 @@
     python agent.py URL[,URL...] < jobs
 
 Each line is a job: {"agent": "openai.chat", "stream": false, "question": "...", "headers": {}}. Four run at once, and
-each prints a line of JSON when it ends. Several addresses are asked in turn.
+each prints a line of JSON when it ends. The requests of one conversation go to the addresses in turn.
 """
 
 import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from itertools import cycle
 
 import httpx
 from openai import OpenAI
@@ -17,7 +16,7 @@ from openai import OpenAI
 SYSTEM = "You work with the files of a project."
 MODEL = "gpt-4.1"
 AT_ONCE = 4
-URLS = cycle(sys.argv[1].split(","))
+URLS = [httpx.URL(url) for url in sys.argv[1].split(",")]
 
 
 class Toolbox:
@@ -111,7 +110,7 @@ def converse(job):
     def counted(request):
         """Count a request that leaves, and send it to the next address."""
         ended["requests"] += 1
-        url = httpx.URL(next(URLS))
+        url = URLS[ended["requests"] % len(URLS)]
         request.url = request.url.copy_with(host=url.host, port=url.port)
 
     http = httpx.Client(event_hooks={"request": [counted]}, timeout=60)
