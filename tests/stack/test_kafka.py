@@ -137,3 +137,6 @@ def test_a_broker_that_is_killed_and_restarted_loses_no_trip(scene: Scene) -> No
     wait_until("all trips are recorded", lambda: len(set(scene.recorded("outage"))) == 20 * TRIPS, seconds=60)
     wait_until("all messages are committed", scene.all_committed)
     wait_until("all trips are counted", lambda: scene.trips("outage") >= 20 * TRIPS)
+    for watcher in scene.watchers:
+        lines = [line for line in watcher.log().splitlines() if "Kafka: " in line]
+        assert 1 <= len(lines) <= 10, lines  # one for each kind of error, and not one for each attempt
