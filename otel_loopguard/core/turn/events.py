@@ -118,11 +118,20 @@ def to_bytes(turn: int, event: tuple[Any, ...]) -> bytes:
     return orjson.dumps([VERSION, turn, _NAMES[type(event)], *event])
 
 
-def from_bytes(data: bytes) -> tuple[int, Any] | None:
-    """Read the turn and the event that ``to_bytes`` wrote; None if they cannot be read."""
+def timed(data: bytes, at: float) -> bytes:
+    """Add the time of an event that is appended later than it happened."""
+    return b"%.6f %s" % (at, data)
+
+
+def from_bytes(data: bytes) -> tuple[float | None, int, Any] | None:
+    """Read the added time, the turn and the event that ``to_bytes`` wrote; None if they cannot be read."""
     try:
+        at = None
+        if data[:1] != b"[":
+            time, _, data = data.partition(b" ")
+            at = float(time)
         version, turn, name, *fields = orjson.loads(data)
-        return (turn, _TYPES[name](*fields)) if version == VERSION else None
+        return (at, turn, _TYPES[name](*fields)) if version == VERSION else None
     except (ValueError, TypeError, KeyError) as error:
         pass_interrupt(error)
         return None

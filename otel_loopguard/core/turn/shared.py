@@ -91,9 +91,9 @@ class _Unsent:
 
     __slots__ = ("data", "is_folded")
 
-    def __init__(self, data: bytes, *, is_folded: bool = False) -> None:
-        self.data = data
-        self.is_folded = is_folded
+    def __init__(self, data: bytes, *, folded_at: float | None = None) -> None:
+        self.data = data if folded_at is None else events.timed(data, folded_at)
+        self.is_folded = folded_at is not None
 
 
 if TYPE_CHECKING:
@@ -319,7 +319,7 @@ class SharedTurn(Turn):
         sentence = super().conclude()
         if sentence is not None and not self._alone:
             op, data = self._new_op(), events.to_bytes(self._number, events.Concluded())
-            self._keep_unsent(op, data, is_folded=True)
+            self._keep_unsent(op, data, folded_at=self._now())
             self._log.send_later(self._key, self._ops())
         return sentence
 
@@ -656,15 +656,15 @@ class SharedTurn(Turn):
         self._fold(now, step.op, step.data)
         self._state.position += 1
         self._mine.pop(step.op, None)
-        self._keep_unsent(step.op, step.data, is_folded=True)
+        self._keep_unsent(step.op, step.data, folded_at=now)
 
     def _now(self) -> float:
         """Return the time of the log."""
         at, clock = self._synced
         return at + self.host.clock() - clock
 
-    def _keep_unsent(self, op: int, data: bytes, *, is_folded: bool = False) -> None:
-        self._unsent[op] = _Unsent(data, is_folded=is_folded)
+    def _keep_unsent(self, op: int, data: bytes, *, folded_at: float | None = None) -> None:
+        self._unsent[op] = _Unsent(data, folded_at=folded_at)
         if len(self._unsent) > _MOST_UNSENT:
             self._unsent.popitem(last=False)
 
@@ -735,7 +735,8 @@ class SharedTurn(Turn):
         read = events.from_bytes(data)
         if read is None or op in self._state.taken:
             return
-        turn, event = read
+        at, turn, event = read
+        now = now if at is None else min(at, now)
         state = self._state
         if turn and state.turn and turn != state.turn and type(event) is not events.TurnBegan:
             return  # of a turn that another one has replaced in the log

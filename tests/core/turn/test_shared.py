@@ -130,7 +130,7 @@ class Session:
                     self.note(turn.end(call, outcome))
             else:
                 for place_in_row in range(5 if step == "row" else 1):
-                    self.now += 0.01 + what["pause"]
+                    self.now += 1 / 128 + what["pause"]  # exact, also as the sum of a time and a difference
                     arguments = {"place": place_in_row} if step == "row" else what["arguments"]
                     call = ToolCall(what["tool"], arguments, f"id-{number}-{place_in_row}", what["known"])
                     self.make(self.turns[place], step, call, outcome)
@@ -144,7 +144,7 @@ class Session:
             if step == "begin":
                 self.running.append((turn, call))
             else:
-                self.now += 0.02
+                self.now += 1 / 64
                 self.note(turn.end(call, outcome))
 
     def note(self, decision):
