@@ -118,7 +118,9 @@ class Runtime:
     def _share_turns(self) -> None:
         """Use the shared store that the environment names, if any."""
         with self.shield("store.open"):
-            log, problems = store_from_environment(os.environ, self.guard.policy.hash_key)
+            policy = self.guard.policy
+            remembers = policy.conversation_idle if self.guard.compiled.remembers else 0.0
+            log, problems = store_from_environment(os.environ, policy.hash_key, remembers=remembers)
             if problems:
                 logger.error("The settings of the shared store have mistakes.\n%s", listed(problems))
             if log is not None:

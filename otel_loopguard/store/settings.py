@@ -45,15 +45,18 @@ def open_store(url: str, *, hash_key: bytes | None, expiry: float = DEFAULT_EXPI
 
 
 def store_from_environment(
-    environ: Mapping[str, str], hash_key: bytes | None
+    environ: Mapping[str, str], hash_key: bytes | None, *, remembers: float = 0.0
 ) -> tuple[RedisEventLog | None, list[Problem]]:
-    """Return the store that the environment names, if any, and the mistakes in its variables. Never raises."""
+    """Return the store that the environment names, if any, and the mistakes in its variables. Never raises.
+
+    ``remembers``: the seconds of a conversation's memory. A turn is kept as long, unless the environment decides.
+    """
     url, text = environ.get(PREFIX + "STORE", "").strip(), environ.get(PREFIX + "STORE_EXPIRY", "").strip()
-    problems, expiry = [], DEFAULT_EXPIRY
+    problems, expiry = [], max(DEFAULT_EXPIRY, remembers)
     if text.isdecimal() and 0 < int(text[:_MOST_DIGITS]) <= _LONGEST_EXPIRY:
         expiry = float(text)
     elif text:
-        remedy = f"it must be a whole number of seconds, up to {_LONGEST_EXPIRY}; going on with {DEFAULT_EXPIRY:.0f}."
+        remedy = f"it must be a whole number of seconds, up to {_LONGEST_EXPIRY}; going on with {expiry:.0f}."
         problems.append(Problem(PREFIX + "STORE_EXPIRY", "environment", text, remedy))
     if not url:
         return None, problems

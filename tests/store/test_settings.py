@@ -73,6 +73,14 @@ def test_the_expiry(server):
     assert problems == []
 
 
+def test_a_turn_is_kept_as_long_as_its_conversation_is_remembered():
+    """Unless the environment decides."""
+    environ = {settings.PREFIX + "STORE": URL}
+    assert settings.store_from_environment(environ, KEY, remembers=700_000.0)[0]._expiry == 700_000
+    environ[settings.PREFIX + "STORE_EXPIRY"] = "60"
+    assert settings.store_from_environment(environ, KEY, remembers=700_000.0)[0]._expiry == 60
+
+
 @pytest.mark.parametrize("text", ["0", "-1", "a day", "1e3", "9" * 30, "31536001"])
 def test_a_wrong_expiry_is_a_mistake_and_the_default_holds(text):
     store, (problem,) = found(STORE=URL, STORE_EXPIRY=text)
