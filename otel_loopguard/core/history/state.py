@@ -35,7 +35,7 @@ MOST_PAUSES = 15
 SHORTEST_PAUSE = 0.1
 """Between calls of one model message there is less, and the model does not think."""
 
-_VERSION = 5
+_VERSION = 6
 """Written first. State of another version is not read: the turn begins with an empty history."""
 
 

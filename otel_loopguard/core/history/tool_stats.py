@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.core.history.bounded import EMPTY, kept
 from otel_loopguard.core.model import Kind
-from otel_loopguard.core.values.answers import answer_fingerprint, answer_outline
+from otel_loopguard.core.values.answers import answer_fingerprint, answer_outline, answer_outline_parts
 from otel_loopguard.core.values.queries import query_of
+from otel_loopguard.core.values.results import AnswerPrints
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,7 +82,7 @@ class ToolStats:
             if facts.found is not None:
                 self._continue_row(record, facts.found.row, tick)
             elif facts.prints is not None:
-                self._add_print(record, facts.prints.answer, tick)
+                self._add_prints(record, facts.prints.answer, tick)
             else:
                 self.add_answer(record, facts.data, tick, fingerprinter)
         parameter = tool.contract.query
@@ -92,6 +93,16 @@ class ToolStats:
             seen_before = facts.empty or facts.digest in self.results
             self.queries = (*self.queries[-_MOST_QUERIES:], query) if seen_before else (query,)
             self.results = kept(self.results, facts.digest, _MOST_ANSWERS)
+
+    def answer_prints(self, data: bytes, arguments: Any, fingerprinter: Fingerprinter) -> AnswerPrints:
+        """Return the fingerprints by which an answer is compared with the last one, for all processes of a turn."""
+        begins, ends = (fingerprinter.of(part) & _30_BITS for part in (data[:_END], data[-_END:]))
+        outline, answer = None, 0
+        if begins == self.begins or ends == self.ends:
+            outline = fingerprinter.of(repr(answer_outline_parts(data, arguments)).encode())
+            if outline == self.outline and self.skipped >= self.skip:
+                answer = answer_fingerprint(data, arguments, fingerprinter)
+        return AnswerPrints(begins, ends, outline, answer)
 
     def add_answer(self, record: Record, data: bytes, tick: int, fingerprinter: Fingerprinter) -> None:
         """Count an answer. It is equal to the last one byte for byte, or without its ids."""
@@ -112,11 +123,19 @@ class ToolStats:
         self.begins, self.ends, self.outline, self.result, self.answer = begins, ends, outline, digest, answer
         self._continue_row(record, self.answers + 1 if same else 1, tick)
 
-    def _add_print(self, record: Record, answer: int, tick: int) -> None:
-        """Count an answer by its fingerprints: that of its bytes, and that without its ids, 0 if it has none."""
+    def _add_prints(self, record: Record, prints: AnswerPrints | None, tick: int) -> None:
+        """Do the same by the fingerprints of another process."""
         digest: int = record.result or 0
-        same = self.answers > 0 and (digest == self.result or (answer != 0 and answer == self.answer))
-        self.result, self.answer = digest, answer
+        if digest == self.result and self.answers:
+            self._continue_row(record, self.answers + 1, tick)
+            return
+        begins, ends, outline, answer = prints or AnswerPrints(0, 0, None, 0)
+        same = False
+        self.skipped += 1
+        if answer:
+            same, self.skipped = answer == self.answer, 0
+            self.skip = 0 if same or not self.answer else min(2 * self.skip + 1, _MOST_SKIPPED)
+        self.begins, self.ends, self.outline, self.result, self.answer = begins, ends, outline, digest, answer
         self._continue_row(record, self.answers + 1 if same else 1, tick)
 
     def _continue_row(self, record: Record, answers: int, tick: int) -> None:
@@ -138,7 +157,7 @@ class ToolStats:
         """Return the statistics as plain values. Queries are left out: they are text of arguments."""
         return [
             self.shape, self.errors, self.changes, self.successes, self.result, self.answer, self.answers, self.brief,
-            list(self.ended), list(self.results),
+            list(self.ended), list(self.results), self.begins, self.ends, self.outline, self.skip, self.skipped,
         ]  # fmt: skip
 
     @classmethod
@@ -147,7 +166,7 @@ class ToolStats:
         stats = cls()
         (
             stats.shape, stats.errors, stats.changes, stats.successes, stats.result, stats.answer, stats.answers,
-            stats.brief, stats.ended, results,
+            stats.brief, stats.ended, results, stats.begins, stats.ends, stats.outline, stats.skip, stats.skipped,
         ) = values  # fmt: skip
         stats.results = dict.fromkeys(results) or EMPTY
         return stats

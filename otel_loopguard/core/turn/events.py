@@ -12,7 +12,7 @@ import orjson
 from otel_loopguard.core.model import Action, Hints, Kind, Sameness, Trip
 from otel_loopguard.core.tools.contracts import ResolvedCall
 from otel_loopguard.core.values.compare import DetailedFingerprints
-from otel_loopguard.core.values.results import OutcomeFacts, Prints
+from otel_loopguard.core.values.results import AnswerPrints, OutcomeFacts, Prints
 from otel_loopguard.interrupts import pass_interrupt
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class CallEnded(NamedTuple):
     pending: bool = False
     empty: bool = False
     brief: bool = False
-    answer: int = 0
+    answer: list[Any] | None = None
     details: list[Any] | None = None
     sameness: str | None = None
 
@@ -196,7 +196,7 @@ def facts_of(ended: CallEnded) -> OutcomeFacts:
         pending=ended.pending,
         empty=ended.empty,
         brief=ended.brief,
-        prints=Prints(ended.answer, details, sameness),
+        prints=Prints(None if ended.answer is None else AnswerPrints(*ended.answer), details, sameness),
     )
 
 
@@ -204,7 +204,7 @@ def call_ended(
     began: int, facts: OutcomeFacts, *, exists: bool = False, child_news: bool = False, nested_calls: int = 0
 ) -> CallEnded:
     """Describe a call that ended with an outcome."""
-    prints = facts.prints or Prints(0, None, None)
+    prints = facts.prints or Prints(None, None, None)
     return CallEnded(
         began,
         exists=exists,
@@ -217,7 +217,7 @@ def call_ended(
         pending=facts.pending,
         empty=facts.empty,
         brief=facts.brief,
-        answer=prints.answer,
+        answer=None if prints.answer is None else list(prints.answer),
         details=None if prints.details is None else prints.details.to_list(),
         sameness=None if prints.sameness is None else str(prints.sameness),
     )

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from weakref import ref
 
 from otel_loopguard.core.history import update
+from otel_loopguard.core.history.tool_stats import ToolStats
 from otel_loopguard.core.model import USER_STOP, Action, Decision, Record, ToolCall, Trip, nothing_seen
 from otel_loopguard.core.turn import events, hooks, model_text
 from otel_loopguard.core.turn.conversation import Conversation, ConversationTurn
@@ -30,7 +31,6 @@ from otel_loopguard.core.turn.shared_state import OpenCall, SharedState
 from otel_loopguard.core.turn.turn import Turn, is_registered
 from otel_loopguard.core.turn.user_messages import UserMessage, note_texts
 from otel_loopguard.core.values import introspect
-from otel_loopguard.core.values.answers import answer_fingerprint
 from otel_loopguard.core.values.compare import DetailedFingerprints, compare, detailed_fingerprints
 from otel_loopguard.core.values.normalise import utf8
 from otel_loopguard.core.values.results import Prints, outcome_facts
@@ -54,8 +54,6 @@ _MOST_DETAILS = 256
 _OF_CALLS = frozenset({events.CallBegan, events.CallEnded, events.CallObserved})
 _MOST_FIRSTS = 64
 _MOST_SAID = 256
-_LONGEST_ANSWER = 4_096
-"""A longer answer is compared with those of other calls byte for byte only: masking it takes long."""
 
 
 class _Step:
@@ -434,9 +432,10 @@ class SharedTurn(Turn):
             before = self._details.get(key)
             changed = stats is not None and self.judge.history.changed_since(stats)
             result = None if stats is None else stats.result
-        answer, details, sameness = 0, None, None
-        if stats is None and not facts.is_error and len(facts.data) <= _LONGEST_ANSWER:
-            answer = answer_fingerprint(facts.data, resolved.arguments, compiled.fingerprinter)
+        answer, details, sameness = None, None, None
+        if stats is None and not facts.is_error:
+            row = self.judge.history.tools.get(tool.digest) or ToolStats()
+            answer = row.answer_prints(facts.data, resolved.arguments, compiled.fingerprinter)
         if facts.digest != result and (stats is not None or self.conversation is not None):
             whole = detailed_fingerprints(
                 facts.data,

@@ -84,11 +84,21 @@ class Findings(NamedTuple):
     row: int
 
 
+class AnswerPrints(NamedTuple):
+    """The keyed fingerprints by which the answer of a call is compared with that of another call of its tool."""
+
+    begins: int
+    ends: int
+    outline: int | None
+    """None if it begins and ends in another way than the last answer."""
+    answer: int
+    """The fingerprint without ids, and without the parts that repeat the arguments; 0 if the outline is another one."""
+
+
 class Prints(NamedTuple):
     """The keyed fingerprints that stand for the bytes of an outcome in other processes."""
 
-    answer: int
-    """The fingerprint without ids, and without the parts that repeat the arguments; 0 if it was not made."""
+    answer: AnswerPrints | None
     details: DetailedFingerprints | None
     """For a comparison with the last result of the same call; None if the process saw no need of one."""
     sameness: Sameness | None

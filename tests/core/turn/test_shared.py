@@ -62,7 +62,8 @@ LONG = "words that fill the result of a tool until it is no longer brief, becaus
 TOOLS = ["read_file", "write_file", "next_page", "bash", "get_status", "frobnicate", "wait", "think"]
 RESULTS = [
     "ok", "", "[]", LONG, LONG + "id 8f14e45fceea167a", LONG + "id c9f0f895fb98ab91", LONG + "at 10:31",
-    "Error: no such file", "still pending", {"done": True}, ["a", 2], "half a surrogate \ud800", None,
+    "No file matches 'x'", "Error: no such file", "still pending", {"done": True}, ["a", 2], "half a surrogate \ud800",
+    None,
 ]  # fmt: skip
 POLICIES = {
     "default": {},
@@ -99,6 +100,12 @@ steps = st.lists(
 )
 
 
+def varied(outcome, number):
+    """Return the outcome with another id in its text."""
+    text = outcome.result
+    return outcome._replace(result=f"{text} (request 4f2a9c{number:02}b7e1)") if type(text) is str else outcome
+
+
 class Session:
     """A turn that is driven by drawn steps, by one process or by several in turns; notes all decisions."""
 
@@ -133,7 +140,8 @@ class Session:
                     self.now += 1 / 128 + what["pause"]  # exact, also as the sum of a time and a difference
                     arguments = {"place": place_in_row} if step == "row" else what["arguments"]
                     call = ToolCall(what["tool"], arguments, f"id-{number}-{place_in_row}", what["known"])
-                    self.make(self.turns[place], step, call, outcome)
+                    ends_with = varied(outcome, place_in_row) if step == "row" else outcome
+                    self.make(self.turns[place], step, call, ends_with)
         return self.decisions
 
     def make(self, turn, step, call, outcome):
