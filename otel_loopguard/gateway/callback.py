@@ -34,6 +34,10 @@ class LoopGuard(CustomLogger):  # type: ignore[misc]  # the base class is in the
         if error is not None:
             raise _exception(error)
 
+    async def async_post_call_success_hook(self, data: Any, user_api_key_dict: Any, response: Any) -> None:  # noqa: ARG002 - the proxy's signature
+        """Learn a reply that is not streamed before the client has it: the next request may go to another replica."""
+        learn(response, data.get("litellm_call_id"))
+
     async def async_log_success_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:  # noqa: ARG002 - the proxy's signature
         """Learn the calls and the tokens of a reply, streamed or not."""
         learn(response_obj, kwargs.get("litellm_call_id"))
