@@ -179,7 +179,7 @@ class Guard:
 
     def forget(self, turn: Turn) -> None:
         """Forget a turn that is over."""
-        self._turns.discard(turn.id)
+        self._turns.discard(turn.known_as)
 
     def after_fork(self) -> None:
         """Begin with no turns in a child process. Those that it inherited in use are its own from now on.

@@ -100,7 +100,7 @@ class LiveTurns:
     def add(self, turn: Turn, now: float) -> None:
         """Add a turn whose id is new, so that the store has no state of it."""
         with self._lock:
-            self._latest[turn.id] = turn
+            self._latest[turn.known_as] = turn
         self._store_old(now)
 
     def get_or_create(self, turn_id: str, create: Callable[[], Turn], now: float) -> Turn:
@@ -124,10 +124,10 @@ class LiveTurns:
         """Make a stored turn live again, because its holder makes a call: its state in the store is old from now on."""
         with self._lock:
             turn.stored = False
-            if self._held.get(turn.id) is turn:
-                del self._held[turn.id]
-                self._store.discard(turn.id)
-                self._latest[turn.id] = turn
+            if self._held.get(turn.known_as) is turn:
+                del self._held[turn.known_as]
+                self._store.discard(turn.known_as)
+                self._latest[turn.known_as] = turn
 
     def _store_old(self, now: float) -> None:
         """Move at most two turns to the store for each that comes, so no call waits for a sweep."""
@@ -139,10 +139,10 @@ class LiveTurns:
             used = turn.last_used
             state = turn.state()
             with self._lock:
-                if turn.last_used == used and self._latest.pop(turn.id, None) is turn:
+                if turn.last_used == used and self._latest.pop(turn.known_as, None) is turn:
                     turn.stored = True
-                    self._held[turn.id] = turn
-                    self._store.save(turn.id, state, used)
+                    self._held[turn.known_as] = turn
+                    self._store.save(turn.known_as, state, used)
 
     def _oldest_of_too_many(self, now: float) -> Turn | None:
         """Return the turn to store, if there are too many. Drop one that is too old, and pass over one in use."""
@@ -157,11 +157,11 @@ class LiveTurns:
         if len(self._latest) <= self._most and idle <= self._longest_idle:
             return None
         if idle > self._longest_idle:
-            self._latest.pop(turn.id, None)
+            self._latest.pop(turn.known_as, None)
         elif turn.is_storable or len(self._latest) > self._most_unstored:
             return turn
         else:
-            self._latest.move_to_end(turn.id)
+            self._latest.move_to_end(turn.known_as)
         return None
 
     def discard(self, turn_id: str) -> None:

@@ -63,7 +63,7 @@ class Turn:
 
     __slots__ = (
         "__weakref__", "_made_messages", "_results", "_tree", "batch", "changing", "conversation", "enforced", "host",
-        "id", "in_flight", "judge", "last_used", "lock", "messages", "parent", "source", "stored",
+        "id", "in_flight", "judge", "known_as", "last_used", "lock", "messages", "parent", "source", "stored",
     )  # fmt: skip
 
     def __init__(
@@ -78,6 +78,8 @@ class Turn:
         conversation: ConversationTurn | None = None,
     ) -> None:
         self.id = turn_id
+        self.known_as = turn_id
+        """The id by which this process finds it: that of a shared turn may become another one."""
         self.source = source
         self.enforced = enforced
         """More than observing is allowed."""
@@ -141,7 +143,7 @@ class Turn:
             self.in_flight.clear()
         if self.parent is not None:
             return []
-        self.host.forget(self.id)
+        self.host.forget(self.known_as)
         messages = self.messages or self._made_messages.setdefault("", NO_MESSAGES)
         return [] if messages is NO_MESSAGES else messages.close()
 
@@ -170,7 +172,7 @@ class Turn:
 
     def after_fork(self, turn_id: str) -> None:
         """Begin with an empty history in a child process, under this id. A user's request to stop still holds."""
-        self.id = turn_id
+        self.id = self.known_as = turn_id
         self.lock = RLock()
         self.changing = self.stored = False
         self.judge.start_over()

@@ -485,3 +485,18 @@ def test_a_heartbeat_in_several_processes_is_reported_as_in_one(text):
     policy = Policy(hash_key=KEY, scope="conversation")
     log, alone = ListLog(), Guard(policy)
     assert reported(lambda _: Guard(policy, log=log)) == reported(lambda _: alone) != {}
+
+
+
+def test_a_turn_that_has_taken_over_an_id_can_be_stored():
+    """Else a process that sends messages to many conversations would keep them all."""
+    log = ListLog()
+    guard = Process(log).guard
+    guard._turns._most = 2
+    for number in range(6):
+        turn = Process(log).guard.shared_turn(f"conversation:{number}")
+        turn.begin(ToolCall("read_file", {"path": "a.txt"}))
+        found = guard.shared_turn(f"conversation:{number}", begins=False)
+        assert found.runs_elsewhere()
+        assert found.id == turn.id
+    assert len(guard._turns._latest) == 2
