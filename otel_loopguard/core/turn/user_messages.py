@@ -122,7 +122,7 @@ class UserMessages:
         waiting = list(self._waiting)
         delivered = [message for message in self.stops if message not in waiting]
         notes = [note if isinstance(note, UserMessage) else UserMessage(note) for note in (*delivered, *waiting)]
-        return [[seal(note.text), note.stop, note.delivered] for note in notes]
+        return [[seal(note.text), note.stop, number < len(delivered)] for number, note in enumerate(notes)]
 
     def restore(self, messages: list[list[Any]], unseal: Callable[[str], str | None]) -> None:
         """Queue the messages that ``to_list`` returned."""

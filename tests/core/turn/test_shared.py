@@ -500,3 +500,20 @@ def test_a_turn_that_has_taken_over_an_id_can_be_stored():
         assert found.runs_elsewhere()
         assert found.id == turn.id
     assert len(guard._turns._latest) == 2
+
+
+
+def test_a_message_that_was_delivered_without_the_log_is_no_message_to_stop():
+    """Not in a copy from a snapshot in which it still waits."""
+    log = ListLog()
+    one = Process(log)
+    one.call(arguments={"n": 1})
+    call = ToolCall("read_file", {"n": 2})
+    one.turn.begin(call)
+    one.turn.say("use the other file")
+    log.faults = ["refused"]
+    assert one.turn.end(call, Outcome("two")).message == "use the other file"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shared, "_SNAPSHOT_EVERY", 1)
+        one.turn.begin(ToolCall("read_file", {"n": 3}))
+    assert Process(log).call(arguments={"n": 4})[0].runs
