@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from otel_loopguard.core.turn.event_log import Op
 
-_Item: TypeAlias = "tuple[str, Sequence[Op]] | threading.Event"
+_Item: TypeAlias = "tuple[tuple[str, bool], Sequence[Op]] | threading.Event"
 _MOST_WAITING = 10_000
 _MOST_AT_ONCE = 256
 
@@ -19,16 +19,16 @@ _MOST_AT_ONCE = 256
 class Later:
     """Appends in the background, in the order of the calls. The thread starts with the first of them."""
 
-    def __init__(self, append: Callable[[str, Sequence[Op]], None]) -> None:
+    def __init__(self, append: Callable[[str, Sequence[Op], bool], None]) -> None:
         self._append = append
         self._waiting: SimpleQueue[_Item] = SimpleQueue()
         self._thread: threading.Thread | None = None
 
-    def put(self, key: str, ops: Sequence[Op]) -> bool:
+    def put(self, key: str, ops: Sequence[Op], *, begins: bool = True) -> bool:
         """Take events; return False if too many are waiting."""
         if self._waiting.qsize() >= _MOST_WAITING:
             return False
-        self._waiting.put((key, ops))
+        self._waiting.put(((key, begins), ops))
         if self._thread is None:
             # Two threads that come here at once start two, which does no harm: each event is taken once.
             self._thread = threading.Thread(
@@ -51,7 +51,7 @@ class Later:
 
     def _work(self, waiting: SimpleQueue[_Item]) -> None:
         while True:
-            by_key: dict[str, list[Op]] = {}
+            by_key: dict[tuple[str, bool], list[Op]] = {}
             flushed = []
             item: _Item = waiting.get()
             for _ in range(_MOST_AT_ONCE):
@@ -63,7 +63,7 @@ class Later:
                     item = waiting.get_nowait()
                 except Empty:
                     break
-            for key, ops in by_key.items():
-                self._append(key, ops)
+            for (key, begins), ops in by_key.items():
+                self._append(key, ops, begins)
             for event in flushed:
                 event.set()

@@ -95,10 +95,10 @@ class RedisEventLog:
             self._failed(breaker, error)
             return None
 
-    def send_later(self, key: str, ops: Sequence[Op]) -> None:
-        """Append events from another thread, for code that must not wait."""
+    def send_later(self, key: str, ops: Sequence[Op], *, begins: bool = True) -> None:
+        """Append events from another thread, for code that must not wait. ``begins``: also if the server has no log."""
         try:
-            if not self._later.put(key, ops):
+            if not self._later.put(key, ops, begins=begins):
                 self._count(QUEUE_FULL)
         except Exception as error:  # noqa: BLE001 - no thread can be started; the caller goes on
             self.shield.take("store.send_later", error)
@@ -129,9 +129,9 @@ class RedisEventLog:
             self._failed(breaker, error)
             return None
 
-    def _append_only(self, key: str, ops: Sequence[Op]) -> None:
+    def _append_only(self, key: str, ops: Sequence[Op], begins: bool) -> None:  # noqa: FBT001 - in the place of a lambda
         """Append events for which nobody waits."""
-        self._append(key, self._arguments(ops, b"", 0, None, answered=False), wrote=True)
+        self._append(key, self._arguments(ops, b"", 0 if begins else 1, None, answered=False), wrote=True)
 
     def _arguments(
         self, ops: Sequence[Op], epoch: bytes, seen: int, snapshot: tuple[int, bytes] | None, *, answered: bool = True

@@ -15,10 +15,10 @@ class Log:
     def __init__(self) -> None:
         self.may, self.taken = threading.Event(), []
 
-    def append(self, key, ops):
+    def append(self, key, ops, begins):
         """Keep the events."""
         self.may.wait()
-        self.taken += [(key, op) for op, _ in ops]
+        self.taken += [(key, op) for op, _ in ops if begins]
 
 
 def test_events_are_appended_in_their_order_those_of_a_log_at_once():

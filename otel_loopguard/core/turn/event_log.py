@@ -59,8 +59,8 @@ class EventLog(Protocol):
     ) -> LogReply | None:
         """Do the same as ``append`` without blocking the event loop."""
 
-    def send_later(self, key: str, ops: Sequence[Op]) -> None:
-        """Append events from another thread, for code that must not wait."""
+    def send_later(self, key: str, ops: Sequence[Op], *, begins: bool = True) -> None:
+        """Append events from another thread, for code that must not wait. ``begins``: also if the server has no log."""
 
     def seal(self, text: str) -> bytes:
         """Encrypt a message of the user, which is kept in the log until it is delivered."""

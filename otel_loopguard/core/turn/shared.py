@@ -84,6 +84,10 @@ class _Request(NamedTuple):
     snapshot: tuple[int, bytes] | None = None
 
 
+_READ = _Request((), b"", 0)
+"""Reads the whole log."""
+
+
 class _Unsent:
     """An event that the log may not have."""
 
@@ -102,8 +106,8 @@ class SharedTurn(Turn):
     """A turn whose events are in a log. Made by ``Guard.turn``."""
 
     __slots__ = (
-        "_adopts", "_alone", "_details", "_diverged", "_firsts", "_folding", "_key", "_log", "_mine",
-        "_names_turn", "_nested", "_nonce", "_number", "_own_calls", "_running", "_said", "_state",
+        "_adopts", "_alone", "_details", "_diverged", "_firsts", "_folding", "_has_read", "_key", "_log",
+        "_mine", "_names_turn", "_nested", "_nonce", "_number", "_own_calls", "_running", "_said", "_state",
         "_synced", "_unsent",
     )  # fmt: skip
 
@@ -135,6 +139,8 @@ class SharedTurn(Turn):
         """Another turn has replaced this one in the log: it goes on in this process, as a turn that is not shared."""
         self._diverged = False
         """The copy has events that the log may not have."""
+        self._has_read = False
+        """The log is known to exist, or to have been lost."""
         self._folding = False
         """Events are being folded, or an exception has cut that short."""
         self._synced = (time.time(), host.clock())
@@ -148,8 +154,8 @@ class SharedTurn(Turn):
         """The beginnings of this process's calls that run, by the identity of the call."""
         self._details: OrderedDict[int, tuple[int, DetailedFingerprints]] = OrderedDict()
         """The index and the fingerprints, with numbers, of the last run of calls that this process repeated."""
-        self._firsts: dict[Trip, First] = {}
-        self._said: dict[int, UserMessage] = {}
+        self._firsts: OrderedDict[Trip, First] = OrderedDict()
+        self._said: OrderedDict[int, UserMessage] = OrderedDict()
         self._own_calls = 0
         self._nested = 0
         """Calls of nested turns since the last event that counts them."""
@@ -187,7 +193,7 @@ class SharedTurn(Turn):
         if reply is None or not reply.epoch:
             return False
         with self.lock:
-            self._fold_reply(reply, 0)
+            self._fold_reply(reply, _READ)
         return not self._state.is_over
 
     def close(self) -> list[str]:
@@ -196,7 +202,8 @@ class SharedTurn(Turn):
             return []
         if self._state.position and not self._alone:
             op, data = self._new_op(), events.to_bytes(self._number, events.TurnEnded())
-            self._log.send_later(self._key, [*self._ops(), (_op_bytes(op), data)])
+            self._send_later([(_op_bytes(op), data)])
+        self._queue_unsent_messages()
         return super().close()
 
     def after_fork(self, turn_id: str) -> None:
@@ -205,7 +212,11 @@ class SharedTurn(Turn):
         self._nonce = os.urandom(8)
         self._running.clear()
         self._mine.clear()
+        self._said.clear()
+        began = self._unsent.get(self._number)
         self._unsent.clear()
+        if began is not None:  # the parent may not have sent it
+            self._keep_unsent(self._number, began.data)
         self._folding, self._diverged = False, False
         self._reset()
 
@@ -239,10 +250,17 @@ class SharedTurn(Turn):
         op = self._new_op()
         self._said[op] = message
         if len(self._said) > _MOST_SAID:
-            self._said.pop(next(iter(self._said)))
+            self._said.popitem(last=False)
         sealed = self._seal(message.text)
         self._keep_unsent(op, events.to_bytes(self._number, events.UserSpoke(sealed, message.stop)))
-        self._log.send_later(self._key, self._ops())
+        self._send_later()
+
+    def _queue_unsent_messages(self) -> None:
+        """Take back the messages that the log has not brought."""
+        for op, unsent in list(self._unsent.items()):
+            message = self._said.get(op)
+            if message is not None and not unsent.is_folded:
+                self._user_messages().put(message)
 
     # --- calls ---------------------------------------------------------------------------------------------------
 
@@ -318,7 +336,7 @@ class SharedTurn(Turn):
         if sentence is not None and not self._alone:
             op, data = self._new_op(), events.to_bytes(self._number, events.Concluded())
             self._keep_unsent(op, data, folded_at=self._now())
-            self._log.send_later(self._key, self._ops())
+            self._send_later()
         return sentence
 
     def lose(self, keys: Iterable[int]) -> None:
@@ -506,36 +524,34 @@ class SharedTurn(Turn):
         if _on_event_loop():
             with self.lock:
                 self._fold_here(step)
-                self._log.send_later(self._key, self._ops())
+                self._send_later()
             return step.decision
-        exchange = self._exchange(step)
-        request = next(exchange)
+        exchange, reply = self._exchange(step), None
         while True:
-            reply = self._log.append(
-                self._key, request.ops, epoch=request.epoch, seen=request.seen, snapshot=request.snapshot
-            )
             try:
                 request = exchange.send(reply)
             except StopIteration as finished:
                 decision: Decision | None = finished.value
                 return decision
+            reply = self._log.append(
+                self._key, request.ops, epoch=request.epoch, seen=request.seen, snapshot=request.snapshot
+            )
 
     async def _arun(self, step: _Step) -> Decision | None:
         if self._alone:
             return None
         if self._is_interrupting():
             return nothing_seen(None)
-        exchange = self._exchange(step)
-        request = next(exchange)
+        exchange, reply = self._exchange(step), None
         while True:
-            reply = await self._log.aappend(
-                self._key, request.ops, epoch=request.epoch, seen=request.seen, snapshot=request.snapshot
-            )
             try:
                 request = exchange.send(reply)
             except StopIteration as finished:
                 decision: Decision | None = finished.value
                 return decision
+            reply = await self._log.aappend(
+                self._key, request.ops, epoch=request.epoch, seen=request.seen, snapshot=request.snapshot
+            )
 
     def _is_interrupting(self) -> bool:
         """Return True in code that interrupts this thread's folding. Begin again after one that was cut short."""
@@ -555,7 +571,7 @@ class SharedTurn(Turn):
         try:
             reply: LogReply | None = None
             if self._diverged:
-                reply = yield _Request((), b"", 0)
+                reply = yield _READ
                 with self.lock:
                     if reply is not None and self._diverged:
                         self._rejoin(reply)
@@ -585,8 +601,8 @@ class SharedTurn(Turn):
     def _first_request(self, step: _Step) -> _Request:
         """Return the request that begins the log with this copy. The events that are folded are in the snapshot."""
         position = max(self._state.position, 1)
-        self._state.taken |= {op for op, unsent in self._unsent.items() if unsent.is_folded}
-        later = [(_op_bytes(op), unsent.data) for op, unsent in self._unsent.items() if not unsent.is_folded]
+        self._state.taken |= {op for op, unsent in list(self._unsent.items()) if unsent.is_folded}
+        later = [(_op_bytes(op), unsent.data) for op, unsent in list(self._unsent.items()) if not unsent.is_folded]
         return _Request([*later, (_op_bytes(step.op), step.data)], b"", position, (position, self._snapshot()))
 
     def _rejoin(self, reply: LogReply) -> None:
@@ -594,46 +610,57 @@ class SharedTurn(Turn):
         self._diverged = False
         if reply.epoch:
             self._reset()
-            self._fold_reply(reply, 0)
+            self._fold_reply(reply, _READ)
 
     def _settle_step(self, step: _Step, request: _Request, reply: LogReply | None) -> None:
         """Fold the reply, so that the step has its decision."""
-        if reply is None or not reply.epoch or self._diverged:
-            if step.decision is None:
-                self._fold_here(step)
-            return
-        if request.snapshot is not None and not request.epoch:
-            if reply.snapshot not in (None, request.snapshot[1]) or reply.base != request.seen:
-                # Another process was faster.
-                self._diverged = True
-                self._fold_here(step)
-                return
-            reply = reply._replace(snapshot=None)
-            self._state.epoch = reply.epoch
-            self._state.position = self._state.snapshot_at = reply.base
-            self._unsent.clear()
-        for op, _ in request.ops:
-            self._unsent.pop(int.from_bytes(op, "big"), None)
-        if step.is_repeatable and (_op_bytes(step.op), step.data) not in [entry[1:] for entry in reply.entries]:
-            self._mine.pop(step.op, None)  # an observed call is that of the process which observed it first
-        self._fold_reply(reply, request.seen)
+        if reply is not None and reply.epoch and not self._diverged:
+            if step.is_repeatable and (_op_bytes(step.op), step.data) not in [entry[1:] for entry in reply.entries]:
+                self._mine.pop(step.op, None)  # an observed call is that of the process which observed it first
+            if self._has_begun(request, reply) and self._fold_reply(reply, request):
+                for op, _ in request.ops:
+                    self._unsent.pop(int.from_bytes(op, "big"), None)
+                if step.decision is None and step.is_repeatable and not self._alone:  # it was in the log before
+                    answered = self._state.answered.get(step.op) or nothing_seen(None)
+                    step.decision = answered._replace(repeated=True)
+            else:
+                self._diverged = True  # the next call reads the whole log
         if step.decision is None and not self._alone:
-            if step.is_repeatable:  # it was in the log before
-                step.decision = (self._state.answered.get(step.op) or nothing_seen(None))._replace(repeated=True)
-            else:  # the log has not taken it
-                self._fold_here(step)
+            self._fold_here(step)
 
-    def _fold_reply(self, reply: LogReply, seen: int) -> None:
+    def _has_begun(self, request: _Request, reply: LogReply) -> bool:
+        """Note that the log was begun with this copy, if it was to be. Return False if another process was faster."""
+        if request.snapshot is None or request.epoch:
+            return True
+        if reply.snapshot not in (None, request.snapshot[1]) or reply.base != request.seen:
+            return False
+        self._state.epoch = reply.epoch
+        self._state.position = self._state.snapshot_at = reply.base
+        for op, unsent in list(self._unsent.items()):
+            if unsent.is_folded:  # it is in the snapshot
+                self._unsent.pop(op, None)
+        return True
+
+    def _fold_reply(self, reply: LogReply, request: _Request) -> bool:
+        """Fold the entries that the copy does not have. Return False if the reply does not go on from the copy.
+
+        Replies to requests that were made at the same time may come in another order.
+        """
+        self._has_read = True
         state = self._state
-        if reply.snapshot is not None or reply.epoch != state.epoch:
+        is_whole = request.epoch != reply.epoch or request.seen < reply.base
+        start = reply.base if is_whole else request.seen
+        if reply.epoch != state.epoch or start > state.position:
+            if not is_whole:
+                return False
             if state.epoch:
                 self._reset()
                 state = self._state
-            state.epoch, seen = reply.epoch, reply.base
+            state.epoch = reply.epoch
             if reply.snapshot is not None:
                 self._restore(reply.snapshot)
             state.position = state.snapshot_at = reply.base
-        for position, entry in enumerate(reply.entries, seen + 1):
+        for position, entry in enumerate(reply.entries, start + 1):
             if position > state.position and not self._alone:
                 op = int.from_bytes(entry.op, "big")
                 self._fold(entry.time, op, entry.data)
@@ -641,6 +668,7 @@ class SharedTurn(Turn):
                 state.position = position
         if reply.entries:
             self._synced = (reply.entries[-1].time, self.host.clock())
+        return True
 
     def _fold_here(self, step: _Step) -> None:
         """Fold a step that the log may not have."""
@@ -670,6 +698,10 @@ class SharedTurn(Turn):
     def _ops(self) -> list[Op]:
         return [(_op_bytes(op), unsent.data) for op, unsent in list(self._unsent.items())]
 
+    def _send_later(self, more: Sequence[Op] = ()) -> None:
+        """Send all events that the log may not have. A log that was lost begins with a snapshot, not with them."""
+        self._log.send_later(self._key, [*self._ops(), *more], begins=not self._has_read)
+
     def _seal(self, text: str) -> str:
         return b85encode(self._log.seal(text)).decode()
 
@@ -686,7 +718,7 @@ class SharedTurn(Turn):
         """Begin an empty copy."""
         self._state = SharedState()
         self._new_judge()
-        for unsent in self._unsent.values():
+        for unsent in list(self._unsent.values()):
             unsent.is_folded = False
 
     def _new_judge(self) -> None:
@@ -738,7 +770,8 @@ class SharedTurn(Turn):
         now = now if at is None else min(at, now)
         state = self._state
         if turn and state.turn and turn != state.turn and type(event) is not events.TurnBegan:
-            return  # of a turn that another one has replaced in the log
+            self._ignore(op)
+            return
         self._folding = True
         kind = type(event)
         state.is_over = state.is_over and kind not in _OF_CALLS
@@ -762,12 +795,28 @@ class SharedTurn(Turn):
             self._fold_message(op, event)
         self._folding = False
 
+    def _ignore(self, op: int) -> None:
+        """Pass over an event of a turn that another one has replaced in the log."""
+        step = self._mine.get(op)
+        if step is None:
+            return
+        if self._adopts:
+            step.decision = nothing_seen(None)
+        else:  # the copy is that of the other turn
+            self._new_judge()
+            self._leave()
+
+    def _leave(self) -> None:
+        """Go on alone, with the user's messages that no process can deliver from the log any more."""
+        self._alone = True
+        self._queue_unsent_messages()
+
     def _fold_turn(self, number: int, began: events.TurnBegan) -> None:
         if number == self._state.turn:
             self._state.is_over = False
             return
         if self._state.turn == self._number and not self._adopts:
-            self._alone = True
+            self._leave()
             return
         if self._state.turn:
             self._new_judge()
@@ -909,7 +958,7 @@ class SharedTurn(Turn):
         if is_mine:
             self._firsts[trip] = first
             if len(self._firsts) > _MOST_FIRSTS:
-                self._firsts.pop(next(iter(self._firsts)))
+                self._firsts.popitem(last=False)
 
 
 class _LoggedMemory:

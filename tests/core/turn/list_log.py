@@ -54,10 +54,10 @@ class ListLog:
         await asyncio.sleep(0)
         return reply
 
-    def send_later(self, key, ops):
+    def send_later(self, key, ops, *, begins=True):
         """Append at once, unless the log cannot be used."""
         if not self.faults:
-            self._append(key, ops, b"", 0, None)
+            self._append(key, ops, b"", 0 if begins else 1, None)
 
     def seal(self, text):
         """Make a text unreadable."""

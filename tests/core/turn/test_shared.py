@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -487,6 +488,65 @@ def test_a_heartbeat_in_several_processes_is_reported_as_in_one(text):
     assert reported(lambda _: Guard(policy, log=log)) == reported(lambda _: alone) != {}
 
 
+def test_a_turn_id_that_is_used_again_after_another_turn_stops_a_loop():
+    """The other turn has the log, and nothing of its evidence counts: the turn is judged in its process."""
+    log = ListLog()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shared, "_SNAPSHOT_EVERY", 2)
+        for turn_id in ("one", "other"):
+            turn = Process(log).guard.shared_turn("conversation:c", turn_id)
+            for _ in range(2):
+                call = ToolCall("read_file", {"path": "a.txt"})
+                turn.begin(call)
+                turn.end(call, SAME)
+        again = Process(log).guard.shared_turn("conversation:c", "one")
+        actions = []
+        for _ in range(4):
+            call = ToolCall("read_file", {"path": "a.txt"})
+            decision = again.begin(call)
+            actions.append(decision.action)
+            if decision.runs:
+                again.end(call, SAME)
+    assert actions == [None, None, Action.BLOCK, Action.BLOCK]
+
+
+def test_a_message_that_no_call_followed_is_returned_at_the_end():
+    """It is in the log, and nothing will deliver it."""
+    turn = Process(ListLog()).guard.shared_turn("conversation:c")
+    call = ToolCall("read_file", {"path": "a.txt"})
+    turn.begin(call)
+    turn.end(call, SAME)
+    message = turn.say("use the other file")
+    assert turn.close() == ["use the other file"]
+    assert message.returned
+
+
+def test_a_message_sent_after_the_log_was_lost_loses_no_evidence():
+    """It waits for the snapshot with which the next call begins the log again."""
+    log = ListLog()
+    one = Process(log)
+    one.call()
+    one.call()
+    log.logs.clear()
+    one.turn.say("use the other file")
+    refused, _ = one.call()
+    assert refused.action is Action.BLOCK
+    assert "use the other file" in refused.message
+
+
+def test_a_fork_before_the_first_call_begins_the_turn_in_the_child():
+    """The turn before it in the conversation is no evidence."""
+    log = ListLog()
+    before = Process(log).guard.shared_turn("conversation:c")
+    call = ToolCall("read_file", {"path": "a.txt"})
+    for _ in range(2):
+        before.begin(call)
+        before.end(call, SAME)
+    guard = Process(log).guard
+    turn = guard.shared_turn("conversation:c")
+    guard.after_fork()
+    assert turn.begin(call).runs
+
 
 def test_a_turn_that_has_taken_over_an_id_can_be_stored():
     """Else a process that sends messages to many conversations would keep them all."""
@@ -501,6 +561,26 @@ def test_a_turn_that_has_taken_over_an_id_can_be_stored():
         assert found.id == turn.id
     assert len(guard._turns._latest) == 2
 
+
+def test_a_call_that_waits_while_the_log_fails_for_another_one_is_judged():
+    """A sync call on an event loop does not use the log, between the first check of another call and its append."""
+    process = Process(ListLog())
+    turn = process.turn
+    process.call(arguments={"n": 1})
+    found = []
+
+    async def work():
+        process.call(arguments={"n": 2})
+
+    with turn.lock:
+        thread = threading.Thread(target=lambda: found.append(process.call(arguments={"n": 3})[0].runs))
+        thread.start()
+        while not turn._mine:
+            time.sleep(0.001)
+        time.sleep(0.01)
+        asyncio.run(work())
+    thread.join()
+    assert found == [True]
 
 
 def test_a_message_that_was_delivered_without_the_log_is_no_message_to_stop():
@@ -517,3 +597,53 @@ def test_a_message_that_was_delivered_without_the_log_is_no_message_to_stop():
         patch.setattr(shared, "_SNAPSHOT_EVERY", 1)
         one.turn.begin(ToolCall("read_file", {"n": 3}))
     assert Process(log).call(arguments={"n": 4})[0].runs
+
+
+class HeldLog(ListLog):
+    """Holds the replies to these calls until they are released."""
+
+    def __init__(self, held) -> None:
+        super().__init__()
+        self.held = held
+
+    async def aappend(self, key, ops, *, epoch, seen, snapshot=None):
+        """Append at once, and return the reply late."""
+        reply = self.append(key, ops, epoch=epoch, seen=seen, snapshot=snapshot)
+        if self.held and reply is not None:
+            event, self.held = self.held[0], self.held[1:]
+            if event is not None:
+                await event.wait()
+        return reply
+
+
+def test_replies_in_another_order_than_the_appends_lose_no_call():
+    """The first reply to a process that comes late has a snapshot, and arrives after it has read further."""
+    log = HeldLog([])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shared, "_SNAPSHOT_EVERY", 3)
+        before = Process(log)
+        for number in range(4):
+            before.call(arguments={"n": number})
+
+    async def work():
+        first, last = asyncio.Event(), asyncio.Event()
+        turn = Process(log).turn
+
+        async def begin(number):
+            return (await turn.abegin(ToolCall("read_file", {"n": number}))).runs
+
+        log.held = [first, None, None, last]
+        tasks = [asyncio.ensure_future(begin(10))]
+        await asyncio.sleep(0)
+        assert await begin(11)
+        assert await begin(12)
+        tasks.append(asyncio.ensure_future(begin(13)))
+        await asyncio.sleep(0)
+        first.set()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        last.set()
+        assert await asyncio.gather(*tasks) == [True, True]
+        return turn.judge.history.judged
+
+    assert asyncio.run(work()) == 8
