@@ -69,7 +69,7 @@ class Guard:
         """Reports exceptions of the policy's functions (``on_trip``, detectors); by default to the log, once each."""
         self.watch: PolicyFileWatch | None = None
         """For a policy from a file: checks whether the file was changed."""
-        self.log = log
+        self._log = log
         self.memory = ConversationMemory()
         """The conversations, for a policy with ``scope = "conversation"``."""
         self._turns = LiveTurns(store if store is not None else MemoryStore())
@@ -97,6 +97,15 @@ class Guard:
     def live(self) -> int:
         """The number of turns that are not over."""
         return len(self._turns)
+
+    @property
+    def log(self) -> EventLog | None:
+        """The log of shared turns; None if there is none, or the policy judges no call."""
+        return self._log if self.compiled.judges else None
+
+    @log.setter
+    def log(self, log: EventLog | None) -> None:
+        self._log = log
 
     def use(self, policy: Policy) -> None:
         """Begin new turns with this policy; live turns keep theirs. Fingerprints stay comparable."""

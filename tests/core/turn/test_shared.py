@@ -647,3 +647,16 @@ def test_replies_in_another_order_than_the_appends_lose_no_call():
         return turn.judge.history.judged
 
     assert asyncio.run(work()) == 8
+
+
+
+def test_a_policy_that_judges_no_call_does_not_use_the_log():
+    """Its turns are not shared."""
+    log = ListLog()
+    guard = Guard(Policy(hash_key=KEY, action=Action.OFF), log=log)
+    for turn in (guard.turn("one"), guard.shared_turn("gateway:one", "two"), guard.turn(conversation_id="c")):
+        call = ToolCall("read_file", {"path": "a.txt"})
+        turn.begin(call)
+        turn.end(call, SAME)
+        assert not turn.is_shared
+    assert log.appends == 0
