@@ -17,6 +17,7 @@ import os
 import time
 from base64 import b85decode, b85encode
 from collections import OrderedDict
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import ref
 
@@ -807,8 +808,13 @@ class SharedTurn(Turn):
             self._leave()
 
     def _leave(self) -> None:
-        """Go on alone, with the user's messages that no process can deliver from the log any more."""
+        """Go on alone, with the user's messages that no process can deliver from the log any more.
+
+        The history has times of the log, so that its clock goes on.
+        """
         self._alone = True
+        own, ahead = self.host.clock, self._now() - self.host.clock()
+        self.host = replace(self.host, clock=lambda: own() + ahead)
         self._queue_unsent_messages()
 
     def _fold_turn(self, number: int, began: events.TurnBegan) -> None:

@@ -660,3 +660,16 @@ def test_a_policy_that_judges_no_call_does_not_use_the_log():
         turn.end(call, SAME)
         assert not turn.is_shared
     assert log.appends == 0
+
+
+
+def test_a_turn_that_is_replaced_goes_on_with_the_time_of_its_log():
+    """The clock of the process is another one: no pause of the turn came before the next call."""
+    log = ListLog()
+    first = Process(log, clock=lambda: 900_000.0).guard.shared_turn("conversation:c")
+    call = ToolCall("read_file", {"path": "a.txt"})
+    for _ in range(2):
+        first.begin(call)
+        first.end(call, SAME)
+    Process(log).guard.shared_turn("conversation:c").begin(call)
+    assert first.begin(call).action is Action.BLOCK
