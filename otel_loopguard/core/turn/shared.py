@@ -107,7 +107,7 @@ class SharedTurn(Turn):
     """A turn whose events are in a log. Made by ``Guard.turn``."""
 
     __slots__ = (
-        "_adopts", "_alone", "_details", "_diverged", "_firsts", "_folding", "_has_read", "_key", "_log",
+        "_adopts", "_alone", "_details", "_diverged", "_firsts", "_folding", "_given", "_has_read", "_key", "_log",
         "_mine", "_names_turn", "_nested", "_nonce", "_number", "_own_calls", "_running", "_said", "_state",
         "_synced", "_unsent",
     )  # fmt: skip
@@ -157,6 +157,8 @@ class SharedTurn(Turn):
         """The index and the fingerprints, with numbers, of the last run of calls that this process repeated."""
         self._firsts: OrderedDict[Trip, First] = OrderedDict()
         self._said: OrderedDict[int, UserMessage] = OrderedDict()
+        self._given: OrderedDict[int, set[str]] = OrderedDict()
+        """The texts of the notes that were given with each operation that was decided without the log."""
         self._own_calls = 0
         self._nested = 0
         """Calls of nested turns since the last event that counts them."""
@@ -214,6 +216,7 @@ class SharedTurn(Turn):
         self._running.clear()
         self._mine.clear()
         self._said.clear()
+        self._given.clear()
         began = self._unsent.get(self._number)
         self._unsent.clear()
         if began is not None:  # the parent may not have sent it
@@ -685,6 +688,9 @@ class SharedTurn(Turn):
         self._state.position += 1
         self._mine.pop(step.op, None)
         self._keep_unsent(step.op, step.data, folded_at=now)
+        self._given[step.op] = set() if step.decision is None else set(note_texts(step.decision.notes))
+        if len(self._given) > _MOST_SAID:
+            self._given.popitem(last=False)
 
     def _now(self) -> float:
         """Return the time of the log."""
@@ -882,6 +888,8 @@ class SharedTurn(Turn):
         self._reached(decision, is_mine=step is not None)
         if step is not None:
             step.decision = decision
+        else:
+            self._send_missed(op, decision)
 
     def _fold_end(self, now: float, op: int, ended: CallEnded) -> None:
         step, open_call = self._mine.get(op), self._state.open.pop(ended.began, None)
@@ -916,6 +924,7 @@ class SharedTurn(Turn):
         if decision.trip is not None:
             self._reached(decision, is_mine=step is not None)
         if step is None:
+            self._send_missed(op, decision)
             return
         step.decision = decision
         if began is not None and began.decision is not None and began.decision.record is not record:
@@ -947,6 +956,20 @@ class SharedTurn(Turn):
         if step is not None:
             step.decision = decision
             self._own_calls += 1
+        else:
+            self._send_missed(op, decision)
+
+    def _send_missed(self, op: int, decision: Decision) -> None:
+        """Send the messages again that the log delivers with an operation, if it was decided without the log."""
+        given = self._given.get(op)
+        if given is None:
+            return
+        texts = set().union(*self._given.values())
+        for note in decision.notes:
+            if isinstance(note, UserMessage) and not note.stop and note.text not in texts:
+                given.add(note.text)
+                note.delivered = False
+                self._send_message(note)
 
     def _recovered(self, record: Record) -> tuple[Trip, ...]:
         history = self.judge.history

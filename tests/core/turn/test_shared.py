@@ -649,18 +649,17 @@ def test_replies_in_another_order_than_the_appends_lose_no_call():
     assert asyncio.run(work()) == 8
 
 
-
-def test_a_policy_that_judges_no_call_does_not_use_the_log():
-    """Its turns are not shared."""
+def test_a_message_for_a_call_that_ended_without_the_log_is_delivered_with_a_later_one():
+    """The log was not answering when the call ended, so that its process did not know of the message."""
     log = ListLog()
-    guard = Guard(Policy(hash_key=KEY, action=Action.OFF), log=log)
-    for turn in (guard.turn("one"), guard.shared_turn("gateway:one", "two"), guard.turn(conversation_id="c")):
-        call = ToolCall("read_file", {"path": "a.txt"})
-        turn.begin(call)
-        turn.end(call, SAME)
-        assert not turn.is_shared
-    assert log.appends == 0
-
+    one, other = Process(log), Process(log)
+    call = ToolCall("read_file", {"n": 1})
+    one.turn.begin(call)
+    other.turn.say("use the other file")
+    log.faults = ["timed out"]
+    assert one.turn.end(call, Outcome("one")).message is None
+    later = [one.call(arguments={"n": number}, outcome=Outcome(f"result {number}"))[1] for number in (2, 3)]
+    assert [decision.message for decision in later].count("use the other file") == 1
 
 
 def test_a_turn_that_is_replaced_goes_on_with_the_time_of_its_log():
@@ -673,3 +672,15 @@ def test_a_turn_that_is_replaced_goes_on_with_the_time_of_its_log():
         first.end(call, SAME)
     Process(log).guard.shared_turn("conversation:c").begin(call)
     assert first.begin(call).action is Action.BLOCK
+
+
+def test_a_policy_that_judges_no_call_does_not_use_the_log():
+    """Its turns are not shared."""
+    log = ListLog()
+    guard = Guard(Policy(hash_key=KEY, action=Action.OFF), log=log)
+    for turn in (guard.turn("one"), guard.shared_turn("gateway:one", "two"), guard.turn(conversation_id="c")):
+        call = ToolCall("read_file", {"path": "a.txt"})
+        turn.begin(call)
+        turn.end(call, SAME)
+        assert not turn.is_shared
+    assert log.appends == 0
