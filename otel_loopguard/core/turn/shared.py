@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 _NUDGE, _ABORT, _OBSERVE = Action.NUDGE, Action.ABORT, Action.OBSERVE
 _SNAPSHOT_EVERY = 64
 _MOST_UNSENT = 1_024
+_MOST_AT_ONCE = 32
+"""The first event, of the beginning of the turn, and the last ones are sent again by code that does not wait."""
 _MOST_DETAILS = 256
 _OF_CALLS = frozenset({events.CallBegan, events.CallEnded, events.CallObserved})
 _MOST_FIRSTS = 64
@@ -706,8 +708,11 @@ class SharedTurn(Turn):
         return [(_op_bytes(op), unsent.data) for op, unsent in list(self._unsent.items())]
 
     def _send_later(self, more: Sequence[Op] = ()) -> None:
-        """Send all events that the log may not have. A log that was lost begins with a snapshot, not with them."""
-        self._log.send_later(self._key, [*self._ops(), *more], begins=not self._has_read)
+        """Send the events that the log may not have. A log that was lost begins with a snapshot, not with them."""
+        ops = self._ops()
+        if len(ops) > _MOST_AT_ONCE:  # each was sent before; without an awaited call no reply says that it arrived
+            ops = [*ops[:1], *ops[1 - _MOST_AT_ONCE :]]
+        self._log.send_later(self._key, [*ops, *more], begins=not self._has_read)
 
     def _seal(self, text: str) -> str:
         return b85encode(self._log.seal(text)).decode()

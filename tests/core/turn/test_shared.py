@@ -684,3 +684,26 @@ def test_a_policy_that_judges_no_call_does_not_use_the_log():
         turn.end(call, SAME)
         assert not turn.is_shared
     assert log.appends == 0
+
+
+def test_sync_calls_on_an_event_loop_do_not_send_all_calls_before_them():
+    """Each arrives once, and what is sent with a call has a bound."""
+    log = ListLog()
+    process = Process(log)
+    sent = []
+    send_later = log.send_later
+
+    def count(key, ops, **more):
+        sent.append(len(ops))
+        send_later(key, ops, **more)
+
+    async def work():
+        for number in range(100):
+            process.call(arguments={"n": number}, outcome=Outcome(f"result {number}"))
+
+    log.send_later = count
+    asyncio.run(work())
+    assert max(sent) <= 32
+    other = Process(log)
+    other.call(arguments={"n": "last"})
+    assert other.turn.judge.history.judged == 101
