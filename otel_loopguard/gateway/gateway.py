@@ -109,9 +109,25 @@ def _context_of(headers: Mapping[str, Any]) -> otel_context.Context:
 def learn(reply: Any, call_id: Any) -> None:
     """Take the reply of the request of the running task, as the proxy logs it."""
     with Shield()("gateway.runtime"):
-        pending = _pending.get()
-        if pending is None or pending.exchange is None or call_id != pending.call_id:
-            return
-        exchange, pending.exchange = pending.exchange, None
-        with exchange.shield("gateway.reply"):
-            exchange.whole(reply)
+        exchange = _learnt(reply, call_id)
+        if exchange is not None:
+            exchange.note_later()
+
+
+async def alearn(reply: Any, call_id: Any) -> None:
+    """Do the same before the client has the reply, so that every replica knows its calls when they are answered."""
+    with Shield()("gateway.runtime"):
+        exchange = _learnt(reply, call_id)
+        if exchange is not None:
+            await exchange.note()
+
+
+def _learnt(reply: Any, call_id: Any) -> Exchange | None:
+    """Take a reply. Return the exchange that it ends."""
+    pending = _pending.get()
+    if pending is None or pending.exchange is None or call_id != pending.call_id:
+        return None
+    exchange, pending.exchange = pending.exchange, None
+    with exchange.shield("gateway.reply"):
+        exchange.whole(reply)
+    return exchange

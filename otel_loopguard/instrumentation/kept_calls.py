@@ -17,17 +17,22 @@ from otel_loopguard.turns.messages import WrittenCall
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import TypeAlias
 
     from otel_loopguard.core.guard import Guard
+    from otel_loopguard.core.turn.event_log import Op
     from otel_loopguard.turns.message_lists import Caller, Delta, MessageList, Request
 
+    Note: TypeAlias = "tuple[str, Op]"
 
-def note(guard: Guard, one: MessageList, caller: Caller | None, calls: Sequence[WrittenCall]) -> None:
-    """Note the calls of a reply for the other replicas. It does not wait for the store."""
+
+def notes_of(guard: Guard, one: MessageList, caller: Caller | None, calls: Sequence[WrittenCall]) -> list[Note]:
+    """Return the notes of the calls of a reply for the other replicas, each with its place in the store."""
     log, compiled = guard.log, guard.compiled
     named = [call for call in calls if call.id is not None]
     if log is None or not named:
-        return
+        return []
+    notes: list[Note] = []
     if one.kept_turn is None:
         of_turn = one.turn.id if one.turn is not None and one.turn.is_shared else None
         one.kept_turn = of_turn or compiled.fingerprinter.name(repr((caller, named[0].id, named[0].name)))
@@ -35,7 +40,8 @@ def note(guard: Guard, one: MessageList, caller: Caller | None, calls: Sequence[
         resolved, arguments = compiled.contracts.identify(ToolCall(call.name, call.arguments))
         data = orjson.dumps([resolved.tool.name, arguments, str(resolved.kind), one.kept_turn])
         op = compiled.fingerprinter.of(utf8(str(call.id))).to_bytes(8, "big")
-        log.send_later(_key(guard, caller, call.id), [(op, log.seal(data.decode()))])
+        notes.append((_key(guard, caller, call.id), (op, log.seal(data.decode()))))
+    return notes
 
 
 async def recall(guard: Guard, request: Request, one: MessageList, delta: Delta, now: float) -> None:

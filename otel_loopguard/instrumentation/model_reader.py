@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from otel_loopguard.core.model import Decision
     from otel_loopguard.core.turn.turn import Turn
     from otel_loopguard.errors import ToolLoopError
+    from otel_loopguard.instrumentation.kept_calls import Note
     from otel_loopguard.instrumentation.model_api import Body, Collector, Dialect, Sent
     from otel_loopguard.shield import Shield
     from otel_loopguard.telemetry.providers import Providers
@@ -210,6 +211,8 @@ class Exchange:
         self._list = one
         self._delta = delta
         self._scope = scope
+        self._notes: list[Note] = []
+        """The calls of the reply for other replicas of a gateway, if the provider keeps the conversation."""
         self._abort: Decision | None = None
         self._collector: Collector | None = None
 
@@ -407,6 +410,20 @@ class Exchange:
         if self._collector is not None:
             self._learn(self._collector.reply())
 
+    async def note(self) -> None:
+        """Note the calls of the reply for other replicas of a gateway."""
+        log = self._reader.guard.log
+        for key, op in self._notes:
+            if log is not None:
+                await log.aappend(key, [op], epoch=b"", seen=0)
+
+    def note_later(self) -> None:
+        """Do the same without waiting."""
+        log = self._reader.guard.log
+        for key, op in self._notes:
+            if log is not None:
+                log.send_later(key, [op])
+
     def _learn(self, reply: Reply) -> None:
         """Note the calls of the reply, so that the next request of this conversation is found by them."""
         one, now = self._list, self._reader.guard.clock()
@@ -434,7 +451,7 @@ class Exchange:
         latest.set(one)
         self._reader.usage.response(one.account, call_ids, usage, otel_context.get_current())
         if self._sent.dialect.is_kept and self._is_shared:
-            kept_calls.note(self._reader.guard, one, self._request.caller, reply.calls)
+            self._notes = kept_calls.notes_of(self._reader.guard, one, self._request.caller, reply.calls)
         if is_late:  # the next request has come before a gateway reports this reply
             for name in one.verdicts.keys() & set(call_ids):
                 self._reader.usage.judged(one.account, name, is_loop=one.verdicts[name])

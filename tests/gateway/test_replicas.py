@@ -190,7 +190,11 @@ async def kept(replicas: list[Replica], auth: Any = ALICE, paths: str = "SSSSSSS
             "name": "read_file",
             "arguments": f'{{"path": "SECRET {paths[step]}"}}',
         }
-        gateway.learn({"id": f"resp_{step + 1}", "object": "response", "output": [call]}, f"request-{step}")
+        reply = {"id": f"resp_{step + 1}", "object": "response", "output": [call]}
+        if step % 3:
+            await gateway.alearn(reply, f"request-{step}")
+        else:
+            gateway.learn(reply, f"request-{step}")
         return data["input"], data.get("tool_choice"), "" if error is None else error.mode
 
     turn = itertools.cycle(replicas)
