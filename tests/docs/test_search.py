@@ -62,7 +62,7 @@ QUESTIONS = {
     "Jupyter": "how-to/deploy",
     "fork": "how-to/deploy",
     "restart": "how-to/deploy",
-    "several processes": "how-to/deploy",
+    "several processes": "how-to/shared-store",
     "async": "how-to/deploy",
     "Python versions": "reference/versions",
     "supported versions": "reference/versions",

@@ -109,7 +109,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         for watcher in watchers:
             stopping.callback(watcher.stop)
             watcher.start()
-        wait_until("both read", lambda: all("receiving OTLP" in watcher.log() for watcher in watchers))
+        wait_until("both have partitions", lambda: broker.readers("otel-loopguard") == len(watchers))
         yield Scene(broker, collector, prometheus, watchers)
 
 

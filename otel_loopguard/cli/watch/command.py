@@ -46,9 +46,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = _DESCRIPTION, _EPILOG
     parser.usage = (
         "otel-loopguard watch [-h] [-o FILE] [--record FILE] -- COMMAND ...\n"
-        "       otel-loopguard watch [--otlp [HOST]:PORT] [--otlp-http [HOST]:PORT] [--kafka BROKERS TOPIC]\n"
-        "                            [--kafka-group GROUP] [--kafka-config NAME=VALUE] [--kafka-config-file FILE]\n"
-        "                            [--window SECONDS] [--turns conversation|agent|trace] [--queue MB]\n"
+        "       otel-loopguard watch [--otlp [HOST]:PORT] [--otlp-http [HOST]:PORT]\n"
+        "                            [--kafka BROKERS TOPIC] [--kafka-group GROUP]\n"
+        "                            [--kafka-config NAME=VALUE]\n"
+        "                            [--kafka-config-file FILE] [--window SECONDS]\n"
+        "                            [--turns conversation|agent|trace] [--queue MB]\n"
         "                            [--preset NAME | --policy FILE]"
     )
     parser.add_argument("-o", "--output", metavar="FILE", default=_REPORT, help=f"the report (default: {_REPORT})")

@@ -82,6 +82,12 @@ class Broker(Program):
         (asked,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
         return {one.partition: one.offset for one in asked.result(30).topic_partitions if one.topic == topic}
 
+    def readers(self, group: str) -> int:
+        """The number of consumers of a group that have partitions."""
+        admin = self._admin
+        (asked,) = admin.describe_consumer_groups([group]).values()
+        return sum(bool(one.assignment.topic_partitions) for one in asked.result(30).members)
+
     def ends(self, topic: str) -> dict[int, int]:
         """The offsets after the last message, by partition; those without a message are left out."""
         admin = self._admin
