@@ -22,7 +22,7 @@ class Limit(NamedTuple):
 
 
 LIMITS = {
-    "begin + end": Limit(20.8, 75.1),
+    "begin + end": Limit(21.9, 76.2),
     "a guarded call": Limit(68.6, 356.1),
     "a call that is sampled out": Limit(56.6, 183.7),
     "a call of a decorated function": Limit(69.6, 371.0),

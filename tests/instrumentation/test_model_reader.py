@@ -34,7 +34,7 @@ from tests.models.server import Server
 from tests.models.toolbox import Toolbox
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tests.models.conversation import Asked
     from tests.models.conversation import Reply as ModelReply
@@ -57,11 +57,23 @@ def read_file(path: str = "") -> str:
     return FILES.get(path, "nothing")
 
 
+CLIENTS: list[openai.OpenAI] = []
+
+
+@pytest.fixture(autouse=True)
+def close_clients() -> Iterator[None]:
+    """Close the clients of a test's agents: a socket that is only collected is a warning in another test."""
+    yield
+    while CLIENTS:
+        CLIENTS.pop().close()
+
+
 class Agent:
     """A loop over ``openai``, as it is written by hand."""
 
     def __init__(self, server: Server, *, run_tool: Callable[..., str] = read_file, keep: int | None = None) -> None:
         self.client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="local", max_retries=0)
+        CLIENTS.append(self.client)
         self.run_tool = run_tool
         self.keep = keep
         self.runs = 0
@@ -565,6 +577,7 @@ def test_requests_without_tools_are_not_called_judged() -> None:
     """They were not read."""
     with at_once(), Server(Looping(READ)).running() as server:
         client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="local", default_headers={"x-own": "1"})
+        CLIENTS.append(client)
         client.chat.completions.create(model="m", messages=[{"role": "user", "content": QUESTION}])
         sent = client.chat.completions.create(
             model="m",

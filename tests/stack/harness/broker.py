@@ -6,7 +6,7 @@ import subprocess
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]  # it is not in its __all__
 
 from .process import Program, free_ports
@@ -86,7 +86,11 @@ class Broker(Program):
         """The number of consumers of a group that have partitions."""
         admin = self._admin
         (asked,) = admin.describe_consumer_groups([group]).values()
-        return sum(bool(one.assignment.topic_partitions) for one in asked.result(30).members)
+        try:
+            members = asked.result(30).members
+        except KafkaException:  # the broker has just begun, and loads the groups
+            return 0
+        return sum(bool(one.assignment.topic_partitions) for one in members)
 
     def ends(self, topic: str) -> dict[int, int]:
         """The offsets after the last message, by partition; those without a message are left out."""
