@@ -21,8 +21,8 @@ from benchmarks.exam.names import NAMINGS
 from benchmarks.parts import PARTS, Edit
 from otel_loopguard import Policy
 from otel_loopguard.cli.replay.judge import PolicyJudge
-from tests.core.judges import corpus, measure, runner, traces
-from tests.core.judges.real import EnforcedTurn
+from tests.engine.judges import corpus, measure, runner, traces
+from tests.engine.judges.real import EnforcedTurn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

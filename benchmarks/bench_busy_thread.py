@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from benchmarks.harness import Goal, Row, Section, main
 from benchmarks.workload import TOOL, arguments, result
-from otel_loopguard.core.guard import Guard
-from otel_loopguard.core.model import Outcome, ToolCall
+from otel_loopguard.engine.words import Outcome, ToolCall
+from otel_loopguard.guard.guard import Guard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -31,7 +31,8 @@ from benchmarks.workload import (
     provider,
     result,
 )
-from otel_loopguard import call, semconv, tool, turn
+from otel_loopguard import call, semconv, tool
+from otel_loopguard.guard import turn
 from otel_loopguard.instrumentation.runtime import Runtime, active_runtime
 from otel_loopguard.telemetry.processor import LoopGuardSpanProcessor
 from otel_loopguard.telemetry.providers import Attachments

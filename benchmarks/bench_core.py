@@ -17,14 +17,14 @@ from time import thread_time
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.harness import Goal, Row, Section, compared, interleaved, main, measure, times
-from otel_loopguard.core.guard import Guard
-from otel_loopguard.core.model import Action, Outcome, ToolCall
-from otel_loopguard.core.policy.policy import Policy
+from otel_loopguard.engine.policy.policy import Policy
+from otel_loopguard.engine.words import Action, Outcome, ToolCall
+from otel_loopguard.guard.guard import Guard
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from otel_loopguard.core.turn.turn import Turn
+    from otel_loopguard.guard.turn import Turn
 
 WORDS = (
     "the quick brown fox jumps over lazy dog entry file main line of to be is an at not".split()  # noqa: SIM905 - shorter

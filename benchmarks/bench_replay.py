@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from benchmarks.harness import Goal, Row, Section, compared, interleaved, main, times
 from otel_loopguard.cli.replay.replay import Replay
 from otel_loopguard.cli.replay.sources import Reader
-from otel_loopguard.core.policy.load import load_preset, preset_names
+from otel_loopguard.policy_files.load import load_preset, preset_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 
 from benchmarks.harness import Row, Section, compared, interleaved, main
 from benchmarks.workload import TOOL, arguments, result
-from otel_loopguard.core.guard import Guard
-from otel_loopguard.core.model import Outcome, ToolCall
-from otel_loopguard.core.policy.policy import Policy
+from otel_loopguard.engine.policy.policy import Policy
+from otel_loopguard.engine.words import Outcome, ToolCall
+from otel_loopguard.guard.guard import Guard
 from otel_loopguard.store.connection import connect
 from otel_loopguard.store.settings import open_store
 from tests.store.servers import KEY, Server
@@ -28,7 +28,7 @@ from tests.store.servers import KEY, Server
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from otel_loopguard.core.turn.turn import Turn
+    from otel_loopguard.guard.turn import Turn
     from otel_loopguard.store.redis_log import RedisEventLog
 
 CALLS, TURN = 1_000, 30

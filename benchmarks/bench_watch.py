@@ -24,7 +24,7 @@ from otel_loopguard.cli.watch.grpc_receiver import GrpcReceiver
 from otel_loopguard.cli.watch.http_receiver import HttpReceiver
 from otel_loopguard.cli.watch.live import LiveJudge
 from otel_loopguard.cli.watch.report import WatchReport
-from otel_loopguard.core.policy.policy import Policy
+from otel_loopguard.engine.policy.policy import Policy
 from otel_loopguard.shield import Shield
 from otel_loopguard.spans.ancestry import Ancestry
 from otel_loopguard.spans.otlp_protobuf import tool_spans_of

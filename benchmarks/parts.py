@@ -8,11 +8,11 @@ import textwrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard import Policy, Rule
-from otel_loopguard.core.detectors import base, cycle, errors, repeat, volatile
-from otel_loopguard.core.history import clock, evidence, update
-from otel_loopguard.core.history.state import History
-from otel_loopguard.core.tools import kinds, lexicon
-from otel_loopguard.core.values import answers, compare, fingerprint, masking, normalise, pending, results
+from otel_loopguard.engine.detectors import base, cycle, errors, repeat, volatile
+from otel_loopguard.engine.history import clock, evidence, update
+from otel_loopguard.engine.history.state import History
+from otel_loopguard.engine.tools import kinds, lexicon
+from otel_loopguard.engine.values import answers, compare, fingerprint, masking, normalise, pending, results
 
 if TYPE_CHECKING:
     from types import CodeType

@@ -27,7 +27,7 @@ from otel_loopguard.cli.replay.judge import PolicyJudge
 from otel_loopguard.cli.watch.exports import Exports
 from otel_loopguard.cli.watch.live import LiveJudge, MalformedError
 from otel_loopguard.cli.watch.report import WatchReport
-from otel_loopguard.core.model import Outcome, Usage
+from otel_loopguard.engine.words import Outcome, Usage
 from otel_loopguard.instrumentation.functions.decorator import FUNCTION
 from otel_loopguard.instrumentation.targets import Reading
 from otel_loopguard.instrumentation.tool_call import GuardedCall

@@ -12,7 +12,7 @@ from typing import Final
 from dashboards import names
 from dashboards.promql import MINUTE, equals, grown, in_range, select, share, total
 from otel_loopguard import semconv
-from otel_loopguard.core.model import USER_STOP
+from otel_loopguard.engine.words import USER_STOP
 
 NO_USER_STOP: Final = f'{names.MODE}!="{USER_STOP}"'
 """The user said stop, and the agent called on: a trip, but no loop."""

@@ -13,17 +13,17 @@ TYPE_CHECKING = False  # importing typing would cost more than all else here
 if TYPE_CHECKING:
     from typing import Any
 
-    from otel_loopguard.core.guard import Guard
-    from otel_loopguard.core.history.state import History
-    from otel_loopguard.core.model import Action, Decision, Hints, Kind, Mode, Outcome, Record, ToolCall, Trip
-    from otel_loopguard.core.policy.load import load_policy
-    from otel_loopguard.core.policy.policy import Policy, Rule, ToolContract
-    from otel_loopguard.core.turn.turn import Turn
-    from otel_loopguard.core.turn.user_messages import UserMessage
+    from otel_loopguard.engine.history.state import History
+    from otel_loopguard.engine.policy.policy import Policy, Rule, ToolContract
+    from otel_loopguard.engine.words import Action, Decision, Hints, Kind, Mode, Outcome, Record, ToolCall, Trip
     from otel_loopguard.errors import LoopGuardError, PolicyError, ToolLoopError
+    from otel_loopguard.guard.guard import Guard
+    from otel_loopguard.guard.turn import Turn
     from otel_loopguard.instrumentation.functions.decorator import call, tool
     from otel_loopguard.instrumentation.instrumentor import attach, instrument, uninstrument
     from otel_loopguard.instrumentation.turn_api import say, turn
+    from otel_loopguard.messages import UserMessage
+    from otel_loopguard.policy_files.load import load_policy
 
 __all__ = [
     "Action",
@@ -57,29 +57,29 @@ __all__ = [
 ]
 
 _HOME = {
-    "Action": "core.model",
-    "Decision": "core.model",
-    "Guard": "core.guard",
-    "Hints": "core.model",
-    "History": "core.history.state",
-    "Kind": "core.model",
+    "Action": "engine.words",
+    "Decision": "engine.words",
+    "Guard": "guard.guard",
+    "Hints": "engine.words",
+    "History": "engine.history.state",
+    "Kind": "engine.words",
     "LoopGuardError": "errors",
-    "Mode": "core.model",
-    "Outcome": "core.model",
-    "Policy": "core.policy.policy",
+    "Mode": "engine.words",
+    "Outcome": "engine.words",
+    "Policy": "engine.policy.policy",
     "PolicyError": "errors",
-    "Record": "core.model",
-    "Rule": "core.policy.policy",
-    "ToolCall": "core.model",
-    "ToolContract": "core.policy.policy",
+    "Record": "engine.words",
+    "Rule": "engine.policy.policy",
+    "ToolCall": "engine.words",
+    "ToolContract": "engine.policy.policy",
     "ToolLoopError": "errors",
-    "Trip": "core.model",
-    "Turn": "core.turn.turn",
-    "UserMessage": "core.turn.user_messages",
+    "Trip": "engine.words",
+    "Turn": "guard.turn",
+    "UserMessage": "messages",
     "attach": "instrumentation.instrumentor",
     "call": "instrumentation.functions.decorator",
     "instrument": "instrumentation.instrumentor",
-    "load_policy": "core.policy.load",
+    "load_policy": "policy_files.load",
     "say": "instrumentation.turn_api",
     "tool": "instrumentation.functions.decorator",
     "turn": "instrumentation.turn_api",

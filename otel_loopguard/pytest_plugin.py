@@ -98,7 +98,7 @@ def _mistake(marker: pytest.Mark) -> str | None:
         if name != "fail_on":
             return f"loopguard({name}={value!r}): there is no {name}; write fail_on={value!r}"
         if value is not None and value not in _ACTIONS:
-            from otel_loopguard.core.policy.problems import suggestion  # noqa: PLC0415 - only where it is needed
+            from otel_loopguard.engine.policy.problems import suggestion  # noqa: PLC0415 - only where it is needed
 
             parts = (
                 f"loopguard(fail_on={value!r}):",
@@ -115,7 +115,7 @@ def _loops(recording: Recording, limit: str) -> list[str]:
     From the metrics: a trip is counted also if its call has no span, or the span of another instrumentation.
     """
     from otel_loopguard import semconv  # noqa: PLC0415 - only where it is needed
-    from otel_loopguard.core.model import Action  # noqa: PLC0415 - only where it is needed
+    from otel_loopguard.engine.words import Action  # noqa: PLC0415 - only where it is needed
 
     at_least = Action[limit.upper()]
     strong: dict[str, dict[str, int]] = {}

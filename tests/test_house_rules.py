@@ -67,13 +67,13 @@ SHIELDS = {"take", "report", "fault"}
 
 NOT_SHIELDED = {
     "shield.py:report": "the counter or the log of faults itself failed; there is nothing left to report to",
-    "core/values/fingerprint.py:error_text": "an exception's own __str__ raised; its type is text enough",
-    "core/values/walker.py:walk": "a value that cannot be walked is written as its type",
-    "core/values/walker.py:is_larger": "a value that cannot be measured counts as too large",
-    "core/values/canonical.py:canonical": "a value that is no JSON is walked instead",
-    "core/values/canonical.py:result_bytes": "a value that is no JSON is walked instead",
-    "core/tools/contracts.py:resolve": "arguments that cannot be read leave the kind that the tool's name has",
-    "core/policy/load.py:text": "whatever the parser raises is a mistake in the text",
+    "engine/values/fingerprint.py:error_text": "an exception's own __str__ raised; its type is text enough",
+    "engine/values/walker.py:walk": "a value that cannot be walked is written as its type",
+    "engine/values/walker.py:is_larger": "a value that cannot be measured counts as too large",
+    "engine/values/canonical.py:canonical": "a value that is no JSON is walked instead",
+    "engine/values/canonical.py:result_bytes": "a value that is no JSON is walked instead",
+    "engine/tools/contracts.py:resolve": "arguments that cannot be read leave the kind that the tool's name has",
+    "policy_files/load.py:text": "whatever the parser raises is a mistake in the text",
     "store/pools.py:make": "the call that waits for the connection gets the error, and takes it",
     "telemetry/providers.py:outlets": "without a provider there is nothing to count a fault with",
     "cli/doctor/selftest.py:_try": "the error of a framework is the finding",
@@ -154,10 +154,10 @@ def test_every_exception_to_a_linter_carries_its_reason():
     assert not found, "\n".join(found)
 
 
-MODEL_TEXT = "core/turn/model_text.py"
+MODEL_TEXT = "engine/sentences.py"
 """The only file with sentences that a model reads; those of the presets are in their TOML files."""
 
-ON_THE_WAY_OF_A_CALL = ("core/turn/", "core/detectors/", "core/history/", "core/values/", "core/tools/", "turns/",
+ON_THE_WAY_OF_A_CALL = ("engine/", "guard/", "messages.py", "turns/",
                         "instrumentation/")  # fmt: skip
 NOT_FOR_THE_MODEL = {
     "An error occurred while running the tool": "the SDK's own text, which is recognised",
@@ -253,7 +253,7 @@ def test_no_test_reads_a_clock():
 SHORT = {
     "version.py": "the build reads it without importing the package",
     "launch.py": "importing it is its effect, so nothing else may need to import it",
-    "core/history/bounded.py": "the bounded sets that state and statistics share",
+    "engine/history/bounded.py": "the bounded sets that state and statistics share",
 }
 """Files of less than 20 lines, with the reason."""
 
@@ -264,8 +264,8 @@ def test_no_file_is_a_sliver():
     assert sorted({name for name in short if not name.endswith("__init__.py")} - SHORT.keys()) == []
 
 
-MIRRORED = ("core/values", "core/tools", "core/history", "core/turn", "core/policy", "turns", "spans", "store",
-            "telemetry", "instrumentation", "cli")  # fmt: skip
+MIRRORED = ("engine/values", "engine/tools", "engine/history", "engine/policy", "policy_files", "guard", "turns",
+            "spans", "store", "telemetry", "instrumentation", "cli")  # fmt: skip
 OF_MANY_MODULES = {
     "instrumentation/test_call_frames.py": "the files and frames of one call, over all rooms",
     "instrumentation/test_every_fault.py": "breaks the functions of all rooms one by one",

@@ -141,7 +141,7 @@ def test_unguarded(request):
     import sys
 
     assert request.config.pluginmanager.has_plugin("loopguard")
-    used = {"opentelemetry", "wrapt", "otel_loopguard.core", "otel_loopguard.testing", "otel_loopguard.semconv"}
+    used = {"opentelemetry", "wrapt", "otel_loopguard.engine", "otel_loopguard.testing", "otel_loopguard.semconv"}
     assert sorted(used & sys.modules.keys()) == []
 """
     )

@@ -26,7 +26,7 @@ from tests.instrumentation.fault_injection import boom
 ROOT = Path(__file__).resolve().parents[1]
 SCALE = 0.01
 TIMED = "values"
-"""The part that measures times, which no test asserts; tests/core/test_bounds.py counts the steps of its values."""
+"""The part that measures times, which no test asserts; tests/engine/test_bounds.py counts the steps of its values."""
 
 
 @pytest.mark.parametrize("part", [part for part in PARTS if part != TIMED])

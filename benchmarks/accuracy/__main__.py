@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.accuracy.page import PAGE, figures, kept_weights, page
 from benchmarks.exam import shared
-from tests.core.judges import corpus
+from tests.engine.judges import corpus
 
 
 def main() -> int:

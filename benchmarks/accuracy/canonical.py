@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from benchmarks.accuracy.markdown import table
-from tests.core.judges import runner, traces
-from tests.core.judges.real import EnforcedTurn
+from tests.engine.judges import runner, traces
+from tests.engine.judges.real import EnforcedTurn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.core.judges.corpus import Judged
+    from tests.engine.judges.corpus import Judged
 
     NewTurn = Callable[[traces.Trace, Callable[[], float]], Judged]
 

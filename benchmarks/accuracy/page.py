@@ -6,7 +6,7 @@ from pathlib import Path
 
 from benchmarks import ablation
 from benchmarks.accuracy import canonical, examined, peer_rules, recorded
-from tests.core.judges import corpus
+from tests.engine.judges import corpus
 
 PAGE = Path(__file__).parents[2] / "docs" / "accuracy.md"
 

@@ -10,14 +10,14 @@ from benchmarks.accuracy.markdown import share, table
 from benchmarks.exam import play
 from otel_loopguard import Policy
 from otel_loopguard.cli.replay.judge import PolicyJudge
-from tests.core.judges import corpus
+from tests.engine.judges import corpus
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from benchmarks.accuracy.examined import Drawn
     from otel_loopguard import Outcome, ToolCall
-    from tests.core.judges.real import Told
+    from tests.engine.judges.real import Told
 
 HEAD = """## Other systems' rules on the same traces
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from benchmarks.accuracy.markdown import share, table
 from otel_loopguard.cli.replay import runs as reading
 from otel_loopguard.cli.replay.judge import PolicyJudge
-from otel_loopguard.core.policy.load import load_preset
-from tests.core.judges import corpus, measure
+from otel_loopguard.policy_files.load import load_preset
+from tests.engine.judges import corpus, measure
 
 if TYPE_CHECKING:
     from collections import Counter

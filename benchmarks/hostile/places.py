@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from otel_loopguard.core.guard import Guard
-from otel_loopguard.core.model import Action, Outcome, ToolCall
-from otel_loopguard.core.policy.policy import Policy, ToolContract
+from otel_loopguard.engine.policy.policy import Policy, ToolContract
+from otel_loopguard.engine.words import Action, Outcome, ToolCall
+from otel_loopguard.guard.guard import Guard
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otel_loopguard.core.turn.turn import Turn
+    from otel_loopguard.guard.turn import Turn
 
 KNOWN = [f"tool_number_{number}" for number in range(1_000)]
 

@@ -14,18 +14,18 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from otel_loopguard.core.guard import Guard
-from otel_loopguard.core.model import Action, Mode, Outcome, ToolCall
-from otel_loopguard.core.policy.check import dotted
-from otel_loopguard.core.policy.load import PREFIX
-from otel_loopguard.core.policy.policy import DEFAULT_RULES, Policy, Rule, ToolContract
-from otel_loopguard.core.policy.problems import Problem
+from otel_loopguard.engine.policy.check import dotted
+from otel_loopguard.engine.policy.policy import DEFAULT_RULES, Policy, Rule, ToolContract
+from otel_loopguard.engine.policy.problems import Problem
+from otel_loopguard.engine.words import Action, Mode, Outcome, ToolCall
+from otel_loopguard.guard.guard import Guard
+from otel_loopguard.policy_files.load import PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from otel_loopguard.core.policy.load import LoadedPolicy
-    from otel_loopguard.core.policy.toml_lines import Path
+    from otel_loopguard.engine.policy.toml_lines import Path
+    from otel_loopguard.policy_files.load import LoadedPolicy
 
     Calls = Callable[[str], Iterator[tuple[ToolCall, Outcome]]]
 

@@ -56,7 +56,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _near(name: str, names: Collection[str]) -> str:
-    from otel_loopguard.core.policy.problems import suggestion  # noqa: PLC0415 - only wrong use needs it
+    from otel_loopguard.engine.policy.problems import suggestion  # noqa: PLC0415 - only wrong use needs it
 
     near = suggestion(name.partition("=")[0], names)
     return near and f"; {near}"

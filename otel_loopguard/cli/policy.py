@@ -11,20 +11,20 @@ import orjson
 
 from otel_loopguard.cli.ineffective import ineffective
 from otel_loopguard.cli.output import counted
-from otel_loopguard.core.model import Action
-from otel_loopguard.core.policy import schema
-from otel_loopguard.core.policy.check import dotted
-from otel_loopguard.core.policy.files import UnreadableError, read_bytes
-from otel_loopguard.core.policy.load import LoadedPolicy, load_environment, load_file, load_preset, preset_names
-from otel_loopguard.core.policy.policy import DEFAULT_RULES, Rule
+from otel_loopguard.engine.policy import schema
+from otel_loopguard.engine.policy.check import dotted
+from otel_loopguard.engine.policy.policy import DEFAULT_RULES, Rule
+from otel_loopguard.engine.words import Action
 from otel_loopguard.errors import LoopGuardError, PolicyError
+from otel_loopguard.policy_files.files import UnreadableError, read_bytes
+from otel_loopguard.policy_files.load import LoadedPolicy, load_environment, load_file, load_preset, preset_names
 from otel_loopguard.store.settings import store_from_environment
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from otel_loopguard.core.policy.toml_lines import Path
+    from otel_loopguard.engine.policy.toml_lines import Path
 
 _ORDER = (
     "Each value and where it comes from. A later source wins, setting by setting:\n"

@@ -6,12 +6,12 @@ import builtins
 import sys
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.core.turn import model_text
+from otel_loopguard.engine import sentences
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.semconv import UNKNOWN_TOOL
 
 if TYPE_CHECKING:
-    from otel_loopguard.core.model import Trip
+    from otel_loopguard.engine.words import Trip
     from otel_loopguard.turns.scope import Scope
 
 _MOST_MEMBERS = 10_000
@@ -46,7 +46,7 @@ def abort_error(
     if trip is None:
         return None if run_state is None or run_state.abort_error is None else LoopAbort(run_state.abort_error)
     error = (kind or ToolLoopError)(
-        model_text.abort(
+        sentences.abort(
             trip,
             scope.turn.policy,
             None if shown_name == UNKNOWN_TOOL else shown_name,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.core.model import Outcome
-from otel_loopguard.core.values.walker import unique_bytes
+from otel_loopguard.engine.values.walker import unique_bytes
+from otel_loopguard.engine.words import Outcome
 from otel_loopguard.instrumentation.targets import no_place
 
 if TYPE_CHECKING:

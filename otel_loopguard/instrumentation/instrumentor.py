@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
 
-    from otel_loopguard.core.guard import Guard
-    from otel_loopguard.core.policy.policy import Policy
+    from otel_loopguard.engine.policy.policy import Policy
+    from otel_loopguard.guard.guard import Guard
 
 logger = logging.getLogger("otel_loopguard")
 

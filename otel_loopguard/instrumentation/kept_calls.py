@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from otel_loopguard.core.model import KnownArguments, ToolCall
-from otel_loopguard.core.values.normalise import utf8
+from otel_loopguard.engine.values.normalise import utf8
+from otel_loopguard.engine.words import KnownArguments, ToolCall
 from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.turns.messages import WrittenCall
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import TypeAlias
 
-    from otel_loopguard.core.guard import Guard
-    from otel_loopguard.core.turn.event_log import Op
+    from otel_loopguard.guard.event_log import Op
+    from otel_loopguard.guard.guard import Guard
     from otel_loopguard.turns.message_lists import Caller, Delta, MessageList, Request
 
     Note: TypeAlias = "tuple[str, Op]"

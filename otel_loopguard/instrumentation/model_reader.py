@@ -14,7 +14,7 @@ from opentelemetry import context as otel_context
 from opentelemetry import trace
 from opentelemetry.trace import NonRecordingSpan
 
-from otel_loopguard.core.model import Action, Outcome, ToolCall, Usage
+from otel_loopguard.engine.words import Action, Outcome, ToolCall, Usage
 from otel_loopguard.instrumentation import kept_calls
 from otel_loopguard.instrumentation.aborts import abort_error
 from otel_loopguard.telemetry.call_span import CallSpan, NativeSpan, shown_name
@@ -25,10 +25,10 @@ from otel_loopguard.turns.turn_ids import turn_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from otel_loopguard.core.guard import Guard
-    from otel_loopguard.core.model import Decision
-    from otel_loopguard.core.turn.turn import Turn
+    from otel_loopguard.engine.words import Decision
     from otel_loopguard.errors import ToolLoopError
+    from otel_loopguard.guard.guard import Guard
+    from otel_loopguard.guard.turn import Turn
     from otel_loopguard.instrumentation.kept_calls import Note
     from otel_loopguard.instrumentation.model_api import Body, Collector, Dialect, Sent
     from otel_loopguard.shield import Shield

@@ -9,14 +9,14 @@ import weakref
 from collections import deque
 from typing import TYPE_CHECKING
 
-from otel_loopguard.core.guard import Guard
-from otel_loopguard.core.model import Action, hash_text
-from otel_loopguard.core.policy.load import PREFIX, load_environment, short_key
-from otel_loopguard.core.policy.problems import listed
-from otel_loopguard.core.policy.reload import PolicyFileWatch
-from otel_loopguard.core.tools.declared import DeclaredTools
-from otel_loopguard.core.turn.shared import SharedTurn
+from otel_loopguard.engine.policy.problems import listed
+from otel_loopguard.engine.tools.declared import DeclaredTools
+from otel_loopguard.engine.words import Action, hash_text
+from otel_loopguard.guard.guard import Guard
+from otel_loopguard.guard.shared import SharedTurn
 from otel_loopguard.instrumentation.model_reader import ModelReader
+from otel_loopguard.policy_files.load import PREFIX, load_environment, short_key
+from otel_loopguard.policy_files.reload import PolicyFileWatch
 from otel_loopguard.shield import Shield
 from otel_loopguard.spans.open_spans import OpenSpans
 from otel_loopguard.store.settings import store_from_environment
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
 
-    from otel_loopguard.core.model import Usage
-    from otel_loopguard.core.policy.policy import Policy, ToolContract
-    from otel_loopguard.core.turn.turn import Turn
+    from otel_loopguard.engine.policy.policy import Policy, ToolContract
+    from otel_loopguard.engine.words import Usage
+    from otel_loopguard.guard.turn import Turn
     from otel_loopguard.turns.gc_safety import DeferredEnd
 
 logger = logging.getLogger("otel_loopguard")

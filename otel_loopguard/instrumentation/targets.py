@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from otel_loopguard.core.model import Outcome
+from otel_loopguard.engine.words import Outcome
 from otel_loopguard.telemetry.call_span import NativeSpan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from otel_loopguard.core.model import ToolCall
+    from otel_loopguard.engine.words import ToolCall
     from otel_loopguard.errors import ToolLoopError
     from otel_loopguard.turns.runs import RunInfo
 

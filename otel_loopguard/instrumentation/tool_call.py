@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry import context as otel_context
 
-from otel_loopguard.core.model import Action, Decision, Outcome
+from otel_loopguard.engine.words import Action, Decision, Outcome
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.aborts import abort_error, gets_answer
 from otel_loopguard.instrumentation.adapter import ShieldedAdapter, closed_to_reading, closed_to_text

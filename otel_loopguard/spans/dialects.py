@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import orjson
 
 from otel_loopguard import semconv
-from otel_loopguard.core.model import Outcome, ToolCall
+from otel_loopguard.engine.words import Outcome, ToolCall
 from otel_loopguard.interrupts import pass_interrupt
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard import semconv
-from otel_loopguard.core.model import USER_STOP, Kind, Sameness, ToolCall
-from otel_loopguard.core.values.results import Findings, OutcomeFacts, outcome_facts
+from otel_loopguard.engine.values.results import Findings, OutcomeFacts, outcome_facts
+from otel_loopguard.engine.words import USER_STOP, Kind, Sameness, ToolCall
 from otel_loopguard.spans import dialects
 from otel_loopguard.spans.ancestry import Around
 from otel_loopguard.spans.dialects import SpanView
@@ -20,10 +20,10 @@ from otel_loopguard.spans.service import NO_SERVICE, Service
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from otel_loopguard.core.model import Record, Usage
-    from otel_loopguard.core.tools.contracts import ResolvedCall
-    from otel_loopguard.core.turn.compiled import CompiledPolicy
-    from otel_loopguard.core.turn.judge import TurnJudge
+    from otel_loopguard.engine.compiled import CompiledPolicy
+    from otel_loopguard.engine.judge import TurnJudge
+    from otel_loopguard.engine.tools.contracts import ResolvedCall
+    from otel_loopguard.engine.words import Record, Usage
     from otel_loopguard.spans.ancestry import Ancestry
     from otel_loopguard.spans.dialects import SpanCall
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from otel_loopguard.core.turn.event_log import Op
+    from otel_loopguard.guard.event_log import Op
 
 _Item: TypeAlias = "tuple[tuple[str, bool], Sequence[Op]] | threading.Event"
 _MOST_WAITING = 10_000

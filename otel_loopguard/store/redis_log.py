@@ -30,7 +30,7 @@ from otel_loopguard.store.script import arguments, parse
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from otel_loopguard.core.turn.event_log import LogReply, Op
+    from otel_loopguard.guard.event_log import LogReply, Op
     from otel_loopguard.store.breaker import Breaker
     from otel_loopguard.store.connection import Command, Connection
     from otel_loopguard.store.routing import Steps

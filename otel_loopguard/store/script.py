@@ -9,12 +9,12 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from otel_loopguard.core.turn.event_log import Entry, LogReply
+from otel_loopguard.guard.event_log import Entry, LogReply
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from otel_loopguard.core.turn.event_log import Op
+    from otel_loopguard.guard.event_log import Op
 
     Arguments = list[str | int | bytes]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from otel_loopguard.core.policy.load import PREFIX
-from otel_loopguard.core.policy.problems import HIDDEN, Problem
+from otel_loopguard.engine.policy.problems import HIDDEN, Problem
 from otel_loopguard.errors import StoreError
+from otel_loopguard.policy_files.load import PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

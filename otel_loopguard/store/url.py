@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from otel_loopguard.core.policy.problems import suggestion_or_all
+from otel_loopguard.engine.policy.problems import suggestion_or_all
 from otel_loopguard.errors import StoreError
 from otel_loopguard.interrupts import pass_interrupt
 

@@ -15,15 +15,15 @@ from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY, Context, create
 from opentelemetry.trace import INVALID_SPAN, Status, StatusCode
 
 from otel_loopguard import semconv
-from otel_loopguard.core.model import Action, Decision, ToolCall, hash_text
-from otel_loopguard.core.names import is_plain_name
+from otel_loopguard.engine.names import is_plain_name
+from otel_loopguard.engine.words import Action, Decision, ToolCall, hash_text
 from otel_loopguard.telemetry.events import tripped_attributes
 from otel_loopguard.telemetry.meters import shown_model
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
-    from otel_loopguard.core.model import Outcome, Record, Trip, Usage
+    from otel_loopguard.engine.words import Outcome, Record, Trip, Usage
     from otel_loopguard.telemetry.providers import Providers
     from otel_loopguard.turns.scope import Scope
 

@@ -7,8 +7,8 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_loopguard import semconv
-from otel_loopguard.core.model import OVER_TURNS, USER_STOP, Action
-from otel_loopguard.core.names import clean_name
+from otel_loopguard.engine.names import clean_name
+from otel_loopguard.engine.words import OVER_TURNS, USER_STOP, Action
 from otel_loopguard.telemetry.exit_summary import PASSED, REFUSED, UNTOLD, calls_of
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.trace import Span
 
-    from otel_loopguard.core.model import First, Record, Trip
-    from otel_loopguard.core.turn.turn import Turn
+    from otel_loopguard.engine.words import First, Record, Trip
+    from otel_loopguard.guard.turn import Turn
     from otel_loopguard.telemetry.exit_summary import ExitSummary
     from otel_loopguard.telemetry.log_records import LogRecords
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from opentelemetry._logs import LogRecord, NoOpLogger, SeverityNumber, get_logger_provider
 
 from otel_loopguard import semconv
-from otel_loopguard.core.model import Action
-from otel_loopguard.core.names import clean_name
+from otel_loopguard.engine.names import clean_name
+from otel_loopguard.engine.words import Action
 from otel_loopguard.version import __version__
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from opentelemetry._logs import Logger, LoggerProvider
     from opentelemetry.context import Context
 
-    from otel_loopguard.core.model import Trip
+    from otel_loopguard.engine.words import Trip
     from otel_loopguard.shield import Shield
 
 logger = logging.getLogger("otel_loopguard")

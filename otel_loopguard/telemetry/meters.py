@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry.metrics import Observation
 
 from otel_loopguard import semconv
-from otel_loopguard.core.model import USER_STOP, Action, First, Mode
-from otel_loopguard.core.names import is_plain_name
+from otel_loopguard.engine.names import is_plain_name
+from otel_loopguard.engine.words import USER_STOP, Action, First, Mode
 from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.telemetry.events import tripped_attributes
 from otel_loopguard.telemetry.genai_meters import GenAIMeters
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.metrics import CallbackOptions, Counter, Meter
 
-    from otel_loopguard.core.model import Trip, Usage
-    from otel_loopguard.core.policy.policy import Policy
+    from otel_loopguard.engine.policy.policy import Policy
+    from otel_loopguard.engine.words import Trip, Usage
 
 # Each bound is a time series of each instance. A check takes 10 to 300 us; from 10 ms on it is slow.
 CHECK_SECONDS = (3e-5, 1e-4, 3e-4, 1e-3, 1e-2)

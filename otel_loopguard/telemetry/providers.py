@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import Tracer, TracerProvider
 
-    from otel_loopguard.core.model import Decision, ToolCall, Usage
-    from otel_loopguard.core.turn.turn import Turn
+    from otel_loopguard.engine.words import Decision, ToolCall, Usage
+    from otel_loopguard.guard.turn import Turn
     from otel_loopguard.shield import Shield
     from otel_loopguard.spans.open_spans import OpenSpans
     from otel_loopguard.telemetry.settings import Settings

@@ -15,8 +15,8 @@ from opentelemetry import trace
 from opentelemetry.trace import INVALID_SPAN, NonRecordingSpan
 
 from otel_loopguard import semconv
-from otel_loopguard.core.model import Action
-from otel_loopguard.core.names import clean_name
+from otel_loopguard.engine.names import clean_name
+from otel_loopguard.engine.words import Action
 from otel_loopguard.spans.dialects import open_tool_name, read, same_tool
 from otel_loopguard.spans.open_spans import attributes_of, id_of, view_of
 from otel_loopguard.telemetry.call_span import shown_name
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.sdk.trace import ReadableSpan, Span
 
-    from otel_loopguard.core.guard import Guard
-    from otel_loopguard.core.model import Record, ToolCall, Trip
-    from otel_loopguard.core.turn.turn import Turn
+    from otel_loopguard.engine.words import Record, ToolCall, Trip
+    from otel_loopguard.guard.guard import Guard
+    from otel_loopguard.guard.turn import Turn
     from otel_loopguard.spans.open_spans import OpenSpans
     from otel_loopguard.telemetry.providers import Providers
     from otel_loopguard.turns.attribution import Attribution

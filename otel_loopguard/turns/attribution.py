@@ -16,9 +16,9 @@ from otel_loopguard.turns.scope import Scope, current_scope
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otel_loopguard.core.guard import Guard
-    from otel_loopguard.core.model import ToolCall
-    from otel_loopguard.core.turn.turn import Turn
+    from otel_loopguard.engine.words import ToolCall
+    from otel_loopguard.guard.guard import Guard
+    from otel_loopguard.guard.turn import Turn
     from otel_loopguard.turns.conversations import Conversations
     from otel_loopguard.turns.runs import Runs
 

@@ -7,13 +7,13 @@ import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from otel_loopguard.core.turn.user_messages import UserMessage
 from otel_loopguard.interrupts import pass_interrupt
+from otel_loopguard.messages import UserMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otel_loopguard.core.turn.turn import Turn
+    from otel_loopguard.guard.turn import Turn
 
 MOST = 10_000
 IDLE_SECONDS = 3600.0

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from opentelemetry.trace import SpanContext
 
-    from otel_loopguard.core.turn.turn import Turn
     from otel_loopguard.errors import ToolLoopError
+    from otel_loopguard.guard.turn import Turn
     from otel_loopguard.turns.messages import Message, Reply, WrittenCall
 
 MOST_LISTS: Final = 2_000

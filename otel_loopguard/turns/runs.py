@@ -10,8 +10,8 @@ from otel_loopguard.turns.scope import RunState, Scope, current_scope
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otel_loopguard.core.guard import Guard
-    from otel_loopguard.core.turn.turn import Turn
+    from otel_loopguard.guard.guard import Guard
+    from otel_loopguard.guard.turn import Turn
     from otel_loopguard.turns.conversations import Conversations
 
 logger = logging.getLogger("otel_loopguard")

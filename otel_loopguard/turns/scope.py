@@ -15,9 +15,9 @@ from otel_loopguard.turns.gc_safety import garbage_collector
 if TYPE_CHECKING:
     from opentelemetry.context import Context
 
-    from otel_loopguard.core.model import ToolCall
-    from otel_loopguard.core.turn.turn import Turn
+    from otel_loopguard.engine.words import ToolCall
     from otel_loopguard.errors import ToolLoopError
+    from otel_loopguard.guard.turn import Turn
 
 
 _new = object.__new__

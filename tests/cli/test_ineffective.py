@@ -7,7 +7,7 @@ import pytest
 from otel_loopguard import Guard, Outcome, ToolCall
 from otel_loopguard.cli.ineffective import ineffective
 from otel_loopguard.cli.main import main
-from otel_loopguard.core.policy.load import load_environment, load_file
+from otel_loopguard.policy_files.load import load_environment, load_file
 
 
 @pytest.fixture(name="found")

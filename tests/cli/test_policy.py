@@ -7,7 +7,7 @@ import json
 import pytest
 
 from otel_loopguard.cli.main import main
-from otel_loopguard.core.policy.load import preset_names
+from otel_loopguard.policy_files.load import preset_names
 
 
 def test_check_names_every_mistake(tmp_path, capsys):

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.accuracy import page, recorded
 from benchmarks.exam import shared
-from tests.core.judges import corpus
+from tests.engine.judges import corpus
 
 pytestmark = pytest.mark.skipif(not corpus.files(), reason="the corpora are not here")
 

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from otel_loopguard.core.policy.load import load_text
+from otel_loopguard.policy_files.load import load_text
 from tests.docs.blocks import DOCS, blocks, run_page
 from tests.models.scripts import Looping, call
 from tests.models.server import Server

@@ -6,9 +6,9 @@ import dataclasses
 
 import pytest
 
-from otel_loopguard.core.policy import schema
-from otel_loopguard.core.policy.load import load_text, preset_names
-from otel_loopguard.core.policy.policy import DEFAULT_RULES, Policy
+from otel_loopguard.engine.policy import schema
+from otel_loopguard.engine.policy.policy import DEFAULT_RULES, Policy
+from otel_loopguard.policy_files.load import load_text, preset_names
 from tests.docs.blocks import blocks, page, run_page
 
 PAGES = ("policy", "presets", "replay", "calibrate")

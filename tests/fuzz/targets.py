@@ -16,17 +16,17 @@ import orjson
 from otel_loopguard import semconv
 from otel_loopguard.cli.replay import sources
 from otel_loopguard.cli.replay.replay import Replay
-from otel_loopguard.core.guard import Guard
-from otel_loopguard.core.model import Action, Kind, Outcome, ToolCall
-from otel_loopguard.core.policy.load import load_preset, load_text
-from otel_loopguard.core.policy.policy import DEFAULT_RULES, Policy, Rule, ToolContract
-from otel_loopguard.core.policy.problems import listed
-from otel_loopguard.core.tools.commands import command_kind, sql_kind
-from otel_loopguard.core.values.canonical import canonical, result_bytes
-from otel_loopguard.core.values.compare import compare, detailed_fingerprints
-from otel_loopguard.core.values.fingerprint import Fingerprinter, error_shape
-from otel_loopguard.core.values.walker import walk
+from otel_loopguard.engine.policy.policy import DEFAULT_RULES, Policy, Rule, ToolContract
+from otel_loopguard.engine.policy.problems import listed
+from otel_loopguard.engine.tools.commands import command_kind, sql_kind
+from otel_loopguard.engine.values.canonical import canonical, result_bytes
+from otel_loopguard.engine.values.compare import compare, detailed_fingerprints
+from otel_loopguard.engine.values.fingerprint import Fingerprinter, error_shape
+from otel_loopguard.engine.values.walker import walk
+from otel_loopguard.engine.words import Action, Kind, Outcome, ToolCall
 from otel_loopguard.errors import LoopGuardError
+from otel_loopguard.guard.guard import Guard
+from otel_loopguard.policy_files.load import load_preset, load_text
 from otel_loopguard.spans import dialects
 from otel_loopguard.spans.dialects import DIALECTS, SpanView
 from tests.fuzz.draw import Draw

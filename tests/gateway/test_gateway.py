@@ -12,8 +12,8 @@ import pytest
 from opentelemetry import trace
 
 from otel_loopguard import Policy, semconv
-from otel_loopguard.core.turn.turn import Turn
 from otel_loopguard.gateway import gateway
+from otel_loopguard.guard.turn import Turn
 from otel_loopguard.instrumentation.model_api import Sent
 from otel_loopguard.instrumentation.model_reader import Exchange, ModelReader
 from otel_loopguard.instrumentation.models.openai_chat import CHAT

@@ -16,7 +16,7 @@ from otel_loopguard.instrumentation.models.openai_chat import CHAT
 from otel_loopguard.instrumentation.models.openai_responses import RESPONSES
 from otel_loopguard.instrumentation.runtime import Runtime
 from otel_loopguard.testing import Recording
-from tests.core.turn.list_log import ListLog
+from tests.guard.list_log import ListLog
 
 ALICE, BOB = SimpleNamespace(api_key="alice"), SimpleNamespace(api_key="bob")
 TOOLS = [{"type": "function", "function": {"name": "read_file", "parameters": {"type": "object"}}}]

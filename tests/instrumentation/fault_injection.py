@@ -66,12 +66,12 @@ EXCUSED = {
     "turns.gc_safety:_Collector.runs_here": "compares two objects",
 }
 NOT_COUNTED = {
-    "core.values.canonical:_may_fold": "the walker takes over, and the value still has a fingerprint",
-    "core.values.canonical:_may_need_normalising": "as above",
-    "core.values.fast_json:dumps": "as above",
-    "core.values.fast_json:flat_text": "as above",
-    "core.values.fast_json:dumps_known": "as above",
-    "core.tools.kinds:kind_of_call": "as above: the kind by the tool's name is used",
+    "engine.values.canonical:_may_fold": "the walker takes over, and the value still has a fingerprint",
+    "engine.values.canonical:_may_need_normalising": "as above",
+    "engine.values.fast_json:dumps": "as above",
+    "engine.values.fast_json:flat_text": "as above",
+    "engine.values.fast_json:dumps_known": "as above",
+    "engine.tools.kinds:kind_of_call": "as above: the kind by the tool's name is used",
     "telemetry.providers:Providers.outlets": "finds the counter",
     "telemetry.meters:Meters.error": "is the counter",
     "telemetry.instruments:Records.__call__": "passes the count to the SDK",

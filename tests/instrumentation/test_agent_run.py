@@ -11,7 +11,7 @@ import pytest
 
 import otel_loopguard as loopguard
 from otel_loopguard import semconv
-from otel_loopguard.core.model import ToolCall
+from otel_loopguard.engine.words import ToolCall
 from otel_loopguard.instrumentation.agent_run import AgentRun, RunContext, generator_of_run
 from otel_loopguard.instrumentation.targets import CallStyle, Reading, RunTarget, ToolAdapter
 from otel_loopguard.instrumentation.wrappers import open_call

@@ -9,9 +9,10 @@ import pytest
 pytest.importorskip("langgraph")
 
 from otel_loopguard import semconv
-from otel_loopguard.core.policy.policy import Policy
-from otel_loopguard.core.turn import decide, store, turn
-from otel_loopguard.core.values import fingerprint
+from otel_loopguard.engine import decide
+from otel_loopguard.engine.policy.policy import Policy
+from otel_loopguard.engine.values import fingerprint
+from otel_loopguard.guard import live_turns, turn
 from otel_loopguard.instrumentation.frameworks import langchain
 from otel_loopguard.spans import open_spans
 from otel_loopguard.telemetry import call_span, events, meters, providers, watcher
@@ -37,7 +38,7 @@ PLACES: list[tuple[Any, str]] = [
     (fingerprint.Fingerprinter, "arguments"),
     (decide, "before"),
     (decide, "after"),
-    (store.LiveTurns, "get_or_create"),
+    (live_turns.LiveTurns, "get_or_create"),
     (turn.Turn, "begin"),
     (turn.Turn, "end"),
     (turn.Turn, "close"),

@@ -8,7 +8,7 @@ import os
 import pytest
 
 import otel_loopguard as loopguard
-from otel_loopguard.core.policy.policy import Policy
+from otel_loopguard.engine.policy.policy import Policy
 from otel_loopguard.instrumentation.runtime import Runtime
 from otel_loopguard.testing import guarded
 

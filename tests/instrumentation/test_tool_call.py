@@ -10,7 +10,7 @@ import pytest
 
 import otel_loopguard as loopguard
 from otel_loopguard import Action, Policy, Trip, semconv
-from otel_loopguard.core.turn.turn import Turn
+from otel_loopguard.guard.turn import Turn
 from otel_loopguard.testing import guarded
 
 if TYPE_CHECKING:

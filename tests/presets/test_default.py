@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from otel_loopguard.core.policy.load import load_preset, preset_names
-from otel_loopguard.core.policy.policy import Policy
+from otel_loopguard.engine.policy.policy import Policy
+from otel_loopguard.policy_files.load import load_preset, preset_names
 
 from .driver import Driven
 

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 import otel_loopguard as loopguard
-from otel_loopguard.core.policy.load import load_preset
+from otel_loopguard.policy_files.load import load_preset
 
 from .driver import Driven
 

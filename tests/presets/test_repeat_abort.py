@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import otel_loopguard as loopguard
-from otel_loopguard.core.policy.load import load_preset
 from otel_loopguard.errors import ToolLoopError
+from otel_loopguard.policy_files.load import load_preset
 
 from .driver import Driven
 

@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from otel_loopguard.core.detectors.counted import COUNTED
-from otel_loopguard.core.guard import Guard
-from otel_loopguard.core.model import Action, Outcome, ToolCall, Trip
-from otel_loopguard.core.policy.policy import Policy, ToolContract
-from otel_loopguard.core.turn.model_text import abort, nudge, refusal
+from otel_loopguard.engine.detectors.counted import COUNTED
+from otel_loopguard.engine.policy.policy import Policy, ToolContract
+from otel_loopguard.engine.sentences import abort, nudge, refusal
+from otel_loopguard.engine.words import Action, Outcome, ToolCall, Trip
+from otel_loopguard.guard.guard import Guard
 
 from .driver import Driven
 

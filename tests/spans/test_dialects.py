@@ -13,10 +13,10 @@ from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
 from otel_loopguard import semconv
 from otel_loopguard.cli.main import main
-from otel_loopguard.core.model import Action
+from otel_loopguard.engine.words import Action
 from otel_loopguard.spans import dialects
 from otel_loopguard.spans.dialects import SpanView
-from tests.core.judges.seed import HINT, SEED
+from tests.engine.judges.seed import HINT, SEED
 from tests.telemetry.watching import all_spans, calls, watching
 
 from .samples import SAMPLES, WITHOUT_CONTENT, Call, Sample

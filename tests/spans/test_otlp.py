@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from otel_loopguard.core.model import Record
-from otel_loopguard.core.policy.policy import Policy
-from otel_loopguard.core.turn.compiled import CompiledPolicy
-from otel_loopguard.core.turn.judge import TurnJudge
+from otel_loopguard.engine.compiled import CompiledPolicy
+from otel_loopguard.engine.judge import TurnJudge
+from otel_loopguard.engine.policy.policy import Policy
+from otel_loopguard.engine.words import Record
 from otel_loopguard.spans import otlp
 from otel_loopguard.spans.ancestry import Ancestry
 

@@ -13,7 +13,7 @@ from otel_loopguard.cli.replay.judge import PolicyJudge
 from otel_loopguard.cli.watch.address import Address
 from otel_loopguard.cli.watch.grpc_receiver import GrpcReceiver
 from otel_loopguard.cli.watch.live import LiveJudge
-from otel_loopguard.core.policy.policy import Policy
+from otel_loopguard.engine.policy.policy import Policy
 from otel_loopguard.shield import Shield
 from tests.cli.processes import environment
 from tests.cli.watch.messages import Kept, agent, call, message, vercel_call

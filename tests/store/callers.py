@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from otel_loopguard.core.turn.event_log import LogReply
+    from otel_loopguard.guard.event_log import LogReply
     from otel_loopguard.store.redis_log import RedisEventLog
 
 

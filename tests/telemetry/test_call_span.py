@@ -13,7 +13,7 @@ from opentelemetry.trace import StatusCode
 
 import otel_loopguard as loopguard
 from otel_loopguard import Policy, ToolContract, ToolLoopError, semconv
-from otel_loopguard.core.model import ToolCall, Usage
+from otel_loopguard.engine.words import ToolCall, Usage
 from otel_loopguard.instrumentation.functions.decorator import FUNCTION
 from otel_loopguard.instrumentation.targets import Reading
 from otel_loopguard.instrumentation.tool_call import GuardedCall

@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 import otel_loopguard as loopguard
 from otel_loopguard import semconv
-from otel_loopguard.core.policy.policy import Policy
+from otel_loopguard.engine.policy.policy import Policy
 from otel_loopguard.instrumentation.runtime import Runtime, active_runtime
 from otel_loopguard.telemetry.processor import LoopGuardSpanProcessor
 from otel_loopguard.testing import Recording, ScriptedAgent, guarded

@@ -15,8 +15,8 @@ from opentelemetry.trace import SpanKind, Status, StatusCode
 
 import otel_loopguard as loopguard
 from otel_loopguard import semconv
-from otel_loopguard.core.guard import Guard
-from otel_loopguard.core.policy.policy import Policy
+from otel_loopguard.engine.policy.policy import Policy
+from otel_loopguard.guard.guard import Guard
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.testing import Recording, guarded
 from tests.spans.samples import SAMPLES, Call

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_loopguard.core.guard import Guard
+from otel_loopguard.guard.guard import Guard
 from otel_loopguard.turns import message_lists
 from otel_loopguard.turns.message_lists import IDLE_SECONDS, MessageList, MessageLists, Request, latest
 from otel_loopguard.turns.messages import Message, Reply, WrittenCall, WrittenResult, mark_of

@@ -20,10 +20,10 @@ from otel_loopguard.cli.replay import sources, workers
 from otel_loopguard.cli.replay.judge import PolicyJudge
 from otel_loopguard.cli.replay.recording import Recording
 from otel_loopguard.cli.replay.summary import notes
-from otel_loopguard.core.model import Action
-from otel_loopguard.core.policy.load import load_text
-from otel_loopguard.core.policy.policy import Policy
+from otel_loopguard.engine.policy.policy import Policy
+from otel_loopguard.engine.words import Action
 from otel_loopguard.errors import LoopGuardError
+from otel_loopguard.policy_files.load import load_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,9 +12,9 @@ from otel_loopguard.cli.calibrate.loosen import can_be_loosened
 from otel_loopguard.cli.calibrate.survey import LeftOut, Peak
 from otel_loopguard.cli.output import counted
 from otel_loopguard.cli.replay.summary import table
-from otel_loopguard.core.model import Kind, Mode
-from otel_loopguard.core.policy.check import dotted
-from otel_loopguard.core.policy.policy import DEFAULT_RULES
+from otel_loopguard.engine.policy.check import dotted
+from otel_loopguard.engine.policy.policy import DEFAULT_RULES
+from otel_loopguard.engine.words import Kind, Mode
 from otel_loopguard.version import __version__
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from otel_loopguard.cli.calibrate.loosen import Path, Settings
     from otel_loopguard.cli.calibrate.survey import RefusedRun, Survey
-    from otel_loopguard.core.tools.contracts import Tool
+    from otel_loopguard.engine.tools.contracts import Tool
 
 _DECLARED = frozenset({Mode.SIMILAR_QUERY, Mode.REPEATED_EFFECT})
 """Modes that only judge declared tools."""

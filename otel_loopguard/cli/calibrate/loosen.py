@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.cli.calibrate.survey import MAX_CALLS
-from otel_loopguard.core.model import Kind, Mode
-from otel_loopguard.core.names import is_plain_name
+from otel_loopguard.engine.names import is_plain_name
+from otel_loopguard.engine.words import Kind, Mode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from otel_loopguard.cli.calibrate.survey import Cause, Reached, Refused, Survey
     from otel_loopguard.cli.replay.judge import PolicyJudge
-    from otel_loopguard.core.policy.policy import Rule
+    from otel_loopguard.engine.policy.policy import Rule
 
     Path = tuple[str, ...]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.cli.calibrate.loosen import Settings
-from otel_loopguard.core.policy.files import read_bytes
-from otel_loopguard.core.policy.load import load_policy
-from otel_loopguard.core.policy.toml_lines import line_of, lines_of
+from otel_loopguard.engine.policy.toml_lines import line_of, lines_of
+from otel_loopguard.policy_files.files import read_bytes
+from otel_loopguard.policy_files.load import load_policy
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from otel_loopguard import semconv
 from otel_loopguard.cli.replay.judge import PolicyJudge, shown_tool
 from otel_loopguard.cli.replay.line_judge import JudgedRun
-from otel_loopguard.core.model import Action, Mode, ToolCall
-from otel_loopguard.core.names import clean_name
+from otel_loopguard.engine.names import clean_name
+from otel_loopguard.engine.words import Action, Mode, ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from otel_loopguard.cli.replay.recording import Judged
     from otel_loopguard.cli.replay.runs import Run
     from otel_loopguard.cli.replay.span_buffer import JudgedTurn
-    from otel_loopguard.core.policy.policy import Policy
+    from otel_loopguard.engine.policy.policy import Policy
 
 _MOST_NAMES = 4_096
 _MOST_SETS = 10_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING
 
-from otel_loopguard.core.policy.problems import suggestion
+from otel_loopguard.engine.policy.problems import suggestion
 from otel_loopguard.errors import LoopGuardError
 from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_loopguard import semconv
-from otel_loopguard.core.model import Action, Sameness
+from otel_loopguard.engine.words import Action, Sameness
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from otel_loopguard.core.model import Record
+    from otel_loopguard.engine.words import Record
 
 _ALL = "100\N{NO-BREAK SPACE}%"
 EVIDENCE = f"Evidence is what the repeats of a call prove so far. The call that would complete {_ALL} is refused."

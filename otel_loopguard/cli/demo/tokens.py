@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from opentelemetry.trace import NonRecordingSpan, set_span_in_context
 
-from otel_loopguard.core.model import Usage
+from otel_loopguard.engine.words import Usage
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.report import Spent
 

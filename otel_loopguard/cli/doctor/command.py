@@ -8,7 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
-from otel_loopguard.core.names import escaped
+from otel_loopguard.engine.names import escaped
 from otel_loopguard.errors import LoopGuardError
 
 _DESCRIPTION = """

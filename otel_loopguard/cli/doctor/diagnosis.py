@@ -13,14 +13,14 @@ from otel_loopguard.cli.doctor.findings import of_end, of_names, of_policy, of_p
 from otel_loopguard.cli.doctor.kinds import BREAKS, OPEN, TELLS, WARNS, Finding
 from otel_loopguard.cli.doctor.store import of_store
 from otel_loopguard.cli.policy import settings_of
-from otel_loopguard.core.policy.check import dotted
-from otel_loopguard.core.policy.load import load_environment
+from otel_loopguard.engine.policy.check import dotted
+from otel_loopguard.policy_files.load import load_environment
 from otel_loopguard.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from otel_loopguard.core.policy.load import LoadedPolicy
+    from otel_loopguard.policy_files.load import LoadedPolicy
 
     Report = dict[str, Any]
 

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 from opentelemetry import _logs, metrics, trace
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]  # the package has no type hints
 
-from otel_loopguard.core.model import Action
-from otel_loopguard.core.policy.check import dotted
+from otel_loopguard.engine.policy.check import dotted
+from otel_loopguard.engine.words import Action
 from otel_loopguard.instrumentation.distributions import distributions_of
 from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
 from otel_loopguard.instrumentation.model_api import ModelClient
@@ -30,8 +30,8 @@ from otel_loopguard.instrumentation.unguarded import installed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from otel_loopguard.core.guard import Guard
-    from otel_loopguard.core.policy.policy import Rule
+    from otel_loopguard.engine.policy.policy import Rule
+    from otel_loopguard.guard.guard import Guard
     from otel_loopguard.instrumentation.targets import Framework, Target
 
 _SAMPLES = 200

@@ -10,14 +10,14 @@ from otel_loopguard.cli.doctor.kinds import Finding, finding
 from otel_loopguard.cli.ineffective import ineffective
 from otel_loopguard.cli.output import counted
 from otel_loopguard.component_names import find_wrong_names
-from otel_loopguard.core.model import Action
-from otel_loopguard.core.policy.load import PREFIX, VARIABLES, WITH_MISTAKES
+from otel_loopguard.engine.words import Action
 from otel_loopguard.instrumentation.unguarded import IN_REQUESTS, UNREAD
+from otel_loopguard.policy_files.load import PREFIX, VARIABLES, WITH_MISTAKES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from otel_loopguard.core.policy.load import LoadedPolicy
+    from otel_loopguard.policy_files.load import LoadedPolicy
 
     Report = dict[str, Any]
 

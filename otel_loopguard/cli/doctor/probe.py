@@ -18,7 +18,7 @@ from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.core.model import Action
+from otel_loopguard.engine.words import Action
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.aborts import LoopAbort
 from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
@@ -34,8 +34,8 @@ from otel_loopguard.turns.runs import Runs
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otel_loopguard.core.model import Trip
-    from otel_loopguard.core.turn.turn import Turn
+    from otel_loopguard.engine.words import Trip
+    from otel_loopguard.guard.turn import Turn
     from otel_loopguard.instrumentation.targets import Original
 
 FOLDER = "_OTEL_LOOPGUARD_DOCTOR"

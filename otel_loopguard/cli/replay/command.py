@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from otel_loopguard.cli.policy import chosen_policy
 from otel_loopguard.cli.replay import sources, workers
 from otel_loopguard.cli.replay.replay import Replay
-from otel_loopguard.core.model import Action
-from otel_loopguard.core.policy.load import preset_names
+from otel_loopguard.engine.words import Action
 from otel_loopguard.errors import PolicyError
+from otel_loopguard.policy_files.load import preset_names
 
 if TYPE_CHECKING:
     import argparse
 
-    from otel_loopguard.core.policy.policy import Policy
+    from otel_loopguard.engine.policy.policy import Policy
 
 _FAILED_ON, _NOT_ALL_READ = 1, 3
 _DESCRIPTION = """

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from otel_loopguard.cli.replay.judge import TripOfRun, shown_tool
 from otel_loopguard.cli.replay.outcomes import FINGERPRINTER
 from otel_loopguard.cli.replay.timeline import are_one_by_one
-from otel_loopguard.core.model import Action, Record
-from otel_loopguard.core.tools.contracts import ResolvedCall
-from otel_loopguard.core.turn import decide
+from otel_loopguard.engine import decide
+from otel_loopguard.engine.tools.contracts import ResolvedCall
+from otel_loopguard.engine.words import Action, Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

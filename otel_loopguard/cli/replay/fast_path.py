@@ -25,18 +25,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import orjson
 
 from otel_loopguard.cli.replay.outcomes import is_failure, result_identity
-from otel_loopguard.core.model import Kind, Mode
-from otel_loopguard.core.policy.policy import Rule
-from otel_loopguard.core.values.answers import answer_outline
-from otel_loopguard.core.values.canonical import canonical
-from otel_loopguard.core.values.normalise import utf8
-from otel_loopguard.core.values.results import LONGEST_BRIEF
+from otel_loopguard.engine.policy.policy import Rule
+from otel_loopguard.engine.values.answers import answer_outline
+from otel_loopguard.engine.values.canonical import canonical
+from otel_loopguard.engine.values.normalise import utf8
+from otel_loopguard.engine.values.results import LONGEST_BRIEF
+from otel_loopguard.engine.words import Kind, Mode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from otel_loopguard.core.policy.policy import Policy
-    from otel_loopguard.core.tools.contracts import Contracts, Tool
+    from otel_loopguard.engine.policy.policy import Policy
+    from otel_loopguard.engine.tools.contracts import Contracts, Tool
 
     Call = dict[str, Any]
     KnownCall = tuple["Limits", Kind, Any]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from otel_loopguard import report
 from otel_loopguard.cli.replay.judge import shown_tool
 from otel_loopguard.cli.replay.runs import seconds
-from otel_loopguard.core.model import ToolCall
+from otel_loopguard.engine.words import ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from otel_loopguard.cli.replay.runs import Run
     from otel_loopguard.cli.replay.span_buffer import JudgedTurn
     from otel_loopguard.cli.replay.spent import Spent
-    from otel_loopguard.core.turn.compiled import CompiledPolicy
+    from otel_loopguard.engine.compiled import CompiledPolicy
 
 
 class Html:

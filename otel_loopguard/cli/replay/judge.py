@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from otel_loopguard import semconv
 from otel_loopguard.cli.replay.fast_path import LimitsByTool
-from otel_loopguard.core.model import OVER_TURNS, Action, Record, Sameness
-from otel_loopguard.core.names import clean_name, is_plain_name
-from otel_loopguard.core.turn.compiled import CompiledPolicy
-from otel_loopguard.core.turn.conversation import ConversationMemory, ConversationTurn
-from otel_loopguard.core.turn.judge import TurnJudge
-from otel_loopguard.core.values.normalise import utf8
+from otel_loopguard.engine.compiled import CompiledPolicy
+from otel_loopguard.engine.conversation import ConversationMemory, ConversationTurn
+from otel_loopguard.engine.judge import TurnJudge
+from otel_loopguard.engine.names import clean_name, is_plain_name
+from otel_loopguard.engine.values.normalise import utf8
+from otel_loopguard.engine.words import OVER_TURNS, Action, Record, Sameness
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from otel_loopguard.core.model import Trip
-    from otel_loopguard.core.policy.policy import Policy
-    from otel_loopguard.core.tools.contracts import Tool
-    from otel_loopguard.core.values.fingerprint import Fingerprinter
+    from otel_loopguard.engine.policy.policy import Policy
+    from otel_loopguard.engine.tools.contracts import Tool
+    from otel_loopguard.engine.values.fingerprint import Fingerprinter
+    from otel_loopguard.engine.words import Trip
     from otel_loopguard.spans.ancestry import Ancestry, TurnName
     from otel_loopguard.spans.otlp import ToolSpan
 

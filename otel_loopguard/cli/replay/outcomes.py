@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.core.model import Outcome
-from otel_loopguard.core.values.fingerprint import Fingerprinter
-from otel_loopguard.core.values.results import ERROR_SALT, is_error_text, outcome_facts
+from otel_loopguard.engine.values.fingerprint import Fingerprinter
+from otel_loopguard.engine.values.results import ERROR_SALT, is_error_text, outcome_facts
+from otel_loopguard.engine.words import Outcome
 
 if TYPE_CHECKING:
-    from otel_loopguard.core.values.pending import PendingWords
-    from otel_loopguard.core.values.results import OutcomeFacts
+    from otel_loopguard.engine.values.pending import PendingWords
+    from otel_loopguard.engine.values.results import OutcomeFacts
 
 _CUT = 2_000
 _AS_LETTERS = str.maketrans("0123456789abcdef", "ghijklmnopqrstuv")

@@ -16,14 +16,14 @@ from otel_loopguard.cli.replay.judge import PolicyJudge, TripOfRun
 from otel_loopguard.cli.replay.line_judge import JudgedRun
 from otel_loopguard.cli.replay.recording import NOTHING_READ, Recording
 from otel_loopguard.cli.replay.summary import Summary, notes, tables, verdict, watch_notes, watch_tables
-from otel_loopguard.core.model import Action
+from otel_loopguard.engine.words import Action
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from otel_loopguard.cli.replay.recording import Judged
     from otel_loopguard.cli.replay.sources import Reader
-    from otel_loopguard.core.policy.policy import Policy
+    from otel_loopguard.engine.policy.policy import Policy
 
 
 class Replay:

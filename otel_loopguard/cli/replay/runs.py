@@ -14,14 +14,14 @@ from otel_loopguard.cli.replay.judge import TripOfRun, result_was_new, shown_too
 from otel_loopguard.cli.replay.outcomes import FINGERPRINTER, facts_of
 from otel_loopguard.cli.replay.summary import Missing
 from otel_loopguard.cli.replay.timeline import Timeline, are_one_by_one
-from otel_loopguard.core.model import Action, Record, ToolCall
-from otel_loopguard.core.tools.contracts import ResolvedCall
-from otel_loopguard.core.turn.conversation import ConversationMemory, ConversationTurn
+from otel_loopguard.engine.conversation import ConversationMemory, ConversationTurn
+from otel_loopguard.engine.tools.contracts import ResolvedCall
+from otel_loopguard.engine.words import Action, Record, ToolCall
 
 if TYPE_CHECKING:
     from otel_loopguard.cli.replay.fast_path import Call, KnownCall
     from otel_loopguard.cli.replay.judge import PolicyJudge
-    from otel_loopguard.core.model import Trip
+    from otel_loopguard.engine.words import Trip
 
 
 class Run(NamedTuple):

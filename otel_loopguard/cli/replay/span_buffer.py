@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from otel_loopguard.cli.replay.judge import PolicyJudge, Reached
     from otel_loopguard.cli.replay.spent import Spent
-    from otel_loopguard.core.turn.judge import TurnJudge
+    from otel_loopguard.engine.judge import TurnJudge
     from otel_loopguard.spans.otlp import ModelSpan, RecordedCall, ToolSpan
 
 MOST_HELD = 100_000

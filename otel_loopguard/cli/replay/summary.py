@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from otel_loopguard.cli.output import counted
 from otel_loopguard.cli.replay.judge import reached
 from otel_loopguard.cli.replay.spent import Spent
-from otel_loopguard.core.model import Action
+from otel_loopguard.engine.words import Action
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from otel_loopguard.cli.replay.judge import Reached, TripOfRun
-    from otel_loopguard.core.policy.policy import Policy
+    from otel_loopguard.engine.policy.policy import Policy
 
 MOST_FIRST_TRIPS = 10
 MOST_TOOLS = 15

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from otel_loopguard.core.history.state import History
-    from otel_loopguard.core.model import Record
+    from otel_loopguard.engine.history.state import History
+    from otel_loopguard.engine.words import Record
 
 _NEVER = float("-inf")
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_loopguard.cli.replay.judge import TripOfRun, is_listed, result_was_new, shown_tool
-from otel_loopguard.core.model import Action, Sameness
+from otel_loopguard.engine.words import Action, Sameness
 
 if TYPE_CHECKING:
     from otel_loopguard.cli.replay.judge import PolicyJudge
     from otel_loopguard.cli.replay.timeline import Running, Timeline
-    from otel_loopguard.core.model import Record, Trip
-    from otel_loopguard.core.turn.conversation import ConversationTurn
-    from otel_loopguard.core.turn.judge import TurnJudge
-    from otel_loopguard.core.values.results import OutcomeFacts
+    from otel_loopguard.engine.conversation import ConversationTurn
+    from otel_loopguard.engine.judge import TurnJudge
+    from otel_loopguard.engine.values.results import OutcomeFacts
+    from otel_loopguard.engine.words import Record, Trip
     from otel_loopguard.spans.otlp import RecordedCall
 
 

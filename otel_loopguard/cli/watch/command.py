@@ -13,7 +13,7 @@ from otel_loopguard.cli.watch import service
 from otel_loopguard.errors import LoopGuardError
 
 if TYPE_CHECKING:
-    from otel_loopguard.core.policy.policy import Policy
+    from otel_loopguard.engine.policy.policy import Policy
 
 _DESCRIPTION = """
 Runs your program with the guard on and the action `observe`: every call runs, and nothing is refused. OpenTelemetry's
@@ -101,7 +101,7 @@ def _environment(variable: str, spans: Path) -> dict[str, str]:
 def _policy() -> Policy:
     """Return the policy of the environment. One that only observes is judged as if it refused."""
     from otel_loopguard.cli.policy import chosen_policy  # noqa: PLC0415 - see above
-    from otel_loopguard.core.model import Action  # noqa: PLC0415 - see above
+    from otel_loopguard.engine.words import Action  # noqa: PLC0415 - see above
 
     policy = chosen_policy(None, None).checked("environment")
     return policy if policy.action >= Action.BLOCK else replace(policy, action=Action.BLOCK)

@@ -18,8 +18,8 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
 from otel_loopguard import semconv
-from otel_loopguard.core.model import Action, First, hash_text
-from otel_loopguard.core.names import clean_name
+from otel_loopguard.engine.names import clean_name
+from otel_loopguard.engine.words import Action, First, hash_text
 from otel_loopguard.shield import Shield
 from otel_loopguard.spans.service import Service
 from otel_loopguard.telemetry.call_span import shown_name
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from otel_loopguard.cli.watch.exports import Exports
     from otel_loopguard.cli.watch.live import LiveJudge
     from otel_loopguard.cli.watch.turns import Reported
-    from otel_loopguard.core.model import Trip
+    from otel_loopguard.engine.words import Trip
     from otel_loopguard.spans.ancestry import TurnName
     from otel_loopguard.spans.otlp import ToolSpan
     from otel_loopguard.telemetry.settings import Settings

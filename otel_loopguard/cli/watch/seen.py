@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otel_loopguard.core.turn.event_log import EventLog
+    from otel_loopguard.guard.event_log import EventLog
     from otel_loopguard.spans.otlp import ToolSpan
 
 MOST_SEEN = 1_000_000

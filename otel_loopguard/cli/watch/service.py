@@ -16,8 +16,8 @@ from otel_loopguard.cli.output import counted
 from otel_loopguard.cli.watch import kafka_settings
 from otel_loopguard.cli.watch.address import Address
 from otel_loopguard.cli.watch.kafka_settings import KafkaSettings
-from otel_loopguard.core.policy.load import PREFIX, preset_names
 from otel_loopguard.errors import LoopGuardError
+from otel_loopguard.policy_files.load import PREFIX, preset_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from otel_loopguard.cli.watch.live import LiveJudge
     from otel_loopguard.cli.watch.report import WatchReport
     from otel_loopguard.cli.watch.seen import Seen
-    from otel_loopguard.core.policy.policy import Policy
+    from otel_loopguard.engine.policy.policy import Policy
 
 WINDOW = 10.0
 QUEUE_MB = 64

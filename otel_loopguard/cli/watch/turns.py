@@ -19,7 +19,7 @@ from otel_loopguard.cli.replay.judge import is_listed
 from otel_loopguard.cli.replay.timeline import Timeline
 from otel_loopguard.cli.replay.turn_replay import TurnReplay
 from otel_loopguard.cli.watch.seen import SeenInMemory
-from otel_loopguard.core.model import Action
+from otel_loopguard.engine.words import Action
 from otel_loopguard.spans.ancestry import TurnName
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from otel_loopguard.cli.replay.judge import PolicyJudge
     from otel_loopguard.cli.replay.timeline import Running
     from otel_loopguard.cli.watch.seen import Seen
-    from otel_loopguard.core.model import First, Record, Trip
+    from otel_loopguard.engine.words import First, Record, Trip
     from otel_loopguard.shield import Shield
     from otel_loopguard.spans.ancestry import Ancestry
     from otel_loopguard.spans.otlp import RecordedCall, ToolSpan

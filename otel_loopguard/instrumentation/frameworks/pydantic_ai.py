@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry.trace import NoOpTracer
 
-from otel_loopguard.core.model import Outcome, ToolCall
+from otel_loopguard.engine.words import Outcome, ToolCall
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.annotations import hints_of
 from otel_loopguard.instrumentation.content import appended, arguments_of

@@ -12,8 +12,8 @@ import inspect
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.core.values import introspect
-from otel_loopguard.core.values.identity import identities
+from otel_loopguard.engine.values import introspect
+from otel_loopguard.engine.values.identity import identities
 from otel_loopguard.instrumentation.functions.objects import GuardedObject
 from otel_loopguard.interrupts import pass_interrupt
 

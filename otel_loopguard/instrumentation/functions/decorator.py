@@ -10,9 +10,9 @@ from dataclasses import replace
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from otel_loopguard.core.model import Outcome, ToolCall
-from otel_loopguard.core.policy.policy import ToolContract
-from otel_loopguard.core.turn import model_text
+from otel_loopguard.engine import sentences
+from otel_loopguard.engine.policy.policy import ToolContract
+from otel_loopguard.engine.words import Outcome, ToolCall
 from otel_loopguard.instrumentation.content import appended
 from otel_loopguard.instrumentation.functions.arguments import Arguments
 from otel_loopguard.instrumentation.functions.deferred import drive_function, is_async
@@ -143,7 +143,7 @@ def call(
     adapter = MISSING if function is None else FUNCTION
     guarded = _open(name, arguments, known=known, call_id=call_id, adapter=adapter)
     if function is None:
-        return drive_function(guarded, functools.partial(model_text.no_such_tool, known), None)
+        return drive_function(guarded, functools.partial(sentences.no_such_tool, known), None)
 
     run = functools.partial(_call_with, function, arguments)
     return _run_async(guarded, run) if is_async(function) else drive_function(guarded, run, function)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.core.values.canonical import result_bytes
-from otel_loopguard.core.values.hashing import feed
+from otel_loopguard.engine.values.canonical import result_bytes
+from otel_loopguard.engine.values.hashing import feed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator

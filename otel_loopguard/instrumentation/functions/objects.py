@@ -9,7 +9,7 @@ import typing
 from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, MethodType, MethodWrapperType
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.core.values import introspect
+from otel_loopguard.engine.values import introspect
 from otel_loopguard.interrupts import pass_interrupt
 
 if TYPE_CHECKING:

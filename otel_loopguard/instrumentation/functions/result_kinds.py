@@ -9,7 +9,7 @@ from enum import Enum, auto
 from types import AsyncGeneratorType, CoroutineType, FunctionType, GeneratorType, MethodType
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_loopguard.core.values.introspect import defines
+from otel_loopguard.engine.values.introspect import defines
 from otel_loopguard.interrupts import pass_interrupt
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from otel_loopguard.cli.calibrate.confidence import upper_bound
 from otel_loopguard.cli.main import main
 from otel_loopguard.cli.replay import runs
 from otel_loopguard.cli.replay.judge import PolicyJudge
-from otel_loopguard.core.model import Action
-from otel_loopguard.core.policy.load import load_file
-from otel_loopguard.core.policy.policy import DEFAULT_RULES, Policy
+from otel_loopguard.engine.policy.policy import DEFAULT_RULES, Policy
+from otel_loopguard.engine.words import Action
+from otel_loopguard.policy_files.load import load_file
 from tests.cli.replay import made
 from tests.cli.replay.test_span_buffer import exported
 

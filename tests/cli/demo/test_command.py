@@ -16,7 +16,7 @@ from otel_loopguard.cli.demo.session import Session
 from otel_loopguard.cli.demo.show import runs_of
 from otel_loopguard.cli.demo.stories import POLICY, SHORT, STORIES, STUCK, WORKING
 from otel_loopguard.cli.demo.tokens import FIRST_TOKENS, MOST_STEPS, estimate, spent_on
-from otel_loopguard.core.model import Mode
+from otel_loopguard.engine.words import Mode
 from otel_loopguard.instrumentation.instrumentor import uninstrument
 from otel_loopguard.testing import guarded
 from otel_loopguard.testing.scripted import BY_HAND, installed, load
@@ -67,7 +67,7 @@ def test_decisions_are_the_guards_own():
     """Nothing is acted: under a policy that only observes, the same stories are refused nowhere."""
     from dataclasses import replace
 
-    from otel_loopguard.core.model import Action
+    from otel_loopguard.engine.words import Action
 
     results = run_stories(BY_HAND, STUCK[:3], replace(POLICY, action=Action.OBSERVE))
     assert [row.outcome for result in results for row in result.rows if row.outcome not in ("executed", "failed")] == []

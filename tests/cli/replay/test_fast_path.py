@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from otel_loopguard.cli.replay import counted_turn, fast_path, runs
 from otel_loopguard.cli.replay.judge import PolicyJudge
-from otel_loopguard.core.model import Kind
-from otel_loopguard.core.policy.load import load_preset
-from otel_loopguard.core.policy.policy import Policy, Rule, ToolContract
-from otel_loopguard.core.policy.schema import MODES, OF_MODES
-from otel_loopguard.core.values.canonical import canonical
+from otel_loopguard.engine.policy.policy import Policy, Rule, ToolContract
+from otel_loopguard.engine.policy.schema import MODES, OF_MODES
+from otel_loopguard.engine.values.canonical import canonical
+from otel_loopguard.engine.words import Kind
+from otel_loopguard.policy_files.load import load_preset
 
 from . import made
 

@@ -9,11 +9,11 @@ import pytest
 
 from otel_loopguard.cli.replay import fast_path, runs
 from otel_loopguard.cli.replay.judge import PolicyJudge
-from otel_loopguard.core.guard import Guard
-from otel_loopguard.core.model import OVER_TURNS, Action, Outcome, ToolCall
-from otel_loopguard.core.policy.load import load_preset, load_text
-from otel_loopguard.core.policy.policy import Policy, Rule
-from tests.core.judges.seed import HINT, SEED
+from otel_loopguard.engine.policy.policy import Policy, Rule
+from otel_loopguard.engine.words import OVER_TURNS, Action, Outcome, ToolCall
+from otel_loopguard.guard.guard import Guard
+from otel_loopguard.policy_files.load import load_preset, load_text
+from tests.engine.judges.seed import HINT, SEED
 
 from . import made
 

@@ -19,13 +19,13 @@ from otel_loopguard import semconv
 from otel_loopguard.cli.main import main
 from otel_loopguard.cli.replay.judge import PolicyJudge
 from otel_loopguard.cli.replay.span_buffer import SpanBuffer
-from otel_loopguard.core.guard import Guard
-from otel_loopguard.core.policy.load import load_preset
-from otel_loopguard.core.policy.policy import Policy
+from otel_loopguard.engine.policy.policy import Policy
 from otel_loopguard.errors import ToolLoopError
+from otel_loopguard.guard.guard import Guard
+from otel_loopguard.policy_files.load import load_preset
 from otel_loopguard.spans import otlp
 from otel_loopguard.testing import guarded
-from tests.core.judges.seed import HINT, SEED
+from tests.engine.judges.seed import HINT, SEED
 from tests.instrumentation.test_model_reader import READ, Agent
 from tests.models.scripts import Looping
 from tests.models.server import Server

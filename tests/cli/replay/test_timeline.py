@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from otel_loopguard.cli.replay.timeline import Timeline
-from otel_loopguard.core.history.state import History
-from otel_loopguard.core.model import Record
+from otel_loopguard.engine.history.state import History
+from otel_loopguard.engine.words import Record
 
 
 def events(*calls: dict[str, Any]) -> str:

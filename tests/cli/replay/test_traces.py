@@ -11,9 +11,9 @@ from benchmarks.exam import families, shared
 from benchmarks.exam.play import GuardJudge, play
 from otel_loopguard.cli.replay import fast_path, runs
 from otel_loopguard.cli.replay.judge import PolicyJudge
-from otel_loopguard.core.policy.load import load_preset
-from tests.core.judges import corpus
-from tests.core.judges.seed import HINT, SEED
+from otel_loopguard.policy_files.load import load_preset
+from tests.engine.judges import corpus
+from tests.engine.judges.seed import HINT, SEED
 
 from . import made
 

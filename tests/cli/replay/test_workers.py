@@ -244,7 +244,7 @@ PROGRAM = """
 import sys, threading
 from otel_loopguard.cli.replay.replay import Replay
 from otel_loopguard.cli.replay.sources import Reader
-from otel_loopguard.core.policy.policy import Policy
+from otel_loopguard.engine.policy.policy import Policy
 
 if __name__ == "__main__":
     threading.Thread(target=threading.Event().wait, daemon=True).start()

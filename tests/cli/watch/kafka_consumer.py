@@ -15,7 +15,7 @@ from otel_loopguard.cli.replay.judge import PolicyJudge
 from otel_loopguard.cli.watch.kafka import KafkaSource
 from otel_loopguard.cli.watch.kafka_settings import KafkaSettings
 from otel_loopguard.cli.watch.live import LiveJudge
-from otel_loopguard.core.policy.policy import Policy
+from otel_loopguard.engine.policy.policy import Policy
 from otel_loopguard.shield import Shield
 
 from .messages import Kept

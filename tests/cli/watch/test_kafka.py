@@ -17,7 +17,7 @@ from otel_loopguard.cli.replay.judge import PolicyJudge
 from otel_loopguard.cli.watch.kafka import KafkaSource
 from otel_loopguard.cli.watch.kafka_settings import KafkaSettings
 from otel_loopguard.cli.watch.live import LiveJudge
-from otel_loopguard.core.policy.policy import Policy
+from otel_loopguard.engine.policy.policy import Policy
 from otel_loopguard.errors import LoopGuardError
 from otel_loopguard.shield import Shield
 from tests.cli.processes import command

@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from otel_loopguard.cli.watch.seen import SeenInStore
-from otel_loopguard.core.values.fingerprint import Fingerprinter
+from otel_loopguard.engine.values.fingerprint import Fingerprinter
 from otel_loopguard.spans.ancestry import Ancestry
 from otel_loopguard.spans.otlp_protobuf import tool_spans_of
 from otel_loopguard.store.settings import open_store

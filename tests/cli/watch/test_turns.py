@@ -13,7 +13,7 @@ from otel_loopguard.cli.replay.judge import PolicyJudge
 from otel_loopguard.cli.replay.span_buffer import SpanBuffer
 from otel_loopguard.cli.watch.seen import SeenInMemory
 from otel_loopguard.cli.watch.turns import LiveTurns
-from otel_loopguard.core.policy.policy import Policy
+from otel_loopguard.engine.policy.policy import Policy
 from otel_loopguard.shield import Shield
 from otel_loopguard.spans import otlp
 from otel_loopguard.spans.ancestry import Ancestry

@@ -36,7 +36,7 @@ from openai.types.responses import ResponseFunctionToolCall
 
 import otel_loopguard as loopguard
 from otel_loopguard import Policy, ToolContract, ToolLoopError, semconv
-from otel_loopguard.core.policy.load import load_preset
+from otel_loopguard.policy_files.load import load_preset
 from otel_loopguard.testing import SCENARIOS, Ask, Scenario, assert_no_trip, assert_trips, guarded
 from otel_loopguard.testing.scripted.openai_agents import (
     DRIVERS,

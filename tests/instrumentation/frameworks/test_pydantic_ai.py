@@ -24,7 +24,7 @@ from pydantic_ai.messages import ToolReturn
 
 import otel_loopguard as loopguard
 from otel_loopguard import Policy, ToolContract, ToolLoopError, semconv
-from otel_loopguard.core.policy.load import load_preset
+from otel_loopguard.policy_files.load import load_preset
 from otel_loopguard.testing import SCENARIOS, Ask, Scenario, assert_no_trip, assert_trips, guarded
 from otel_loopguard.testing.scripted.pydantic_ai import (
     DRIVERS,

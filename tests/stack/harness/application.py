@@ -21,8 +21,8 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 from opentelemetry.trace import set_span_in_context
 
 from otel_loopguard import semconv
-from otel_loopguard.core.guard import Guard
-from otel_loopguard.core.model import Action, Trip, Usage
+from otel_loopguard.engine.words import Action, Trip, Usage
+from otel_loopguard.guard.guard import Guard
 from otel_loopguard.telemetry.events import event_attributes, tripped_attributes
 from otel_loopguard.telemetry.meters import Meters
 

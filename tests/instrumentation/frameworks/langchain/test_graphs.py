@@ -18,7 +18,7 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import Command, interrupt
 
 from otel_loopguard import ToolLoopError, semconv
-from otel_loopguard.core.policy.policy import Policy, ToolContract
+from otel_loopguard.engine.policy.policy import Policy, ToolContract
 from otel_loopguard.testing import Ask, assert_no_trip, assert_trips, guarded
 from otel_loopguard.testing.scripted.langchain import (
     QUESTION,

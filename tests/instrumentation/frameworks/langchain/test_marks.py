@@ -13,8 +13,8 @@ from langchain_core.tools import tool
 
 import otel_loopguard as loopguard
 from otel_loopguard import semconv
-from otel_loopguard.core.policy.load import load_preset
 from otel_loopguard.instrumentation.frameworks.langchain import tools
+from otel_loopguard.policy_files.load import load_preset
 from otel_loopguard.testing import Ask, guarded
 from otel_loopguard.testing.scripted.langchain import QUESTION, ScriptedModel, own_graph, prebuilt_agent
 

@@ -1,0 +1,100 @@
+"""Prepare a policy for the calls of its turns: contracts, fingerprinter and detectors are made once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from otel_loopguard.engine.detectors import DETECTORS
+from otel_loopguard.engine.detectors.counted import COUNTED
+from otel_loopguard.engine.history.state import History
+from otel_loopguard.engine.history.window import CallWindow
+from otel_loopguard.engine.policy.prices import Prices
+from otel_loopguard.engine.tools.contracts import Contracts
+from otel_loopguard.engine.values.fingerprint import Fingerprinter
+from otel_loopguard.engine.words import Action, Mode
+
+if TYPE_CHECKING:
+    from otel_loopguard.engine.detectors.base import Check, Detector
+    from otel_loopguard.engine.policy.policy import Policy, Rule
+    from otel_loopguard.engine.tools.contracts import Tool
+    from otel_loopguard.engine.tools.declared import DeclaredTools
+
+_ROWS = frozenset({Mode.UNKNOWN_TOOL_REPEAT, Mode.ERROR_REPEAT, Mode.SAME_ANSWER})
+_LONGEST_ROW = 1_000
+
+
+@dataclass(frozen=True, slots=True)  # its fields are read faster than those of a tuple
+class ToolChecks:
+    """The checks of one tool's calls, each with its rule, in the policy's order."""
+
+    before: tuple[tuple[Check, Rule], ...]
+    before_untried: tuple[tuple[Check, Rule], ...]
+    """The checks that judge calls which have never run, as most have not."""
+    after: tuple[tuple[Check, Rule], ...]
+    after_news: tuple[tuple[Check, Rule], ...]
+    """The checks that judge first runs which succeeded."""
+
+
+class CompiledPolicy:
+    """A policy with its contracts, fingerprinter and detectors. A turn keeps the one that it began with."""
+
+    __slots__ = ("_detectors", "contracts", "fingerprinter", "judges", "policy", "prices", "remembers")
+
+    def __init__(
+        self, policy: Policy, fingerprinter: Fingerprinter | None = None, declared: DeclaredTools | None = None
+    ) -> None:
+        self.policy = policy
+        self.judges = policy.action is not Action.OFF
+        self.remembers = self.judges and policy.scope == "conversation" and Mode.NO_NOVELTY in (policy.order or Mode)
+        """Conversations are remembered beyond their turns."""
+        self.fingerprinter = fingerprinter or Fingerprinter(policy.hash_key)
+        self.contracts = Contracts(policy, self.fingerprinter, declared)
+        self.prices = Prices(policy.cost_per_million_tokens)
+        self._detectors = _detectors_of(policy)
+
+    def checks_of(self, tool: Tool) -> ToolChecks:
+        """Return the checks of this tool's calls: worked out at its first call, and kept with the tool."""
+        concerned = [one for one in self._detectors if one.concerns is None or one.concerns(tool, self.policy)]
+        tool.checks = checks = ToolChecks(
+            before=tuple((one.before, tool.rules[one.mode]) for one in concerned if one.before),
+            before_untried=tuple((one.before, tool.rules[one.mode]) for one in concerned if one.before and one.untried),
+            after=tuple((one.after, tool.rules[one.mode]) for one in concerned if one.after),
+            after_news=tuple((one.after, tool.rules[one.mode]) for one in concerned if one.after and one.judges_news),
+        )
+        tool.row_limit = self._row_limit(tool, concerned)
+        return checks
+
+    def _row_limit(self, tool: Tool, concerned: list[Detector]) -> int:
+        """Return the ``row_limit`` of a tool: 0 if more than its rows could trip at a first call or its result."""
+        contract = tool.contract
+        if self.policy.detectors or tool.refuses_second_run or not tool.is_plain:
+            return 0
+        if contract.query or contract.reuse or contract.cap is not None:
+            return 0
+        if not _ROWS.issuperset(one.mode for one in concerned if one.untried or one.judges_news):
+            return 0
+        error, answer = tool.rules[Mode.ERROR_REPEAT], tool.rules[Mode.SAME_ANSWER]
+        return max(0, min(limit - 1 for limit in (error.block, answer.block, answer.nudge, _LONGEST_ROW) if limit))
+
+    def new_history(self) -> History:
+        """Return the empty history of a turn that begins under this policy."""
+        policy, window = self.policy, None
+        if policy.counting == "calls":
+            window = CallWindow(
+                policy.window,
+                policy.window_calls,
+                counts_refused=policy.records == "all",
+                has_poll_mode=Mode.POLL_NO_PROGRESS in (policy.order or Mode),
+            )
+        return History(policy.max_calls, window)
+
+
+def _detectors_of(policy: Policy) -> tuple[Detector, ...]:
+    """Return the detectors that this policy runs, in its order."""
+    detectors = COUNTED if policy.counting == "calls" else DETECTORS
+    if not policy.order:
+        return detectors
+    laps = Mode.CYCLE if policy.counting == "results" else Mode.PING_PONG  # one detector finds both
+    modes = [laps if mode == Mode.PING_PONG else mode for mode in policy.order]
+    return tuple(dict.fromkeys(one for mode in modes for one in detectors if one.mode == mode))

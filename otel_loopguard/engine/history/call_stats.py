@@ -1,0 +1,109 @@
+"""Statistics of one call: one tool with one set of arguments, in one turn.
+
+Most calls run once. Such a call is a packed line of 41 bytes and becomes an object only when it is made again: that
+keeps a live turn small and a first call cheap.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Any
+
+from otel_loopguard.engine.values.compare import DetailedFingerprints
+
+_LINE = Struct("<QdIIIIIIB")
+LINE_LENGTH = _LINE.size
+BITS_32 = 0xFFFFFFFF
+
+# Flags of a run. They are stored with the call and with the runs in order, so they are plain numbers.
+PENDING = 1
+"""The result says that work is not done yet."""
+TRANSIENT = 2
+"""The result says that another attempt may help."""
+SUCCESS = 4
+BRIEF = 8
+"""The result has up to 80 bytes."""
+ACTED = 16
+"""A write that succeeded, and moves no cursor."""
+ACKNOWLEDGED = 32
+"""A short result of a success that proves little: the tool moves a cursor, or its kind is unknown."""
+
+
+pack_line = _LINE.pack
+"""Pack the statistics of a call that has run once: result, idle, index and end within 32 bits, news, changes, writes,
+waits, flags. The fields are those of ``CallStats``."""
+
+
+class CallStats:
+    """Statistics of a call that is made again.
+
+    ``news``, ``changes``, ``writes`` and ``waits`` are the turn's counters at the start of the last run, plus this
+    call's own part in them since then: the difference to the counters now is the work of other calls in between.
+    """
+
+    __slots__ = (
+        "alike", "changes", "details", "equal", "evidence", "first_index", "flags", "idle", "last_end", "last_index",
+        "lifted_at", "moves", "news", "refused", "result", "same_since", "steady", "successes", "vain", "waits",
+        "writes",
+    )  # fmt: skip
+
+    def __init__(self, line: bytes) -> None:
+        (
+            self.result, self.idle, self.first_index, self.last_end,
+            self.news, self.changes, self.writes, self.waits, self.flags,
+        ) = _LINE.unpack(line)  # fmt: skip
+        self.last_index = self.first_index
+        # ``result`` stays while results are the *same*. ``idle`` is the turn's idle clock at the end of the last run,
+        # ``flags`` are those of the last run.
+        self.same_since: float = self.idle
+        """The idle clock when the first of the equal results came."""
+        self.successes = self.flags & SUCCESS and 1
+        self.equal = 1
+        """Runs in a row with the same result, the first included."""
+        self.steady = 1
+        """Runs in a row whose results are the same or alike, whatever was done in between."""
+        self.alike = 1
+        """Runs in a row without a change in between whose results differ only in ids and numbers."""
+        self.refused = 0
+        """Refusals since the last run."""
+        self.lifted_at: float = 0
+        """The time at which the refusals since the last run are lifted; 0 if there are none."""
+        self.vain = 0
+        """Runs that brought the same again, after a refusal or beyond a limit. Each doubles the pace."""
+        self.evidence: float = 0
+        """The weights of the equal runs; see ``evidence``."""
+        self.moves = 0
+        """Runs with another result than the one before, when no other call was made in between."""
+        self.details: DetailedFingerprints | None = None
+
+    def add(self, *, news: bool, changed: bool, wrote: int, waited: bool) -> None:
+        """Add the call's own part in the turn's counters."""
+        self.news += news
+        self.changes += changed
+        self.writes += wrote
+        self.waits += waited
+
+    def reset_evidence(self, idle: float) -> None:
+        """Drop the evidence: the result is another one. ``idle`` is the idle clock now."""
+        self.evidence, self.equal, self.alike, self.steady, self.vain, self.same_since = 0, 1, 1, 1, 0, idle
+
+    def to_list(self) -> list[Any]:
+        """Return the statistics as plain values. ``details`` are left out if they hold numbers of the result."""
+        details = self.details
+        return [
+            *(getattr(self, name) for name in _STATE),
+            None if details is None or details.has_numbers else details.to_list(),
+        ]
+
+    @classmethod
+    def from_list(cls, values: list[Any]) -> CallStats:
+        """Restore the statistics that ``to_list`` returned."""
+        stats = cls.__new__(cls)
+        *plain, details = values
+        for name, value in zip(_STATE, plain, strict=True):
+            setattr(stats, name, value)
+        stats.details = None if details is None else DetailedFingerprints.from_list(details)
+        return stats
+
+
+_STATE = tuple(name for name in CallStats.__slots__ if name != "details")

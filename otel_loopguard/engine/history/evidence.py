@@ -1,0 +1,137 @@
+"""The rule of evidence: the weight of a repeat depends on the work since the run before, and on what its result proves.
+
+The evidence of a call is a sum of weights. At 1 the next equal call is refused: two repeats of 1/2 with nothing in
+between, four of 1/4 after news from reading. An answer to a question proves much, an acknowledgement of an act little,
+and "not yet" least.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from otel_loopguard.engine.history.call_stats import ACKNOWLEDGED, ACTED, PENDING, TRANSIENT
+from otel_loopguard.engine.words import Mode, Record, Sameness
+
+if TYPE_CHECKING:
+    from otel_loopguard.engine.history.call_stats import CallStats
+    from otel_loopguard.engine.history.state import History
+    from otel_loopguard.engine.policy.policy import Rule
+
+_SAME, _ALIKE, _FIRST = Sameness.SAME, Sameness.ALIKE, Sameness.FIRST
+_REPEAT, _POLL = Mode.GENERIC_REPEAT, Mode.POLL_NO_PROGRESS
+
+
+class Reason(enum.IntEnum):
+    """The reason for the number of repeats that are allowed."""
+
+    REPEAT = 0
+    """Nothing else applies."""
+    TRANSIENT = 1
+    """The last result was a transient error."""
+    ACTED = 2
+    """A write succeeded."""
+    ACKNOWLEDGED = 3
+    """A short result of a tool that moves a cursor, or whose kind is unknown."""
+    MOVES = 4
+    """The result changed by itself before: twice, with no other call in between."""
+    PATIENT = 5
+    """The call waits for something, or ends the agent's part."""
+
+
+class Limit(NamedTuple):
+    """The limit of a call's repeats at one moment."""
+
+    block: int
+    """The run that is refused; 0 = none."""
+    mode: Mode
+    """``poll_no_progress`` for calls that wait for something, ``generic_repeat`` for all others."""
+    reason: Reason
+    forgets: bool
+    """Something may have changed since the last run: the evidence so far is void."""
+    never: bool
+    """The repeat is not refused: something may have changed, or so much came in between that it is as good as new."""
+    weight: float
+    """The weight of one *same*."""
+
+
+def limit_of(history: History, record: Record, stats: CallStats, flags: int, since: tuple[int, int, int, int]) -> Limit:
+    """Return the limit of a call. The largest limit that applies holds.
+
+    ``flags`` are those of its last result, ``since`` is the work of other calls since then, as in ``Record``.
+    """
+    news, changes, writes, waits = since
+    rules, kind = record.resolved.tool.rules, record.kind
+    rule = rules[_REPEAT]
+    forgets = changes > 0 or (news > 0 and flags & ACKNOWLEDGED > 0)
+    mode, reason = _REPEAT, Reason.REPEAT
+    awaits = flags & ACKNOWLEDGED and history.last_pending > stats.last_end  # an unknown tool may wait
+    if kind.is_patient or flags & PENDING or waits or awaits:
+        block, reason = rules[_POLL].block or 0, Reason.PATIENT
+        if kind.polls or not kind.is_patient:  # not a tool that ends the agent's part
+            mode = _POLL
+    else:
+        block = first_limit(rule)
+        if block:
+            if news or writes:
+                block = max(block, rule.block_after_reads or 0)
+            if flags & TRANSIENT and (rule.block_if_transient or 0) > block:
+                block, reason = rule.block_if_transient or 0, Reason.TRANSIENT
+            if flags & ACTED:
+                block, reason = max(block, rule.block_if_acted or 0), Reason.ACTED
+            elif flags & ACKNOWLEDGED:
+                block, reason = max(block, rule.block_if_acknowledged or 0), Reason.ACKNOWLEDGED
+            elif stats.moves > 1:
+                block, reason = max(block, rule.block_if_acknowledged or 0), Reason.MOVES
+    never = forgets or 0 < (rule.fresh_after_news or 0) <= news
+    weight = 0.0 if never or not block else 1 / (block - 1) if block > 1 else 1.0
+    return tuple.__new__(Limit, (block, mode, reason, forgets, never, weight))  # half the time of the constructor
+
+
+def first_limit(rule: Rule) -> int:
+    """Return the first run that does not run any more, refused or aborted; 0 if there is none."""
+    block, abort = rule.block or 0, rule.abort or 0
+    return min(block, abort) if block and abort else block or abort
+
+
+def weigh(history: History, record: Record, stats: CallStats, flags: int) -> None:
+    """Add a run to the evidence of its call. Call it before the run's own part moves the turn's counters.
+
+    ``flags`` are those of this run. A first result is not searched, so an equal one stands in for it.
+    """
+    if record.sameness is not _SAME:
+        flags = stats.flags
+    if flags != stats.flags or history.tick != record.tick:  # else nothing has happened since the call began
+        record.limit = limit_of(history, record, stats, flags, history.since(stats))
+    limit = record.limit
+    if record.child_news:  # the same answer, but the nested run did new work for it
+        stats.reset_evidence(history.idle)
+        return
+    if limit.forgets:
+        stats.evidence = 0
+    if record.changed_between:
+        stats.alike = 1
+    if record.sameness is _SAME:
+        stats.equal += 1
+        stats.steady += 1
+        if record.kind.is_evidence:
+            stats.evidence += record.haste * limit.weight
+        stats.vain += record.beyond or stats.refused > 0
+    elif record.sameness is _ALIKE:
+        stats.evidence, stats.equal, stats.same_since = 0, 1, history.idle
+        stats.steady += 1
+        stats.alike += not record.changed_between
+    else:
+        stats.reset_evidence(history.idle)
+        stats.moves += record.alone and record.news
+
+
+def strength(record: Record, *, same: bool) -> float:
+    """Return the part of a call without news in the counts of such calls; ``same``: its result repeats."""
+    if same:
+        limit, haste = record.limit, record.haste
+        provable = limit.reason is Reason.REPEAT or limit.reason is Reason.MOVES or limit.block < 2
+        return haste if provable else haste * min(1.0, 2 / (limit.block - 1))
+    if record.alone and not record.error and record.sameness is not _FIRST:
+        return 0.4  # it moves, if to and fro
+    return 1.0

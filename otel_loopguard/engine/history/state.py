@@ -1,0 +1,312 @@
+"""The state of one turn: all that its detectors look at, bounded in every part, and writable to bytes.
+
+Four counters carry the idea of the package: ``news`` (results not seen before), ``changes`` (news that may have changed
+the world, or proves that it changed), ``writes`` and ``waits``. The evidence of a call depends on how far they moved
+since its last run, without the call's own part in them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from array import array
+from base64 import b85decode, b85encode
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from otel_loopguard.engine.history.bounded import EMPTY
+from otel_loopguard.engine.history.call_stats import LINE_LENGTH, CallStats
+from otel_loopguard.engine.history.losses import Losses
+from otel_loopguard.engine.history.tool_stats import ToolStats
+from otel_loopguard.engine.words import USER_STOP, Action, First, Kind, Trip
+from otel_loopguard.interrupts import pass_interrupt
+
+if TYPE_CHECKING:
+    from otel_loopguard.engine.history.window import CallWindow
+
+MOST_CALLS = 1_024
+MOST_FEW = 32
+MOST_RECORDS = 64
+MOST_REMEMBERED = 256
+MOST_TOOLS = 256
+MOST_REACHED = 64
+MOST_PAUSES = 15
+SHORTEST_PAUSE = 0.1
+"""Between calls of one model message there is less, and the model does not think."""
+
+_VERSION = 6
+"""Written first. State of another version is not read: the turn begins with an empty history."""
+
+
+class History:
+    """The state of one turn. Not thread-safe: the turn holds its lock while it is read or written.
+
+    ``update`` changes it, detectors read it. Calls, tools and results are known by fingerprints, which are equal in
+    every process with the same hash key. No value of an argument or a result is kept, except normalised queries where
+    a contract names one.
+    """
+
+    __slots__ = (
+        "active_at", "calls", "changes", "conclude_at", "concluded_at", "errors_in_row", "few", "few_lines", "flags",
+        "gates", "half_open", "idle", "insistable", "judged", "keys", "last_key", "last_pending", "last_started",
+        "losses", "most_calls", "news", "no_news_in_row", "no_news_in_turn", "open_registry", "open_trips", "pairs",
+        "pauses", "reached", "refusals", "refused_message", "repeated", "results", "run_once", "shapes",
+        "started_by_tool", "streak", "tick", "tools", "unknown_answered", "unknown_calls", "waits", "window", "writes",
+    )  # fmt: skip
+
+    def __init__(  # noqa: PLR0915 - a statement for each field
+        self, most_calls: int = 0, window: CallWindow | None = None
+    ) -> None:
+        self.most_calls = most_calls
+        """The policy's limit of calls in a turn; 0 = none."""
+        self.tick = 0
+        """Counts starts, ends and refusals of calls: the turn's own time."""
+        self.calls = self.judged = 0
+        """Calls that were started, those of nested turns included; calls of this turn alone, refused ones included."""
+        self.news: int = 0
+        self.changes: int = 0
+        self.writes = 0
+        """Starts and ends of tools that may write."""
+        self.waits = 0
+        """Ended runs of tools that wait."""
+        self.idle = 0.0
+        """The idle clock; see ``clock``."""
+        self.active_at = math.inf
+        """The time at which a call last started or ended."""
+        self.pauses: list[float] = []
+        """The last pauses before untried calls that brought news: the pace at which the model works."""
+        self.last_pending = 0
+        """The tick of the last repeated result that was pending."""
+        self.last_started = 0
+        """The key of the call that was started last."""
+        self.few: list[int] = []
+        self.few_lines = b""
+        """The calls of a turn with few different ones, and their packed lines, one after the other: a dictionary takes
+        more memory. A call stays here when it is made again."""
+        self.run_once: dict[int, bytes] = EMPTY
+        """Calls that have run once, packed, in a turn with more calls."""
+        self.repeated: dict[int, CallStats] = EMPTY
+        """Calls that were made again."""
+        self.keys = array("Q")
+        self.results = array("Q")
+        self.flags = bytearray()
+        """The last runs in order: the call, its result and its flags. Waits are left out."""
+        self.no_news_in_row = self.no_news_in_turn = 0.0
+        """The strengths of calls without news: in a row, and in the turn."""
+        self.errors_in_row = 0
+        self.unknown_calls = 0
+        """Failed calls to unregistered tools since a registered tool last succeeded."""
+        self.refusals = 0
+        """Refusals since the last news that were not heeded; those of one model message count once."""
+        self.refused_message = -1
+        """The tick at which the message of the last refused call was written; -1 if that is not known."""
+        self.conclude_at = self.concluded_at = -1
+        """``news`` when a conclusion became due, and when one was made; -1 if none did. News withdraws what is due."""
+        self.last_key = self.streak = 0
+        """The last call that makes laps, and the number of its runs in a row, with any results."""
+        # Most turns never need these:
+        self.unknown_answered: dict[int, None] = EMPTY
+        """Unregistered tools that have returned a result."""
+        self.pairs: dict[int, None] = EMPTY
+        """Each call with a result that it has had, the two in one number; the last result of a call is in its stats."""
+        self.shapes: dict[int, None] = EMPTY
+        """The errors seen: tool and shape (the text without its varying parts) in one number."""
+        self.half_open: dict[int, None] = EMPTY
+        """Tools of which an untried call was refused: the next untried call runs."""
+        self.insistable: dict[int, None] = EMPTY
+        """Refused calls that run if they are made again."""
+        self.losses: Losses | None = None
+        """Results that the model cannot see any more."""
+        self.gates: dict[Any, int] = EMPTY
+        """By mode and call or tool: the count at which a nudge is due again; see ``decide``."""
+        self.tools: dict[int, ToolStats] = EMPTY
+        """By the digest of the tool's name."""
+        self.started_by_tool: dict[int, int] = EMPTY
+        """Calls of the tools that have a cap."""
+        self.open_trips: tuple[Trip, ...] = ()
+        """Trips since the last news."""
+        self.reached: dict[tuple[str | None, Action], None] = EMPTY
+        """The modes and actions of the trips that were reported, and with None as the mode their actions alone."""
+        self.open_registry = False
+        """There may be tools that are not registered."""
+        self.window = window
+        """For detectors that count calls; None for the others."""
+
+    def __contains__(self, key: int) -> bool:
+        """Return True if the call has run."""
+        return key in self.few or key in self.run_once or key in self.repeated
+
+    def find(self, key: int) -> CallStats | None:
+        """Return the statistics of a call; a packed line becomes an object here, because the call is made again."""
+        repeated = self.repeated
+        if key in repeated:
+            if len(repeated) > MOST_CALLS // 4:  # the least recently used is dropped first
+                repeated[key] = repeated.pop(key)
+            return repeated[key]
+        if key in self.few:
+            line = _line(self.few_lines, self.few.index(key))
+        elif key in self.run_once:
+            line = self.run_once.pop(key)
+        else:
+            return None
+        if not repeated:
+            self.repeated = repeated = {}
+        stats = repeated[key] = CallStats(line)
+        return stats
+
+    def keep_once(self, key: int, line: bytes) -> None:
+        """Remember a call that has run for the first time."""
+        if self.run_once is EMPTY:
+            if len(self.few) < MOST_FEW:
+                self.few_lines += line
+                self.few.append(key)
+                return
+            self.run_once = self._once()
+            self.few, self.few_lines = [], b""
+        if len(self.run_once) + len(self.repeated) >= MOST_CALLS:
+            oldest: dict[int, Any] = self.run_once or self.repeated
+            oldest.pop(next(iter(oldest)))
+        self.run_once[key] = line
+
+    def add_step(self, key: int, digest: int, flags: int) -> None:
+        """Add a run that is a step of a lap to the last runs."""
+        if key == self.last_key:
+            self.streak += 1
+        else:
+            self.last_key, self.streak = key, 1
+        self.keys.append(key)
+        self.results.append(digest)
+        self.flags.append(flags)
+        if len(self.flags) > MOST_RECORDS:
+            del self.keys[0], self.results[0], self.flags[0]
+
+    def add_pause(self, gap: float) -> None:
+        """Add the pause before an untried call that brought news."""
+        self.pauses.append(gap)
+        if len(self.pauses) > MOST_PAUSES:
+            del self.pauses[0]
+
+    def _once(self) -> dict[int, bytes]:
+        """Return the calls that have run once."""
+        if not self.few:
+            return self.run_once
+        lines, repeated = self.few_lines, self.repeated
+        return {key: _line(lines, place) for place, key in enumerate(self.few) if key not in repeated}
+
+    def tool_stats(self, tool: int) -> ToolStats:
+        """Return the statistics of a tool, given by its digest; the first tool is forgotten if there are too many."""
+        stats = self.tools.get(tool)
+        if stats is None:
+            if not self.tools:
+                self.tools = {}
+            elif len(self.tools) >= MOST_TOOLS:
+                self.tools.pop(next(iter(self.tools)))
+            stats = self.tools[tool] = ToolStats()
+        return stats
+
+    def since(self, stats: CallStats) -> tuple[int, int, int, int]:
+        """Return the news, changes, writes and waits of other calls since the last run of this call."""
+        return (
+            self.news - stats.news, self.changes - stats.changes,
+            self.writes - stats.writes, self.waits - stats.waits,
+        )  # fmt: skip
+
+    def changed_since(self, stats: CallStats) -> bool:
+        """Return True if anything may have changed since the last run of this call, apart from its own part."""
+        since: int = stats.changes
+        return self.changes != since
+
+    def reach(self, mode: str, action: Action) -> First:
+        """Note the mode and the action of a trip. Return whether it is the first with this action, or with both.
+
+        The trips of a run that its user stopped are no loop: none of them is the first with its action.
+        """
+        reached = self.reached = self.reached or {}
+        is_first = (mode, action) not in reached and len(reached) < MOST_REACHED
+        if is_first:
+            reached[mode, action] = None
+        if mode != USER_STOP and (None, action) not in reached:
+            reached[None, action] = None
+            return First.ACTION
+        return First.MODE if is_first else First.NO
+
+    @property
+    def conclusion_due(self) -> bool:
+        """The next model request is to be made without tools."""
+        return self.conclude_at == self.news and self.concluded_at < 0
+
+    def to_bytes(self) -> bytes:
+        """Write the state as JSON: fingerprints and counters, a few KB."""
+        state: dict[str, Any] = {name: getattr(self, name) for name in _COUNTERS}
+        state |= {name: list(getattr(self, name)) for name in _SETS}
+        state["version"] = _VERSION
+        run_once = self._once()
+        state["run_once"] = [list(run_once), b85encode(b"".join(run_once.values())).decode()]
+        state["repeated"] = [[key, stats.to_list()] for key, stats in self.repeated.items()]
+        state["keys"], state["results"], state["flags"] = self.keys.tolist(), self.results.tolist(), list(self.flags)
+        state["active_at"] = None if self.active_at == math.inf else self.active_at
+        state["gates"] = [[list(gate), due] for gate, due in self.gates.items()]
+        state["tools"] = [[tool, stats.to_list()] for tool, stats in self.tools.items()]
+        state["started_by_tool"] = list(self.started_by_tool.items())
+        state["losses"] = None if self.losses is None else self.losses.to_list()
+        # A name of a tool may be model output, and nothing reads it in a trip that is over.
+        state["open_trips"] = [list(trip._replace(tool="")) for trip in self.open_trips]
+        state["reached"] = [list(pair) for pair in self.reached]
+        state["window"] = None if self.window is None else self.window.to_list()
+        try:
+            return bytes(memoryview(orjson.dumps(state)))  # copied: the original keeps a buffer of up to 16 KB
+        except TypeError as error:  # a custom detector's trip: a number beyond 64 bits, or half a surrogate in its mode
+            pass_interrupt(error)
+            return json.dumps(state).encode()
+
+    def restore(self, data: bytes) -> None:
+        """Read state that ``to_bytes`` wrote, for a turn under the same policy.
+
+        The detailed fingerprints of results and normalised queries are not in it: the first result that differs
+        counts as different again, and rows of similar queries begin again.
+        """
+        try:
+            state = orjson.loads(data)
+        except ValueError as error:
+            pass_interrupt(error)
+            state = json.loads(data)
+        if state.get("version") != _VERSION:
+            return
+        for name in _COUNTERS:
+            setattr(self, name, state[name])
+        for name in _SETS:
+            setattr(self, name, dict.fromkeys(state[name]) or EMPTY)
+        self.repeated = {key: CallStats.from_list(values) for key, values in state["repeated"]} or EMPTY
+        keys, lines = state["run_once"]
+        self.few, self.few_lines, self.run_once = keys, b85decode(lines), EMPTY
+        if len(keys) + len(self.repeated) > MOST_FEW:
+            self.run_once, self.few, self.few_lines = self._once(), [], b""
+        self.keys, self.results = array("Q", state["keys"]), array("Q", state["results"])
+        self.flags = bytearray(state["flags"])
+        self.active_at = math.inf if state["active_at"] is None else state["active_at"]
+        self.gates = {tuple(gate): due for gate, due in state["gates"]} or EMPTY
+        self.tools = {tool: ToolStats.from_list(values) for tool, values in state["tools"]} or EMPTY
+        self.started_by_tool = dict(state["started_by_tool"]) or EMPTY
+        self.losses = None if state["losses"] is None else Losses.from_list(state["losses"])
+        self.open_trips = tuple(_trip(values) for values in state["open_trips"])
+        self.reached = {(mode, Action(action)): None for mode, action in state["reached"]} or EMPTY
+        if self.window is not None and state["window"] is not None:
+            self.window.restore(state["window"])
+
+
+_COUNTERS = (
+    "tick", "calls", "judged", "news", "changes", "writes", "waits", "idle", "pauses", "last_pending", "last_started",
+    "no_news_in_row", "no_news_in_turn", "errors_in_row", "unknown_calls", "refusals", "refused_message", "conclude_at",
+    "concluded_at", "last_key", "streak", "open_registry",
+)  # fmt: skip
+_SETS = ("unknown_answered", "pairs", "shapes", "half_open", "insistable")
+
+
+def _line(lines: bytes, place: int) -> bytes:
+    return lines[place * LINE_LENGTH : (place + 1) * LINE_LENGTH]
+
+
+def _trip(values: list[Any]) -> Trip:
+    trip = Trip(*values)
+    return trip._replace(verdict=Action(trip.verdict), action=Action(trip.action), kind=Kind(trip.kind))

@@ -1,0 +1,172 @@
+"""Statistics of one tool in one turn: equal failures and equal answers in a row, of calls that had not run before."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from otel_loopguard.engine.history.bounded import EMPTY, kept
+from otel_loopguard.engine.values.answers import answer_fingerprint, answer_outline, answer_outline_parts
+from otel_loopguard.engine.values.queries import query_of
+from otel_loopguard.engine.values.results import AnswerPrints
+from otel_loopguard.engine.words import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from otel_loopguard.engine.values.fingerprint import Fingerprinter
+    from otel_loopguard.engine.values.results import OutcomeFacts
+    from otel_loopguard.engine.words import Record
+
+_MOST_QUERIES = 32
+_MOST_ANSWERS = 256
+_MOST_ENDED = 64
+_MOST_SKIPPED = 31
+_END = 8
+_30_BITS = 0x3FFFFFFF
+"""The largest integer that takes 28 bytes and no more."""
+_WRITE, _THINK = Kind.WRITE, Kind.THINK
+
+
+class ToolStats:
+    """The rows of one tool. Only untried calls count: a call that was tried is judged by its own results."""
+
+    __slots__ = (
+        "answer", "answers", "begins", "brief", "changes", "ended", "ends", "errors", "outline", "queries", "result",
+        "results", "shape", "skip", "skipped", "successes",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.shape = self.errors = self.changes = 0
+        """The shape of the last error, the number of such errors in a row, and the turn's changes at the last one."""
+        self.successes = 0
+        """Untried calls that succeeded."""
+        self.begins = self.ends = 0
+        self.outline: int | None = None
+        """The beginning and the end of the last answer, hashed, and its outline if it shares one with the answer
+        before."""
+        self.result = self.answer = self.answers = 0
+        """The fingerprint of the last answer, that without its ids (0 = not made), and the number of equal ones in a
+        row."""
+        self.skip = self.skipped = 0
+        """Answers to skip before the next fingerprint without ids, and those skipped: each in vain doubles them."""
+        self.brief = False
+        """The last answer was short."""
+        self.ended: Sequence[int] = ()
+        """The ticks at which the calls of the row ended, in which the tool fails, or answers, in one way; but the
+        first one, and at most the last ones."""
+        self.results: dict[int, None] = EMPTY
+        """The results of queries so far."""
+        self.queries: tuple[str, ...] = ()
+        """Normalised queries since the last result that this tool had not given before."""
+
+    def add_failure(self, record: Record, facts: OutcomeFacts, changes: int, tick: int) -> None:
+        """Count an untried call that failed. A change, or another shape of error, begins a new row."""
+        shape = facts.shape
+        continues = shape and self.errors and self.shape == shape and self.changes == changes
+        self.errors = self.errors + 1 if continues else 1
+        if facts.found is not None:
+            self.errors = facts.found.row
+        record.row = self.errors
+        self.shape, self.changes, self.outline, self.answers = shape, changes, None, 0
+        if self.errors > 1:
+            self._end(tick)
+        else:
+            self.ended = ()
+
+    def add_result(self, record: Record, facts: OutcomeFacts, tick: int, fingerprinter: Fingerprinter) -> None:
+        """Count an untried call that returned a result."""
+        self.errors = 0
+        self.successes += 1
+        kind, tool = record.kind, record.resolved.tool
+        if kind is not _THINK and (kind is not _WRITE or tool.moves_cursor):
+            if facts.found is not None:
+                self._continue_row(record, facts.found.row, tick)
+            elif facts.prints is not None:
+                self._add_prints(record, facts.prints.answer, tick)
+            else:
+                self.add_answer(record, facts.data, tick, fingerprinter)
+        parameter = tool.contract.query
+        if parameter is None:
+            return
+        query = query_of(record.resolved.arguments, parameter)
+        if query is not None:
+            seen_before = facts.empty or facts.digest in self.results
+            self.queries = (*self.queries[-_MOST_QUERIES:], query) if seen_before else (query,)
+            self.results = kept(self.results, facts.digest, _MOST_ANSWERS)
+
+    def answer_prints(self, data: bytes, arguments: Any, fingerprinter: Fingerprinter) -> AnswerPrints:
+        """Return the fingerprints by which an answer is compared with the last one, for all processes of a turn."""
+        begins, ends = (fingerprinter.of(part) & _30_BITS for part in (data[:_END], data[-_END:]))
+        outline, answer = None, 0
+        if begins == self.begins or ends == self.ends:
+            outline = fingerprinter.of(repr(answer_outline_parts(data, arguments)).encode())
+            if outline == self.outline and self.skipped >= self.skip:
+                answer = answer_fingerprint(data, arguments, fingerprinter)
+        return AnswerPrints(begins, ends, outline, answer)
+
+    def add_answer(self, record: Record, data: bytes, tick: int, fingerprinter: Fingerprinter) -> None:
+        """Count an answer. It is equal to the last one byte for byte, or without its ids."""
+        digest: int = record.result or 0
+        if digest == self.result and self.answers:
+            self._continue_row(record, self.answers + 1, tick)
+            return
+        begins, ends = hash(data[:_END]) & _30_BITS, hash(data[-_END:]) & _30_BITS
+        outline, answer, same = None, 0, False
+        self.skipped += 1
+        if begins == self.begins or ends == self.ends:
+            arguments = record.resolved.arguments
+            outline = answer_outline(data, arguments)
+            if outline == self.outline and self.skipped > self.skip:
+                answer = answer_fingerprint(data, arguments, fingerprinter)
+                same, self.skipped = answer == self.answer, 0
+                self.skip = 0 if same or not self.answer else min(2 * self.skip + 1, _MOST_SKIPPED)
+        self.begins, self.ends, self.outline, self.result, self.answer = begins, ends, outline, digest, answer
+        self._continue_row(record, self.answers + 1 if same else 1, tick)
+
+    def _add_prints(self, record: Record, prints: AnswerPrints | None, tick: int) -> None:
+        """Do the same by the fingerprints of another process."""
+        digest: int = record.result or 0
+        if digest == self.result and self.answers:
+            self._continue_row(record, self.answers + 1, tick)
+            return
+        begins, ends, outline, answer = prints or AnswerPrints(0, 0, None, 0)
+        same = False
+        self.skipped += 1
+        if answer:
+            same, self.skipped = answer == self.answer, 0
+            self.skip = 0 if same or not self.answer else min(2 * self.skip + 1, _MOST_SKIPPED)
+        self.begins, self.ends, self.outline, self.result, self.answer = begins, ends, outline, digest, answer
+        self._continue_row(record, self.answers + 1 if same else 1, tick)
+
+    def _continue_row(self, record: Record, answers: int, tick: int) -> None:
+        self.brief = record.brief
+        self.answers = record.row = answers
+        if answers > 1:
+            self._end(tick)
+        else:
+            self.ended = ()
+
+    def _end(self, tick: int) -> None:
+        self.ended = (*self.ended[1 - _MOST_ENDED :], tick)
+
+    def known(self, count: int, written: int | None) -> int:
+        """Return how many calls of a row of this length had ended when the model wrote a call."""
+        return count if written is None else count - sum(tick > written for tick in self.ended)
+
+    def to_list(self) -> list[Any]:
+        """Return the statistics as plain values. Queries are left out: they are text of arguments."""
+        return [
+            self.shape, self.errors, self.changes, self.successes, self.result, self.answer, self.answers, self.brief,
+            list(self.ended), list(self.results), self.begins, self.ends, self.outline, self.skip, self.skipped,
+        ]  # fmt: skip
+
+    @classmethod
+    def from_list(cls, values: list[Any]) -> ToolStats:
+        """Restore the statistics that ``to_list`` returned."""
+        stats = cls()
+        (
+            stats.shape, stats.errors, stats.changes, stats.successes, stats.result, stats.answer, stats.answers,
+            stats.brief, stats.ended, results, stats.begins, stats.ends, stats.outline, stats.skip, stats.skipped,
+        ) = values  # fmt: skip
+        stats.results = dict.fromkeys(results) or EMPTY
+        return stats

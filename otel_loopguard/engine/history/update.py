@@ -1,0 +1,406 @@
+"""Update the history: a call is opened, started or refused, and ended; its outcome may be news, and a change."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_loopguard.engine.history.bounded import kept
+from otel_loopguard.engine.history.call_stats import (
+    ACKNOWLEDGED,
+    ACTED,
+    BITS_32,
+    BRIEF,
+    PENDING,
+    SUCCESS,
+    TRANSIENT,
+    pack_line,
+)
+from otel_loopguard.engine.history.clock import compare_times
+from otel_loopguard.engine.history.evidence import limit_of, strength, weigh
+from otel_loopguard.engine.history.losses import Losses
+from otel_loopguard.engine.history.state import MOST_REMEMBERED, SHORTEST_PAUSE, History
+from otel_loopguard.engine.values.compare import compare, detailed_fingerprints
+from otel_loopguard.engine.words import Action, Kind, Mode, Record, Sameness
+
+if TYPE_CHECKING:
+    from otel_loopguard.engine.history.call_stats import CallStats
+    from otel_loopguard.engine.tools.contracts import ResolvedCall
+    from otel_loopguard.engine.values.fingerprint import Fingerprinter
+    from otel_loopguard.engine.values.results import OutcomeFacts, Prints
+    from otel_loopguard.engine.words import Trip
+
+MOST_PAIRS = 4_096
+
+# Looking up a member of an enumeration costs as much as calling a function on Python 3.11.
+_FIRST, _SAME, _ALIKE, _DIFFERENT = Sameness.FIRST, Sameness.SAME, Sameness.ALIKE, Sameness.DIFFERENT
+_THINK, _WRITE, _WAIT, _UNKNOWN = Kind.THINK, Kind.WRITE, Kind.WAIT, Kind.UNKNOWN
+_HALF_OPEN = frozenset({Mode.ERROR_REPEAT, Mode.SAME_ANSWER})
+
+_64_BITS = 0xFFFFFFFFFFFFFFFF
+_MASKED_SALT = 0xC2B2AE3D27D4EB4F
+"""Tells a masked form from a result: text without volatile parts has the same bytes in both."""
+_NOT_NEW = frozenset({_SAME, _ALIKE})
+
+
+# --- before a call -----------------------------------------------------------------------------------------------
+
+
+def open_record(
+    history: History,
+    resolved: ResolvedCall,
+    arguments: int,
+    *,
+    registered: bool | None,
+    now: float | None,
+    written: int | None = None,
+) -> Record:
+    """Make the record of a call that is about to be judged. It counts only once it is started.
+
+    ``now`` is None if the time was not recorded: then no call has waited. ``written`` is the turn's tick when the model
+    wrote the call: runs that ended since then do not judge it.
+    """
+    record = Record()
+    record.resolved = resolved
+    tool, _, record.kind = resolved
+    record.tool = tool.name
+    record.registered = registered
+    record.arguments = arguments
+    record.key = key = arguments ^ tool.digest
+    record.index = history.judged
+    record.tick = history.tick
+    record.at = now
+    record.written = written
+    record.gap = gap = 0.0 if now is None else now - history.active_at
+    record.idle = history.idle + gap if gap >= tool.min_interval else history.idle
+    stats = history.find(key)
+    if stats is not None and written is not None and stats.last_end > written:
+        stats = None
+    record.stats = stats
+    if stats is None:
+        record.since = (history.news, history.changes, history.writes, history.waits)
+    elif history.losses is not None and key in history.losses and not tool.contract.once:
+        record.lost, record.stats, record.since = history.losses.count(key), None, history.since(stats)
+    else:
+        record.since = history.since(stats)
+        record.waited = record.beyond = record.concurrent = False
+        record.haste = 1.0
+        record.alone = history.last_started == key
+        record.limit = limit_of(history, record, stats, stats.flags, record.since)
+        compare_times(history, record, stats)
+    return record
+
+
+def start(history: History, record: Record) -> None:
+    """Count a call that starts. Caps count it from now on, so parallel calls cannot outrun them."""
+    history.tick += 1
+    record.tick = history.tick
+    history.idle = record.idle
+    history.last_started = record.key
+    if record.at is not None:
+        history.active_at = record.at
+    if record.kind.writes:  # from now on it may write
+        history.writes += 1
+        if record.stats is not None:
+            record.stats.writes += 1
+    if record.resumed:
+        return
+    history.calls += 1
+    if history.window is not None:
+        history.window.add(record)
+    tool = record.resolved.tool
+    if tool.contract.cap is not None:
+        history.started_by_tool = counts = history.started_by_tool or {}
+        counts[tool.digest] = counts.get(tool.digest, 0) + 1
+
+
+def refuse(history: History, record: Record, trip: Trip | None, *, counted: bool = True) -> None:
+    """Count a refusal. A call that can be insisted on runs when it is made again, and so does one that waits.
+
+    Refusals of calls of one model message count once. ``counted=False`` keeps it out of the window of counted calls,
+    for a recorded call that has run all the same.
+    """
+    count_refusal(history, record, trip)
+    history.tick += 1  # the model's next message is written later
+    stats = record.stats
+    if stats is not None:
+        stats.refused += 1
+    if trip is not None and trip.action >= Action.REUSE:
+        if trip.insistable:
+            history.insistable = kept(history.insistable, record.key, MOST_REMEMBERED)
+        if trip.wait and stats is not None and record.at is not None:
+            lifted_at = record.at + trip.wait
+            stats.lifted_at = min(stats.lifted_at or lifted_at, lifted_at)
+    if counted and history.window is not None and history.window.counts_refused:
+        history.window.add(record)
+
+
+def is_new_refusal(history: History, record: Record) -> bool:
+    """Return True if a refusal of this call counts: none of the same model message has counted."""
+    return record.written is None or record.written != history.refused_message
+
+
+def count_refusal(history: History, record: Record, trip: Trip | None) -> None:
+    """Count a refusal, of a call that is refused or of one that has run all the same."""
+    if is_new_refusal(history, record):
+        history.refusals += 1
+        history.refused_message = -1 if record.written is None else record.written
+    if trip is None:
+        return
+    if trip.action is Action.CONCLUDE:
+        history.conclude_at = history.news
+    if trip.mode in _HALF_OPEN and trip.action >= Action.REUSE:
+        history.half_open = kept(history.half_open, record.resolved.tool.digest, MOST_REMEMBERED)
+
+
+def lose(history: History, key: int) -> None:
+    """Forget the last result of a call as evidence, because the model cannot see it any more."""
+    if key not in history:
+        return
+    history.losses = history.losses or Losses()
+    if not history.losses.add(key, history.news):
+        return
+    if key == history.last_key:
+        history.last_key = history.streak = 0
+    for place, one in enumerate(history.keys):
+        if one == key:  # equal to no other result, so it is no step of a lap
+            history.results[place] = history.tick << 8 | place
+    if history.window is not None:
+        history.window.forget(key)
+
+
+def let_run(history: History, record: Record, *, heeds: bool) -> None:
+    """Count a call that is not refused. With ``heeds`` it takes back the refusal of this call that the model heeded.
+
+    A refusal is heeded if the model insists on the call, or waits before it makes it again.
+    """
+    stats = record.stats
+    if stats is None:
+        history.half_open.pop(record.resolved.tool.digest, None)
+        heeded = record.key in history.insistable
+    else:
+        heeded = stats.refused == 1 and record.waited
+    if heeds and heeded and history.refusals:
+        history.refusals -= 1
+
+
+# --- after a call ------------------------------------------------------------------------------------------------
+
+
+def end(
+    history: History, record: Record, facts: OutcomeFacts, fingerprinter: Fingerprinter, now: float | None = None
+) -> None:
+    """Count the outcome of a call that has run. ``now`` is None if the time was not recorded."""
+    record.result = digest = facts.digest
+    record.error, record.transient, record.pending = facts.is_error, facts.transient, facts.pending
+    record.brief = facts.brief
+    flags = _flags(record, facts)
+    if now is not None:
+        history.active_at = now
+    stats = record.stats or history.find(record.key)
+    if stats is not None and history.losses is not None and record.lost:
+        record.stats = stats
+        stats.writes += record.kind.writes  # its start was counted as that of another call
+        history.losses.read_again(record.key, history.news)
+    if stats is None:
+        _end_first(history, record, facts, flags)
+    elif record.stats is None or record.tick < stats.last_end:
+        _end_concurrent(history, record, stats, facts)
+        return
+    else:
+        _end_repeat(history, record, stats, facts, flags, fingerprinter)
+        digest = stats.result
+        if flags & PENDING:
+            history.last_pending = history.tick
+    kind = record.kind
+    if kind.is_evidence:
+        history.errors_in_row = history.errors_in_row + 1 if record.error else 0
+    if kind.makes_laps:
+        history.add_step(record.key, digest, flags)
+    _count_for_tool(history, record, facts, fingerprinter)
+
+
+def _flags(record: Record, facts: OutcomeFacts) -> int:
+    """Return the flags of a run; see ``call_stats``."""
+    flags = 0 if facts.is_error else SUCCESS
+    if facts.pending:
+        flags += PENDING
+    if facts.transient:
+        flags += TRANSIENT
+    if facts.brief:
+        flags += BRIEF
+    if not flags & SUCCESS:
+        return flags
+    kind, moves_cursor = record.kind, record.resolved.tool.moves_cursor
+    if kind is _WRITE and not moves_cursor:
+        flags += ACTED
+    elif facts.brief and (kind is _UNKNOWN or moves_cursor):
+        flags += ACKNOWLEDGED
+    return flags
+
+
+def _end_first(history: History, record: Record, facts: OutcomeFacts, flags: int) -> None:
+    record.sameness = _FIRST
+    record.news = news = _is_news(history, record, facts, unseen=True)
+    wrote, waited = record.kind.writes, record.kind is _WAIT
+    changed = news and wrote and not record.error
+    before_news, before_changes, before_writes, before_waits = record.since
+    _count(history, record, changed=changed, wrote=wrote, waited=waited)
+    if news and record.gap > SHORTEST_PAUSE:
+        history.add_pause(record.gap)
+    history.keep_once(record.key, pack_line(
+        facts.digest, history.idle, record.index & BITS_32, history.tick & BITS_32,
+        before_news + news, before_changes + changed, before_writes + 2 * wrote, before_waits + waited, flags,
+    ))  # fmt: skip
+
+
+def _end_concurrent(history: History, record: Record, stats: CallStats, facts: OutcomeFacts) -> None:
+    """End a call that was started before the last equal call ended: it is no evidence."""
+    first = record.stats is None
+    record.stats, record.concurrent = stats, True
+    record.sameness = _SAME if stats.result == facts.digest else _DIFFERENT
+    unseen = _is_unseen(history, record.key, facts.digest, stats.result)
+    record.news = _is_news(history, record, facts, unseen=unseen)
+    wrote, waited = record.kind.writes, record.kind is _WAIT
+    _count(history, record, changed=record.news, wrote=wrote, waited=waited)
+    stats.add(news=record.news, changed=record.news, wrote=wrote * (1 + first), waited=waited)
+    stats.successes += not record.error
+    if record.sameness is _DIFFERENT:  # either result may be the current state
+        stats.reset_evidence(history.idle)
+        stats.result = facts.digest
+
+
+def _end_repeat(  # noqa: PLR0917 - the parts of one step; it is called once a call
+    history: History,
+    record: Record,
+    stats: CallStats,
+    facts: OutcomeFacts,
+    flags: int,
+    fingerprinter: Fingerprinter,
+) -> None:
+    record.changed_between = history.changes != stats.changes
+    record.sameness, masked = _compare(record, stats, facts, fingerprinter)
+    unseen = _is_unseen(history, record.key, facts.digest, stats.result)
+    if masked is not None:  # a result that comes back under a new id is no news either
+        unseen = _is_unseen(history, record.key, masked ^ _MASKED_SALT, 0) and unseen
+    record.news = _is_news(history, record, facts, unseen=unseen)
+    wrote, waited = record.kind.writes, record.kind is _WAIT
+    proof = record.sameness is not _SAME  # another result of the same call proves a change
+    changed = record.news and (proof or (not record.error and wrote))
+    if record.limit is None:  # the model had lost the last result
+        stats.reset_evidence(history.idle)
+    else:
+        weigh(history, record, stats, flags)
+    if record.sameness is not _SAME:
+        stats.result = facts.digest
+    news, changes, writes, waits = record.since
+    stats.news += news
+    stats.changes += changes
+    stats.writes += writes
+    stats.waits += waits
+    stats.add(news=record.news, changed=changed, wrote=wrote, waited=waited)
+    _count(history, record, changed=changed, wrote=wrote, waited=waited)
+    stats.last_end, stats.last_index, stats.idle, stats.flags = history.tick, record.index, history.idle, flags
+    stats.refused = stats.lifted_at = 0
+    stats.successes += not record.error
+
+
+def _compare(
+    record: Record, stats: CallStats, facts: OutcomeFacts, fingerprinter: Fingerprinter
+) -> tuple[Sameness, int | None]:
+    """Compare the result with the last one of this call. Return its masked fingerprint too, if one was made."""
+    if facts.digest == stats.result:
+        return _SAME, None
+    if facts.found is not None:
+        return facts.found.sameness, None
+    tool, last = record.resolved.tool, stats.details
+    if facts.prints is not None:
+        return _compare_prints(record, stats, facts.prints)
+    stats.details = now = detailed_fingerprints(
+        facts.data, fingerprinter, volatile_keys=tool.contract.volatile, mask=not tool.takes_next,
+        is_error=facts.is_error,
+    )  # fmt: skip
+    masked = (now.with_durations if record.changed_between else now.without_durations).masked
+    if last is None:
+        return _DIFFERENT, masked
+    sameness = compare(last, now, record.kind, moves_cursor=tool.moves_cursor, changed=record.changed_between)
+    return sameness, masked
+
+
+def _compare_prints(record: Record, stats: CallStats, prints: Prints) -> tuple[Sameness, int | None]:
+    """Do the same by the fingerprints of another process."""
+    last, tool = stats.details, record.resolved.tool
+    stats.details = now = prints.details
+    if now is None:
+        return prints.sameness or _DIFFERENT, None
+    masked = (now.with_durations if record.changed_between else now.without_durations).masked
+    if prints.sameness is not None or last is None:
+        return prints.sameness or _DIFFERENT, masked
+    sameness = compare(last, now, record.kind, moves_cursor=tool.moves_cursor, changed=record.changed_between)
+    return sameness, masked
+
+
+def _is_news(history: History, record: Record, facts: OutcomeFacts, *, unseen: bool) -> bool:
+    if record.child_news:
+        return True
+    if facts.found is not None:
+        return facts.found.news
+    tool = record.resolved.tool
+    if not record.error:
+        alike = record.sameness in _NOT_NEW and not (unseen and tool.takes_next)
+        return unseen and not alike and record.kind is not _THINK
+    shape = (facts.shape or facts.digest) ^ tool.digest  # a bare exit code has no shape
+    if shape in history.shapes:
+        return False
+    history.shapes = kept(history.shapes, shape, MOST_PAIRS)
+    return True
+
+
+def _is_unseen(history: History, key: int, result: int, last: int) -> bool:
+    """Return True if the call never gave this result. The last result of a call needs no entry in ``pairs``."""
+    if result == last:
+        return False
+    pair = _pair(key, result)
+    unseen = pair not in history.pairs
+    history.pairs = kept(history.pairs, _pair(key, last), MOST_PAIRS)
+    history.pairs = kept(history.pairs, pair, MOST_PAIRS)
+    return unseen
+
+
+def _pair(key: int, result: int) -> int:
+    return (key * 31 + result) & _64_BITS
+
+
+def _count(history: History, record: Record, *, changed: bool, wrote: bool, waited: bool) -> None:
+    """Move the turn's counters."""
+    history.tick += 1
+    history.changes += changed
+    history.writes += wrote
+    history.waits += waited
+    if record.news:
+        history.news += 1
+        history.no_news_in_row = history.refusals = 0
+    elif not record.concurrent and record.kind.is_evidence and not (history.losses and record.lost):
+        part = strength(record, same=record.sameness is _SAME)
+        history.no_news_in_turn += part
+        if record.sameness is not _ALIKE:
+            history.no_news_in_row += part
+
+
+def _count_for_tool(history: History, record: Record, facts: OutcomeFacts, fingerprinter: Fingerprinter) -> None:
+    """Update the rows of the call's tool."""
+    tool = record.resolved.tool.digest
+    if record.registered is False and tool not in history.unknown_answered:
+        if record.error:
+            history.unknown_calls += 1
+        else:
+            history.unknown_answered = kept(history.unknown_answered, tool, MOST_REMEMBERED)
+    elif not record.error:
+        history.unknown_calls = 0
+    if record.sameness is _FIRST and record.kind.is_evidence:
+        stats = history.tools.get(tool) or history.tool_stats(tool)
+        if record.error:
+            stats.add_failure(record, facts, history.changes, history.tick)
+        else:
+            stats.add_result(record, facts, history.tick, fingerprinter)
+    elif not record.error and tool in history.tools:
+        history.tools[tool].errors = 0

@@ -1,0 +1,289 @@
+"""Find a tool's contract and kind: declared in policy or code, else hinted by its server, else found by its name.
+
+The tool of a name is made once and kept. The kind of a call depends on its arguments and is found each time.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from fnmatch import translate
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from otel_loopguard.engine.policy.policy import DEFAULT_RULES, Rule
+from otel_loopguard.engine.tools.declared import DeclaredTools
+from otel_loopguard.engine.tools.kinds import DECISIVE_PARAMETERS, kind_of_call
+from otel_loopguard.engine.tools.lexicon import Lexicon, word_lists
+from otel_loopguard.engine.values import introspect
+from otel_loopguard.engine.values.fingerprint import Fingerprinter
+from otel_loopguard.engine.values.normalise import utf8
+from otel_loopguard.engine.words import Action, Kind, KnownArguments, Mode
+from otel_loopguard.interrupts import pass_interrupt
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from otel_loopguard.engine.policy.policy import Policy, ToolContract
+    from otel_loopguard.engine.words import Hints, ToolCall
+
+_WRITE = Kind.WRITE
+_MOST_NAMES = 4_096
+_MOST_ARGUMENTS = 10_000
+LONGEST_TOOL_NAME = 256
+_LONGEST_TOLD_APART = 1_000_000
+_unreadable_names = itertools.count()
+
+
+class Tool:
+    """One tool: its contract, its kind by name, and the rule and the ceiling of each mode."""
+
+    __slots__ = (
+        "ceilings", "checks", "contract", "dangerous", "declared", "digest", "hints", "is_plain", "kind",
+        "min_interval", "moves_cursor", "name", "refuses_second_run", "route", "row_limit", "rules", "takes_next",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        name: str,
+        contract: ToolContract,
+        words: Lexicon,
+        policy: Policy,
+        *,
+        digest: int,
+        hints: Hints | None,
+    ) -> None:
+        self.name = name
+        self.digest = digest
+        """The keyed fingerprint of the name: the same in every process with the same hash key."""
+        self.contract = contract
+        self.hints = hints
+        self.declared = contract.kind is not None
+        self.kind = (
+            Kind(contract.kind) if contract.kind is not None else _kind_by_hints(hints, words.kind_of_name(name))
+        )
+        self.takes_next = words.takes_next(name)
+        self.moves_cursor = words.moves_cursor(name)
+        self.route = _route(name, contract)
+        self.is_plain = self.route is None and contract.target is None and policy.counting != "calls"
+        """Its calls are compared by all of their arguments, but those with a meaning of their own."""
+        self.checks: Any = None
+        """The ``ToolChecks`` of this tool; made at its first call."""
+        self.row_limit = 0
+        """The length at which a row of equal errors or answers may trip; 0 if its first calls go the general way."""
+        self.rules: dict[str, Rule] = {}
+        self.ceilings: dict[str, Action] = {}
+        for mode in DEFAULT_RULES:
+            self.rules[mode] = self._rule(mode, policy)
+            self.ceilings[mode] = _lowest(policy.action, self.contract.action, self.rules[mode].action)
+        self.min_interval = self.rules[Mode.POLL_NO_PROGRESS].min_interval or math.inf
+        """The pause in seconds from which time counts; infinite if the policy turns it off."""
+        repeat = self.rules[Mode.GENERIC_REPEAT]
+        self.refuses_second_run = 2 in (repeat.block, repeat.abort)
+        self.dangerous = words.dangerous if policy.dangerous is None else frozenset(policy.dangerous)
+
+    def _rule(self, mode: str, policy: Policy) -> Rule:
+        rule = policy.rule(mode)
+        if mode == Mode.POLL_NO_PROGRESS:
+            rule = Rule(min_interval=self.contract.interval, patience=self.contract.patience).over(rule)
+        own = self.contract.modes.get(mode)
+        return rule if own is None else own.over(rule)
+
+    def ceiling(self, mode: str, policy: Policy) -> Action:
+        """Return the strongest action that a trip of this mode may have."""
+        ceiling = self.ceilings.get(mode)
+        if ceiling is None:  # a mode of the policy's own detectors
+            return _lowest(policy.action, self.contract.action, policy.rule(mode).action)
+        return ceiling
+
+
+class ResolvedCall(NamedTuple):
+    """A call with its tool and kind; of a call to a gateway, the call to the tool behind it."""
+
+    tool: Tool
+    arguments: Any
+    kind: Kind
+
+
+class Contracts:
+    """The tools of one policy: finds the tool, the arguments and the kind of each call."""
+
+    def __init__(
+        self, policy: Policy, fingerprinter: Fingerprinter | None = None, declared: DeclaredTools | None = None
+    ) -> None:
+        self._policy = policy
+        self._declared = declared or DeclaredTools()
+        self._fingerprinter = fingerprinter or Fingerprinter(policy.hash_key)
+        self._words = Lexicon(policy.words)
+        self.pending = self._words.pending
+        """Finds the words of results that are not done yet."""
+        self._patterns = sorted(
+            ((re.compile(translate(glob)), contract) for glob, contract in policy.tools.items()),
+            key=lambda pair: _specificity(pair[0].pattern),
+        )
+        self._tools: dict[str, Tool] = {}
+        self._hinted: dict[tuple[str, Hints], Tool] = {}
+        self._counts_calls = policy.counting == "calls"
+        self._meaningful = DECISIVE_PARAMETERS | self._words.may_be_silent
+
+    def identify(self, call: ToolCall) -> tuple[ResolvedCall, int]:
+        """Resolve a call, and fingerprint the arguments that it is compared by.
+
+        Nearly every call is one of a tool without a gateway, with arguments of which none has a meaning of its own; the
+        arguments of a declared tool never have one.
+        """
+        name, arguments = call.tool, call.arguments
+        if call.hints is None and type(name) is str and type(arguments) is dict:
+            tool = self._tools.get(name)
+            if tool is not None and tool.is_plain and (tool.declared or arguments.keys().isdisjoint(self._meaningful)):
+                resolved = tuple.__new__(ResolvedCall, (tool, arguments, tool.kind))
+                return resolved, self._fingerprinter.arguments(arguments, fold_blanks=tool.kind is not _WRITE)
+        if type(arguments) is KnownArguments:
+            return ResolvedCall(self.tool(name, call.hints), None, Kind(arguments.kind)), arguments.digest
+        resolved = self.resolve(call)
+        values, folds_blanks = self.compared(*resolved)
+        return resolved, self._fingerprinter.arguments(values, fold_blanks=folds_blanks)
+
+    def resolve(self, call: ToolCall) -> ResolvedCall:
+        """Find the tool of a call, its arguments and its kind; a call to a gateway is one to the tool behind it."""
+        tool, arguments = self.tool(call.tool, call.hints), call.arguments
+        if type(arguments) is not dict:
+            arguments = introspect.as_builtin(arguments)
+        if tool.route is not None:
+            inner = _call_behind(arguments, tool.route)
+            if inner is not None:
+                tool, arguments = self.tool(inner[0], None), inner[1]
+        kind = tool.kind
+        if not tool.declared:
+            try:
+                kind = kind_of_call(kind, arguments, self._words)
+            except Exception as error:  # noqa: BLE001 - arguments that cannot be read; the tool's name decides
+                pass_interrupt(error)
+                kind = tool.kind
+        target = tool.contract.target
+        if target is not None and type(arguments) is dict and target in arguments:
+            arguments = {target: arguments[target]}
+        return tuple.__new__(ResolvedCall, (tool, arguments, kind))
+
+    def compared(self, tool: Tool, arguments: Any, kind: Kind) -> tuple[Any, bool]:
+        """Return the arguments that a call is compared by, and True if blanks at their ends and runs of blanks fold.
+
+        They are all of its arguments but those that tell nothing about what it does. A policy that counts calls
+        promises identical arguments: there all of them count, as they are.
+        """
+        if self._counts_calls:
+            return arguments, False
+        if (
+            type(arguments) is dict
+            and not tool.declared
+            and not arguments.keys().isdisjoint(self._words.may_be_silent)
+            and len(arguments) <= _MOST_ARGUMENTS
+        ):
+            silent = self._words.silent_parameters(tool.name, kind)
+            arguments = {name: value for name, value in arguments.items() if name not in silent} or arguments
+        return arguments, kind is not _WRITE
+
+    def kind(self, tool: Tool, arguments: Any) -> Kind:
+        """Return the kind of one call of a tool."""
+        return tool.kind if tool.declared else kind_of_call(tool.kind, arguments, self._words)
+
+    def tool(self, name: str, hints: Hints | None) -> Tool:
+        """Return the tool of a name. Tools are kept, up to a limit, because models make up names."""
+        if type(name) is not str:
+            name = introspect.name_text(name)
+        if len(name) > LONGEST_TOOL_NAME:
+            name = self._shortened(name)
+        tool = self._tools.get(name) if hints is None else self._hinted.get((name, hints))
+        return self._make(name, hints) if tool is None else tool
+
+    def _shortened(self, name: str) -> str:
+        """Cut a name that is too long, and tell it from others by its hash; one that is longer still, by a number.
+
+        A number, because letters might be taken for a verb.
+        """
+        long = len(name) > _LONGEST_TOLD_APART
+        number = next(_unreadable_names) if long else self._fingerprinter.of(utf8(name))
+        return f"{name[: LONGEST_TOOL_NAME - 24]}...{number}"
+
+    def _make(self, name: str, hints: Hints | None) -> Tool:
+        declared = self._declared.get(name)
+        contract = self._contract(name, declared)
+        digest = self._fingerprinter.of(utf8(name))
+        tool = Tool(name, contract, self._words, self._policy, digest=digest, hints=hints)
+        kept: dict[Any, Tool] = self._tools if hints is None else self._hinted
+        if len(kept) >= _MOST_NAMES:
+            kept.clear()
+        kept[name if hints is None else (name, hints)] = tool
+        if self._declared.get(name) is not declared:  # another thread has just declared it
+            self.forget(name)
+        return tool
+
+    def unnamed(self, digest: int) -> Tool:
+        """Return a tool of which only the fingerprint of its name is known."""
+        return Tool(
+            "", self._contract("", self._declared.get("")), self._words, self._policy, digest=digest, hints=None
+        )
+
+    def forget(self, name: str) -> None:
+        """Make this tool again at its next call: its declared contract has changed."""
+        self._tools.pop(name, None)
+        for key in list(self._hinted):
+            if key[0] == name:
+                self._hinted.pop(key, None)
+
+    def _contract(self, name: str, declared: ToolContract) -> ToolContract:
+        """Join the contracts of a name, setting by setting: the policy's over that in code, specific over general."""
+        contract = declared
+        for pattern, of_policy in self._patterns:
+            if pattern.match(name):
+                contract = of_policy.over(contract)
+        return contract
+
+
+def _specificity(pattern: str) -> int:
+    return len(re.sub(r"[^\w]", "", pattern))
+
+
+def _lowest(*actions: Action | None) -> Action:
+    return min(action for action in actions if action is not None)
+
+
+def _kind_by_hints(hints: Hints | None, named: Kind) -> Kind:
+    """Return the kind by the server's hints; of a tool that only reads, the kind by name is more specific."""
+    if hints is None:
+        return named
+    if hints.read_only is True:
+        return Kind.READ if named.writes else named
+    if hints.destructive is True or hints.read_only is False:
+        return Kind.WRITE if named in (Kind.READ, Kind.UNKNOWN) else named
+    return named
+
+
+def _route(name: str, contract: ToolContract) -> Mapping[str, Any] | None:
+    if contract.route is not None:
+        return {key: (value,) if isinstance(value, str) else tuple(value) for key, value in contract.route.items()}
+    shipped: Mapping[str, Mapping[str, Any]] = word_lists()["gateways"]
+    for gateway, route in shipped.items():
+        if name == gateway or name.endswith(("__" + gateway, "." + gateway)):
+            return route
+    return None
+
+
+def _call_behind(arguments: Any, route: Mapping[str, Any]) -> tuple[str, Any] | None:
+    """Return name and arguments of the tool behind a gateway; None if they are not in the gateway's arguments."""
+    if type(arguments) is not dict:
+        return None
+    for parameter in route["tool"]:
+        name = introspect.as_builtin(arguments.get(parameter))
+        if type(name) is str and name:
+            for candidate in route.get("args", ()):
+                if candidate in arguments:
+                    return name, _with_other_parameters(arguments, parameter, candidate)
+            return name, {key: value for key, value in arguments.items() if key != parameter}
+    return None
+
+
+def _with_other_parameters(arguments: Mapping[str, Any], tool: str, args: str) -> Any:
+    """Return the inner arguments, with the other parameters (a server's name), which still distinguish calls."""
+    rest = {key: value for key, value in arguments.items() if key not in (tool, args)}
+    return [rest, arguments[args]] if rest else arguments[args]

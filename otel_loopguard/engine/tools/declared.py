@@ -1,0 +1,58 @@
+"""The contracts of tools that the program declares in code, by exact name: ``@loopguard.tool(kind="poll")``.
+
+They are apart from the policy, because a program may declare tools at any time: a name costs the same whether it is the
+first or the thousandth.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from otel_loopguard.engine.policy.policy import ToolContract
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_logger = logging.getLogger("otel_loopguard")
+
+MOST_NAMES = 4_096
+_NO_CONTRACT = ToolContract()
+
+
+class DeclaredTools:
+    """Contracts by name, up to ``MOST_NAMES``: names beyond are judged as undeclared tools.
+
+    The first names are kept, not the last. Those of a module are declared when it is imported, and one that must happen
+    ``once`` must not be forgotten because of the names that requests add later.
+    """
+
+    __slots__ = ("_contracts", "_warned")
+
+    def __init__(self) -> None:
+        self._contracts: dict[str, ToolContract] = {}
+        self._warned = False
+
+    def __iter__(self) -> Iterator[ToolContract]:
+        return iter(list(self._contracts.values()))
+
+    def items(self) -> list[tuple[str, ToolContract]]:
+        """Return each name with its contract."""
+        return list(self._contracts.items())
+
+    def add(self, name: str, contract: ToolContract) -> None:
+        """Add the contract of a tool, or replace it."""
+        if name in self._contracts or len(self._contracts) < MOST_NAMES:
+            self._contracts[name] = contract
+        elif not self._warned:
+            self._warned = True
+            _logger.warning(
+                "More than %d names of tools were declared: the contracts of further names are ignored. If names are "
+                'made at run time ("lookup_" and a number), give all these tools one name, or declare them in the '
+                'policy: [tools."lookup_*"].',
+                MOST_NAMES,
+            )
+
+    def get(self, name: str) -> ToolContract:
+        """Return the contract of a tool, an empty one if there is none."""
+        return self._contracts.get(name, _NO_CONTRACT)

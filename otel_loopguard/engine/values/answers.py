@@ -1,0 +1,72 @@
+"""Compare the answers of different calls of one tool: without ids, and without the parts that repeat the arguments.
+
+"No file matches 'a.py'" and "No file matches 'b.py'" are one answer. Masking ids takes ten times as long as the rest
+of a call, and most answers differ at once. So there is an outline first: the first and the last letters, and for short
+results their number, without those that a number, an id in hexadecimal or an argument may have. Where two outlines in a
+row differ, so do the answers. Only where they agree, the second answer is worth a fingerprint.
+
+Only texts of arguments are looked for: a tool that repeats a number, such as that of a step, counts. Arguments with an
+escaped character, such as a quote in JSON, are not found in a result.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from otel_loopguard.engine.values.fingerprint import leaves
+from otel_loopguard.engine.values.masking import masked_views
+from otel_loopguard.engine.values.normalise import utf8
+
+if TYPE_CHECKING:
+    from otel_loopguard.engine.values.fingerprint import Fingerprinter
+
+_PART = 512
+_LETTERS = 64
+_LONGEST_END = 32_768
+"""Between the ends of a longer answer the arguments are not searched."""
+_MOST_ARGUMENTS = 64
+_LONGEST_NUMBER = 20
+_HEXADECIMAL = b"0123456789abcdefABCDEF"
+_SHORTEST = 3
+"""A shorter argument is removed only where it is a whole word."""
+
+
+def answer_outline(data: bytes, arguments: Any) -> int:
+    """Return a number. If it differs for two results, then they are different answers, as far as is quickly known."""
+    return hash(answer_outline_parts(data, arguments))
+
+
+def answer_outline_parts(data: bytes, arguments: Any) -> tuple[int, bytes, bytes]:
+    """Return the parts of an answer's outline: the number of its letters, and the first and the last ones."""
+    whole = len(data) <= 2 * _PART
+    letters = data if whole else data[:_PART] + data[-_PART:]
+    if type(arguments) is dict:
+        for value in islice(arguments.values(), _MOST_ARGUMENTS):
+            if type(value) is str and _SHORTEST <= len(value) <= 2 * _PART:
+                letters = letters.replace(value.encode() if value.isascii() else utf8(value), b"")
+    letters = letters.translate(None, _HEXADECIMAL)
+    return len(letters) if whole else 0, letters[:_LETTERS], letters[-_LETTERS:]
+
+
+def answer_fingerprint(
+    data: bytes, arguments: Any, fingerprinter: Fingerprinter, *, volatile_keys: tuple[str, ...] = ()
+) -> int:
+    """Fingerprint a result without its ids, and without the parts that repeat the call's own arguments."""
+    middle = b""
+    if len(data) > 2 * _LONGEST_END:
+        middle = fingerprinter.of(data[_LONGEST_END:-_LONGEST_END]).to_bytes(8, "big")
+        data = data[:_LONGEST_END] + data[-_LONGEST_END:]
+    text = data.decode("utf-8", "replace")
+    words = []
+    for value in leaves(arguments):
+        if len(value) < _SHORTEST or (len(value) <= _LONGEST_NUMBER and value.isdecimal()):
+            words.append(re.escape(value))
+        else:
+            text = text.replace(value, "")
+    if words:
+        text = re.sub(rf"(?<!\w)(?:{'|'.join(words)})(?!\w)", "0", text)
+    views = masked_views(text.encode("utf-8", "replace"), volatile_keys=volatile_keys, mask=True)
+    view = views.without_durations
+    return fingerprinter.of((view.masked or text).encode("utf-8", "replace") + views.middle + middle)

@@ -1,0 +1,167 @@
+"""Compare a result with that of the last run of the same call: same, progress, alike or different.
+
+A call that never repeats costs one hash of its result. The first result that differs is *different*, without a closer
+look. From then on the call's detailed fingerprints are kept.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from otel_loopguard.engine.values.masking import has_content, masked_views
+from otel_loopguard.engine.words import Kind, Sameness
+
+if TYPE_CHECKING:
+    from otel_loopguard.engine.values.fingerprint import Fingerprinter
+    from otel_loopguard.engine.values.masking import MaskedView
+
+
+class ViewFingerprints(NamedTuple):
+    """The fingerprints of one masked view of a result; None for a part that is empty."""
+
+    masked: int | None
+    shape: int
+    numbers: array[float] | None
+    """Packed: a result may have many, and they are kept as long as the turn. None if they are in another process."""
+    nameless: int | None
+    has_total: bool
+    has_words: bool
+    """Something is left without the numbers."""
+
+
+class Trend(NamedTuple):
+    """The movement of each number over all comparisons, as long as the shape stays."""
+
+    ways: tuple[int, ...]
+    """The last direction of each number: 1 up, -1 down, 0 none yet, ``_NOISE`` to and fro."""
+    turns: tuple[int, ...]
+    """The number of times that each number changed its direction."""
+    compared: int
+
+
+_MOST_UNSEEN = 16
+"""The comparisons of a call that count as progress though its numbers are in another process."""
+_NOISE = 2
+"""A number that turns at least at every third comparison, such as a temperature, shows no progress."""
+
+
+class DetailedFingerprints:
+    """The fingerprints of both views of a result. Its numbers never leave the process: ``to_list`` leaves them out."""
+
+    __slots__ = ("is_error", "trend", "with_durations", "without_durations")
+
+    def __init__(
+        self, without_durations: ViewFingerprints, with_durations: ViewFingerprints, *, is_error: bool
+    ) -> None:
+        self.without_durations = without_durations
+        self.with_durations = with_durations
+        """For a comparison after a change, when a duration may be the measured value."""
+        self.is_error = is_error
+        self.trend: Trend | None = None
+        """None before any comparison."""
+
+    @property
+    def has_numbers(self) -> bool:
+        """True if the numbers of the result are known, as in the process that compared it."""
+        return self.without_durations.numbers is not None
+
+    def to_list(self) -> list[Any]:
+        """Return the fingerprints as plain values, without numbers."""
+        views = [self.without_durations, self.with_durations]
+        if self.with_durations is self.without_durations:
+            views.pop()
+        compared = 0 if self.trend is None else self.trend.compared
+        return [self.is_error, compared, *([*view._replace(numbers=None)] for view in views)]
+
+    @classmethod
+    def from_list(cls, values: list[Any]) -> DetailedFingerprints:
+        """Restore the fingerprints that ``to_list`` returned."""
+        is_error, compared, *views = values
+        first = last = ViewFingerprints(*views[0])
+        if len(views) > 1:
+            last = ViewFingerprints(*views[1])
+        details = cls(first, last, is_error=is_error)
+        details.trend = Trend((), (), compared) if compared else None
+        return details
+
+
+def detailed_fingerprints(
+    data: bytes, fingerprinter: Fingerprinter, *, volatile_keys: tuple[str, ...], mask: bool, is_error: bool
+) -> DetailedFingerprints:
+    """Fingerprint the views of a result; ``volatile_keys`` and ``mask`` as in ``masked_views``."""
+    views = masked_views(data, volatile_keys=volatile_keys, mask=mask)
+    middle = fingerprinter.of(views.middle).to_bytes(8, "big") if views.middle else b""
+    without = _fingerprints(views.without_durations, middle, fingerprinter)
+    if views.with_durations is views.without_durations:
+        return DetailedFingerprints(without, without, is_error=is_error)
+    with_durations = _fingerprints(views.with_durations, middle, fingerprinter)
+    return DetailedFingerprints(without, with_durations, is_error=is_error)
+
+
+def _fingerprints(view: MaskedView, middle: bytes, fingerprinter: Fingerprinter) -> ViewFingerprints:
+    def of(text: str) -> int:
+        return fingerprinter.of(text.encode("utf-8", "replace") + middle)
+
+    masked = of(view.masked) if view.masked else None
+    nameless = masked if view.nameless == view.masked else of(view.nameless) if view.nameless else None
+    has_words = has_content(view.shape) is not None
+    numbers = array("d", view.numbers)
+    return ViewFingerprints(masked, of(view.shape), numbers, nameless, view.has_total, has_words)
+
+
+def compare(
+    last: DetailedFingerprints, now: DetailedFingerprints, kind: Kind, *, moves_cursor: bool, changed: bool
+) -> Sameness:
+    """Compare ``now`` with ``last``, whose bytes differ, and keep the trend of its numbers in ``now``.
+
+    ``moves_cursor``: the tool's numbers are a cursor's position. ``changed``: something changed between the two runs.
+    """
+    before, after = (
+        (last.with_durations, now.with_durations) if changed else (last.without_durations, now.without_durations)
+    )
+    if last.is_error != now.is_error:
+        return Sameness.DIFFERENT
+    if before.masked is not None and before.masked == after.masked:
+        now.trend = last.trend
+        return Sameness.SAME
+    has_numbers = after.numbers is None or len(after.numbers) > 0
+    if before.shape != after.shape or (has_numbers and not after.has_words):
+        return Sameness.DIFFERENT  # a result that is nothing but a number is that number
+    names_only = before.nameless is not None and before.nameless == after.nameless
+    if names_only and (kind is Kind.WRITE or kind is Kind.SHELL or now.is_error):  # done again, under another id
+        return Sameness.SAME
+    may_progress = moves_cursor or kind.may_progress or after.has_total  # "5 of 40 sent", whatever sends it
+    return Sameness.PROGRESS if may_progress and _progresses(last, now, before, after) else Sameness.ALIKE
+
+
+def _progresses(
+    last: DetailedFingerprints, now: DetailedFingerprints, before: ViewFingerprints, after: ViewFingerprints
+) -> bool:
+    """Return True if a number moves on in its direction, and none turns for the first time."""
+    trend = last.trend
+    if before.numbers is None or after.numbers is None:  # any of them may have moved on
+        compared = 1 if trend is None else trend.compared + 1
+        now.trend = Trend((), (), compared)
+        return compared <= _MOST_UNSEEN
+    length = len(after.numbers)
+    if len(before.numbers) != length:
+        return False
+    if trend is None or len(trend.ways) != length:
+        trend = Trend((0,) * length, (0,) * length, 0)
+    ways, turns, compared = list(trend.ways), list(trend.turns), trend.compared + 1
+    moves_on = turns_first = False
+    for place, (old, new) in enumerate(zip(before.numbers, after.numbers, strict=True)):
+        if old == new or ways[place] == _NOISE:
+            continue
+        way = 1 if new > old else -1
+        if ways[place] == -way:
+            turns_first = turns_first or not turns[place]
+            turns[place] += 1
+            to_and_fro = turns[place] > 1 and turns[place] * 3 >= compared
+            ways[place] = _NOISE if to_and_fro else 0  # it may begin again from there
+        else:
+            moves_on = True
+            ways[place] = way
+    now.trend = Trend(tuple(ways), tuple(turns), compared)
+    return moves_on and not turns_first

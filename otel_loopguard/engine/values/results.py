@@ -1,0 +1,228 @@
+"""Turn an outcome into facts: its fingerprint, and if it is an error, pending, transient or empty.
+
+This runs outside of any lock, and no value is kept. Patterns find errors, results that are not done yet, and faults
+that will pass. A search for plain words comes first: C does it in a fraction of the time, most texts contain none of
+the words, and every call passes here.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
+
+from otel_loopguard.engine.values.canonical import LARGEST_RESULT, ends_of, result_bytes
+from otel_loopguard.engine.values.fingerprint import error_text
+from otel_loopguard.engine.values.normalise import utf8
+from otel_loopguard.interrupts import pass_interrupt
+
+if TYPE_CHECKING:
+    from otel_loopguard.engine.values.compare import DetailedFingerprints
+    from otel_loopguard.engine.values.fingerprint import Fingerprinter
+    from otel_loopguard.engine.values.pending import PendingWords
+    from otel_loopguard.engine.words import Outcome, Sameness
+
+_LONGEST_REPORT = 300
+"""Longer results are content, which may hold any word: no report of a state."""
+_LONGEST_SEARCHED = 4_096
+_LONGEST_END = 4 * _LONGEST_SEARCHED
+"""Bytes, of which a letter has up to four."""
+_LONGEST_FIRST_KEY = 32
+_LONGEST_UNWRAPPED = 65_536
+_ERROR_FLAG = re.compile(r"(?<=i)s_?Error\\*[\"']?\s*[:=]\s*true", re.IGNORECASE)
+"""``isError`` or ``is_error``, in JSON or Python, within a text or not."""
+_ERROR_BEGINNING = re.compile(
+    r"\s*(?:\[?[\"']?(?:text[\"']?\s*[:=]\s*[\"'])?"
+    r"(?:(?:error|fatal|exception|traceback|failed to|(?:unknown|invalid|no such) (?:tool|function))\b|failure:"
+    r"|tool \S{1,128} (?:was )?(?:not found|does not exist)|[45]\d\d:? (?-i:[A-Z]))"
+    r"|\{\s*[\"']error[\"']\s*:(?!\s*(?:null|false|none|\"\"|'')))",
+    re.IGNORECASE,
+)
+_ERROR_WORDS_BEGIN = frozenset({"err", "fat", "exc", "tra", "fai", "tex", "unk", "inv", "no ", "too"})
+_ERROR_BEGINS_WITH = frozenset("45[\"' \t\n\r\v\f")
+"""The beginnings of all texts that ``_ERROR_BEGINNING`` matches: of words, and other characters."""
+_EXCEPTION = re.compile(r"\s*(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): ")
+"""The name of an exception, as Python and Java print it."""
+_LONGEST_EXCEPTION = 64
+ERROR_SALT = 0x9E3779B97F4A7C15
+"""An error never has the fingerprint of a result with the same text."""
+
+_IS_STATUS = re.compile(
+    r"(?:\bHTTP(?:/[\d.]+)?|\bstatus(?:[ _-]?code)?|\bcode|\berror|\bresponse)[\"']?[\s:=(\[]{1,3}[\"']?(?:429|5\d\d)\b"
+    r"|\b(?:429|5\d\d):? (?:too many|internal server|bad gateway|service unavailable|gateway|server error)",
+    re.IGNORECASE,
+)
+_IS_TIMEOUT = re.compile(r"\btime(?:d)?[ -]?out|\betimedout\b|Timeout(?:Error|Exception)?\b", re.IGNORECASE)
+_TIMED_OUT = re.compile(
+    r"\btimed[ -]?out|\betimedout\b|\btimeout(?:error|exception)\b"
+    r"|\b(?:gateway|request|connection|connect|read|operation)[ -]time-?out\b"
+    r"|\btime-?out (?:after|exceeded|expired|while|waiting)\b",
+    re.IGNORECASE,
+)
+"""A time-out in a result, where "timeout: 20" may be a setting."""
+_IS_UNREACHED = re.compile(r"connection (?:was |has been )?(?:refused|reset)|\beconn(?:refused|reset)\b", re.IGNORECASE)
+_IS_BUSY = re.compile(
+    r"\boverloaded|\brate[ -]?limit|\btoo many requests|\bservice (?:is )?(?:temporarily )?unavailable", re.IGNORECASE
+)
+_ONLY_STATUS = re.compile(r"\W*(?:429|5\d\d)\W*")
+_STATUS_NUMBER = re.compile(r"429|5\d\d")
+_STATUS_CONTEXT = 40
+_MOST_NUMBERS = 64
+
+_EMPTY = (b"", b"[]", b"{}", b"null", b'""')
+_LONGEST_EMPTY = 4
+LONGEST_BRIEF = 80
+
+
+class Findings(NamedTuple):
+    """The findings of a guard about an outcome, as the span of the call has them; see ``Record``."""
+
+    sameness: Sameness
+    news: bool
+    row: int
+
+
+class AnswerPrints(NamedTuple):
+    """The keyed fingerprints by which the answer of a call is compared with that of another call of its tool."""
+
+    begins: int
+    ends: int
+    outline: int | None
+    """None if it begins and ends in another way than the last answer."""
+    answer: int
+    """The fingerprint without ids, and without the parts that repeat the arguments; 0 if the outline is another one."""
+
+
+class Prints(NamedTuple):
+    """The keyed fingerprints that stand for the bytes of an outcome in other processes."""
+
+    answer: AnswerPrints | None
+    details: DetailedFingerprints | None
+    """For a comparison with the last result of the same call; None if the process saw no need of one."""
+    sameness: Sameness | None
+    """The comparison, if the process has the numbers of both results."""
+
+
+class OutcomeFacts(NamedTuple):
+    """The facts about an outcome that the history needs."""
+
+    digest: int
+    data: bytes
+    """The bytes for a detailed comparison; dropped with this object."""
+    is_error: bool
+    shape: int
+    """The keyed fingerprint of an error's shape; 0 for a result, and for an error without one."""
+    transient: bool
+    """Another attempt may help: of an error, and of a short result, which may report a fault, too."""
+    pending: bool
+    empty: bool
+    brief: bool
+    """It has up to 80 bytes, as an acknowledgement has."""
+    found: Findings | None = None
+    """The findings of the guard that compared the outcome, if it was compared before and the bytes are gone."""
+    prints: Prints | None = None
+    """The fingerprints in place of the bytes, if the history is one of several equal copies."""
+
+
+def outcome_facts(
+    outcome: Outcome, arguments: Any, fingerprinter: Fingerprinter, pending_words: PendingWords | None
+) -> OutcomeFacts:
+    """Fingerprint an outcome and search its text.
+
+    Without ``pending_words`` a result is not searched for reports of waiting and faults.
+    """
+    result = outcome.result
+    if outcome.error is not None:
+        return _error_facts(error_text(outcome.error), arguments, fingerprinter)
+    if type(result) is str:
+        text = result if len(result) <= LARGEST_RESULT else ends_of(result)
+        data = utf8(text)
+    else:
+        data = result_bytes(result)
+        ends = data if len(data) <= 2 * _LONGEST_END else data[:_LONGEST_END] + data[-_LONGEST_END:]
+        text = ends.decode("utf-8", "replace")
+    if outcome.is_error or (outcome.is_error is None and is_error_text(text)):
+        return _error_facts(_mcp_error_text(data), arguments, fingerprinter)
+    digest = outcome.digest if outcome.digest is not None else fingerprinter.of(data)
+    pending = transient = False
+    length = len(data)
+    if pending_words is not None and len(text) <= _LONGEST_REPORT:
+        lower = text.lower()
+        pending, transient = pending_words.are_in(lower), is_transient(text, lower, timeout=_TIMED_OUT)
+    empty = length <= _LONGEST_EMPTY and data in _EMPTY
+    # nearly every call's
+    return tuple.__new__(
+        OutcomeFacts, (digest, data, False, 0, transient, pending, empty, length <= LONGEST_BRIEF, None, None)
+    )
+
+
+def _error_facts(text: str, arguments: Any, fingerprinter: Fingerprinter) -> OutcomeFacts:
+    data = result_bytes(text)
+    head = text[:_LONGEST_SEARCHED]
+    return OutcomeFacts(
+        digest=fingerprinter.of(data) ^ ERROR_SALT,
+        data=data,
+        is_error=True,
+        shape=fingerprinter.error_shape(text, arguments),
+        transient=is_transient(head, head.lower()) or _ONLY_STATUS.fullmatch(head) is not None,
+        pending=False,
+        empty=False,
+        brief=len(data) <= LONGEST_BRIEF,
+    )
+
+
+def _mcp_error_text(data: bytes) -> str:
+    """Return the text of an error; that of an MCP result is in its content."""
+    if data[:1] == b"{" and b'"content"' in data and len(data) <= _LONGEST_UNWRAPPED:
+        try:
+            texts = [part["text"] for part in orjson.loads(data)["content"] if part.get("type") == "text"]
+            return "\n".join(texts)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            pass_interrupt(error)
+            return data.decode("utf-8", "replace")  # no MCP result, but it has a content
+    return data.decode("utf-8", "replace")
+
+
+def is_error_text(text: str) -> bool:
+    """Return True if a result is an error, by its text alone: for frameworks and servers that give no flag.
+
+    A search for one character comes before one for a word: it is faster, and nearly all results end here.
+    """
+    first = text[:1]
+    if first == "{":
+        may_begin = "error" in text[:_LONGEST_FIRST_KEY].lower()
+    else:
+        may_begin = first in _ERROR_BEGINS_WITH or text[:3].lower() in _ERROR_WORDS_BEGIN
+    if may_begin and _ERROR_BEGINNING.match(text[:_LONGEST_SEARCHED]):
+        return True
+    head = text[:_LONGEST_EXCEPTION]
+    if ":" in head and ("rror: " in head or "xception: " in head) and _EXCEPTION.match(head):
+        return True
+    if len(text) > _LONGEST_SEARCHED:
+        text = f"{text[:_LONGEST_SEARCHED]}\0{text[-_LONGEST_SEARCHED:]}"
+    may_have_flag = ("E" in text and "sError" in text) or ("_" in text and "s_error" in text)
+    return may_have_flag and _ERROR_FLAG.search(text) is not None
+
+
+def is_transient(text: str, lower: str, *, timeout: re.Pattern[str] = _IS_TIMEOUT) -> bool:
+    """Return True if another attempt may help against the fault in a text. ``lower``: the text in lower case."""
+    return (
+        (("5" in text or ("9" in text and "429" in text)) and _has_transient_status(text))
+        or ("time" in lower and "out" in lower and timeout.search(text) is not None)
+        or (("refused" in lower or "reset" in lower) and _IS_UNREACHED.search(text) is not None)
+        or (
+            ("limit" in lower or "overloaded" in lower or "unavailable" in lower or "too many" in lower)
+            and _IS_BUSY.search(text) is not None
+        )
+    )
+
+
+def _has_transient_status(text: str) -> bool:
+    """Return True if a status 429 or 5xx is next to a word for it; other numbers of three digits are common."""
+    for found in islice(_STATUS_NUMBER.finditer(text), _MOST_NUMBERS):
+        start, end = found.span()
+        if _IS_STATUS.search(text, max(0, start - _STATUS_CONTEXT), end + _STATUS_CONTEXT):
+            return True
+    return False

@@ -1,0 +1,382 @@
+"""The vocabulary of the package: call, outcome, record, trip, decision."""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from typing_extensions import Self
+
+
+class Action(enum.IntEnum):
+    """The ladder of actions, from doing nothing to ending the run."""
+
+    OFF = 0
+    OBSERVE = 1
+    NUDGE = 2
+    REUSE = 3
+    BLOCK = 4
+    CONCLUDE = 5
+    """Refuse the call, and have the model answer without tools."""
+    ABORT = 6
+
+    def __str__(self) -> str:
+        return _ACTION_WORDS[self]
+
+
+_ACTION_WORDS = ("off", "observe", "nudge", "reuse", "block", "conclude", "abort")
+
+
+class Mode(str, enum.Enum):
+    """The shapes of a loop, in the order of their precedence."""
+
+    UNKNOWN_TOOL_REPEAT = "unknown_tool_repeat"
+    POLL_NO_PROGRESS = "poll_no_progress"
+    PING_PONG = "ping_pong"
+    CYCLE = "cycle"
+    GENERIC_REPEAT = "generic_repeat"
+    SIMILAR_QUERY = "similar_query"
+    ERROR_REPEAT = "error_repeat"
+    SAME_ANSWER = "same_answer"
+    VOLATILE_REPEAT = "volatile_repeat"
+    REPEATED_EFFECT = "repeated_effect"
+    NO_NOVELTY = "no_novelty"
+    RETRY_LIMIT = "retry_limit"
+    GLOBAL_CIRCUIT_BREAKER = "global_circuit_breaker"
+
+    __hash__ = str.__hash__  # as its text, and several times as fast as that of an enumeration
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class Kind(str, enum.Enum):
+    """The kind of a tool, as far as loops are concerned. This table is the only place that gives a kind its meaning."""
+
+    _value_: str
+    writes: bool
+    """A run may change the world."""
+    polls: bool
+    """A run waits, or checks on something that is in progress."""
+    is_patient: bool
+    """Its repetition is allowed longest: it waits, checks on something in progress, or ends the agent's part."""
+    is_evidence: bool
+    """Equal results are evidence of a loop, and a call without news counts."""
+    makes_laps: bool
+    """A run is a step of a lap."""
+    may_progress: bool
+    """Numbers that move in one direction in its results are progress."""
+
+    # fmt: off
+    #                     writes  polls  is_patient  is_evidence  makes_laps  may_progress
+    READ = "read",        False,  False, False,      True,        True,       True
+    WRITE = "write",      True,   False, False,      True,        True,       False
+    SHELL = "shell",      True,   False, False,      True,        True,       False
+    POLL = "poll",        False,  True,  True,       True,        True,       True
+    WAIT = "wait",        False,  True,  True,       True,        False,      False
+    AGENT = "agent",      True,   False, False,      True,        True,       False
+    THINK = "think",      False,  False, False,      True,        True,       False
+    STEP = "step",        True,   False, False,      False,       False,      False
+    FINAL = "final",      False,  False, True,       True,        True,       False
+    HANDOFF = "handoff",  False,  False, True,       True,        True,       False
+    UNKNOWN = "unknown",  True,   False, False,      True,        True,       True
+    # fmt: on
+
+    __hash__ = str.__hash__
+
+    def __new__(cls, value: str, *columns: bool) -> Self:
+        """Set the columns of the table as attributes."""
+        kind = str.__new__(cls, value)
+        kind._value_ = value
+        kind.writes, kind.polls, kind.is_patient, kind.is_evidence, kind.makes_laps, kind.may_progress = columns
+        return kind
+
+    def __str__(self) -> str:
+        return self._value_
+
+
+class Sameness(str, enum.Enum):
+    """The comparison of a result with that of the last run of the same call."""
+
+    FIRST = "first"
+    SAME = "same"
+    PROGRESS = "progress"
+    ALIKE = "alike"
+    DIFFERENT = "different"
+
+    __hash__ = str.__hash__
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class Hints(NamedTuple):
+    """The hints of a tool's server (MCP annotations); None for hints that it does not give."""
+
+    read_only: bool | None = None
+    destructive: bool | None = None
+    idempotent: bool | None = None
+
+
+class ToolCall(NamedTuple):
+    """One call as the model made it."""
+
+    tool: str
+    arguments: Any = None
+    call_id: str | None = None
+    known_tools: Collection[str] | None = None
+    """The registered tools; None if that cannot be known, and then no call counts as one to an unknown tool."""
+    hints: Hints | None = None
+    written: int | None = None
+    """The turn's ``tick`` when the model wrote the call, if known: it had read no result that came later."""
+    may_exist: bool = False
+    """There may be tools that are not registered."""
+
+    @property
+    def registered(self) -> bool | None:
+        """True if the tool exists; None if that cannot be known."""
+        return None if self.known_tools is None else self.tool in self.known_tools
+
+
+class KnownArguments(NamedTuple):
+    """The arguments of a call that another process has identified: their fingerprint, and the kind of the call."""
+
+    digest: int
+    kind: str
+
+
+class Outcome(NamedTuple):
+    """The outcome of a call: a result or an error (an exception, its text, or a result with ``is_error``)."""
+
+    result: Any = None
+    error: BaseException | str | None = None
+    is_error: bool | None = None
+    """None if the framework does not say: then the text of the result decides."""
+    cancelled: bool = False
+    digest: int | None = None
+    """The fingerprint of a result that was hashed as it was streamed, or was recorded."""
+    exists: bool = False
+    """The tool exists, though it is not registered."""
+    keep: Any = None
+    """The object to give again instead of ``result``, for results that have another part, such as an artifact."""
+
+
+OVER_TURNS = "turns"
+"""The reason of a trip for which the turns of a conversation are the loop."""
+USER_STOP = "user_stop"
+"""The mode of the trips of a run whose user asked it to stop. ``on_trip`` is not called: the user has decided."""
+
+
+class Trip(NamedTuple):
+    """A detected loop. ``verdict`` is the action that the rules want, ``action`` the one that the ceiling allows."""
+
+    mode: str
+    tool: str
+    count: int  # type: ignore[assignment]  # hides tuple.count, which no caller needs
+    limit: int
+    verdict: Action
+    action: Action = Action.OBSERVE
+    kind: Kind = Kind.UNKNOWN
+    period: int = 1
+    first_seen_index: int = 0
+    insistable: bool = False
+    """The call has never run: if the model makes it again, it runs."""
+    reason: str = ""
+    """Selects one of its mode's sentences in ``sentences``; never a value. ``OVER_TURNS`` marks a loop over turns."""
+    wait: int = 0
+    """The seconds after which the refused call runs again; 0 if time does not lift the refusal."""
+    alone: bool = False
+    """No other call was started since the last run of this one."""
+
+
+class First(str, enum.Enum):
+    """The place of a trip in its turn: the first with its action, or else with its mode and action, or neither."""
+
+    ACTION = "action"
+    MODE = "mode"
+    NO = "no"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class Record:
+    """The fingerprints of one call, never its values. Made at ``begin``, completed at ``end``."""
+
+    # A field that most records never need has its value in the class: to set them all would cost each call more. Slots
+    # with ``__getattr__`` would, too: Python reads no attribute of such a class fast, from 3.11 on.
+    alone: bool = False
+    """No other call was started since the last run of this one."""
+    arguments: int
+    """The keyed fingerprint of the arguments."""
+    at: float | None
+    """The time of the start, by the guard's clock; None if it was not recorded."""
+    beyond: bool = False
+    """The call is beyond a limit and runs because it waited."""
+    brief: bool = False
+    """The result has up to 80 bytes."""
+    capped: Trip | None = None
+    """The trip of a call that the rules refuse and the ceiling lets run, whether or not it is due to be reported."""
+    changed_between: bool = False
+    """Something may have changed between the last run of this call and this one."""
+    child_news: bool = False
+    """A nested run inside this call brought news."""
+    concurrent: bool = False
+    """It was started before the last equal call ended: it adds nothing to any count."""
+    error: bool = False
+    gap: float
+    """The seconds before the call in which no call of the turn started or ended."""
+    haste: float = 1.0
+    """The weight of this run in all counts: 1 if it did not wait."""
+    idle: float
+    """The turn's idle clock at the start."""
+    index: int
+    """The position of the call among those of the turn, refused ones included."""
+    is_first: bool = False
+    """The call began as ``first_call`` has it, and may end so."""
+    key: int
+    """Identifies the call in the history: the tool and the arguments in one number."""
+    kind: Kind
+    limit: Any = None
+    """The ``Limit`` of a call that ran before: the run that is refused; None until it has run."""
+    lost: int = 0
+    """The number of times that the model lost the result of this call, if it lost the last one; else 0."""
+    news: bool = False
+    """The outcome is one that this call did not have before."""
+    pending: bool = False
+    """The result says that work is not done yet."""
+    registered: bool | None = None
+    resolved: Any
+    """The ``ResolvedCall``: the tool behind its gateway, with its contract."""
+    row: int = 0
+    """The number of untried calls of the tool, in a row, with this error or this answer; 0 if it does not count."""
+    result: int | None = None
+    """The keyed fingerprint of the result or the error; None until the call has ended."""
+    resumed: bool = False
+    """It was started before an interrupt, and is counted already."""
+    sameness: Sameness | None = None
+    since: tuple[int, int, int, int]
+    """News, changes, writes and waits of other calls since the last run of this call; of the turn if it never ran."""
+    stats: Any = None
+    """The ``CallStats`` of this call; None until it has run."""
+    tick: int
+    """The turn's tick at the start."""
+    tool: str
+    transient: bool = False
+    trip: Trip | None = None
+    turns_without_news: int | None = None
+    """The turns of the conversation in a row, before this one, that brought no news; None if they are not counted."""
+    waited: bool = False
+    """Enough time has passed since the last run: the call is not refused."""
+    written: int | None = None
+    """The turn's tick when the model wrote the call, if known."""
+
+    @property
+    def attempt(self) -> int:
+        """The number of this attempt, counted from the first equal run; refused attempts count."""
+        return 1 if self.stats is None else int(self.stats.equal + max(self.stats.refused, 1))
+
+    @property
+    def ran_in_vain(self) -> bool:
+        """True if the call ran before, and this run brought nothing new while nothing changed.
+
+        A run that waited or whose result was lost is no such run, nor is one of a kind whose repetition is the work.
+        """
+        if self.stats is None or self.result is None or self.news or not self.kind.is_evidence:
+            return False
+        return not (self.changed_between or self.waited or self.concurrent or self.lost)
+
+    @property
+    def arguments_hash(self) -> str:
+        """The keyed fingerprint of the arguments."""
+        return hash_text(self.arguments)
+
+    @property
+    def result_hash(self) -> str | None:
+        """The keyed fingerprint of the result, if there is one."""
+        return None if self.result is None or self.error else hash_text(self.result)
+
+    @property
+    def error_hash(self) -> str | None:
+        """The keyed fingerprint of the error, if the call failed."""
+        return hash_text(self.result) if self.error and self.result is not None else None
+
+
+def hash_text(digest: int) -> str:
+    """Format a digest: the algorithm, then sixteen hexadecimal digits."""
+    return f"blake2b-64:{digest:016x}"
+
+
+class Decision(NamedTuple):
+    """The decision about a call (from ``begin``), or about its result (from ``end``)."""
+
+    action: Action | None = None
+    """None: no loop. OBSERVE: a loop, and nothing is done."""
+    trip: Trip | None = None
+    message: str | None = None
+    """The text for the model: a refusal in place of the result, or a sentence with it."""
+    result: Any = None
+    """The earlier result, if the action is REUSE."""
+    record: Any = None
+    """The call's ``Record``."""
+    recovered: tuple[Trip, ...] = ()
+    """Earlier trips after which this call brought news again."""
+    mark: str | None = None
+    """The policy's mark, if this is a refusal and the policy has one."""
+    notes: tuple[Any, ...] = ()
+    """The parts of ``message`` that ``Turn.redeliver`` can deliver later: messages of the user, and the nudge."""
+    repeated: bool = False
+    """The call was observed before, in this process or in another one of a shared turn: it is counted already."""
+
+    @property
+    def runs(self) -> bool:
+        """True if the tool may run."""
+        return self.action is None or self.action < Action.REUSE
+
+    @property
+    def is_loop_step(self) -> bool:
+        """True if the call was refused, or would have been above its ceiling, or ran in vain: its tokens are a loop's.
+
+        That is known of a call that runs once it has ended. A call that the user stopped is no step of a loop.
+        """
+        if self.trip is not None and self.trip.verdict >= Action.REUSE:
+            return self.trip.mode != USER_STOP
+        return self.record is not None and bool(self.record.ran_in_vain)
+
+
+def nothing_seen(record: Record | None) -> Decision:
+    """Return the decision for a call without a loop. ``tuple.__new__`` takes half the time of the constructor."""
+    return tuple.__new__(Decision, (None, None, None, None, record, (), None, (), False))
+
+
+MOST_TOKENS = 10**9
+"""A larger number in a response is no number of tokens, and would spoil a sum for good."""
+
+
+class Usage(NamedTuple):
+    """The tokens of one model request. None: the response does not have the number, as many streams do not."""
+
+    model: str
+    input_tokens: int | None = None
+    """All tokens of the input, also those from the provider's cache."""
+    output_tokens: int | None = None
+    cached_tokens: int = 0
+    """The part of ``input_tokens`` that was read from the provider's cache."""
+
+    @classmethod
+    def of(cls, model: Any, input_tokens: Any, output_tokens: Any, cached_tokens: Any = 0) -> Usage:
+        """Take the figures of a response; a value that is no number of tokens is unknown."""
+        model = model if type(model) is str else ""
+        return cls(model, _tokens(input_tokens), _tokens(output_tokens), _tokens(cached_tokens) or 0)
+
+    @property
+    def has_tokens(self) -> bool:
+        """True if one of the numbers is known."""
+        return self.input_tokens is not None or self.output_tokens is not None
+
+
+def _tokens(value: Any) -> int | None:
+    return value if type(value) is int and 0 <= value <= MOST_TOKENS else None

@@ -1,0 +1,122 @@
+"""Functions of the policy: ``on_trip`` and custom detectors.
+
+They are user code, so they run outside of every lock. If one raises, or returns a value of a wrong type, the call runs.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from typing import TYPE_CHECKING, Any
+
+from otel_loopguard.engine.words import Action, Kind, Trip
+from otel_loopguard.interrupts import pass_interrupt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from otel_loopguard.engine.compiled import CompiledPolicy
+    from otel_loopguard.engine.history.state import History
+    from otel_loopguard.engine.words import Record
+
+_logger = logging.getLogger("otel_loopguard")
+
+
+class HookFaults:
+    """Reports faults of the policy's functions: to ``report_to`` if that is set, else to the log, once each."""
+
+    def __init__(self) -> None:
+        self.report_to: Callable[[str, BaseException], None] | None = None
+        self._logged: set[str] = set()
+
+    def report(self, site: str, error: BaseException) -> None:
+        """Report an exception of user code. Its text may quote an argument, so only its type is logged."""
+        if self.report_to is not None:
+            self.report_to(site, error)
+        else:
+            self.warn_once(f"{site} of the policy raised {type(error).__name__}: the call runs")
+
+    def warn_once(self, message: str) -> None:
+        """Log the message the first time."""
+        if message not in self._logged:
+            self._logged.add(message)
+            _logger.warning(message)
+
+
+def ask_on_trip(faults: HookFaults, on_trip: Any, trip: Trip) -> Trip:
+    """Return the trip with the action that ``on_trip`` chose."""
+    try:
+        answer = on_trip(trip)
+        if not inspect.isawaitable(answer):
+            return _with_answer(trip, answer)
+        close = getattr(answer, "close", None)
+        if close is not None:
+            close()
+        faults.warn_once("on_trip is async, but a tool was called from sync code: its answer is not heard there")
+    except Exception as error:  # noqa: BLE001 - user code: its fault lets the call run
+        pass_interrupt(error)
+        return _observe_after_fault(faults, trip, error)
+    return trip
+
+
+async def await_on_trip(faults: HookFaults, on_trip: Any, trip: Trip) -> Trip:
+    """Do the same in async code, where an awaitable answer is awaited."""
+    try:
+        answer = on_trip(trip)
+        return _with_answer(trip, await answer if inspect.isawaitable(answer) else answer)
+    except Exception as error:  # noqa: BLE001 - user code: its fault lets the call run
+        pass_interrupt(error)
+        return _observe_after_fault(faults, trip, error)
+
+
+def _observe_after_fault(faults: HookFaults, trip: Trip, error: Exception) -> Trip:
+    faults.report("on_trip", error)
+    return trip._replace(action=Action.OBSERVE)
+
+
+def _with_answer(trip: Trip, answer: Any) -> Trip:
+    if answer is None:
+        return trip
+    return trip._replace(action=_action(answer) if isinstance(answer, str) else Action(answer))
+
+
+def _action(name: str) -> Action:
+    return Action[name.upper()]
+
+
+def custom_trips(faults: HookFaults, compiled: CompiledPolicy, history: History, record: Record) -> tuple[Trip, ...]:
+    """Return the trips that the policy's custom detectors find for a call."""
+    trips = []
+    for detector in compiled.policy.detectors:
+        try:
+            rule = compiled.policy.rule(getattr(detector, "__name__", "own"))
+            trip = _checked(detector(history, record, rule))
+        except Exception as error:  # noqa: BLE001 - user code: its fault must not decide about the call
+            pass_interrupt(error)
+            faults.report("detector", error)
+            continue
+        if trip is not None:
+            trips.append(trip)
+    return tuple(trips)
+
+
+class NotATripError(TypeError):
+    """A detector returned a value that is neither a Trip nor None."""
+
+
+_TYPES = (str, str, int, int, Action, Action, Kind, int, int, bool, str)
+"""The types of a trip's fields."""
+
+
+def _checked(answer: Any) -> Trip | None:
+    """Return the answer as a trip with fields of the right types; the verdict may be the name of an action."""
+    if answer is None:
+        return None
+    if isinstance(answer, Trip):
+        verdict: Any = answer.verdict
+        trip = answer._replace(verdict=_action(verdict)) if isinstance(verdict, str) else answer
+        if all(map(isinstance, trip, _TYPES)):
+            return trip
+    elif inspect.iscoroutine(answer):  # a detector is not awaited
+        answer.close()
+    raise NotATripError

@@ -1,0 +1,218 @@
+"""The guard: makes turns, which judge tool calls under one policy.
+
+>>> from otel_loopguard.guard.guard import Guard
+>>> from otel_loopguard.engine.words import Outcome, ToolCall
+>>> guard = Guard()
+>>> with guard.turn() as turn:
+...     for _ in range(3):
+...         call = ToolCall("read_file", {"path": "a.txt"})
+...         decision = turn.begin(call)
+...         if decision.runs:
+...             decision = turn.end(call, Outcome("the same old text"))
+...         print(decision.action or "runs", decision.trip.mode if decision.trip else "-")
+runs -
+nudge generic_repeat
+block generic_repeat
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+import uuid
+from typing import TYPE_CHECKING
+from weakref import WeakSet, ref
+
+from otel_loopguard.engine.compiled import CompiledPolicy
+from otel_loopguard.engine.conversation import ConversationMemory, ConversationTurn
+from otel_loopguard.engine.policy.policy import Policy
+from otel_loopguard.engine.tools.declared import DeclaredTools
+from otel_loopguard.engine.values.normalise import utf8
+from otel_loopguard.guard.callbacks import HookFaults
+from otel_loopguard.guard.live_turns import LiveTurns, MemoryStore
+from otel_loopguard.guard.shared import SharedTurn
+from otel_loopguard.guard.turn import Turn, TurnHost
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from otel_loopguard.guard.event_log import EventLog
+    from otel_loopguard.guard.live_turns import TurnStore
+    from otel_loopguard.policy_files.reload import PolicyFileWatch
+
+
+class Guard:
+    """Judges the tool calls of any number of turns, from any number of threads and tasks.
+
+    Args:
+        policy: the rules and actions; the default policy refuses a call that has shown nothing new.
+        store: keeps the state of turns that are not in use; by default in this process, within bounds.
+        log: shares the turns that have a name with other processes; all of them need one policy and one hash key.
+        clock: seconds, never going back; for tests.
+
+    """
+
+    def __init__(
+        self,
+        policy: Policy | None = None,
+        *,
+        store: TurnStore | None = None,
+        log: EventLog | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.clock = clock
+        self.declared = DeclaredTools()
+        """The contracts that code declares; a running program may add some."""
+        self.compiled = CompiledPolicy(policy or Policy(), declared=self.declared)
+        self.faults = HookFaults()
+        """Reports exceptions of the policy's functions (``on_trip``, detectors); by default to the log, once each."""
+        self.watch: PolicyFileWatch | None = None
+        """For a policy from a file: checks whether the file was changed."""
+        self._log = log
+        self.memory = ConversationMemory()
+        """The conversations, for a policy with ``scope = "conversation"``."""
+        self._turns = LiveTurns(store if store is not None else MemoryStore())
+        self._made: set[ref[Turn]] = set()
+        """All turns that something refers to, for ``after_fork``.
+
+        Not a ``WeakSet``: its callback is Python code, in which Python drops the exceptions of signal handlers.
+        """
+        self._host = TurnHost(
+            clock, self.faults, self._turns.discard, self._turns.use_again, self._made.add, self._made.discard
+        )
+        self._numbers = itertools.count(1)
+        self._prefix = uuid.uuid4().hex[:12]
+        _guards.add(self)
+
+    def __repr__(self) -> str:
+        return f"Guard(action={self.policy.action}, live={self.live})"
+
+    @property
+    def policy(self) -> Policy:
+        """The policy that new turns begin with."""
+        return self.compiled.policy
+
+    @property
+    def live(self) -> int:
+        """The number of turns that are not over."""
+        return len(self._turns)
+
+    @property
+    def log(self) -> EventLog | None:
+        """The log of shared turns; None if there is none, or the policy judges no call."""
+        return self._log if self.compiled.judges else None
+
+    @log.setter
+    def log(self, log: EventLog | None) -> None:
+        self._log = log
+
+    def use(self, policy: Policy) -> None:
+        """Begin new turns with this policy; live turns keep theirs. Fingerprints stay comparable."""
+        same_key = policy.hash_key == self.policy.hash_key
+        self.compiled = CompiledPolicy(policy, self.compiled.fingerprinter if same_key else None, self.declared)
+
+    def share(self, declared: DeclaredTools) -> None:
+        """Take these declared tools, which another part of the program adds to, in place of the guard's own."""
+        self.declared = declared
+        self.use(self.policy)
+
+    def turn(
+        self,
+        turn_id: str | None = None,
+        *,
+        source: str = "explicit",
+        enforced: bool = True,
+        conversation_id: str | None = None,
+        begins: bool = True,
+    ) -> Turn:
+        """Return the turn of that id, or a new one. ``enforced=False``: only observe, and share it with no process.
+
+        With a log, a turn with an id or a conversation is shared. ``begins=False``: the turn that the conversation is
+        in goes on, if another process has begun one.
+        """
+        if self.log is not None and enforced and (turn_id is not None or conversation_id is not None):
+            name = f"turn:{turn_id}" if conversation_id is None else f"conversation:{conversation_id}"
+            return self.shared_turn(name, turn_id, source=source, begins=begins, conversation_id=conversation_id)
+        now = self.clock()
+        if self.watch is not None:
+            self.watch.check(now)
+        known = turn_id if turn_id is not None else f"{self._prefix}-{next(self._numbers)}"
+        compiled, conversation = self.compiled, None
+        if conversation_id is not None and compiled.remembers:
+            number = compiled.fingerprinter.of(utf8(known))
+            conversation = ConversationTurn(self.memory, conversation_id, number)
+        if turn_id is None:
+            turn = Turn(self._host, compiled, known, source, enforced=enforced, conversation=conversation)
+            self._turns.add(turn, now)
+            return turn
+
+        def create() -> Turn:
+            return Turn(self._host, compiled, turn_id, source, enforced=enforced, conversation=conversation)
+
+        return self._turns.get_or_create(turn_id, create, now)
+
+    def shared_turn(
+        self,
+        name: str,
+        turn_id: str | None = None,
+        *,
+        source: str = "explicit",
+        begins: bool = True,
+        conversation_id: str | None = None,
+    ) -> Turn:
+        """Return a turn that is known by this name in all processes with the same log.
+
+        With ``begins=False`` the turn that the other processes are in goes on. Without a ``turn_id`` the turn has a new
+        id, and is over when it is closed. Without a log it is a turn of this process.
+        """
+        log, compiled = self.log, self.compiled
+        if log is None:
+            return self.turn(turn_id, source=source, conversation_id=conversation_id)
+        now = self.clock()
+        if self.watch is not None:
+            self.watch.check(now)
+        known = turn_id if turn_id is not None else f"{self._prefix}-{next(self._numbers)}"
+        key = compiled.fingerprinter.name(name)
+        remembers = compiled.remembers and conversation_id is not None
+
+        def create() -> Turn:
+            shared = SharedTurn(
+                self._host, compiled, known, source, log, key, begins=begins, is_named=turn_id is not None
+            )
+            if remembers:
+                shared.remember(name)
+            return shared
+
+        return self._turns.get_or_create(known, create, now)
+
+    def forget(self, turn: Turn) -> None:
+        """Forget a turn that is over."""
+        self._turns.discard(turn.known_as)
+
+    def after_fork(self) -> None:
+        """Begin with no turns in a child process. Those that it inherited in use are its own from now on.
+
+        Their histories begin empty, because parent and child do not see each other's calls, and a thread that is gone
+        may hold a lock or have changed a history halfway. Ids that the guard made are new ones; ids that were given
+        stay.
+        """
+        self._turns.after_fork()
+        self.memory.clear()
+        before, self._prefix = self._prefix, uuid.uuid4().hex[:12]
+        for turn in filter(None, [reference() for reference in list(self._made)]):
+            made_here = turn.id.startswith(f"{before}-")
+            turn.after_fork(self._prefix + turn.id[len(before) :] if made_here else turn.id)
+
+
+_guards: WeakSet[Guard] = WeakSet()
+"""The guards of this process."""
+
+
+def _after_fork() -> None:
+    for guard in list(_guards):
+        guard.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,91 @@
+"""Nested turns: runs inside tool calls of a turn, with a history of their own. Most turns have none."""
+
+from __future__ import annotations
+
+from threading import RLock
+from typing import TYPE_CHECKING
+
+from otel_loopguard.engine.history import update
+from otel_loopguard.engine.history.state import History
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from otel_loopguard.engine.values.fingerprint import Fingerprinter
+    from otel_loopguard.engine.values.results import OutcomeFacts
+    from otel_loopguard.engine.words import Record
+    from otel_loopguard.messages import UserMessages
+
+
+class TurnTree:
+    """All that a turn and its nested turns share: the user's messages, and the news of the nested turns so far.
+
+    A nested turn begins with an empty history, so everything is news to it. It is news of the call around it only if no
+    nested turn brought it before: else a supervisor that has the same work done again and again would never end.
+    """
+
+    __slots__ = ("_changing", "_history", "_lock", "_runs", "user_messages")
+
+    def __init__(self, user_messages: UserMessages) -> None:
+        self.user_messages = user_messages
+        self._lock = RLock()
+        self._history = History()
+        self._changing = False
+        self._runs = 0
+
+    def after_fork(self) -> None:
+        """Forget the news of the nested turns in a child process."""
+        self._lock = RLock()
+        self._history = History()
+        self._changing = False
+
+    def next_number(self) -> int:
+        """Return the number of a nested turn that begins."""
+        with self._lock:
+            self._runs += 1
+            return self._runs
+
+    def is_news(self, nested: Record, facts: OutcomeFacts, fingerprinter: Fingerprinter) -> bool:
+        """Return True if the outcome of a nested turn's call is new to the whole tree, and remember it.
+
+        The rules are those of a turn: a result that comes back under a new id is no news.
+        """
+        with self._lock:
+            if self._changing:  # an exception of a signal handler cut a change short, or one goes on below this
+                self._history = History()
+            history, self._changing = self._history, True
+            record = update.open_record(
+                history, nested.resolved, nested.arguments, registered=nested.registered, now=nested.at
+            )
+            update.start(history, record)
+            update.end(history, record, facts, fingerprinter)
+            self._changing = False
+        return record.news
+
+
+class ParentCall:
+    """The call of the outer turn that a nested turn runs in."""
+
+    __slots__ = ("_count", "_outer", "_record", "tree")
+
+    def __init__(
+        self, tree: TurnTree, count: Callable[[], None], record: Record | None, outer: ParentCall | None
+    ) -> None:
+        self.tree = tree
+        self._count = count
+        """Counts a call in the outer turn. It takes that turn's lock; no other lock is held then."""
+        self._record = record
+        self._outer = outer
+
+    def count_call(self) -> None:
+        """Count a call of the nested turn in the turns around it."""
+        self._count()
+        if self._outer is not None:
+            self._outer.count_call()
+
+    def mark_news(self) -> None:
+        """Mark the calls around the nested turn: it brought news."""
+        if self._record is not None:
+            self._record.child_news = True
+        if self._outer is not None:
+            self._outer.mark_news()
