@@ -13,21 +13,26 @@ TYPE_CHECKING = False  # importing typing would cost more than all else here
 if TYPE_CHECKING:
     from typing import Any
 
+    from otel_loopguard.engine.detectors.row import Detector
     from otel_loopguard.engine.history.state import History
-    from otel_loopguard.engine.policy.policy import Policy, Rule, ToolContract
-    from otel_loopguard.engine.words import Action, Decision, Hints, Kind, Mode, Outcome, Record, ToolCall, Trip
+    from otel_loopguard.engine.messages import UserMessage
+    from otel_loopguard.engine.modes import Mode
+    from otel_loopguard.engine.policy.policy import Policy, ToolContract
+    from otel_loopguard.engine.rule import Rule
+    from otel_loopguard.engine.settings import Setting
+    from otel_loopguard.engine.words import Action, Decision, Hints, Kind, Outcome, Record, ToolCall, Trip
     from otel_loopguard.errors import LoopGuardError, PolicyError, ToolLoopError
     from otel_loopguard.guard.guard import Guard
     from otel_loopguard.guard.turn import Turn
     from otel_loopguard.instrumentation.functions.decorator import call, tool
     from otel_loopguard.instrumentation.instrumentor import attach, instrument, uninstrument
     from otel_loopguard.instrumentation.turn_api import say, turn
-    from otel_loopguard.messages import UserMessage
     from otel_loopguard.policy_files.load import load_policy
 
 __all__ = [
     "Action",
     "Decision",
+    "Detector",
     "Guard",
     "Hints",
     "History",
@@ -39,6 +44,7 @@ __all__ = [
     "PolicyError",
     "Record",
     "Rule",
+    "Setting",
     "ToolCall",
     "ToolContract",
     "ToolLoopError",
@@ -59,23 +65,25 @@ __all__ = [
 _HOME = {
     "Action": "engine.words",
     "Decision": "engine.words",
+    "Detector": "engine.detectors.row",
     "Guard": "guard.guard",
     "Hints": "engine.words",
     "History": "engine.history.state",
     "Kind": "engine.words",
     "LoopGuardError": "errors",
-    "Mode": "engine.words",
+    "Mode": "engine.modes",
     "Outcome": "engine.words",
     "Policy": "engine.policy.policy",
     "PolicyError": "errors",
     "Record": "engine.words",
-    "Rule": "engine.policy.policy",
+    "Rule": "engine.rule",
+    "Setting": "engine.settings",
     "ToolCall": "engine.words",
     "ToolContract": "engine.policy.policy",
     "ToolLoopError": "errors",
     "Trip": "engine.words",
     "Turn": "guard.turn",
-    "UserMessage": "messages",
+    "UserMessage": "engine.messages",
     "attach": "instrumentation.instrumentor",
     "call": "instrumentation.functions.decorator",
     "instrument": "instrumentation.instrumentor",

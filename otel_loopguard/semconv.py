@@ -187,6 +187,11 @@ COUNT: Final = "loopguard.count"
 """The count of the mode, up to and with this call."""
 LIMIT: Final = "loopguard.limit"
 """The count at which the verdict is given."""
+LIMIT_REASON: Final = "loopguard.limit_reason"
+"""The reason for the limit of a repeated call; absent where no rule of repeats gives the limit.
+
+Holds: ``repeat`` (no other applies), ``transient``, ``acted``, ``acknowledged``, ``moves`` or ``patient``.
+"""
 PERIOD: Final = "loopguard.period"
 """The number of calls in a lap; 1 for a single call."""
 FIRST_SEEN_INDEX: Final = "loopguard.first_seen_index"

@@ -26,7 +26,7 @@ LIMITS = {
     "a guarded call": Limit(68.6, 356.1),
     "a call that is sampled out": Limit(56.6, 183.7),
     "a call of a decorated function": Limit(69.6, 371.0),
-    "an awaited call": Limit(78.6, 384.6),
+    "an awaited call": Limit(77.7, 382.7),
     "a span that is no tool call": Limit(5.3, 137.5),
 }
 BLOCKS = 2.8

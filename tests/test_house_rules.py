@@ -74,6 +74,7 @@ NOT_SHIELDED = {
     "engine/values/canonical.py:result_bytes": "a value that is no JSON is walked instead",
     "engine/tools/contracts.py:resolve": "arguments that cannot be read leave the kind that the tool's name has",
     "policy_files/load.py:text": "whatever the parser raises is a mistake in the text",
+    "policy_files/own_detectors.py:find": "whatever the user's module raises is a mistake in the policy",
     "store/pools.py:make": "the call that waits for the connection gets the error, and takes it",
     "telemetry/providers.py:outlets": "without a provider there is nothing to count a fault with",
     "cli/doctor/selftest.py:_try": "the error of a framework is the finding",
@@ -155,10 +156,14 @@ def test_every_exception_to_a_linter_carries_its_reason():
 
 
 MODEL_TEXT = "engine/sentences.py"
-"""The only file with sentences that a model reads; those of the presets are in their TOML files."""
+"""The frame of the sentences that a model reads; those of the presets are in their TOML files."""
 
 ON_THE_WAY_OF_A_CALL = ("engine/", "guard/", "messages.py", "turns/",
                         "instrumentation/")  # fmt: skip
+OF_POLICIES = ("engine/policy/", "engine/settings.py", "engine/rule.py")
+"""Their sentences are about the mistakes in a policy."""
+PARTS_OF_ROWS = ("Detector", "Sentences", "About", "Setting", "Setting.count", "Setting.seconds", "Setting.share")
+"""The sentences of a mode are in its row."""
 NOT_FOR_THE_MODEL = {
     "An error occurred while running the tool": "the SDK's own text, which is recognised",
     "The run was ended, in a class the SDK lets out.": "the docstring of a class that is made at run time",
@@ -175,7 +180,16 @@ def for_developers(node: ast.Constant) -> bool:
             return True
         if isinstance(parent, ast.Call) and re.match(r"\w*logger\.|warnings?\.|shield", ast.unparse(parent.func)):
             return True
+        if isinstance(parent, ast.ClassDef) and any("Enum" in ast.unparse(base) for base in parent.bases):
+            return True
     return False
+
+
+def in_row(path: Path, node: ast.Constant) -> bool:
+    """True for the texts in the row of a detector."""
+    return named(path).startswith("engine/detectors/") and any(
+        isinstance(parent, ast.Call) and ast.unparse(parent.func) in PARTS_OF_ROWS for parent in parents(node)
+    )
 
 
 def sentences(path: Path) -> list[str]:
@@ -183,13 +197,19 @@ def sentences(path: Path) -> list[str]:
     return [
         f"{named(path)}:{node.lineno}: {node.value}"
         for node in texts
-        if SENTENCE.match(node.value) and node.value not in NOT_FOR_THE_MODEL and not for_developers(node)
+        if SENTENCE.match(node.value)
+        and node.value not in NOT_FOR_THE_MODEL
+        and not (for_developers(node) or in_row(path, node))
     ]
 
 
-def test_sentences_to_the_model_are_in_one_file():
+def test_sentences_to_the_model_are_in_one_file_and_in_the_rows():
     """On the way of a call no other file holds four words of English that are neither a log line nor an error."""
-    files = [path for path in FILES if named(path).startswith(ON_THE_WAY_OF_A_CALL) and named(path) != MODEL_TEXT]
+    files = [
+        path
+        for path in FILES
+        if named(path).startswith(ON_THE_WAY_OF_A_CALL) and not named(path).startswith((MODEL_TEXT, *OF_POLICIES))
+    ]
     found = [sentence for path in files for sentence in sentences(path)]
     assert not found, "\n".join(found)
 
@@ -272,6 +292,9 @@ OF_MANY_MODULES = {
     "instrumentation/test_faults.py": "faults of all rooms",
     "instrumentation/test_signals.py": "a signal strikes in all rooms",
     "instrumentation/test_process_start.py": "the start under opentelemetry-instrument, through all rooms",
+    "store/test_counts.py": "each call of a shared turn counts once",
+    "store/test_faults.py": "shared turns while their store fails",
+    "store/test_stale.py": "what a process refuses that cannot know what another one has changed",
     "store/test_shared_turns.py": "programs whose steps run in several processes",
     "telemetry/test_secrets.py": "every signal of a program",
 }

@@ -14,10 +14,12 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from otel_loopguard.engine.modes import DEFAULT_RULES, Mode
 from otel_loopguard.engine.policy.check import dotted
-from otel_loopguard.engine.policy.policy import DEFAULT_RULES, Policy, Rule, ToolContract
+from otel_loopguard.engine.policy.policy import Policy, ToolContract
 from otel_loopguard.engine.policy.problems import Problem
-from otel_loopguard.engine.words import Action, Mode, Outcome, ToolCall
+from otel_loopguard.engine.rule import Rule
+from otel_loopguard.engine.words import Action, Outcome, ToolCall
 from otel_loopguard.guard.guard import Guard
 from otel_loopguard.policy_files.load import PREFIX
 
@@ -137,6 +139,8 @@ def ineffective(loaded: LoadedPolicy) -> Iterator[Problem]:
             continue
         if policy.order and mode not in policy.order and not (mode in _LAPS and set(_LAPS) & set(policy.order)):
             yield Problem(dotted(path), origin, value, f"has no effect: `order` leaves {mode} out.")
+            continue
+        if mode in policy.own_rows:  # no drawn loop is known to be one of these
             continue
         remedy = _overtaken(policy, path, value)
         if remedy is not None:
@@ -267,7 +271,8 @@ def _limits() -> frozenset[str]:
 
 
 def _default(path: Path) -> int:
-    return (getattr(DEFAULT_RULES[path[-2]], path[-1]) or 0) if "modes" in path else 0
+    rule = DEFAULT_RULES.get(path[-2], Rule()) if "modes" in path else Rule()
+    return rule.settings.get(path[-1]) or 0
 
 
 def _tools_of(path: Path) -> Sequence[str]:
@@ -299,8 +304,7 @@ def _with(policy: Policy, path: Path, value: int | None) -> Policy:
 
 
 def _with_rule(modes: Mapping[str, Rule], path: Path, value: int | None) -> dict[str, Rule]:
-    changed: Mapping[str, Any] = {path[-1]: value}
-    return {**modes, path[-2]: replace(modes.get(path[-2], Rule()), **changed)}
+    return {**modes, path[-2]: Rule(**{**modes.get(path[-2], Rule()).settings, path[-1]: value})}
 
 
 def _ordinal(number: int) -> str:

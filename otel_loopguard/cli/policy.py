@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -13,7 +12,6 @@ from otel_loopguard.cli.ineffective import ineffective
 from otel_loopguard.cli.output import counted
 from otel_loopguard.engine.policy import schema
 from otel_loopguard.engine.policy.check import dotted
-from otel_loopguard.engine.policy.policy import DEFAULT_RULES, Rule
 from otel_loopguard.engine.words import Action
 from otel_loopguard.errors import LoopGuardError, PolicyError
 from otel_loopguard.policy_files.files import UnreadableError, read_bytes
@@ -25,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from otel_loopguard.engine.policy.toml_lines import Path
+    from otel_loopguard.engine.rule import Rule
 
 _ORDER = (
     "Each value and where it comes from. A later source wins, setting by setting:\n"
@@ -107,7 +106,9 @@ def settings_of(loaded: LoadedPolicy) -> Iterator[tuple[Path, Any, str]]:
     policy, origins = loaded.policy, loaded.origins
     for name in schema.POLICY:
         yield (name,), json_value(getattr(policy, name)), origins.get((name,), "default")
-    for mode in DEFAULT_RULES:
+    if policy.own_rows:
+        yield ("detectors",), list(policy.own_rows), origins.get(("detectors",), "default")
+    for mode in policy.default_rules:
         yield from _rule(("modes", str(mode)), policy.rule(mode), origins)
     for glob, contract in policy.tools.items():
         for name in schema.CONTRACT:
@@ -128,11 +129,9 @@ def settings_of(loaded: LoadedPolicy) -> Iterator[tuple[Path, Any, str]]:
 
 
 def _rule(path: Path, rule: Rule, origins: Any) -> Iterator[tuple[Path, Any, str]]:
-    mode = path[-1]
-    for one in fields(Rule):
-        inner = (*path, one.name)
-        value = getattr(rule, one.name)
-        if mode in schema.OF_MODES.get(one.name, (mode,)) and (value is not None or inner in origins):
+    for name, value in vars(rule).items():
+        inner = (*path, name)
+        if value is not None or inner in origins:
             yield inner, json_value(value), origins.get(inner, "default")
 
 

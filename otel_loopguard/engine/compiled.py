@@ -3,43 +3,54 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.engine.detectors import DETECTORS
 from otel_loopguard.engine.detectors.counted import COUNTED
+from otel_loopguard.engine.detectors.row import Detector
 from otel_loopguard.engine.history.state import History
 from otel_loopguard.engine.history.window import CallWindow
+from otel_loopguard.engine.modes import ROWS, Mode
 from otel_loopguard.engine.policy.prices import Prices
 from otel_loopguard.engine.tools.contracts import Contracts
 from otel_loopguard.engine.values.fingerprint import Fingerprinter
-from otel_loopguard.engine.words import Action, Mode
+from otel_loopguard.engine.words import Action
 
 if TYPE_CHECKING:
-    from otel_loopguard.engine.detectors.base import Check, Detector
-    from otel_loopguard.engine.policy.policy import Policy, Rule
+    from otel_loopguard.engine.detectors.row import Check, OncePer
+    from otel_loopguard.engine.policy.policy import Policy
+    from otel_loopguard.engine.rule import Rule
     from otel_loopguard.engine.tools.contracts import Tool
     from otel_loopguard.engine.tools.declared import DeclaredTools
 
+    Checks = tuple[tuple[Check, Rule], ...]
+
 _ROWS = frozenset({Mode.UNKNOWN_TOOL_REPEAT, Mode.ERROR_REPEAT, Mode.SAME_ANSWER})
 _LONGEST_ROW = 1_000
+_OF_LOSSES = tuple(one for one in DETECTORS if one.judges_lost)
+"""Asked whatever the policy's ``order`` is."""
 
 
 @dataclass(frozen=True, slots=True)  # its fields are read faster than those of a tuple
 class ToolChecks:
     """The checks of one tool's calls, each with its rule, in the policy's order."""
 
-    before: tuple[tuple[Check, Rule], ...]
-    before_untried: tuple[tuple[Check, Rule], ...]
+    before: Checks
+    before_untried: Checks
     """The checks that judge calls which have never run, as most have not."""
-    after: tuple[tuple[Check, Rule], ...]
-    after_news: tuple[tuple[Check, Rule], ...]
+    after: Checks
+    after_news: Checks
     """The checks that judge first runs which succeeded."""
+    after_loss: Checks
+    """The checks that judge runs of calls whose earlier result the model has lost."""
 
 
 class CompiledPolicy:
     """A policy with its contracts, fingerprinter and detectors. A turn keeps the one that it began with."""
 
-    __slots__ = ("_detectors", "contracts", "fingerprinter", "judges", "policy", "prices", "remembers")
+    __slots__ = (
+        "_detectors", "contracts", "custom", "fingerprinter", "judges", "once_per", "policy", "prices", "remembers",
+    )  # fmt: skip
 
     def __init__(
         self, policy: Policy, fingerprinter: Fingerprinter | None = None, declared: DeclaredTools | None = None
@@ -52,6 +63,9 @@ class CompiledPolicy:
         self.contracts = Contracts(policy, self.fingerprinter, declared)
         self.prices = Prices(policy.cost_per_million_tokens)
         self._detectors = _detectors_of(policy)
+        self.custom = tuple(one for one in policy.detectors if _is_active(one, policy))
+        """The user's detectors. They are asked outside of the turn's lock."""
+        self.once_per: dict[str, OncePer] = {mode: row.once_per for mode, row in {**ROWS, **policy.own_rows}.items()}
 
     def checks_of(self, tool: Tool) -> ToolChecks:
         """Return the checks of this tool's calls: worked out at its first call, and kept with the tool."""
@@ -61,6 +75,7 @@ class CompiledPolicy:
             before_untried=tuple((one.before, tool.rules[one.mode]) for one in concerned if one.before and one.untried),
             after=tuple((one.after, tool.rules[one.mode]) for one in concerned if one.after),
             after_news=tuple((one.after, tool.rules[one.mode]) for one in concerned if one.after and one.judges_news),
+            after_loss=tuple((one.after, tool.rules[one.mode]) for one in _OF_LOSSES if one.after),
         )
         tool.row_limit = self._row_limit(tool, concerned)
         return checks
@@ -90,11 +105,15 @@ class CompiledPolicy:
         return History(policy.max_calls, window)
 
 
+def _is_active(detector: Any, policy: Policy) -> bool:
+    """Return True unless ``order`` leaves the mode of a user's row out. Functions have no mode that it could name."""
+    return not (isinstance(detector, Detector) and policy.order) or detector.mode in policy.order
+
+
 def _detectors_of(policy: Policy) -> tuple[Detector, ...]:
     """Return the detectors that this policy runs, in its order."""
-    detectors = COUNTED if policy.counting == "calls" else DETECTORS
+    detectors = COUNTED if policy.counting == "calls" else tuple(one for one in DETECTORS if not one.judges_lost)
     if not policy.order:
         return detectors
-    laps = Mode.CYCLE if policy.counting == "results" else Mode.PING_PONG  # one detector finds both
-    modes = [laps if mode == Mode.PING_PONG else mode for mode in policy.order]
-    return tuple(dict.fromkeys(one for mode in modes for one in detectors if one.mode == mode))
+    named = (one for mode in policy.order for one in detectors if mode == one.mode or mode in one.runs_with)
+    return tuple(dict.fromkeys(named))

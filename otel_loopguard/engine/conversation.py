@@ -12,20 +12,20 @@ some time: its result may be new. The history of each turn decides alone about i
 from __future__ import annotations
 
 from array import array
-from collections import OrderedDict
-from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from otel_loopguard.engine.modes import Mode
 from otel_loopguard.engine.values.compare import detailed_fingerprints
-from otel_loopguard.engine.words import OVER_TURNS, Action, Kind, Mode, Trip
+from otel_loopguard.engine.words import OVER_TURNS, Action, Kind, Trip
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from otel_loopguard.engine.compiled import CompiledPolicy
     from otel_loopguard.engine.values.fingerprint import Fingerprinter
     from otel_loopguard.engine.values.results import OutcomeFacts
     from otel_loopguard.engine.words import Record
 
-MOST_CONVERSATIONS = 10_000
 MOST_OUTCOMES = 256
 """The numbers that a conversation remembers: two or three for each call. What is forgotten counts as new."""
 MOST_TURNS = 64
@@ -64,7 +64,7 @@ class Conversation:
         is_known = not self._is_new(key)
         if not self._is_new(_pair(key, facts.digest)):
             return False
-        details = None if facts.prints is None else facts.prints.details
+        details = None
         if is_known and facts.data:
             details = detailed_fingerprints(
                 facts.data, fingerprinter, volatile_keys=tool.contract.volatile, mask=not tool.takes_next,
@@ -119,44 +119,12 @@ class Conversation:
         return found
 
 
-class ConversationMemory:
-    """The conversations of a guard. The least recently used one is forgotten first.
-
-    No thread waits for another lock, and no user code runs, while it holds this one. The lock lets its own thread in,
-    because a signal handler may make a call.
-    """
-
-    def __init__(self, most: int = MOST_CONVERSATIONS) -> None:
-        self._most = most
-        self._conversations: OrderedDict[str, Conversation] = OrderedDict()
-        self.lock = RLock()
-
-    def __len__(self) -> int:
-        return len(self._conversations)
-
-    def use(self, name: str, now: float | None, longest_idle: float) -> Conversation:
-        """Return the conversation, under the lock: a new one if it was idle for too long."""
-        conversations = self._conversations
-        found = conversations.get(name)
-        if found is None or (now is not None and now - found.used > longest_idle):
-            found = conversations[name] = Conversation()
-        if now is not None:
-            found.used = now
-        conversations.move_to_end(name)
-        while len(conversations) > self._most:
-            conversations.popitem(last=False)
-        return found
-
-    def clear(self) -> None:
-        """Forget all, with a new lock: after a fork the thread that held the old one is gone."""
-        self.lock = RLock()
-        self._conversations = OrderedDict()
-
-
 class Memory(Protocol):
-    """The part of ``ConversationMemory`` that a turn needs. That of a shared turn is in its log."""
+    """Holds conversations: those of a guard, or that of a shared turn, which is in its state."""
 
-    lock: RLock
+    @property
+    def lock(self) -> AbstractContextManager[Any]:
+        """Held while a conversation is read and written."""
 
     def use(self, name: str, now: float | None, longest_idle: float) -> Conversation:
         """Return the conversation, under the lock: a new one if it was idle for too long."""
@@ -185,10 +153,11 @@ class ConversationTurn(NamedTuple):
             return None
         with self.memory.lock:
             conversation = self.memory.use(self.name, now, compiled.policy.conversation_idle)
-            if record.turns_without_news is None:
+            turns = None if facts.found is None else facts.found.turns_without_news
+            if turns is None:
                 is_news = conversation.is_news(record, facts, compiled.fingerprinter)
-                record.turns_without_news = conversation.count(self.turn, is_news=is_news)
-            turns: int = record.turns_without_news
+                turns = conversation.count(self.turn, is_news=is_news)
+            record.turns_without_news = turns
             if not turns:  # another row
                 conversation.due = 0
             if not reports or not conversation.is_due(turns, limit):

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.engine.detectors import lost
 from otel_loopguard.engine.history.update import is_new_refusal
-from otel_loopguard.engine.words import Action, Mode, Trip
+from otel_loopguard.engine.modes import Mode
+from otel_loopguard.engine.words import Action, Trip
 
 if TYPE_CHECKING:
-    from otel_loopguard.engine.compiled import CompiledPolicy
+    from collections.abc import Callable, Mapping
+
+    from otel_loopguard.engine.compiled import Checks, CompiledPolicy
+    from otel_loopguard.engine.detectors.row import OncePer
     from otel_loopguard.engine.history.state import History
     from otel_loopguard.engine.policy.policy import Policy
     from otel_loopguard.engine.words import Record
 
-_ONCE_A_TURN = frozenset({Mode.UNKNOWN_TOOL_REPEAT, Mode.NO_NOVELTY, Mode.GLOBAL_CIRCUIT_BREAKER})
-_ONCE_A_TOOL = frozenset({Mode.ERROR_REPEAT, Mode.SAME_ANSWER, Mode.RETRY_LIMIT})
-_LAPS = frozenset({Mode.PING_PONG, Mode.CYCLE})
+_MODES = {str(mode): mode for mode in Mode}
 _MOST_GATES = 1_024
-_ACTION = Trip._fields.index("action")
 
 
 def before(
@@ -50,7 +50,7 @@ def before(
         return best
     if best.verdict >= Action.BLOCK:
         record.capped = best
-    return best if _is_due(history, record, best) else None
+    return best if _is_due(history, record, compiled, best) else None
 
 
 def next_step(history: History, record: Record, policy: Policy) -> Action:
@@ -66,20 +66,42 @@ def next_step(history: History, record: Record, policy: Policy) -> Action:
 
 def after(history: History, record: Record, compiled: CompiledPolicy, highest: Action) -> Trip | None:
     """Return the nudge for a result: that of the first mode that has one and is due."""
-    tool, observed = record.resolved.tool, None
-    if history.losses and record.lost:
-        trip = lost.after(record, tool.rules[Mode.GENERIC_REPEAT])
-        trip = None if trip is None else _capped(trip, tool.ceiling(trip.mode, compiled.policy), highest)
-        return trip if trip is not None and _is_due(history, record, trip) else None
+    tool = record.resolved.tool
     checks = tool.checks or compiled.checks_of(tool)
-    for check, rule in checks.after_news if record.news and record.stats is None and not record.error else checks.after:
+    if history.losses and record.lost:
+        return _first_due(history, record, compiled, highest, checks.after_loss, once=False)
+    is_first_news = record.news and record.stats is None and not record.error
+    return _first_due(history, record, compiled, highest, checks.after_news if is_first_news else checks.after)
+
+
+def after_custom(
+    history: History, record: Record, compiled: CompiledPolicy, highest: Action, custom: tuple[Trip, ...]
+) -> Trip | None:
+    """Return the nudge for a result among those of the policy's custom detectors, if one is due. The call has run."""
+    rules = record.resolved.tool.rules
+    trips = (trip._replace(verdict=min(trip.verdict, Action.NUDGE)) for trip in custom)
+    asked = tuple((lambda *_, trip=trip: trip, rules[trip.mode]) for trip in trips)
+    return _first_due(history, record, compiled, highest, asked)
+
+
+def _first_due(
+    history: History,
+    record: Record,
+    compiled: CompiledPolicy,
+    highest: Action,
+    asked: Checks,
+    *,
+    once: bool = True,
+) -> Trip | None:
+    tool, observed = record.resolved.tool, None
+    for check, rule in asked:
         trip = check(history, record, rule)
         if trip is None:
             continue
         trip = _capped(trip, tool.ceiling(trip.mode, compiled.policy), highest)
         if trip is None or (observed is not None and trip.action < Action.NUDGE):
             continue  # one observation a call: another one is due at the next call
-        if _is_due(history, record, trip, once=rule.once):
+        if _is_due(history, record, compiled, trip, once=once and rule.once):
             if trip.action >= Action.NUDGE:
                 return trip
             observed = observed or trip
@@ -90,8 +112,7 @@ def _capped(trip: Trip, ceiling: Action, highest: Action) -> Trip | None:
     """Cap the action of a trip; None if its mode or tool is switched off."""
     if not ceiling:  # it is OFF
         return None
-    action = min(trip.verdict, ceiling, highest)
-    return trip if action is trip.action else Trip._make((*trip[:_ACTION], action, *trip[_ACTION + 1 :]))
+    return trip._replace(mode=_MODES.get(trip.mode, trip.mode), action=min(trip.verdict, ceiling, highest))
 
 
 def _stronger(best: Trip | None, trip: Trip | None) -> Trip | None:
@@ -100,11 +121,16 @@ def _stronger(best: Trip | None, trip: Trip | None) -> Trip | None:
     return trip if (trip.action, trip.verdict) > (best.action, best.verdict) else best
 
 
-def _is_due(history: History, record: Record, trip: Trip, *, once: bool | None = False) -> bool:
+def _is_due(
+    history: History, record: Record, compiled: CompiledPolicy, trip: Trip, *, once: bool | None = False
+) -> bool:
     """Return True at the limit of a nudge or an observation, and at twice and four times the limit; or once a turn."""
     # A gate has only plain text and numbers, because it must be equal after it was written to bytes and read again.
-    gate: tuple[Any, ...] = (str.__str__(trip.mode), trip.reason) if once else _gate(record, trip)
-    if once and gate in history.gates:
+    mode, per = str.__str__(trip.mode), compiled.once_per.get(trip.mode, "call")
+    gate: tuple[Any, ...] = (mode, trip.reason)
+    if not once:
+        gate = (mode, int(trip.verdict), *_SHARED_BY[per](record, trip))
+    elif gate in history.gates:
         return False
     due = history.gates.get(gate, 0)
     if trip.count < due:
@@ -120,11 +146,10 @@ def _is_due(history: History, record: Record, trip: Trip, *, once: bool | None =
     return True
 
 
-def _gate(record: Record, trip: Trip) -> tuple[Any, ...]:
-    """Return the gate of a trip, which it shares with others: of the turn, the tool or the call, by its mode."""
-    mode, verdict = str.__str__(trip.mode), int(trip.verdict)
-    if trip.mode in _ONCE_A_TURN:
-        return (mode, verdict, trip.reason)
-    if trip.mode in _LAPS:
-        return (mode, verdict, trip.period)
-    return (mode, verdict, trip.reason, record.resolved.tool.digest if trip.mode in _ONCE_A_TOOL else record.key)
+_SHARED_BY: Mapping[OncePer, Callable[[Record, Trip], tuple[Any, ...]]] = {
+    "turn": lambda _record, trip: (trip.reason,),
+    "laps": lambda _record, trip: (trip.period,),
+    "tool": lambda record, trip: (trip.reason, record.resolved.tool.digest),
+    "call": lambda record, trip: (trip.reason, record.key),
+}
+"""What a trip has in common with those that share its count of nudges, by ``once_per`` of its mode."""

@@ -30,29 +30,6 @@ class Action(enum.IntEnum):
 _ACTION_WORDS = ("off", "observe", "nudge", "reuse", "block", "conclude", "abort")
 
 
-class Mode(str, enum.Enum):
-    """The shapes of a loop, in the order of their precedence."""
-
-    UNKNOWN_TOOL_REPEAT = "unknown_tool_repeat"
-    POLL_NO_PROGRESS = "poll_no_progress"
-    PING_PONG = "ping_pong"
-    CYCLE = "cycle"
-    GENERIC_REPEAT = "generic_repeat"
-    SIMILAR_QUERY = "similar_query"
-    ERROR_REPEAT = "error_repeat"
-    SAME_ANSWER = "same_answer"
-    VOLATILE_REPEAT = "volatile_repeat"
-    REPEATED_EFFECT = "repeated_effect"
-    NO_NOVELTY = "no_novelty"
-    RETRY_LIMIT = "retry_limit"
-    GLOBAL_CIRCUIT_BREAKER = "global_circuit_breaker"
-
-    __hash__ = str.__hash__  # as its text, and several times as fast as that of an enumeration
-
-    def __str__(self) -> str:
-        return self.value
-
-
 class Kind(str, enum.Enum):
     """The kind of a tool, as far as loops are concerned. This table is the only place that gives a kind its meaning."""
 
@@ -267,6 +244,8 @@ class Record:
     tool: str
     transient: bool = False
     trip: Trip | None = None
+    unproven: bool = False
+    """The state that judged it may have missed something."""
     turns_without_news: int | None = None
     """The turns of the conversation in a row, before this one, that brought no news; None if they are not counted."""
     waited: bool = False

@@ -9,14 +9,16 @@ import inspect
 import logging
 from typing import TYPE_CHECKING, Any
 
+from otel_loopguard.engine.detectors.row import Detector
 from otel_loopguard.engine.words import Action, Kind, Trip
 from otel_loopguard.interrupts import pass_interrupt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from otel_loopguard.engine.compiled import CompiledPolicy
     from otel_loopguard.engine.history.state import History
+    from otel_loopguard.engine.policy.policy import Policy
     from otel_loopguard.engine.words import Record
 
 _logger = logging.getLogger("otel_loopguard")
@@ -85,19 +87,46 @@ def _action(name: str) -> Action:
 
 
 def custom_trips(faults: HookFaults, compiled: CompiledPolicy, history: History, record: Record) -> tuple[Trip, ...]:
-    """Return the trips that the policy's custom detectors find for a call."""
-    trips = []
-    for detector in compiled.policy.detectors:
+    """Return the trips that the policy's custom detectors find for a call, before it is dispatched."""
+    is_untried = record.stats is None
+    checks = [
+        (one, one.before if one.untried or not is_untried else None) if isinstance(one, Detector) else (one, one)
+        for one in compiled.custom
+    ]
+    return tuple(_trips(faults, checks, compiled, history, record))
+
+
+def custom_nudges(faults: HookFaults, compiled: CompiledPolicy, history: History, record: Record) -> tuple[Trip, ...]:
+    """Return the trips that the policy's custom detectors find for the result of a call."""
+    is_first_news = record.news and record.stats is None and not record.error
+    rows = (one for one in compiled.custom if isinstance(one, Detector))
+    checks = [(row, row.after if row.judges_news or not is_first_news else None) for row in rows]
+    return tuple(_trips(faults, checks, compiled, history, record))
+
+
+def _trips(
+    faults: HookFaults, checks: list[tuple[Any, Any]], compiled: CompiledPolicy, history: History, record: Record
+) -> Iterator[Trip]:
+    for detector, check in checks:
         try:
-            rule = compiled.policy.rule(getattr(detector, "__name__", "own"))
-            trip = _checked(detector(history, record, rule))
+            trip = None if check is None else _answer(detector, check, compiled.policy, history, record)
         except Exception as error:  # noqa: BLE001 - user code: its fault must not decide about the call
             pass_interrupt(error)
             faults.report("detector", error)
             continue
         if trip is not None:
-            trips.append(trip)
-    return tuple(trips)
+            yield trip
+
+
+def _answer(detector: Any, check: Any, policy: Policy, history: History, record: Record) -> Trip | None:
+    """Ask one check. A row is asked about the tools that it concerns, and its trips have its mode."""
+    if not isinstance(detector, Detector):
+        return _checked(check(history, record, policy.rule(getattr(detector, "__name__", "own"))))
+    tool = record.resolved.tool
+    if detector.concerns is not None and not detector.concerns(tool, policy):
+        return None
+    trip = _checked(check(history, record, tool.rules[detector.mode]))
+    return None if trip is None else trip._replace(mode=detector.mode)
 
 
 class NotATripError(TypeError):

@@ -25,21 +25,21 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet, ref
 
 from otel_loopguard.engine.compiled import CompiledPolicy
-from otel_loopguard.engine.conversation import ConversationMemory, ConversationTurn
+from otel_loopguard.engine.conversation import ConversationTurn
 from otel_loopguard.engine.policy.policy import Policy
 from otel_loopguard.engine.tools.declared import DeclaredTools
 from otel_loopguard.engine.values.normalise import utf8
 from otel_loopguard.guard.callbacks import HookFaults
-from otel_loopguard.guard.live_turns import LiveTurns, MemoryStore
-from otel_loopguard.guard.shared import SharedTurn
+from otel_loopguard.guard.conversation_memory import ConversationMemory
+from otel_loopguard.guard.live_turns import LiveTurns
 from otel_loopguard.guard.turn import Turn, TurnHost
+from otel_loopguard.store.cell import Cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otel_loopguard.guard.event_log import EventLog
-    from otel_loopguard.guard.live_turns import TurnStore
     from otel_loopguard.policy_files.reload import PolicyFileWatch
+    from otel_loopguard.store.store import Store
 
 
 class Guard:
@@ -47,8 +47,7 @@ class Guard:
 
     Args:
         policy: the rules and actions; the default policy refuses a call that has shown nothing new.
-        store: keeps the state of turns that are not in use; by default in this process, within bounds.
-        log: shares the turns that have a name with other processes; all of them need one policy and one hash key.
+        store: shares the turns that have a name with other processes; all of them need one policy and one hash key.
         clock: seconds, never going back; for tests.
 
     """
@@ -57,8 +56,7 @@ class Guard:
         self,
         policy: Policy | None = None,
         *,
-        store: TurnStore | None = None,
-        log: EventLog | None = None,
+        store: Store | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.clock = clock
@@ -69,18 +67,16 @@ class Guard:
         """Reports exceptions of the policy's functions (``on_trip``, detectors); by default to the log, once each."""
         self.watch: PolicyFileWatch | None = None
         """For a policy from a file: checks whether the file was changed."""
-        self._log = log
+        self._store = store
         self.memory = ConversationMemory()
         """The conversations, for a policy with ``scope = "conversation"``."""
-        self._turns = LiveTurns(store if store is not None else MemoryStore())
+        self._turns = LiveTurns()
         self._made: set[ref[Turn]] = set()
         """All turns that something refers to, for ``after_fork``.
 
         Not a ``WeakSet``: its callback is Python code, in which Python drops the exceptions of signal handlers.
         """
-        self._host = TurnHost(
-            clock, self.faults, self._turns.discard, self._turns.use_again, self._made.add, self._made.discard
-        )
+        self._host = TurnHost(clock, self.faults, self._turns.discard, self._made.add, self._made.discard)
         self._numbers = itertools.count(1)
         self._prefix = uuid.uuid4().hex[:12]
         _guards.add(self)
@@ -99,13 +95,13 @@ class Guard:
         return len(self._turns)
 
     @property
-    def log(self) -> EventLog | None:
-        """The log of shared turns; None if there is none, or the policy judges no call."""
-        return self._log if self.compiled.judges else None
+    def store(self) -> Store | None:
+        """The store of shared turns; None if there is none, or the policy judges no call."""
+        return self._store if self.compiled.judges else None
 
-    @log.setter
-    def log(self, log: EventLog | None) -> None:
-        self._log = log
+    @store.setter
+    def store(self, store: Store | None) -> None:
+        self._store = store
 
     def use(self, policy: Policy) -> None:
         """Begin new turns with this policy; live turns keep theirs. Fingerprints stay comparable."""
@@ -128,10 +124,10 @@ class Guard:
     ) -> Turn:
         """Return the turn of that id, or a new one. ``enforced=False``: only observe, and share it with no process.
 
-        With a log, a turn with an id or a conversation is shared. ``begins=False``: the turn that the conversation is
+        With a store, a turn with an id or a conversation is shared. ``begins=False``: the turn that the conversation is
         in goes on, if another process has begun one.
         """
-        if self.log is not None and enforced and (turn_id is not None or conversation_id is not None):
+        if self.store is not None and enforced and (turn_id is not None or conversation_id is not None):
             name = f"turn:{turn_id}" if conversation_id is None else f"conversation:{conversation_id}"
             return self.shared_turn(name, turn_id, source=source, begins=begins, conversation_id=conversation_id)
         now = self.clock()
@@ -161,13 +157,13 @@ class Guard:
         begins: bool = True,
         conversation_id: str | None = None,
     ) -> Turn:
-        """Return a turn that is known by this name in all processes with the same log.
+        """Return a turn that is known by this name in all processes with the same store.
 
         With ``begins=False`` the turn that the other processes are in goes on. Without a ``turn_id`` the turn has a new
-        id, and is over when it is closed. Without a log it is a turn of this process.
+        id, and is over when it is closed. Without a store it is a turn of this process.
         """
-        log, compiled = self.log, self.compiled
-        if log is None:
+        store, compiled = self.store, self.compiled
+        if store is None:
             return self.turn(turn_id, source=source, conversation_id=conversation_id)
         now = self.clock()
         if self.watch is not None:
@@ -177,11 +173,10 @@ class Guard:
         remembers = compiled.remembers and conversation_id is not None
 
         def create() -> Turn:
-            shared = SharedTurn(
-                self._host, compiled, known, source, log, key, begins=begins, is_named=turn_id is not None
-            )
+            cell = Cell(store, key, compiled, known, begins=begins, is_named=turn_id is not None)
+            shared = Turn(self._host, compiled, known, source, enforced=True, cell=cell)
             if remembers:
-                shared.remember(name)
+                shared.keep_conversation(name)
             return shared
 
         return self._turns.get_or_create(known, create, now)

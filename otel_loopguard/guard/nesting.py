@@ -11,10 +11,10 @@ from otel_loopguard.engine.history.state import History
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from otel_loopguard.engine.messages import UserMessages
     from otel_loopguard.engine.values.fingerprint import Fingerprinter
     from otel_loopguard.engine.values.results import OutcomeFacts
     from otel_loopguard.engine.words import Record
-    from otel_loopguard.messages import UserMessages
 
 
 class TurnTree:

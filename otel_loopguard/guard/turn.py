@@ -1,46 +1,59 @@
-"""One turn: begin and end each of its tool calls, and say what to do.
+"""A turn as programs have it: a state, the lock around its fold, the calls of this process, and texts for the model.
 
-The lock is held while the history is read and written, never while user code runs: fingerprints are made before it is
-taken, ``on_trip`` and custom detectors are called outside of it. Two things may still happen under it, at any
-instruction. A signal handler or a finaliser may make a call of the same turn: the lock lets its own thread in, and a
-call that comes while the history is being changed is not judged. An exception of a signal handler may cut a change
-short: the history begins empty then, because half a change could prove anything.
+The lock is held while an event is folded, never while user code runs: fingerprints are made before it is taken,
+``on_trip`` and custom detectors are called outside of it. A signal handler may strike at any instruction. If it makes a
+call of the same turn, the lock lets its own thread in, and a call that comes in the midst of a fold is not judged. If
+it raises there, the history begins empty, because half a change could prove anything.
+
+Each step of a call is one generator, which yields whatever has to be waited for; threads and tasks drive the same one.
 """
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
+from itertools import count
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
 
-from otel_loopguard.engine import decide, sentences
-from otel_loopguard.engine.batch import Batch
-from otel_loopguard.engine.history import update
-from otel_loopguard.engine.judge import TurnJudge
+from otel_loopguard.engine import wording
+from otel_loopguard.engine.conversation import Conversation
+from otel_loopguard.engine.events import Answered, Began, Concluded, Ended, Found, Lost, Nested, Observed, Reached
+from otel_loopguard.engine.fold import fold, opened
+from otel_loopguard.engine.history.bounded import EMPTY
+from otel_loopguard.engine.messages import NO_MESSAGES, UserMessages
+from otel_loopguard.engine.state import State
 from otel_loopguard.engine.tools.contracts import LONGEST_TOOL_NAME
 from otel_loopguard.engine.values.introspect import name_text
+from otel_loopguard.engine.values.normalise import utf8
 from otel_loopguard.engine.values.results import outcome_facts
-from otel_loopguard.engine.words import USER_STOP, Action, Decision, Record, ToolCall, Trip, nothing_seen
-from otel_loopguard.guard import callbacks, first_call
-from otel_loopguard.guard.in_flight import CallsInFlight, ReusableResults
+from otel_loopguard.engine.verdict import Verdict
+from otel_loopguard.engine.words import Action, First, nothing_seen
+from otel_loopguard.guard import callbacks
 from otel_loopguard.guard.nesting import ParentCall, TurnTree
-from otel_loopguard.messages import NO_MESSAGES, UserMessages, note_texts
+from otel_loopguard.guard.reusable_results import ReusableResults
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Generator, Iterable
+    from typing import TypeAlias
 
     from typing_extensions import Self
 
     from otel_loopguard.engine.compiled import CompiledPolicy
     from otel_loopguard.engine.conversation import ConversationTurn
+    from otel_loopguard.engine.messages import UserMessage
     from otel_loopguard.engine.policy.policy import Policy
-    from otel_loopguard.engine.tools.contracts import ResolvedCall
     from otel_loopguard.engine.values.results import OutcomeFacts
-    from otel_loopguard.engine.words import First, Outcome
-    from otel_loopguard.messages import Notes, UserMessage
+    from otel_loopguard.engine.words import Decision, Outcome, Record, ToolCall, Trip
+    from otel_loopguard.store.cell import Cell
 
-_NUDGE, _CONCLUDE, _ABORT, _OBSERVE = Action.NUDGE, Action.CONCLUDE, Action.ABORT, Action.OBSERVE
+    Steps: TypeAlias = Generator[Any, Any, Decision]
+
+_MOST_RUNNING = 1_024
+_MOST_FIRSTS = 64
+_NOT_JUDGED = Verdict()
+_numbers = count(1)
 
 
 @dataclass(frozen=True, slots=True)  # its fields are read faster than those of a tuple
@@ -51,20 +64,34 @@ class TurnHost:
     faults: callbacks.HookFaults
     forget: Callable[[str], None]
     """Called with the id of a turn that is over."""
-    use_again: Callable[[Turn], None]
-    """Called when a call begins in a turn whose state is in the store."""
     made: Callable[[ref[Turn]], None]
     """Called with a reference to each new turn."""
     gone: Callable[[ref[Turn]], None]
     """Called with the same reference when the turn is gone."""
 
 
+class Running(NamedTuple):
+    """A call of this process that runs."""
+
+    call: ToolCall
+    event: Began
+    record: Record
+    earlier: Running | None
+    """An earlier begin with the very same object."""
+
+
+class Ask(NamedTuple):
+    """A step: ask ``on_trip`` about a trip."""
+
+    trip: Trip
+
+
 class Turn:
     """One user message and all that the agent does until it answers. Made by ``Guard.turn``; thread-safe."""
 
     __slots__ = (
-        "__weakref__", "_made_messages", "_results", "_tree", "batch", "changing", "conversation", "enforced", "host",
-        "id", "in_flight", "judge", "known_as", "last_used", "lock", "messages", "parent", "source", "stored",
+        "__weakref__", "_firsts", "_made_messages", "_results", "_tree", "cell", "changing", "compiled", "current",
+        "enforced", "host", "id", "known_as", "last_used", "lock", "parent", "running", "source",
     )  # fmt: skip
 
     def __init__(
@@ -77,6 +104,7 @@ class Turn:
         enforced: bool,
         parent: ParentCall | None = None,
         conversation: ConversationTurn | None = None,
+        cell: Cell | None = None,
     ) -> None:
         self.id = turn_id
         self.known_as = turn_id
@@ -84,53 +112,69 @@ class Turn:
         self.source = source
         self.enforced = enforced
         """More than observing is allowed."""
-        self.last_used = host.clock()
-        self.stored = False
-        """The state is in the store, though this object is still held."""
+        self.compiled = compiled
         self.host = host
-        self.judge = TurnJudge(compiled, ceiling=_ABORT if enforced else _OBSERVE)
+        self.last_used = host.clock()
         self.lock = RLock()
         self.changing = False
-        """The history is being changed, or an exception has cut a change short."""
-        self.in_flight = CallsInFlight()
-        self._results: ReusableResults | None = None
-        self.batch: Batch | None = None
+        """The state is being changed, or an exception has cut a change short."""
+        self.current = self.new_state(is_shared=cell is not None)
+        """The state, as far as this process knows it."""
+        self.current.place = conversation
         self.parent = parent
-        self.conversation = conversation
-        """The memory beyond this turn, if the policy wants one and the conversation is known."""
-        self._tree: TurnTree | None = None if parent is None else parent.tree
-        self.messages: UserMessages | None = None if parent is None else parent.tree.user_messages
-        self._made_messages: dict[str, UserMessages] = {}
-        """Makes ``messages`` exactly once without a lock, because a signal handler may call ``say``."""
+        self._tree: TurnTree | None = None
+        if parent is not None:
+            self._tree, self.current.messages = parent.tree, parent.tree.user_messages
+        self.running: dict[int, Running] = EMPTY
+        """The calls of this process, by the identity of the call. One operation at a time, so it needs no lock."""
+        self._results: ReusableResults | None = None
+        self._firsts: dict[Trip, First] = EMPTY
+        self._made_messages: dict[str, UserMessages] = EMPTY
+        """Makes the queue exactly once without a lock, because a signal handler may call ``say``."""
+        self.cell = cell
+        """The place of the state in the store, if other processes work on this turn, too."""
+        if cell is not None:
+            cell.open(self, host.clock)
         host.made(ref(self, host.gone))
 
     def __repr__(self) -> str:
         return f"Turn(id={self.id!r}, source={self.source!r}, calls={self.calls})"
 
-    is_shared = False
-    """True if the decisions about its calls have to be waited for."""
+    def new_state(self, *, is_shared: bool = True) -> State:
+        """Return an empty state of this turn."""
+        return State(self.compiled, ceiling=Action.ABORT if self.enforced else Action.OBSERVE, is_shared=is_shared)
+
+    @property
+    def is_shared(self) -> bool:
+        """True if the decisions about its calls have to be waited for."""
+        return self.cell is not None
+
+    @property
+    def messages(self) -> UserMessages | None:
+        """The queue of the user's messages; None if there never was one."""
+        return self.current.messages
 
     @property
     def calls(self) -> int:
-        """The number of calls that were started, those of nested turns included."""
-        return self.judge.history.calls
+        """The number of calls that were started, those of nested turns included; of this process, if it is shared."""
+        return self.current.history.calls if self.cell is None else self.cell.own_calls
 
     @property
     def tick(self) -> int:
         """The turn's own time: it moves with each start and end of a call."""
-        return self.judge.history.tick
+        return self.current.history.tick
 
     @property
     def refusals(self) -> int:
         """The number of refusals since the last news, as ``abort_after`` counts them."""
-        return self.judge.history.refusals
+        return self.current.history.refusals
 
     @property
     def policy(self) -> Policy:
         """The policy that this turn began with."""
-        return self.judge.compiled.policy
+        return self.compiled.policy
 
-    # --- the turn itself -----------------------------------------------------------------------------------------
+    # --- the turn itself ---------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
         return self
@@ -139,261 +183,129 @@ class Turn:
         self.close()
 
     def close(self) -> list[str]:
-        """End the turn. Return the user's messages that were not delivered; a nested turn leaves them to the outer."""
-        with self.lock:
-            self.in_flight.clear()
+        """End the turn. Return the user's messages that were not delivered; a nested turn leaves them to the outer.
+
+        A shared turn that the program has named goes on: its next step may be in any process.
+        """
+        if self.cell is not None and not self.cell.close(self):
+            return []
+        self.running = EMPTY
         if self.parent is not None:
             return []
         self.host.forget(self.known_as)
-        messages = self.messages or self._made_messages.setdefault("", NO_MESSAGES)
+        messages = self.current.messages or self._first_queue(NO_MESSAGES)
         return [] if messages is NO_MESSAGES else messages.close()
-
-    @property
-    def is_storable(self) -> bool:
-        """True if ``state`` is all that the turn needs: no running or interrupted calls, messages or kept results."""
-        batch = self.batch
-        return not (
-            len(self.in_flight)
-            or self.changing
-            or self.messages is not None
-            or self._tree is not None
-            or self._results is not None
-            or (batch is not None and batch.interrupted)
-        )
 
     def state(self) -> bytes:
         """Return the history as bytes. ``restore`` reads them, in this process or in another with the same hash key."""
         with self.lock:
-            return self.judge.history.to_bytes()
+            return self.current.history.to_bytes()
 
     def restore(self, state: bytes) -> None:
-        """Continue from the history that ``state`` returned."""
-        with self.lock:
-            self.judge.history.restore(state)
+        """Continue from the history that ``state`` returned. That of a shared turn is in the store."""
+        if self.cell is None:
+            with self.lock:
+                self.current.history.restore(state)
 
     def after_fork(self, turn_id: str) -> None:
         """Begin with an empty history in a child process, under this id. A user's request to stop still holds."""
         self.id = self.known_as = turn_id
         self.lock = RLock()
-        self.changing = self.stored = False
-        self.judge.start_over()
-        self.judge.history.reached = {}
-        self.in_flight = CallsInFlight()
-        self._results = self.batch = None
+        self.changing = False
+        self.running, self._results = EMPTY, None
+        state = self.current
+        state.start_over()
+        state.history.reached = EMPTY
+        state.open = state.batches = EMPTY
+        state.batch = None
         if self._tree is not None:
             self._tree.after_fork()
-        if self.messages is not None:
-            self.messages.after_fork()
+        if state.messages is not None:
+            state.messages.after_fork()
+        if self.cell is not None:
+            self.cell.after_fork(self)
 
     def child(self, call: ToolCall) -> Turn:
         """Return the turn of a run inside a running call: a history of its own; its news is news of that call."""
-        messages = self._user_messages()
+        messages = self.message_queue()
         with self.lock:
             tree = self._tree = self._tree or TurnTree(messages)
-        parent = ParentCall(tree, self._count_nested, self.in_flight.get(call), self.parent)
-        child_id = f"{self.id}/{tree.next_number()}"
+        running = self.running.get(id(call))
+        parent = ParentCall(tree, self._count_nested, None if running is None else running.record, self.parent)
+        child_id, place = f"{self.id}/{tree.next_number()}", self.current.place
+        if place is not None and self.cell is not None:
+            place = place._replace(memory=_LockedMemory(self))
         return Turn(
-            self.host, self.judge.compiled, child_id, self.source, enforced=self.enforced, parent=parent,
-            conversation=self.conversation,
-        )  # fmt: skip
+            self.host, self.compiled, child_id, self.source, enforced=self.enforced, parent=parent, conversation=place
+        )
 
     def _count_nested(self) -> None:
         """Count a call of a nested turn."""
-        with self.lock:
-            self.judge.history.calls += 1
+        if self.cell is None:
+            self.apply(Nested(0))
+        else:  # told with the end of the call around it
+            with self.lock:
+                self.cell.nested += 1
+                self.cell.own_calls += 1
 
-    # --- messages of the user ------------------------------------------------------------------------------------
+    # --- messages of the user ----------------------------------------------------------------------------------------
 
     def say(self, text: str, *, stop: bool = False) -> UserMessage:
         """Send the model a message with its next result. With ``stop``, further calls are refused with it.
 
-        Nested turns deliver it, too. It is not accepted if the turn is over.
+        Nested turns deliver it, too. It is not accepted if the turn is over. In a turn of one process it takes no lock
+        and waits for nothing. In a shared turn it waits until the message is stored, but not on an event loop: see its
+        ``status``. A stop is always waited for, and raises ``StoreError`` if it could not be stored.
         """
-        return self._user_messages().add(text, stop=stop)
+        messages = self.message_queue()
+        if self.cell is None or self.cell.is_alone or messages.closed:
+            return messages.add(text, stop=stop)
+        return self.cell.say(self, text, stop=stop)
 
     def redeliver(self, decision: Decision) -> None:
         """Deliver the notes of a decision with the next result: there was no place for them in this one."""
         notes = self.undelivered_notes(decision)
-        if notes:
-            self._user_messages().put_back(notes)
+        if notes and (self.cell is None or self.cell.is_alone):
+            self.message_queue().put_back(notes)
+        elif notes and self.cell is not None:
+            self.cell.say_again(self, notes)
 
-    @staticmethod
-    def undelivered_notes(decision: Decision) -> Notes:
-        """Return the notes of a decision as they are worded with a later result."""
-        notes: Notes = decision.notes
-        if decision.action is _NUDGE and notes and isinstance(notes[-1], str):
-            notes = (*notes[:-1], sentences.about_earlier_call(decision.record.tool, notes[-1]))
-        return notes
+    undelivered_notes = staticmethod(wording.undelivered_notes)
 
-    def _user_messages(self) -> UserMessages:
-        if self.messages is None:
-            self.messages = self._made_messages.setdefault("", UserMessages())
-        return self.messages
+    def message_queue(self) -> UserMessages:
+        """Return the queue of the user's messages, which is made at the first."""
+        if self.current.messages is None:
+            self.current.messages = self._first_queue(UserMessages())
+        return self.current.messages
 
-    # --- before a call -------------------------------------------------------------------------------------------
+    def _first_queue(self, made: UserMessages) -> UserMessages:
+        if not self._made_messages:
+            self._made_messages = {}
+        return self._made_messages.setdefault("", made)
+
+    # --- the steps of a call -----------------------------------------------------------------------------------------
 
     def begin(self, call: ToolCall) -> Decision:
         """Decide about a call that is about to be made. It may run if ``decision.runs``."""
-        resolved, arguments = self.judge.compiled.contracts.identify(call)
-        decision = first_call.begin(self, call, resolved, arguments)
-        if decision is None:
-            record, decision = self._decide(call, resolved, arguments)
-            if decision is None:
-                record.trip = callbacks.ask_on_trip(self.host.faults, self.policy.on_trip, record.trip)
-                decision = self._settle_locked(call, record)
-        return decision
+        event = self._began(call)
+        if self.cell is None and not event.asks:
+            return self._begun(call, event, self.apply(event))
+        return self._drive(self._begin(call, event, waits=not _on_event_loop()))
 
     async def abegin(self, call: ToolCall) -> Decision:
-        """Do the same as ``begin`` in async code, where an async ``on_trip`` is awaited."""
-        resolved, arguments = self.judge.compiled.contracts.identify(call)
-        decision = first_call.begin(self, call, resolved, arguments)
-        if decision is None:
-            record, decision = self._decide(call, resolved, arguments)
-            if decision is None:
-                record.trip = await callbacks.await_on_trip(self.host.faults, self.policy.on_trip, record.trip)
-                decision = self._settle_locked(call, record)
-        return decision
-
-    def _decide(
-        self, call: ToolCall, resolved: ResolvedCall, arguments: int, ran: float | None = None
-    ) -> tuple[Any, Decision | None]:
-        """Judge a call and record the decision in one step. There is no decision yet if ``on_trip`` must be asked.
-
-        ``ran`` is for a call that has run already, for so many seconds: it is only judged.
-        """
-        if self.changing and self._is_interrupted():
-            return None, nothing_seen(None)
-        judge = self.judge
-        compiled = judge.compiled
-        known = call.known_tools
-        registered = None if known is None else is_registered(call.tool, resolved.tool.name, known)
-        self.last_used = self.host.clock()
-        now = self.last_used if ran is None else self.last_used - ran
-        if self.stored:
-            self.host.use_again(self)
-        history = judge.history
-        batch = None if call.written is None else self.batch_of(call, call.written)
-        written = None if batch is None else batch.written
-        custom: tuple[Trip, ...] = ()
-        if compiled.policy.detectors:
-            with self.lock:
-                record = update.open_record(
-                    history, resolved, arguments, registered=registered, now=now, written=written
-                )
-            custom = callbacks.custom_trips(self.host.faults, compiled, history, record)
-        with self.lock:
-            if call.may_exist:
-                history.open_registry = True
-            record = update.open_record(history, resolved, arguments, registered=registered, now=now, written=written)
-            index = None if batch is None else batch.resumed_index(call)
-            if index is not None:  # the call was judged when it was started, before an interrupt
-                record.index, record.resumed = index, True
-            else:
-                judge.judge(record, custom)
-            if ran is not None or (record.trip is not None and compiled.policy.on_trip is not None):
-                return record, None
-            decision = self._settle(call, record)
-        if self.parent is not None and decision.runs and not record.resumed:
-            self.parent.count_call()
-        return record, decision
-
-    def _is_interrupted(self) -> bool:
-        """Return True in code that interrupts this thread's change of the history; start over after a change cut short.
-
-        Called only while a change goes on, in whatever thread.
-        """
-        if self.lock._is_owned():  # type: ignore[attr-defined]  # noqa: SLF001 - threading.Condition asks it, too
-            return True
-        with self.lock:
-            if self.changing:
-                self.judge.start_over()
-                self.changing = False
-        return False
-
-    def batch_of(self, call: ToolCall, written: int) -> Batch:
-        """Return the batch of a call that the model wrote at this tick."""
-        with self.lock:
-            batch = self.batch
-            if batch is None or written != batch.latest:
-                self.batch = batch = Batch(written) if batch is None else batch.following(call)
-            return batch
-
-    def _settle_locked(self, call: ToolCall, record: Record) -> Decision:
-        with self.lock:
-            decision = self._settle(call, record)
-        if self.parent is not None and decision.runs:
-            self.parent.count_call()
-        return decision
-
-    def _settle(self, call: ToolCall, record: Record) -> Decision:
-        """Make the decision take effect: the call is in flight from now on, or it is refused."""
-        if self.messages is not None and self.messages.stops:
-            return self._stop(record, self.messages)
-        self.changing = True
-        self.judge.settle(record)
-        self.changing = False
-        trip = record.trip
-        if trip is not None and trip.action > _NUDGE:
-            return self._refusal(call, record, trip)
-        decision = nothing_seen(record) if trip is None else Decision(trip.action, trip, record=record)
-        self.in_flight.put(call, decision)
-        if self.batch is not None:
-            self.batch.add(call, record.index)
-        return decision
-
-    def _refusal(self, call: ToolCall, record: Record, trip: Trip) -> Decision:
-        messages, policy = self.messages, self.policy
-        # The error that aborts a run has no place for messages.
-        notes = () if messages is None or trip.action is _ABORT else messages.take()
-        if trip.action is Action.REUSE:
-            result = None if self._results is None else self._results.get(record.key)
-            text = "\n".join([*note_texts(notes), sentences.reused(trip)])
-            return Decision(trip.action, trip, text, result, record, notes=notes)
-        text = sentences.refusal(trip, policy, self.judge.history.refusals, call.known_tools, notes)
-        return Decision(trip.action, trip, text, record=record, mark=policy.mark, notes=notes)
-
-    def _stop(self, record: Record, messages: UserMessages) -> Decision:
-        """Refuse a call with the user's message to stop, until the run itself is ended."""
-        history, policy = self.judge.history, self.policy
-        action = decide.next_step(history, record, policy)
-        if action is _ABORT and not messages.stop_is_delivered:
-            action = Action.BLOCK
-        history.refusals += 1
-        if action is _CONCLUDE:
-            history.conclude_at = history.news
-        limit = policy.abort_after
-        record.trip = trip = Trip(USER_STOP, record.tool, history.refusals, limit, action, action, kind=record.kind)
-        return self._stopped(record, trip, messages)
-
-    def _stopped(self, record: Record, trip: Trip, messages: UserMessages) -> Decision:
-        """Word the decision of a call that the user's message to stop came before."""
-        new = () if trip.action is _ABORT else messages.take()
-        repeated = [message for message in messages.stops if message not in new]
-        return Decision(trip.action, trip, "\n".join(note_texts([*repeated, *new])), record=record, notes=new)
-
-    # --- after a call --------------------------------------------------------------------------------------------
+        """Do the same in async code, where an async ``on_trip`` is awaited."""
+        event = self._began(call)
+        if self.cell is None and not event.asks:
+            return self._begun(call, event, self.apply(event))
+        return await self._adrive(self._begin(call, event))
 
     def end(self, call: ToolCall, outcome: Outcome) -> Decision:
         """Count the outcome of a call that ran. The decision's message, a nudge, is for the model, with the result."""
-        first = first_call.end(self, call, outcome)
-        if first is not None:
-            return first
-        record, trip, recovered, decision = self._count_outcome(call, outcome)
-        if decision is None:
-            trip = callbacks.ask_on_trip(self.host.faults, self.policy.on_trip, trip)
-            decision = self._nudge(call, record, trip, recovered)
-        return decision
+        return self._drive(self._end(call, outcome, waits=not _on_event_loop()))
 
     async def aend(self, call: ToolCall, outcome: Outcome) -> Decision:
-        """Do the same as ``end`` in async code, where an async ``on_trip`` is awaited."""
-        first = first_call.end(self, call, outcome)
-        if first is not None:
-            return first
-        record, trip, recovered, decision = self._count_outcome(call, outcome)
-        if decision is None:
-            trip = await callbacks.await_on_trip(self.host.faults, self.policy.on_trip, trip)
-            decision = self._nudge(call, record, trip, recovered)
-        return decision
+        """Do the same in async code, where an async ``on_trip`` is awaited."""
+        return await self._adrive(self._end(call, outcome))
 
     def observe(self, call: ToolCall, outcome: Outcome, *, ran: float = 0.0) -> Decision:
         """Count a call that has run already, for ``ran`` seconds, with its outcome. Nothing is refused.
@@ -402,186 +314,329 @@ class Turn:
         for the model with the result, says so. The action is OBSERVE, NUDGE, CONCLUDE (a conclusion is due) or ABORT
         (the run is to be ended).
         """
-        record, trip, recovered, decision = self._count_observed(call, outcome, ran)
-        if decision is None:
-            if trip is not None and self.policy.on_trip is not None:
-                trip = callbacks.ask_on_trip(self.host.faults, self.policy.on_trip, trip)
-            decision = self._observed(call, record, trip, recovered)
-        return decision
+        return self._drive(self._observe(call, outcome, ran, waits=not _on_event_loop()))
 
     async def aobserve(self, call: ToolCall, outcome: Outcome, *, ran: float = 0.0) -> Decision:
-        """Do the same as ``observe`` in async code, where an async ``on_trip`` is awaited."""
-        record, trip, recovered, decision = self._count_observed(call, outcome, ran)
-        if decision is None:
-            if trip is not None and self.policy.on_trip is not None:
-                trip = await callbacks.await_on_trip(self.host.faults, self.policy.on_trip, trip)
-            decision = self._observed(call, record, trip, recovered)
-        return decision
+        """Do the same in async code, where an async ``on_trip`` is awaited."""
+        return await self._adrive(self._observe(call, outcome, ran))
 
-    def _count_observed(
-        self, call: ToolCall, outcome: Outcome, ran: float
-    ) -> tuple[Any, Any, tuple[Trip, ...], Decision | None]:
-        record, decision = self._decide(call, *self.judge.compiled.contracts.identify(call), ran)
-        if decision is not None:
-            return record, None, (), decision
-        if self.parent is not None:
+    def _begin(self, call: ToolCall, event: Began, *, waits: bool = True) -> Steps:
+        return self._begun(call, event, (yield from self._step(event, waits=waits)))
+
+    def _end(self, call: ToolCall, outcome: Outcome, *, waits: bool = True) -> Steps:
+        if self.changing and self.is_interrupting():
+            return nothing_seen(None)
+        running = self._take(call) or self._take_equal(call)
+        if running is None:
+            return nothing_seen(None)
+        event = self._ended(running, outcome)
+        return self._over(running, outcome, event.facts, (yield from self._step(event, waits=waits)))
+
+    def _observe(self, call: ToolCall, outcome: Outcome, ran: float, *, waits: bool = True) -> Steps:
+        event = self._observed(call, outcome, ran)
+        verdict = yield from self._step(event, waits=waits)
+        if self.parent is not None and verdict.record is not None:
             self.parent.count_call()
-        return self._count_outcome(call, outcome, record)
+            self._tell_parent(verdict.record, event.ended.facts)
+        if self.cell is not None and not verdict.repeated:
+            self.cell.own_calls += 1
+        self._note_first(verdict)
+        return wording.observed(verdict, call, self.policy)
 
-    def _count_outcome(
-        self, call: ToolCall, outcome: Outcome, observed: Record | None = None
-    ) -> tuple[Any, Any, tuple[Trip, ...], Decision | None]:
-        """Count the outcome. There is no decision yet if ``on_trip`` must be asked about the trip.
+    def _step(self, event: Any, *, waits: bool) -> Generator[Any, Any, Verdict]:
+        """Fold an event, and the answer of ``on_trip`` if it is asked."""
+        verdict = yield from self._commit(event, waits=waits)
+        if verdict.finds:
+            history, record = self.current.history, verdict.record
+            found = callbacks.custom_nudges(self.host.faults, self.compiled, history, record)  # type: ignore[arg-type]  # of a call
+            verdict = yield from self._commit(Found(self._op(), event, verdict, found), waits=waits)
+        if verdict.asks:
+            trip = yield Ask(verdict.trip)  # type: ignore[arg-type]  # it asks about a trip
+            verdict = yield from self._commit(Answered(self._op(), event, verdict, trip), waits=waits)
+        return verdict
 
-        ``observed`` is the record of a call that has run already, and was only judged.
-        """
-        if self.changing and self._is_interrupted():
-            return None, None, (), nothing_seen(None)
-        judge, now = self.judge, self.host.clock()
-        with self.lock:
-            record = observed or self.in_flight.take(call)
-        if record is None or outcome.cancelled:
-            record = record or self._take_equal(call)
-            if outcome.cancelled:
-                self._cancel(call, now)
-            if record is None or outcome.cancelled:
-                return record, None, (), nothing_seen(record)
-        record.registered = outcome.exists or record.registered
-        compiled, history = judge.compiled, judge.history
-        facts = outcome_facts(
-            outcome, record.resolved.arguments, compiled.fingerprinter, judge.pending_words_for(record)
-        )
-        recovered: tuple[Trip, ...] = ()
-        with self.lock:
-            self.changing = True
-            trip = judge.end(record, facts, now) if observed is None else judge.observe(record, facts, now)
-            self.changing = False
-            if record.news and history.open_trips:
-                recovered, history.open_trips = history.open_trips, ()
-            if record.resolved.tool.contract.reuse and not record.error and observed is None:
-                judge.reusable = self._results = self._results or ReusableResults()
-                self._results.put(record.key, outcome, len(facts.data))
-        if self.parent is not None or self.conversation is not None:
-            trip = self._pass_on(record, facts, now, trip)
-        if observed is not None:
-            return record, trip, recovered, None
-        if trip is None:
-            if record.trip is None and self.messages is None and not recovered:
-                return record, None, (), nothing_seen(record)
-            return record, None, recovered, self._with_messages(call, record, record.trip, recovered)
-        if compiled.policy.on_trip is not None:
-            return record, trip, recovered, None
-        return record, trip, recovered, self._nudge(call, record, trip, recovered)
+    def _commit(self, event: Any, *, waits: bool) -> Generator[Any, Any, Verdict]:
+        if self.cell is None:
+            return self.apply(event)
+        return (yield from self.cell.commit(self, event, waits=waits))
 
-    def _pass_on(self, record: Record, facts: OutcomeFacts, now: float, trip: Trip | None) -> Trip | None:
-        """Count an outcome in the turns around this one and in the conversation. Return the trip, if there is one."""
-        parent, compiled = self.parent, self.judge.compiled
-        if parent is not None and record.news and parent.tree.is_news(record, facts, compiled.fingerprinter):
-            parent.mark_news()
-        if self.conversation is None:
-            return trip
-        reports = trip is None and record.trip is None
-        return self.conversation.end(record, facts, compiled, now, reports=reports) or trip
-
-    def _cancel(self, call: ToolCall, now: float) -> None:
-        with self.lock:
-            self.judge.cancelled(now)
-            if self.batch is not None:
-                self.batch.interrupt(call)
-
-    def _nudge(self, call: ToolCall, record: Record, trip: Trip, recovered: tuple[Trip, ...]) -> Decision:
-        """Record the trip of an outcome, and word it for the model."""
-        record.trip = trip
-        with self.lock:
-            self.judge.remember(trip)
-        return self._with_messages(call, record, trip, recovered)._replace(trip=trip)
-
-    def _with_messages(
-        self, call: ToolCall, record: Record, trip: Trip | None, recovered: tuple[Trip, ...]
-    ) -> Decision:
-        """Make the text for the model. The user's messages are taken last, when nothing is awaited any more."""
-        notes: Notes = () if self.messages is None else self.messages.take()
-        action = None if trip is None else trip.action
-        if trip is not None and action is _NUDGE:
-            notes = (*notes, sentences.nudge(trip, self.policy, call.known_tools))
-        text = "\n".join(note_texts(notes)) or None
-        return Decision(action, None, text, record=record, recovered=recovered, notes=notes)
-
-    def _observed(self, call: ToolCall, record: Record, trip: Trip | None, recovered: tuple[Trip, ...]) -> Decision:
-        """Make the decision about a call that has run take effect, and word it for the model."""
-        messages, policy = self.messages, self.policy
-        if messages is not None and messages.stops and self.enforced:
-            return self._observed_after_stop(record, messages)._replace(recovered=recovered)
-        if trip is None:
-            return self._with_messages(call, record, None, recovered)
-        with self.lock:
-            trip = self.judge.count_trip(record, trip)
-            refusals = self.judge.history.refusals
-        if trip.action < _NUDGE or (trip.action is _NUDGE and trip.verdict is _NUDGE):
-            return self._with_messages(call, record, trip, recovered)._replace(trip=trip)
-        notes: Notes = () if messages is None or trip.action is _ABORT else messages.take()
-        notes = (*notes, sentences.told(record, trip, policy, refusals, call.known_tools))
-        return Decision(trip.action, trip, "\n".join(note_texts(notes)), None, record, recovered, None, notes)
-
-    def _observed_after_stop(self, record: Record, messages: UserMessages) -> Decision:
-        """Conclude the turn with the user's message to stop. End the run if the model has read it and makes calls."""
-        history, policy = self.judge.history, self.policy
-        with self.lock:
-            counts = update.is_new_refusal(history, record)
-            if policy.conclude_after and history.concluded_at < 0:
-                action = _CONCLUDE
+    def _drive(self, steps: Steps) -> Decision:
+        answer: Any = None
+        while True:
+            try:
+                step = steps.send(answer)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]  # a decision, by the type of the steps
+            if type(step) is Ask:
+                answer = callbacks.ask_on_trip(self.host.faults, self.policy.on_trip, step.trip)
             else:
-                action = _ABORT if policy.abort_after and counts and messages.stop_is_delivered else _NUDGE
-            limit, verdict = policy.abort_after, max(action, Action.BLOCK)
-            trip = Trip(USER_STOP, record.tool, history.refusals + counts, limit, verdict, action, kind=record.kind)
-            update.count_refusal(history, record, trip)
-        record.trip = trip
-        return self._stopped(record, trip, messages)
+                answer = step.result()
 
-    # --- the model's side ----------------------------------------------------------------------------------------
+    async def _adrive(self, steps: Steps) -> Decision:
+        answer: Any = None
+        while True:
+            try:
+                step = steps.send(answer)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]  # as above
+            if type(step) is Ask:
+                answer = await callbacks.await_on_trip(self.host.faults, self.policy.on_trip, step.trip)
+            else:
+                answer = await asyncio.wrap_future(step)
+
+    # --- the fold ----------------------------------------------------------------------------------------------------
+
+    def apply(self, event: Any) -> Verdict:
+        """Fold one event under the lock."""
+        if self.changing and self.is_interrupting():
+            return _NOT_JUDGED
+        now = self.now()
+        if self.cell is None:  # the time of a shared turn is that of its server
+            self.last_used = now
+        with self.lock:
+            if self.changing:  # another thread's change was cut short since
+                self._start_over()
+            self.changing = True
+            verdict = fold(self.current, event, now)
+            self.changing = False
+        return verdict
+
+    def now(self) -> float:
+        """Return the time of this turn: that of its store, if it is shared."""
+        return self.host.clock() if self.cell is None else self.cell.now()
+
+    def is_interrupting(self) -> bool:
+        """Return True in code that interrupts this thread's change of the state; start over after one cut short.
+
+        Called only while a change goes on, in whatever thread.
+        """
+        if self.lock._is_owned():  # type: ignore[attr-defined]  # noqa: SLF001 - threading.Condition asks it, too
+            return True
+        with self.lock:
+            if self.changing:
+                self._start_over()
+        return False
+
+    def _start_over(self) -> None:
+        if self.cell is None or self.cell.is_alone:
+            self.current.start_over()
+        else:
+            self.cell.rebuild(self)
+        self.changing = False
+
+    # --- events of this process --------------------------------------------------------------------------------------
+
+    def _op(self) -> int:
+        return next(_numbers) if self.cell is None else self.cell.new_op()
+
+    def _began(self, call: ToolCall, op: int = 0) -> Began:
+        compiled, known = self.compiled, call.known_tools
+        resolved, arguments = compiled.contracts.identify(call)
+        registered = None if known is None else is_registered(call.tool, resolved.tool.name, known)
+        policy = compiled.policy
+        call_id: Any = call.call_id
+        batch = written = call.written
+        if self.cell is not None:
+            self.last_used = self.host.clock()
+            of = compiled.fingerprinter.of
+            batch = None if written is None else of(self.cell.nonce + b"%d" % written)
+            call_id = None if call_id is None else of(utf8(name_text(call_id)))
+            written = None
+        results = self._results
+        reusable = results is not None and arguments ^ resolved.tool.digest in results
+        event: Began = tuple.__new__(Began, (
+            op or self._op(), resolved, arguments, registered, call_id, batch, written, call.may_exist, (),
+            policy.on_trip is not None, reusable, None, False, True,
+        ))  # fmt: skip
+        return event._replace(custom=self._custom_trips(event)) if compiled.custom else event
+
+    def _custom_trips(self, event: Began) -> tuple[Trip, ...]:
+        if self.changing and self.is_interrupting():
+            return ()
+        with self.lock:
+            history, record = self.current.history, opened(self.current, event, self.now())
+        return callbacks.custom_trips(self.host.faults, self.compiled, history, record)
+
+    def _ended(self, running: Running, outcome: Outcome) -> Ended:
+        _, began, record, _ = running
+        op = self._op()
+        if outcome.cancelled:
+            return Ended(op, began, record, None)
+        compiled = self.compiled
+        words = self.current.pending_words_for(record)
+        facts = outcome_facts(outcome, began.resolved.arguments, compiled.fingerprinter, words)
+        nested = 0
+        if self.cell is not None:
+            with self.lock:
+                nested, self.cell.nested = self.cell.nested, 0
+        asks = compiled.policy.on_trip is not None
+        ended: Ended = tuple.__new__(
+            Ended, (op, began, record, facts, outcome.exists, record.child_news, nested, asks, bool(compiled.custom))
+        )
+        return ended
+
+    def _observed(self, call: ToolCall, outcome: Outcome, ran: float) -> Observed:
+        op = self._op()
+        if self.cell is not None and call.call_id is not None:
+            op = self.cell.op_of(call.call_id)
+        event = self._began(call, op)
+        facts = None
+        if not outcome.cancelled:
+            with self.lock:
+                record = opened(self.current, event, self.now() - ran)
+            # Whether it ran before is not known for sure in a shared turn: the fold knows, and passes over the rest.
+            words = self.compiled.contracts.pending if self.is_shared else self.current.pending_words_for(record)
+            facts = outcome_facts(outcome, event.resolved.arguments, self.compiled.fingerprinter, words)
+        finds = bool(self.compiled.custom)
+        return Observed(op, event, Ended(op, event, None, facts, outcome.exists, asks=event.asks, finds=finds), ran)
+
+    # --- after the fold ----------------------------------------------------------------------------------------------
+
+    def _begun(self, call: ToolCall, event: Began, verdict: Verdict) -> Decision:
+        record, trip, action = verdict[:3]
+        if record is None:
+            return nothing_seen(None)
+        if action is None or action <= Action.NUDGE:
+            self._run(call, event, record)
+            if trip is None:
+                return nothing_seen(record)
+        self._note_first(verdict)
+        reuses = action is Action.REUSE and self._results is not None
+        return wording.begun(verdict, call, self.policy, self._results.get(record.key) if reuses else None)  # type: ignore[union-attr]  # as asked
+
+    def _run(self, call: ToolCall, event: Began, record: Record) -> None:
+        running, identity = self.running, id(call)
+        if not running:
+            self.running = running = {}
+        elif len(running) >= _MOST_RUNNING:
+            running.pop(next(iter(running)), None)
+        running[identity] = tuple.__new__(Running, (call, event, record, running.get(identity)))
+        if self.parent is not None and not record.resumed:
+            self.parent.count_call()
+        if self.cell is not None:
+            self.cell.own_calls += 1
+
+    def _over(self, running: Running, outcome: Outcome, facts: OutcomeFacts | None, verdict: Verdict) -> Decision:
+        record = verdict.record
+        if record is None:
+            return nothing_seen(None if self.cell is None else running.record)
+        if record is not running.record:  # the copy of a shared turn was made again in between
+            running.record.__dict__.update(vars(record))
+        if facts is not None:
+            if record.resolved.tool.contract.reuse and not record.error:
+                self._results = self._results or ReusableResults()
+                self._results.put(record.key, outcome, len(facts.data) or len(utf8(str(outcome.result))))
+            if self.parent is not None:
+                self._tell_parent(record, facts)
+        if verdict.action is None and not verdict.notes and not verdict.recovered:
+            return nothing_seen(record)
+        self._note_first(verdict)
+        return wording.ended(verdict, running.call, self.policy)
+
+    def _tell_parent(self, record: Record, facts: OutcomeFacts | None) -> None:
+        """Mark the calls around this turn if an outcome is news to the whole tree."""
+        parent = self.parent
+        if facts is not None and record.news and parent.tree.is_news(record, facts, self.compiled.fingerprinter):  # type: ignore[union-attr]  # the caller has asked
+            parent.mark_news()  # type: ignore[union-attr]  # as above
+
+    def _take(self, call: ToolCall) -> Running | None:
+        """Remove and return the running call that began with this very object."""
+        running = self.running.pop(id(call), None)
+        if running is not None and running.earlier is not None:
+            self.running[id(call)] = running.earlier
+        return running
+
+    def _take_equal(self, call: ToolCall) -> Running | None:
+        """Do the same for an equal call: the caller made a new object for its end."""
+        if not self.running:
+            return None
+        key, name = self.key_of(call), name_text(call.tool)
+        for running in list(self.running.values()):
+            other = running.call
+            if name_text(other.tool) == name and other.call_id == call.call_id and running.record.key == key:
+                return self._take(other)
+        return None
+
+    # --- the model's side --------------------------------------------------------------------------------------------
 
     @property
     def conclusion_due(self) -> bool:
         """The next model request is to be made without tools, so that the model answers."""
-        return self.judge.history.conclusion_due
+        return self.current.history.conclusion_due
 
     def conclude(self) -> str | None:
         """Return the sentence for a model request without tools, if a conclusion is due. There is one a turn."""
+        event = Concluded(self._op())
         with self.lock:
-            history = self.judge.history
-            if not history.conclusion_due:
+            if not self.conclusion_due:
                 return None
-            history.concluded_at = history.news
-            trip = next((one for one in reversed(history.open_trips) if one.action is _CONCLUDE), None)
-            stopped = self.messages is not None and bool(self.messages.stops)
-            return sentences.conclusion(trip, self.policy, history.refusals, stopped=stopped)
+            verdict = self._tell(event)
+        stopped = self.current.messages is not None and bool(self.current.messages.stops)
+        return wording.concluded(verdict, self.policy, stopped=stopped)
 
     def lose(self, keys: Iterable[int]) -> None:
         """Note that the model cannot see the latest result of these calls any more: it is no evidence from now on.
 
         The next equal call is judged as if it had not run. It counts as any repeat from the 20th loss of one call on.
         """
-        with self.lock:
-            for key in keys:
-                update.lose(self.judge.history, key)
+        self._tell(Lost(self._op(), tuple(keys)))
+
+    def _tell(self, event: Any) -> Verdict:
+        """Fold an event for whose verdict no store has to be asked."""
+        if self.cell is None or self.cell.is_alone:
+            return self.apply(event)
+        return self.cell.fold_now(self, event)
 
     def key_of(self, call: ToolCall) -> int:
         """Return the number that identifies a call in the history: equal for the same tool with equal arguments."""
-        resolved, arguments = self.judge.compiled.contracts.identify(call)
+        resolved, arguments = self.compiled.contracts.identify(call)
         return arguments ^ resolved.tool.digest
 
-    # --- reports -------------------------------------------------------------------------------------------------
+    # --- reports -----------------------------------------------------------------------------------------------------
 
     def reach(self, trip: Trip) -> First:
-        """Note that a trip is reported. Return whether it is the turn's first with its action, or with its mode."""
-        with self.lock:
-            return self.judge.reach(trip)
+        """Return the place of a trip in the turn, in all its processes. It is asked once, when the trip is reported."""
+        first = self._firsts.pop(trip, None)
+        return first or self._tell(Reached(self._op(), trip)).first or First.NO
 
-    def _take_equal(self, call: ToolCall) -> Record | None:
-        """Return the record of a call for which the caller made a new object."""
-        key = self.key_of(call)
-        with self.lock:
-            return self.in_flight.take_equal(call, lambda record: bool(record.key == key))
+    def _note_first(self, verdict: Verdict) -> None:
+        if verdict.first is None:
+            return
+        self._firsts = self._firsts or {}
+        self._firsts.setdefault(verdict.trip, verdict.first)  # type: ignore[arg-type]  # it has a trip
+        if len(self._firsts) > _MOST_FIRSTS:
+            self._firsts.pop(next(iter(self._firsts)), None)
+
+    # --- of a shared turn --------------------------------------------------------------------------------------------
+
+    def keep_conversation(self, name: str) -> None:
+        """Remember the conversation of this name beyond its turns, in the cell of a shared turn."""
+        self.cell.keep_conversation(self, name)  # type: ignore[union-attr]  # a shared turn
+
+    def runs_elsewhere(self) -> bool:
+        """Read the cell, and return True if a turn goes on in it. On an event loop the store cannot be waited for."""
+        return _on_event_loop() or self.cell.reads(self)  # type: ignore[union-attr]  # a shared turn
+
+    @property
+    def is_settled(self) -> bool:
+        """True if no call runs and no message waits for one, and the store of a shared turn has all of it."""
+        if self.cell is not None:
+            return not self.running and self.cell.is_settled
+        return not self.running and self.messages is None
+
+
+class _LockedMemory:
+    """The memory of a conversation in the state of a shared turn, for the turns nested in it."""
+
+    def __init__(self, turn: Turn) -> None:
+        self.lock = turn.lock
+        self._turn = ref(turn)
+
+    def use(self, name: str, now: float | None, longest_idle: float) -> Conversation:
+        """Return the conversation, under the lock: a new one if it was idle for too long."""
+        turn = self._turn()
+        place = None if turn is None else turn.current.place
+        return Conversation() if place is None else place.memory.use(name, now, longest_idle)
 
 
 def is_registered(called: Any, name: str, known: Collection[str]) -> bool | None:
@@ -591,3 +646,8 @@ def is_registered(called: Any, name: str, known: Collection[str]) -> bool | None
     if len(called) > LONGEST_TOOL_NAME:  # it was cut, and is no gateway
         return called in known
     return name in known if name == called else None
+
+
+def _on_event_loop() -> bool:
+    """Return True if this thread runs an event loop now, so that it must not wait."""
+    return asyncio._get_running_loop() is not None  # noqa: SLF001 - documented, and without an exception

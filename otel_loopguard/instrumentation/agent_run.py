@@ -9,11 +9,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
-from opentelemetry import context as otel_context
-
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.aborts import LoopAbort, carried
-from otel_loopguard.instrumentation.tool_call import detach
 from otel_loopguard.telemetry.run_span import RunSpan
 from otel_loopguard.turns.gc_safety import garbage_collector
 from otel_loopguard.turns.scope import Scope, bind, current_scope, unbind
@@ -22,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Iterator
     from types import TracebackType
 
-    from opentelemetry.context import Context
     from typing_extensions import Self
 
     from otel_loopguard.instrumentation.runtime import Runtime
@@ -68,8 +64,8 @@ class AgentRun:
         if self._open_run is not None and self._info is not None:
             if current_scope() is self._open_run.scope:
                 bind(self._outer)  # an exception of a signal handler has cut ``_Running`` short
-            if self._span is not None and otel_context.get_current() is self._span.context:
-                otel_context.attach(self._span.around)  # as above
+            if self._span is not None:
+                self._span.restore()  # as above
             run_state = self._open_run.scope.run_state
             resumable = self._unfinished or (run_state is not None and run_state.resumable)
             self._unfinished = resumable or (error is not None and self._info.survives)
@@ -101,8 +97,7 @@ class AgentRun:
             return self._running
         scope = self._open_run.scope if self._open_run is not None else current_scope()
         run_state = None if self._open_run is None or closing else self._open_run.scope.run_state
-        context = None if self._span is None else self._span.context
-        running = _Running(scope, run_state, self._runtime.shield, context, outermost=self._outermost)
+        running = _Running(scope, run_state, self._runtime.shield, self._span, outermost=self._outermost)
         if self._open_run is not None and not closing:
             self._running = running
         return running
@@ -136,38 +131,35 @@ class _Running:
     An abort that code in between has caught ends the run, too: its error is in the run's state.
     """
 
-    __slots__ = ("_context", "_context_token", "_outermost", "_run_state", "_scope", "_shield", "_token")
+    __slots__ = ("_outermost", "_run_state", "_scope", "_shield", "_span", "_token")
 
     def __init__(
         self,
         scope: Scope | None,
         run_state: RunState | None,
         shield: Shield,
-        context: Context | None = None,
+        span: RunSpan | None,
         *,
         outermost: bool,
     ) -> None:
-        self._context = context
-        """The context with the run's span, if it has one."""
-        self._context_token: Any = None
         self._scope = scope
         self._shield = shield
+        self._span = span
         self._run_state = run_state
         self._token: Any = None
         self._outermost = outermost
 
     def __enter__(self) -> None:
         self._token = bind(self._scope)
-        if self._context is not None and self._token is not None:
-            self._context_token = otel_context.attach(self._context)
+        if self._span is not None and self._token is not None:
+            self._span.enter()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        token, self._context_token = self._context_token, None
-        if token is not None and otel_context.get_current() is self._context:
+        if self._span is not None:
             try:
-                detach(token)
+                self._span.leave(thrown_away=True)
             except Exception as fault:  # noqa: BLE001 - see Shield.take
                 self._shield.take("run.span", fault)
         unbind(self._token, self._scope, thrown_away=isinstance(error, GeneratorExit))

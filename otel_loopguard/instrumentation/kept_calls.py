@@ -6,31 +6,34 @@ passes a reply on notes its calls in the shared store: tool, fingerprint of the 
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from otel_loopguard.engine.values.normalise import utf8
 from otel_loopguard.engine.words import KnownArguments, ToolCall
 from otel_loopguard.interrupts import pass_interrupt
+from otel_loopguard.store import background
+from otel_loopguard.store.store import ANYTHING, VERSION_SIZE, Newer
 from otel_loopguard.turns.messages import WrittenCall
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import TypeAlias
 
-    from otel_loopguard.guard.event_log import Op
     from otel_loopguard.guard.guard import Guard
+    from otel_loopguard.store.store import Store
     from otel_loopguard.turns.message_lists import Caller, Delta, MessageList, Request
 
-    Note: TypeAlias = "tuple[str, Op]"
+    Note: TypeAlias = "tuple[str, bytes]"
+    """The name of a cell, which is written once, and what is in it."""
 
 
 def notes_of(guard: Guard, one: MessageList, caller: Caller | None, calls: Sequence[WrittenCall]) -> list[Note]:
     """Return the notes of the calls of a reply for the other replicas, each with its place in the store."""
-    log, compiled = guard.log, guard.compiled
+    compiled = guard.compiled
     named = [call for call in calls if call.id is not None]
-    if log is None or not named:
+    if guard.store is None or not named:
         return []
     notes: list[Note] = []
     if one.kept_turn is None:
@@ -39,23 +42,28 @@ def notes_of(guard: Guard, one: MessageList, caller: Caller | None, calls: Seque
     for call in named:
         resolved, arguments = compiled.contracts.identify(ToolCall(call.name, call.arguments))
         data = orjson.dumps([resolved.tool.name, arguments, str(resolved.kind), one.kept_turn])
-        op = compiled.fingerprinter.of(utf8(str(call.id))).to_bytes(8, "big")
-        notes.append((_key(guard, caller, call.id), (op, log.seal(data.decode()))))
+        notes.append((_key(guard, caller, call.id), data))
     return notes
+
+
+async def write(store: Store, notes: Sequence[Note]) -> None:
+    """Write notes that are not in the store yet. Run it on the background loop."""
+    for key, data in notes:
+        await store.swap(key, b"", os.urandom(VERSION_SIZE), data)
 
 
 async def recall(guard: Guard, request: Request, one: MessageList, delta: Delta, now: float) -> None:
     """Add the results in a request whose calls another replica has noted, and join their turn."""
-    log = guard.log
-    if log is None:
+    store = guard.store
+    if store is None:
         return
     known = {new.result.id for new in delta.new}
     for place in range(len(request.entries)):
         for result in request.message(place).results:
             if result.id is None or result.id in known:
                 continue
-            reply = await log.aappend(_key(guard, request.caller, result.id), (), epoch=b"", seen=0)
-            noted = None if reply is None or not reply.entries else _read(log.unseal(reply.entries[0].data))
+            reply = await background.on_loop(store.swap(_key(guard, request.caller, result.id), ANYTHING, b"", b""))
+            noted = _read(reply.state) if isinstance(reply, Newer) else None
             if noted is None:
                 continue
             tool, arguments, kind, one.kept_turn = noted
@@ -65,9 +73,9 @@ async def recall(guard: Guard, request: Request, one: MessageList, delta: Delta,
                 delta.new.append(new)
 
 
-def _read(text: str | None) -> tuple[str, int, str, str] | None:
+def _read(data: bytes) -> tuple[str, int, str, str] | None:
     try:
-        tool, arguments, kind, turn = orjson.loads(text or "")
+        tool, arguments, kind, turn = orjson.loads(data)
     except (ValueError, TypeError) as error:
         pass_interrupt(error)
         return None

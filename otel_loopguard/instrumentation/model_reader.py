@@ -17,6 +17,7 @@ from opentelemetry.trace import NonRecordingSpan
 from otel_loopguard.engine.words import Action, Outcome, ToolCall, Usage
 from otel_loopguard.instrumentation import kept_calls
 from otel_loopguard.instrumentation.aborts import abort_error
+from otel_loopguard.store import background
 from otel_loopguard.telemetry.call_span import CallSpan, NativeSpan, shown_name
 from otel_loopguard.turns.message_lists import MessageList, MessageLists, Request, latest
 from otel_loopguard.turns.scope import Scope, current_scope
@@ -24,6 +25,8 @@ from otel_loopguard.turns.turn_ids import turn_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from opentelemetry.trace import Span
 
     from otel_loopguard.engine.words import Decision
     from otel_loopguard.errors import ToolLoopError
@@ -63,6 +66,8 @@ class ModelReader:
         self.usage = usage
         self.providers = providers
         self.shield = shield
+        self.is_used = False
+        """True once a request was read. Then each call that an executor has run or refused is noted: ``executed``."""
         self.lists = MessageLists(self._dropped)
         self._judged: OrderedDict[str, dict[Any, _Judged]] = OrderedDict()
         """The calls that executors have judged, by turn and call id."""
@@ -77,7 +82,7 @@ class ModelReader:
         marks, tools, previous = dialect.marks(entries), dialect.tools(body), dialect.previous(body)
         request = Request(entries, marks, dialect.read, tools, previous, caller)
         # Only now: the calls of a program whose requests are not read need not be kept.
-        self.providers.executed, self.providers.usage_of = self.executed, self.usage.written_first
+        self.is_used, self.providers.usage_of = True, self.usage.written_first
         scope = current_scope() if caller is None else None
         if scope is not None and not scope.strong:
             scope = None
@@ -192,6 +197,20 @@ class ModelReader:
         self._judged.clear()
 
 
+class ReadCall:
+    """A call that was judged when its result was read in a request: there is nothing left to decide about it."""
+
+    def __init__(self, span: CallSpan, decision: Decision, seconds: float) -> None:
+        self.call = span.call
+        self.decision = decision
+        self._span = span
+        self._seconds = seconds
+
+    def decide(self, span: Span) -> None:
+        """Have the decision described on the span; see ``CalledBack``."""
+        self._span.describe(span, self.decision, self._seconds)
+
+
 class Exchange:
     """One request and its reply, which it listens to, whole or in chunks. May fail: the callers hold the shield."""
 
@@ -259,7 +278,7 @@ class Exchange:
     @property
     def _is_shared(self) -> bool:
         """True if other replicas of a gateway may get the next request."""
-        return self._request.caller is not None and self._reader.guard.log is not None
+        return self._request.caller is not None and self._reader.guard.store is not None
 
     def _turn_id(self, one: MessageList, first: NewResult) -> str | None:
         """Return the id of a turn that any replica of a gateway derives; None for a turn of this process."""
@@ -324,19 +343,21 @@ class Exchange:
         conversation_id = None if caller is None else caller.conversation_id
         scope = Scope(one.turn, conversation_id=conversation_id) if self._scope is None else self._scope
         span = CallSpan(self._reader.providers, call, scope, NativeSpan.NONE)
+        read_call = ReadCall(span, decision, perf_counter() - started)
         context = otel_context.get_current()
         if one.trace is not None and not trace.get_current_span().get_span_context().is_valid:
             context = trace.set_span_in_context(NonRecordingSpan(one.trace), context)
         token = otel_context.attach(context)
         try:
             span.usage = self._reader.usage.written_first(one.account, new.opened.name)
-            span.start_observed(decision, perf_counter() - started, time_ns() - int(ran * 1e9))
+            span.start(read_call, time_ns() - int(ran * 1e9))
+            read_call.decide(span.otel_span)  # if there is no span processor
             span.finish(_ending(decision), outcome, decision)
         finally:
             otel_context.detach(token)
         self._book(one, new, is_loop=decision.is_loop_step)
-        if one.trace is None and span.span.get_span_context().is_valid:
-            one.trace = span.span.get_span_context()
+        if one.trace is None and span.otel_span.get_span_context().is_valid:
+            one.trace = span.otel_span.get_span_context()
 
     def _has_place(self, one: MessageList, number: int) -> bool:
         """Return True if a sentence can be added to this result."""
@@ -412,17 +433,15 @@ class Exchange:
 
     async def note(self) -> None:
         """Note the calls of the reply for other replicas of a gateway."""
-        log = self._reader.guard.log
-        for key, op in self._notes:
-            if log is not None:
-                await log.aappend(key, [op], epoch=b"", seen=0)
+        store = self._reader.guard.store
+        if store is not None and self._notes:
+            await background.on_loop(kept_calls.write(store, self._notes))
 
     def note_later(self) -> None:
         """Do the same without waiting."""
-        log = self._reader.guard.log
-        for key, op in self._notes:
-            if log is not None:
-                log.send_later(key, [op])
+        store = self._reader.guard.store
+        if store is not None and self._notes:
+            background.run_later(kept_calls.write(store, self._notes))
 
     def _learn(self, reply: Reply) -> None:
         """Note the calls of the reply, so that the next request of this conversation is found by them."""

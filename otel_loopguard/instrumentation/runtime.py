@@ -13,15 +13,15 @@ from otel_loopguard.engine.policy.problems import listed
 from otel_loopguard.engine.tools.declared import DeclaredTools
 from otel_loopguard.engine.words import Action, hash_text
 from otel_loopguard.guard.guard import Guard
-from otel_loopguard.guard.shared import SharedTurn
 from otel_loopguard.instrumentation.model_reader import ModelReader
 from otel_loopguard.policy_files.load import PREFIX, load_environment, short_key
 from otel_loopguard.policy_files.reload import PolicyFileWatch
 from otel_loopguard.shield import Shield
 from otel_loopguard.spans.open_spans import OpenSpans
 from otel_loopguard.store.settings import store_from_environment
+from otel_loopguard.telemetry.attachments import Attachments
 from otel_loopguard.telemetry.meters import announced_trips
-from otel_loopguard.telemetry.providers import Attachments, Providers, Receiver
+from otel_loopguard.telemetry.providers import Providers
 from otel_loopguard.telemetry.settings import Settings
 from otel_loopguard.telemetry.watcher import SpanWatcher
 from otel_loopguard.turns.attribution import Attribution
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from otel_loopguard.engine.policy.policy import Policy, ToolContract
     from otel_loopguard.engine.words import Usage
     from otel_loopguard.guard.turn import Turn
+    from otel_loopguard.telemetry.processor import LoopGuardSpanProcessor
     from otel_loopguard.turns.gc_safety import DeferredEnd
 
 logger = logging.getLogger("otel_loopguard")
@@ -97,10 +98,8 @@ class Runtime:
             self.guard,
             self.attribution,
             self.providers,
-            count_turn=self.providers.count_turn,
             patched=lambda scope: active_runtime.instrumented is self and scope in active_runtime.patched_scopes,
         )
-        self.receiver = Receiver(self.shield, self.open_spans, self.watcher, lambda: self.guard.live)
         self.off = False
         """True if calls are not guarded: the environment disables this package, and the program does not use it."""
         self.deferred_ends: deque[DeferredEnd] = deque()
@@ -120,12 +119,12 @@ class Runtime:
         with self.shield("store.open"):
             policy = self.guard.policy
             remembers = policy.conversation_idle if self.guard.compiled.remembers else 0.0
-            log, problems = store_from_environment(os.environ, policy.hash_key, remembers=remembers)
+            store, problems = store_from_environment(os.environ, policy.hash_key, remembers=remembers)
             if problems:
                 logger.error("The settings of the shared store have mistakes.\n%s", listed(problems))
-            if log is not None:
-                log.shield, log.count = self.shield, self._count_store_failure
-                self.guard.log = log
+            if store is not None:
+                store.shield, store.count = self.shield, self._count_store_failure
+                self.guard.store = store
 
     def _count_store_failure(self, kind: str) -> None:
         with self.shield("store.count"):
@@ -135,12 +134,12 @@ class Runtime:
         """Return a keyed fingerprint of a name or an id that is not to be shown."""
         return hash_text(self.guard.compiled.fingerprinter.of(text.encode("utf-8", "surrogatepass")))
 
-    def _turn_elsewhere(self, conversation_id: str) -> SharedTurn | None:
+    def _turn_elsewhere(self, conversation_id: str) -> Turn | None:
         """Return the turn that other processes work on for this conversation, if there is a shared store."""
-        if self.guard.log is None:
+        if self.guard.store is None:
             return None
         turn = self.guard.shared_turn(f"conversation:{conversation_id}", source="thread", begins=False)
-        return turn if isinstance(turn, SharedTurn) and turn.runs_elsewhere() else None
+        return turn if turn.is_shared and turn.runs_elsewhere() else None
 
     def end_deferred(self) -> None:
         """End the calls and runs that were thrown away under the garbage collector."""
@@ -241,7 +240,9 @@ class ActiveRuntime:
         """The runtime of ``instrument()``. Patches do nothing without it."""
         self._own: Runtime | None = None
         """The runtime for ``tool``, ``call`` and ``turn`` in a program that never called ``instrument()``."""
-        self.attachments = Attachments()
+        self.watcher: SpanWatcher | None = None
+        """The watcher of the runtime; None while the guard is off."""
+        self.attachments = Attachments(self._new_processor, self._live)
         self.expects_calls = False
         """True once the program imported a guarded framework or client, or called ``instrument()`` itself."""
         self.patched_scopes: set[str] = set()
@@ -260,12 +261,14 @@ class ActiveRuntime:
                 own.off = _disabled()
                 own.summarize_at_exit()
                 if self._own is None:  # a signal handler may have made one in between
-                    self.attachments.receiver, self._own = None if own.off else own.receiver, own
+                    self.watcher, self._own = None if own.off else own.watcher, own
             return self._own
 
     def declare(self, name: str, contract: ToolContract) -> None:
         """Add the contract of a tool. Settings of the policy take precedence."""
-        self.declared.add(name, contract)
+        warning = self.declared.add(name, contract)
+        if warning is not None:
+            logger.warning(warning)
         for runtime in (self.instrumented, self._own):
             if runtime is not None:
                 runtime.guard.compiled.contracts.forget(name)
@@ -274,7 +277,15 @@ class ActiveRuntime:
         """Make this the runtime of the process. None switches the guard off."""
         with self._lock:
             self.instrumented, self._own = runtime, None
-            self.attachments.receiver = None if runtime is None else runtime.receiver
+            self.watcher = None if runtime is None else runtime.watcher
+
+    def _new_processor(self) -> LoopGuardSpanProcessor:
+        from otel_loopguard.telemetry.processor import LoopGuardSpanProcessor  # noqa: PLC0415 - imports the SDK
+
+        return LoopGuardSpanProcessor(self)
+
+    def _live(self) -> int:
+        return 0 if self.watcher is None else self.watcher.guard.live
 
     def forked(self) -> None:
         """Note that the process has children."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from otel_loopguard.engine.messages import UserMessage
 from otel_loopguard.instrumentation.aborts import grouped
 from otel_loopguard.instrumentation.runtime import active_runtime
-from otel_loopguard.messages import UserMessage
 from otel_loopguard.shield import Shield
 from otel_loopguard.turns.gc_safety import garbage_collector
 from otel_loopguard.turns.runs import RunInfo

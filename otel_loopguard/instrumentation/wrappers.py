@@ -18,9 +18,9 @@ from otel_loopguard.instrumentation.agent_run import (
     run_background,
     run_plain,
 )
+from otel_loopguard.instrumentation.call import GuardedCall, drive_async
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import CallStyle, CallTarget, RunTarget, ToolTarget
-from otel_loopguard.instrumentation.tool_call import GuardedCall
 from otel_loopguard.turns.gc_safety import garbage_collector
 from otel_loopguard.turns.scope import current_scope
 
@@ -47,9 +47,11 @@ def wrapper_of(target: Target, original: Original) -> Callable[..., Any]:
     return (_tool_async if is_async else _tool)(target, original)
 
 
-def open_call(runtime: Runtime, adapter: ToolAdapter, instance: Any, args: Any, kwargs: Any) -> GuardedCall | None:
+def open_call(
+    runtime: Runtime | None, adapter: ToolAdapter, instance: Any, args: Any, kwargs: Any
+) -> GuardedCall | None:
     """Open a guarded call. None for a layer of another call, for something that is no tool call, and after a fault."""
-    if garbage_collector.running and garbage_collector.runs_here():
+    if runtime is None or (garbage_collector.running and garbage_collector.runs_here()):
         return None
     if runtime.deferred_ends:
         runtime.end_deferred()
@@ -75,14 +77,11 @@ def _tool(target: ToolTarget, original: Original) -> Callable[..., Any]:
     function, is_method = original.unbound, original.get is not None
 
     def guarded(*given: Any, **kwargs: Any) -> Any:
-        runtime = active_runtime.instrumented
-        if runtime is None:
-            return function(*given, **kwargs)
         instance, args = (given[0], given[1:]) if is_method and given else (None, given)
-        call = open_call(runtime, target.adapter, instance, args, kwargs)
+        call = open_call(active_runtime.instrumented, target.adapter, instance, args, kwargs)
         if call is None:
             return function(*given, **kwargs)
-        try:
+        try:  # no driver: a traceback through a tool has one frame of this package
             with call:
                 return call.answer if call.answered else call.result(function(*given, **kwargs))
         except BaseException as error:
@@ -98,14 +97,11 @@ def _tool_async(target: ToolTarget, original: Original) -> Callable[..., Any]:
     function, is_method = original.unbound, original.get is not None
 
     async def guarded(*given: Any, **kwargs: Any) -> Any:
-        runtime = active_runtime.instrumented
-        if runtime is None:
-            return await function(*given, **kwargs)
         instance, args = (given[0], given[1:]) if is_method and given else (None, given)
-        call = open_call(runtime, target.adapter, instance, args, kwargs)
+        call = open_call(active_runtime.instrumented, target.adapter, instance, args, kwargs)
         if call is None:
             return await function(*given, **kwargs)
-        try:
+        try:  # as above
             async with call:
                 return call.answer if call.answered else await call.aresult(await function(*given, **kwargs))
         except BaseException as error:
@@ -148,12 +144,11 @@ def _checked_tool_async(target: ToolTarget, original: Original) -> Callable[...,
         call = open_call(runtime, target.adapter, instance, args, kwargs) if turned_down else None
         if call is None:
             return result
-        try:
-            async with call:
-                return call.answer if call.answered else await call.aresult(result)
-        except BaseException:
-            call.cut_short()
-            raise
+
+        async def known() -> Any:
+            return result
+
+        return await drive_async(call, known)
 
     return guarded
 
@@ -166,8 +161,7 @@ def _fatal_tool(target: ToolTarget, original: Original) -> Callable[..., Any]:
         try:
             return wrapped(*args, **kwargs)
         except Exception:
-            runtime = active_runtime.instrumented
-            call = None if runtime is None else open_call(runtime, target.adapter, instance, args, kwargs)
+            call = open_call(active_runtime.instrumented, target.adapter, instance, args, kwargs)
             if call is None:
                 raise
             try:
@@ -185,8 +179,7 @@ def _fatal_tool_async(target: ToolTarget, original: Original) -> Callable[..., A
         try:
             return await wrapped(*args, **kwargs)
         except Exception:
-            runtime = active_runtime.instrumented
-            call = None if runtime is None else open_call(runtime, target.adapter, instance, args, kwargs)
+            call = open_call(active_runtime.instrumented, target.adapter, instance, args, kwargs)
             if call is None:
                 raise
             try:

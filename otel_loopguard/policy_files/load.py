@@ -12,7 +12,7 @@ A ``Policy`` that code hands to ``instrument()`` or ``Guard`` replaces all of th
 from __future__ import annotations
 
 import sys
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,10 +21,12 @@ from otel_loopguard.engine.policy.check import Checker, ladder_problems, must_be
 from otel_loopguard.engine.policy.policy import Policy
 from otel_loopguard.engine.policy.problems import HIDDEN, Problem, nearest, suggestion_or_all
 from otel_loopguard.engine.policy.toml_lines import line_of, lines_of
+from otel_loopguard.engine.settings import COUNT
 from otel_loopguard.engine.words import Action
 from otel_loopguard.errors import PolicyError
 from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.policy_files.files import UnreadableError, read_bytes
+from otel_loopguard.policy_files.own_detectors import find
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -101,8 +103,8 @@ class _Layers:
                 self.values[path] = value
                 self.origins[path] = f"preset {name}"
 
-    def text(self, text: str, source: str) -> None:
-        """Add the settings of a TOML text."""
+    def text(self, text: str, source: str, own_file: str | None = None) -> None:
+        """Add the settings of a TOML text. That of the user's own file may name detectors."""
         crowded = next((n for n, line in enumerate(text.splitlines(), 1) if line.count(".") > _MOST_DOTS), None)
         if crowded is not None:
             remedy = f"a line with more than {_MOST_DOTS} dots; a long list may have several lines."
@@ -121,21 +123,21 @@ class _Layers:
             line = line_of(path, lines)
             return f"{source}, line {line}" if line else source
 
-        checker = Checker(place, preset_names())
+        checker = Checker(place, preset_names(), None if own_file is None else partial(find, own_file))
         checker.policy(table)
         self.problems += checker.problems
         self.values.update(checker.values)
         self.origins.update({path: place(path) for path in checker.values})
 
     def file(self, path: str, named: str) -> None:
-        """Add the settings of a file; ``named`` is the name for it in a message."""
+        """Add the settings of the user's own file; ``named`` is the name for it in a message."""
         try:
             text = read_bytes(path).decode("utf-8")
         except (UnreadableError, UnicodeDecodeError) as error:
             reason = error if isinstance(error, UnreadableError) else "it is not UTF-8 text"
             self.problems.append(Problem(named, path, HIDDEN, f"cannot be read: {reason}."))
             return
-        self.text(text, path)
+        self.text(text, path, path)
 
     def base_preset(self, preset: str | None) -> None:
         """Add the preset below the file: the given one, else the one that the file names."""
@@ -144,6 +146,9 @@ class _Layers:
         self.origins.pop(("preset",), None)
         if name is not None:
             self.preset(name)
+            own, order = self.values.get(("detectors",), ()), self.values.get(("order",), ())
+            if order and self.origins["order",] == f"preset {name}":  # no preset knows the user's modes
+                self.values["order",] = (*order, *(row.mode for row in own))
 
     def loaded(self, file: str | None = None) -> LoadedPolicy:
         """Make the policy. With a mistake, the settings of the environment hold, and without its action it observes."""
@@ -204,11 +209,11 @@ def _add_word(layers: _Layers, given: Mapping[str, str], variable: str) -> None:
 
 def _add_count(layers: _Layers, given: Mapping[str, str], variable: str) -> None:
     text, name, setting = given.get(variable, "").strip(), PREFIX + variable, variable.lower()
-    number = schema.COUNT.parse(int(text)) if text.isdecimal() and len(text) < _MOST_DIGITS else None
+    number = COUNT.parse(int(text)) if text.isdecimal() and len(text) < _MOST_DIGITS else None
     if number is not None:
         layers.values[setting,], layers.origins[setting,] = number, name
     elif text:
-        layers.problems.append(Problem(name, "environment", text, must_be(schema.COUNT, text)))
+        layers.problems.append(Problem(name, "environment", text, must_be(COUNT, text)))
 
 
 def _add_hash_key(layers: _Layers, given: Mapping[str, str]) -> None:
@@ -252,10 +257,10 @@ def load_file(path: str, preset: str | None = None) -> LoadedPolicy:
     return layers.loaded(path)
 
 
-def load_text(text: str, source: str = "policy") -> LoadedPolicy:
-    """Load the policy of a TOML text."""
+def load_text(text: str, source: str = "policy", own_file: str | None = None) -> LoadedPolicy:
+    """Load the policy of a TOML text. ``own_file`` is the user's own policy file, if the text comes from it."""
     layers = _Layers()
-    layers.text(text, source)
+    layers.text(text, source, own_file)
     layers.base_preset(None)
     return layers.loaded()
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import orjson
 
+from otel_loopguard.engine.modes import ROWS
+
 _ASSETS = files(__package__) / "assets"
 _STYLES = ("vendor/uPlot.min.css", "style.css", "timeline.css")
 _LIBRARY, _LICENSE = "vendor/uPlot.iife.min.js", "vendor/uPlot.LICENSE.txt"
@@ -27,7 +29,7 @@ def page(data: dict[str, Any], *, title: str, subtitle: str) -> str:
     """Return the whole file. Text from outside is escaped, and only our script may run."""
     style = "\n".join(map(_asset, _STYLES))
     script = f"/* uPlot\n\n{_asset(_LICENSE)}*/\n{_asset(_LIBRARY)}\n(() => {{\n'use strict';\n"
-    script += "\n".join(map(_asset, _SCRIPTS)) + "})();\n"
+    script += f"{_meaning()}\n" + "\n".join(map(_asset, _SCRIPTS)) + "})();\n"
     parts = {
         "policy": f"default-src 'none'; img-src data:; style-src '{_digest(style)}'; script-src '{_digest(script)}'",
         "title": html.escape(title),
@@ -37,6 +39,12 @@ def page(data: dict[str, Any], *, title: str, subtitle: str) -> str:
         "data": orjson.dumps(data).decode().translate(_ESCAPES),
     }
     return _PLACEHOLDER.sub(lambda place: parts[place[1]], _asset("page.html"))
+
+
+def _meaning() -> str:
+    """Return the short description of each mode for the script. The modes of a user's own detectors have none."""
+    titles = {str(mode): row.about.title for mode, row in ROWS.items() if row.about is not None}
+    return f"const MEANING = {orjson.dumps(titles).decode()};"
 
 
 def _asset(name: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard import semconv
+from otel_loopguard.engine.events import Began
 from otel_loopguard.engine.values.results import Findings, OutcomeFacts, outcome_facts
 from otel_loopguard.engine.words import USER_STOP, Kind, Sameness, ToolCall
 from otel_loopguard.spans import dialects
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from otel_loopguard.engine.compiled import CompiledPolicy
-    from otel_loopguard.engine.judge import TurnJudge
+    from otel_loopguard.engine.state import State
     from otel_loopguard.engine.tools.contracts import ResolvedCall
-    from otel_loopguard.engine.words import Record, Usage
+    from otel_loopguard.engine.values.fingerprint import Fingerprinter
+    from otel_loopguard.engine.values.pending import PendingWords
+    from otel_loopguard.engine.words import Usage
     from otel_loopguard.spans.ancestry import Ancestry
     from otel_loopguard.spans.dialects import SpanCall
 
@@ -116,12 +119,6 @@ class RecordedCall(NamedTuple):
         return self.span.view.attributes.get(semconv.MODE) == USER_STOP
 
     @property
-    def turns_without_news(self) -> int | None:
-        """The turns of the conversation before this one that brought no news, if the guard counted them."""
-        found = self.span.view.attributes.get(semconv.TURNS_WITHOUT_NEWS)
-        return found if self.span.own and type(found) is int else None
-
-    @property
     def cancelled(self) -> bool:
         """True if the call never returned, so that it has no result."""
         return self.span.was_cancelled
@@ -169,11 +166,21 @@ class RecordedCall(NamedTuple):
         resolved = compiled.contracts.resolve(ToolCall(name))._replace(tool=tool, arguments=None, kind=kind)
         return resolved, _fingerprint(attributes[semconv.ARGUMENTS_HASH])
 
-    def facts(self, record: Record, turn: TurnJudge) -> OutcomeFacts:
-        """Return the fingerprints of the outcome of a call that was begun in this turn."""
+    def began(self, op: int, state: State, written: int | None) -> Began:
+        """Return the event of its begin. The model wrote the call at the turn's tick ``written``.
+
+        A call without arguments is part of the history, because it may have changed something.
+        """
+        resolved, arguments = self.resolve(state.compiled)
+        ran = False if self.refused else None
+        return Began(op, resolved, arguments, self.registered, written=written, ran=ran, judged=self.has_arguments)
+
+    def facts(self, arguments: Any, fingerprinter: Fingerprinter, words: PendingWords | None) -> OutcomeFacts | None:
+        """Return the facts about its outcome; None if it was cancelled. ``words`` as of ``outcome_facts``."""
+        if self.cancelled:
+            return None
         if self.foreign is not None:
-            arguments, words = record.resolved.arguments, turn.pending_words_for(record)
-            return outcome_facts(self.foreign.outcome, arguments, turn.fingerprinter, words)
+            return outcome_facts(self.foreign.outcome, arguments, fingerprinter, words)
         attributes = self.span.view.attributes
         error = attributes.get(semconv.ERROR_HASH)
         digest = _fingerprint(error or attributes.get(semconv.RESULT_HASH) or self.span.span)
@@ -190,6 +197,7 @@ class RecordedCall(NamedTuple):
                 sameness=_SAMENESS.get(attributes.get(semconv.RESULT_SAMENESS, ""), Sameness.DIFFERENT),
                 news=attributes.get(semconv.NO_NEWS) is not True,
                 row=_number(attributes.get(semconv.EQUAL_IN_ROW)) or 1,
+                turns_without_news=_number(attributes.get(semconv.TURNS_WITHOUT_NEWS)),
             ),
         )
 
@@ -290,8 +298,8 @@ def _time(nanoseconds: Any) -> int:
     return found
 
 
-def _number(value: Any) -> int:
-    return value if type(value) is int else 0
+def _number(value: Any) -> int | None:
+    return value if type(value) is int else None
 
 
 def _fingerprint(text: str) -> int:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import re
+import socket
 import ssl
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from hiredis import ReplyError
+from redis import exceptions
 
-from otel_loopguard.store.routing import UnavailableError
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 FULL, REPLICA = "full", "replica"
 OF_WRITES = frozenset({FULL, REPLICA})
 """Failures of a server that still answers what only reads."""
-BREAKER_OPEN, QUEUE_FULL = "breaker_open", "queue_full"
+CONNECTION, BREAKER_OPEN, QUEUE_FULL = "connection", "breaker_open", "queue_full"
+
+EXPECTED = (exceptions.RedisError, exceptions.RedisClusterException, OSError, asyncio.TimeoutError, asyncio.QueueFull)
+"""Exceptions of a call that are no fault of this package."""
 
 _REFUSED = (
     "it refuses the user, the password or a command; docs/how-to/shared-store.md lists what the user must be allowed"
@@ -25,7 +33,6 @@ _BY_WORD = {
     "NOREPLICAS": (FULL, _NO_WRITES),
     "READONLY": (REPLICA, "it is a replica; for servers that fail over use redis+sentinel:// or redis+cluster://"),
     "NOAUTH": ("login", _REFUSED),
-    "WRONGPASS": ("login", _REFUSED),
     "NOPERM": ("login", _REFUSED),
     "MOVED": ("cluster", "it is a node of a cluster: the URL must begin with redis+cluster:// or rediss+cluster://"),
     "LOADING": ("busy", _BUSY),
@@ -34,6 +41,19 @@ _BY_WORD = {
     "CLUSTERDOWN": ("busy", _BUSY),
     "TRYAGAIN": ("busy", _BUSY),
 }
+_WORDS = (
+    (exceptions.OutOfMemoryError, "OOM"),
+    (exceptions.ReadOnlyError, "READONLY"),
+    (exceptions.AuthenticationError, "NOAUTH"),
+    (exceptions.NoPermissionError, "NOPERM"),
+    (exceptions.MovedError, "MOVED"),
+    (exceptions.BusyLoadingError, "LOADING"),
+    (exceptions.MasterDownError, "MASTERDOWN"),
+    (exceptions.ClusterDownError, "CLUSTERDOWN"),
+    (exceptions.SlotNotCoveredError, "CLUSTERDOWN"),
+    (exceptions.TryAgainError, "TRYAGAIN"),
+)
+"""The words of a server's errors that redis-py has taken off their text."""
 
 
 class Failure(NamedTuple):
@@ -46,15 +66,33 @@ class Failure(NamedTuple):
 
 def failure_of(error: BaseException, timeout: float) -> Failure:
     """Describe an exception. The text of a server's error may quote an argument, so only its first word is kept."""
-    if isinstance(error, (UnavailableError, ReplyError)):
-        word = str(error).partition(" ")[0]
+    if isinstance(error, (TimeoutError, asyncio.TimeoutError, exceptions.TimeoutError)):
+        return Failure("timeout", f"no answer within {timeout * 1000:.0f} ms")
+    if isinstance(error, asyncio.QueueFull):
+        return Failure(QUEUE_FULL, "too many calls at the same time")
+    word = next((word for kind, word in _WORDS if isinstance(error, kind)), "")
+    if word or isinstance(error, exceptions.ResponseError):
+        word = word or str(error).partition(" ")[0]
         kind, reason = _BY_WORD.get(word, ("error", "it answers with an error"))
         return Failure(kind, f"{reason} ({word[:20]})")
-    if isinstance(error, TimeoutError):
-        return Failure("timeout", f"no answer within {timeout * 1000:.0f} ms")
-    if isinstance(error, ssl.SSLError):
-        return Failure("tls", f"TLS failed ({error.reason or type(error).__name__}); see ?ssl_ca_certs= and rediss://")
-    reason = getattr(error, "strerror", None) or (
-        str(error) if isinstance(error, ConnectionError) else type(error).__name__
-    )
-    return Failure("connection", f"no connection ({reason})")
+    chain = list(_causes(error))
+    for one in chain:
+        if isinstance(one, ssl.SSLError):
+            reason = getattr(one, "reason", None) or type(one).__name__
+            return Failure("tls", f"TLS failed ({reason}); see ?ssl_ca_certs= and rediss://")
+    reasons = [_reason(one) for one in chain if isinstance(one, OSError)]
+    return Failure(CONNECTION, f"no connection ({reasons[0] if reasons else type(error).__name__})")
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _reason(error: OSError) -> str:
+    """Return the system's words for an error. Those of asyncio name the address, or several errors."""
+    if isinstance(error, socket.gaierror):
+        return error.strerror or type(error).__name__
+    number = error.errno or next(map(int, re.findall(r"\[Errno (\d+)\]", str(error))), None)
+    return type(error).__name__ if number is None else os.strerror(number)

@@ -1,4 +1,4 @@
-"""Encrypt the few texts that other processes need as they are: messages of the user to a running turn."""
+"""Encrypt what is kept on a server, so that nothing of it can be read or changed there."""
 
 from __future__ import annotations
 
@@ -20,16 +20,15 @@ class Seal:
         # A hash key may have any length; blake2b takes up to 64 bytes as its key, so it is the message.
         self._cipher = AESGCM(blake2b(hash_key, digest_size=32, person=b"loopguard-seal").digest())
 
-    def seal(self, text: str) -> bytes:
-        """Encrypt a text."""
+    def seal(self, data: bytes, place: bytes = b"") -> bytes:
+        """Encrypt data for a place: put elsewhere, it cannot be read."""
         nonce = os.urandom(_NONCE_SIZE)
-        return nonce + self._cipher.encrypt(nonce, text.encode("utf-8", "surrogatepass"), None)
+        return nonce + self._cipher.encrypt(nonce, data, place)
 
-    def unseal(self, sealed: bytes) -> str | None:
-        """Decrypt a text; None if it was encrypted under another key, or changed."""
+    def unseal(self, sealed: bytes, place: bytes = b"") -> bytes | None:
+        """Decrypt data; None if it was encrypted under another key or for another place, or changed."""
         try:
-            text = self._cipher.decrypt(sealed[:_NONCE_SIZE], sealed[_NONCE_SIZE:], None)
-            return text.decode("utf-8", "surrogatepass")
+            return self._cipher.decrypt(sealed[:_NONCE_SIZE], sealed[_NONCE_SIZE:], place)
         except InvalidTag:
             return None
         except ValueError as error:  # the nonce is too short

@@ -12,7 +12,7 @@ from otel_loopguard.policy_files.load import PREFIX
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from otel_loopguard.store.redis_log import RedisEventLog
+    from otel_loopguard.store.redis_store import RedisStore
 
 DEFAULT_EXPIRY = 86_400.0
 _LONGEST_EXPIRY = 31_536_000
@@ -24,29 +24,29 @@ _NEEDS_KEY = (
 )
 
 
-def open_store(url: str, *, hash_key: bytes | None, expiry: float = DEFAULT_EXPIRY) -> RedisEventLog:
+def open_store(url: str, *, hash_key: bytes | None, expiry: float = DEFAULT_EXPIRY) -> RedisStore:
     """Return the store at a URL, without connecting. Raise ``StoreError`` if the URL is wrong, or something is missing.
 
     Args:
         url: ``redis://``, ``rediss://``, ``unix://``, or one of these before ``+sentinel`` or ``+cluster``.
         hash_key: the key of the fingerprints, which is the same in all processes.
-        expiry: seconds after the last event, at which the server forgets a turn.
+        expiry: seconds after the last change, at which the server forgets a turn.
 
     """
-    if find_spec("hiredis") is None or find_spec("cryptography") is None:
+    if find_spec("redis") is None or find_spec("cryptography") is None:
         raise StoreError(_INSTALL)
     if not hash_key:
         raise StoreError(_NEEDS_KEY)
-    from otel_loopguard.store.redis_log import RedisEventLog  # noqa: PLC0415 - needs the extra
+    from otel_loopguard.store.redis_store import RedisStore  # noqa: PLC0415 - needs the extra
     from otel_loopguard.store.seal import Seal  # noqa: PLC0415 - needs the extra
     from otel_loopguard.store.url import parse  # noqa: PLC0415 - few programs need it
 
-    return RedisEventLog(parse(url), Seal(hash_key), expiry=expiry)
+    return RedisStore(parse(url), Seal(hash_key), expiry=expiry)
 
 
 def store_from_environment(
     environ: Mapping[str, str], hash_key: bytes | None, *, remembers: float = 0.0
-) -> tuple[RedisEventLog | None, list[Problem]]:
+) -> tuple[RedisStore | None, list[Problem]]:
     """Return the store that the environment names, if any, and the mistakes in its variables. Never raises.
 
     ``remembers``: the seconds of a conversation's memory. A turn is kept as long, unless the environment decides.

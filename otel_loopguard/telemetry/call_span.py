@@ -1,4 +1,4 @@
-"""One tool call and its span: decide once, start the span, describe the call on it, finish it.
+"""The span of a tool call: start it, describe the call on it, finish it. It writes, and never decides.
 
 Only hashes and names are written, never a value.
 """
@@ -6,8 +6,9 @@ Only hashes and names are written, never a value.
 from __future__ import annotations
 
 import enum
-from time import perf_counter, time_ns
-from typing import TYPE_CHECKING, Any, Final
+from contextvars import Token
+from time import time_ns
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from opentelemetry import context as otel_context
 from opentelemetry import trace
@@ -17,6 +18,7 @@ from opentelemetry.trace import INVALID_SPAN, Status, StatusCode
 from otel_loopguard import semconv
 from otel_loopguard.engine.names import is_plain_name
 from otel_loopguard.engine.words import Action, Decision, ToolCall, hash_text
+from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.telemetry.events import tripped_attributes
 from otel_loopguard.telemetry.meters import shown_model
 
@@ -24,16 +26,17 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
     from otel_loopguard.engine.words import Outcome, Record, Trip, Usage
-    from otel_loopguard.telemetry.providers import Providers
+    from otel_loopguard.telemetry.providers import Outlets, Providers
     from otel_loopguard.turns.scope import Scope
 
-CALL_SPAN: Final = create_key("loopguard-call-span")
-"""The span processor finds the call under this key, in the context that the span was started with."""
+CALL: Final = create_key("loopguard-call")
+"""The span processor finds the call under this key, in the context that its span was started with."""
+NO_CALL: Final = object()
+"""Stands under the key for a span of this package that is no call's."""
 
 _SUPPRESSED = _SUPPRESS_INSTRUMENTATION_KEY
 _SUPPRESSED_BY_OTHERS = "suppress_instrumentation"
-_RUN_IT = Decision()
-_ABORTED = Decision(Action.ABORT)
+_UNDECIDED = Decision()
 _NUDGE = Action.NUDGE  # access to a member is slow before Python 3.12
 _FAILED = Status(StatusCode.ERROR)
 _IDENTITY = (
@@ -77,64 +80,104 @@ _NONE, _OUTER, _INNER = (
 _NOT_OURS = (_INNER, NativeSpan.BESIDE)
 
 
-class CallSpan:
-    """One call between its executor's start and its end.
+class InContext:
+    """A span that code runs in: ``enter`` makes it the current one, ``leave`` restores the span from before."""
 
-    The span processor calls ``decide`` in ``on_start``. ``GuardedCall`` calls it if the processor did not: there may be
-    no processor, or two, or the span was sampled out. The guard decides once in each case, and the decision is kept.
-    After a fault of this package the decision is to run the call.
+    context: Context | None = None
+    """The context with the span; None if there is no such span, and nothing is entered."""
+    around: Context | None = None
+    """The context that the span was started in."""
+    _token: Any = None
+
+    def enter(self) -> None:
+        """Make the span the current one."""
+        if self.context is not None:
+            self._token = otel_context.attach(self.context)
+
+    def leave(self, *, thrown_away: bool = False) -> None:
+        """Restore the context from before ``enter``.
+
+        A generator that was ``thrown_away`` may be closed in any context, where another span is the current one. In
+        place of ``otel_context.detach``, which swallows the exceptions of signal handlers.
+        """
+        token, self._token = self._token, None
+        if token is None or (thrown_away and otel_context.get_current() is not self.context):
+            return
+        if type(token) is Token:
+            try:
+                token.var.reset(token)
+            except (ValueError, RuntimeError) as error:
+                pass_interrupt(error)
+            else:
+                return
+        otel_context.detach(token)  # which logs that this is another context
+
+    def restore(self) -> None:
+        """Restore the context around the span, if it is still the current one after an exception cut a change short."""
+        if self.around is not None and otel_context.get_current() is self.context:
+            otel_context.attach(self.around)
+
+
+class CalledBack(Protocol):
+    """A call whose span has started, and which is judged and described then, before its tool runs."""
+
+    call: ToolCall
+
+    def decide(self, span: Span) -> object:
+        """Judge the call, unless that is done, and have it described on its span: ``CallSpan.describe``."""
+
+
+class CallSpan(InContext):
+    """The span of one call, between its executor's start and its end.
+
+    The span processor calls the call back in ``on_start``. The call sees to it itself if there is no processor, or the
+    span was sampled out. It is described once in each case.
     """
 
     # The state that a call begins with is the class's: nothing is copied for what most calls never need.
-    span: Span = INVALID_SPAN
-    context: Context | None = None
-    """The context that the tool runs in, with the call's span; None if it is the one around the call."""
-    around: Context | None = None
-    """The context around the call."""
-    decision = _RUN_IT
+    name = semconv.UNKNOWN_TOOL
+    """The tool's name as it may be shown."""
+    otel_span: Span = INVALID_SPAN
     described = False
     """True if the decision is reported, and written on the span if there is a trip."""
-    finished = False
     end_time: int | None = None
     """The end of the span, if that is not now."""
     usage: Usage | None = None
     """The tokens of the model request that wrote this call, if it is the first one that the request wrote."""
-    _decided = False
+    _outlets: Outlets
+    _decision = _UNDECIDED
+    _registered: bool | None = None
     _unwritten: Record | None = None
     """The record of a call without a trip: its attributes are written with those of the end."""
     _uses_native_span = False
-    """True if ``span`` is the framework's own, which ends it."""
-    _seconds = 0.0
-    """The time that judging the call took."""
+    """True if ``otel_span`` is the framework's own, which ends it."""
     _began = 0
     """The start of our span."""
-    _start_time: int | None = None
-    """The start of a call that has run already."""
+    _has_run = False
+    """The call has run already: it was read in a model request."""
     _is_measured = False
     """The ``execute_tool`` span of the call is ours, and has its duration."""
     _trip_reported = False
 
     def __init__(self, providers: Providers, call: ToolCall, scope: Scope, native_span: NativeSpan) -> None:
-        tool, known = call.tool, call.known_tools
-        self._registered = registered = None if known is None else tool in known
-        self.name = tool if registered else shown_name(call)
         self.call = call
         self.scope = scope
         self._providers = providers
-        self._outlets = providers.outlets()
         self._native_span = native_span
-        run_state = scope.run_state
-        if run_state is not None and run_state.abort_error is not None:
-            # The run was aborted already: no further call of it is judged.
-            self._decided, self.decision = True, _ABORTED
 
-    def start(self) -> None:
-        """Start the call's span, or take the framework's own if that is open. May fail: the caller holds the shield.
+    def start(self, call: CalledBack, start_time: int | None = None) -> None:
+        """Start the span, or take the framework's own if that is open. May fail: the caller holds the shield.
 
-        There is no span where instrumentation is suppressed.
+        ``start_time`` is for a call that has run already: the nanoseconds since 1970. There is no span where
+        instrumentation is suppressed.
         """
-        if not self._providers.first_call_seen:
-            self._providers.see_first_call()
+        self._has_run = start_time is not None
+        providers, tool, known = self._providers, self.call.tool, self.call.known_tools
+        self._registered = registered = None if known is None else tool in known
+        self.name = tool if registered else shown_name(self.call)
+        self._outlets = outlets = providers.outlets()
+        if not providers.first_call_seen:
+            providers.see_first_call()
         self.around = context = otel_context.get_current()
         run_state = self.scope.run_state
         if run_state is not None and run_state.span_context is not None:
@@ -145,32 +188,24 @@ class CallSpan:
         if self._native_span is _OUTER:
             span = trace.get_current_span()
             if span.is_recording():
-                self.span, self._uses_native_span = span, True
+                self.otel_span, self._uses_native_span = span, True
                 span.set_attributes(self._attributes_at_start())
                 return
-        if self._start_time is None:
+        if start_time is None:
             self._began = time_ns()
             self._is_measured = self._native_span is _NONE
-        else:  # of a call that was read in a model request, it is not known when its tool ran
-            self._began = self._start_time
+        else:  # it is not known when its tool ran
+            self._began = start_time
         word = semconv.SPAN_LOOPGUARD if self._native_span in _NOT_OURS else semconv.SPAN_EXECUTE_TOOL
-        self.span = span = self._outlets.tracer.start_span(
+        self.otel_span = span = outlets.tracer.start_span(
             f"{word} {self.name}",
-            context=Context({**context, CALL_SPAN: self}),
+            context=Context({**context, CALL: call}),
             attributes=self._attributes_at_start(),
             start_time=self._began,
             record_exception=False,
             set_status_on_exception=False,
         )
         self.context = trace.set_span_in_context(span, context)
-
-    def start_observed(self, decision: Decision, seconds: float, start_time: int) -> None:
-        """Start the span of a call that has run already, since this time in nanoseconds, and is judged."""
-        self._decided, self.decision, self._seconds = True, decision, seconds
-        self._start_time = start_time
-        self.start()
-        self.span.set_attributes({semconv.HAS_RUN: True})
-        self.decide(self.span)
 
     def _attributes_at_start(self) -> dict[str, Any]:
         call, scope = self.call, self.scope
@@ -190,43 +225,22 @@ class CallSpan:
             attributes[semconv.AGENT_NAME] = scope.agent_name
         if scope.conversation_id is not None:
             attributes |= self._providers.conversation_attributes(scope.conversation_id)
+        if self._has_run:
+            attributes[semconv.HAS_RUN] = True
         return attributes
 
     # --- the decision --------------------------------------------------------------------------------------------
 
-    def decide(self, span: Span) -> Decision:
-        """Ask the guard about the call, and describe the call on its span; both once."""
-        if not self._decided:
-            started = perf_counter()
-            self._decided = True  # also after a fault
-            try:
-                self.decision = self.scope.turn.begin(self.call)
-            except Exception as error:  # noqa: BLE001 - see Shield.take
-                self._providers.shield.take("guard.begin", error)
-            self._seconds = perf_counter() - started
-        if not self.described:
-            self.described = True
-            try:
-                self._describe(span)
-            except Exception as error:  # noqa: BLE001 - see Shield.take
-                self._providers.shield.take("span.start", error)
-        return self.decision
-
-    async def decide_async(self) -> None:
-        """Ask the guard ahead of ``decide``, because ``Policy.on_trip`` may have to be awaited."""
-        if not self._decided:
-            started = perf_counter()
-            self._decided = True
-            with self._providers.shield("guard.begin"):
-                self.decision = await self.scope.turn.abegin(self.call)
-            self._seconds = perf_counter() - started
-
-    def _describe(self, span: Span) -> None:
-        """Report what the guard knows of the call: on its span and by the event if there is a trip.
+    def describe(self, span: Span, decision: Decision, seconds: float) -> None:
+        """Report what the guard knows of the call, once: on its span, and by the event if there is a trip. May fail.
 
         Of a call without a trip it is written with the end of the call: the SDK takes its lock for each write.
+        ``seconds`` is the time that judging the call took.
         """
-        decision, meters = self.decision, self._outlets.meters
+        if self.described:
+            return
+        self.described, self._decision = True, decision
+        meters = self._outlets.meters
         record: Record | None = decision.record
         trip: Trip | None = decision.trip
         if record is not None:
@@ -249,7 +263,7 @@ class CallSpan:
         elif record is not None and record.capped is not None:  # not due to be reported again
             self._log(record.capped)
         if trip is not None or meters.measures_this_check():
-            meters.check(self._seconds, self._context_with(span))
+            meters.check(seconds, self._context_with(span))
 
     def _attributes_of_record(self, record: Record) -> dict[str, Any]:
         attributes: dict[str, Any] = {
@@ -282,21 +296,21 @@ class CallSpan:
         if self._trip_reported:
             return
         self._trip_reported = True
-        events, context = self._providers.events, self._context_with(span)
+        events, context, record = self._providers.events, self._context_with(span), self._decision.record
         first = self.scope.turn.reach(trip)
         if span.is_recording():
-            span.set_attributes(tripped_attributes(trip))
-        events.emit(trip, self.name, first, span, context, identity=self._identity())
+            span.set_attributes(tripped_attributes(trip, record))
+        events.emit(trip, self.name, first, span, context, record=record, identity=self._identity())
         self._outlets.meters.trip(trip, self.name, first, context)
         self._log(trip)
 
     def _log(self, trip: Trip) -> None:
-        has_run = self._start_time is not None
-        self._providers.events.log(trip, self.name, self.decision.record, self.scope.turn, has_run=has_run)
+        record, turn = self._decision.record, self.scope.turn
+        self._providers.events.log(trip, self.name, record, turn, has_run=self._has_run)
 
     def _identity(self) -> dict[str, Any]:
         """Return the attributes of the span that name the call and its turn."""
-        attributes, record = self._attributes_at_start(), self.decision.record
+        attributes, record = self._attributes_at_start(), self._decision.record
         identity = {key: attributes[key] for key in _IDENTITY if key in attributes}
         if record is not None:
             identity[semconv.CALL_INDEX] = record.index
@@ -311,22 +325,28 @@ class CallSpan:
 
     def finish(self, ending: str, outcome: Outcome | None, ended: Decision) -> None:
         """Write how the call ended on its span, count it, and end the span unless it is the framework's."""
-        self.finished = True
-        providers, span = self._providers, self.span
+        providers, span, end_time = self._providers, self.otel_span, self.end_time
         providers.summary.calls += 1
         if ending != "executed":  # an everyday call has no frame to spare
             providers.summary.count_ending(ending)
         try:
-            if providers.executed is not None and self._start_time is None:
-                providers.executed(self.scope.turn, self.call, self.decision)
             try:
-                error_type = None if ending == "executed" else _error_type(ending, outcome, self.decision.record)
+                error_type = None if ending == "executed" else _error_type(ending, outcome, self._decision.record)
                 if span.is_recording():
                     self._describe_end(span, ending, error_type, outcome, ended)
-                self._count(span, ending, error_type, ended)
+                if ended.trip is not None:
+                    self._report(ended.trip, span)
+                context, meters = self.context or self._context_with(span), self._outlets.meters
+                for trip in ended.recovered:
+                    meters.recovery(trip, context)
+                meters.tool_call(self.name, ending, context)
+                if self._is_measured and semconv.OPERATION_EXECUTE_TOOL not in providers.unmeasured:
+                    end_time = end_time or time_ns()
+                    seconds, agent = (end_time - self._began) / 1e9, self.scope.agent_name
+                    meters.genai.tool_ran((seconds, self.name, agent, error_type, span.get_span_context()))
             finally:
                 if not self._uses_native_span:
-                    span.end(self.end_time)
+                    span.end(end_time)
         except Exception as error:  # noqa: BLE001 - see Shield.take
             providers.shield.take("span.end", error)
 
@@ -336,7 +356,7 @@ class CallSpan:
         """Write how the call ended on its span, and what the guard knows of a call without a trip."""
         attributes = {} if self._unwritten is None else self._attributes_of_record(self._unwritten)
         attributes[semconv.OUTCOME] = ending
-        record: Record | None = self.decision.record
+        record: Record | None = self._decision.record
         if outcome is not None and record is not None and record.result is not None:  # it has ended
             _add_findings(attributes, record, record.result)
         if error_type is not None:
@@ -347,19 +367,6 @@ class CallSpan:
         if error_type is not None and ending not in semconv.REFUSED_OUTCOMES:
             # No description: it would be the exception's text, and that quotes arguments.
             span.set_status(_FAILED)
-
-    def _count(self, span: Span, ending: str, error_type: str | None, ended: Decision) -> None:
-        """Count the call, the trip of its outcome, and the trips that it ended."""
-        if ended.trip is not None:
-            self._report(ended.trip, span)
-        context, meters = self.context or self._context_with(span), self._outlets.meters
-        for trip in ended.recovered:
-            meters.recovery(trip, context)
-        meters.tool_call(self.name, ending, context)
-        if self._is_measured and semconv.OPERATION_EXECUTE_TOOL not in self._providers.unmeasured:
-            self.end_time = end_time = self.end_time or time_ns()
-            run = (end_time - self._began) / 1e9, self.name, self.scope.agent_name, error_type, span.get_span_context()
-            meters.genai.tool_ran(run)
 
 
 def _error_type(ending: str, outcome: Outcome | None, record: Record | None) -> str | None:

@@ -75,20 +75,24 @@ _OUTSIDE: Final = (
 """The end of the first line of its kind: of a refused call, of one below the ceiling, of one outside of any run."""
 
 
-def tripped_attributes(trip: Trip) -> dict[str, str]:
-    """Return the attributes of a trip on the span itself, for backends that cannot query events."""
-    return {
-        semconv.MODE: str(trip.mode),
-        semconv.VERDICT: str(trip.verdict),
-        semconv.ACTION: str(trip.action),
-        **({semconv.TRIP_SCOPE: "conversation"} if trip.reason == OVER_TURNS else {}),
-    }
+def tripped_attributes(trip: Trip, record: Record | None = None) -> dict[str, str]:
+    """Return the attributes of a trip on the span itself, for backends that cannot query events.
+
+    Without the record of the call they are those of the metrics.
+    """
+    attributes = {semconv.MODE: str(trip.mode), semconv.VERDICT: str(trip.verdict), semconv.ACTION: str(trip.action)}
+    if trip.reason == OVER_TURNS:
+        attributes[semconv.TRIP_SCOPE] = "conversation"
+    limit = None if record is None else record.limit
+    if limit is not None and limit.mode == trip.mode and not limit.never and trip.reason != "lost":
+        attributes[semconv.LIMIT_REASON] = limit.reason.name.lower()
+    return attributes
 
 
-def event_attributes(trip: Trip, tool: str, first: First) -> dict[str, Any]:
+def event_attributes(trip: Trip, tool: str, first: First, record: Record | None = None) -> dict[str, Any]:
     """Return the attributes of the event. What may become a label is plain text."""
     return {
-        **tripped_attributes(trip),
+        **tripped_attributes(trip, record),
         semconv.TOOL_KIND: str(trip.kind),
         semconv.TOOL_NAME: tool,
         semconv.COUNT: trip.count,
@@ -135,13 +139,21 @@ class Events:
         self._turns: dict[str, _TurnCounts] = {}
 
     def emit(
-        self, trip: Trip, tool: str, first: First, span: Span, context: Context, *, identity: Mapping[str, Any]
+        self,
+        trip: Trip,
+        tool: str,
+        first: First,
+        span: Span,
+        context: Context,
+        *,
+        record: Record | None,
+        identity: Mapping[str, Any],
     ) -> None:
         """Emit the event of a trip. ``identity`` names the call and its turn: the span has it, a log record needs it.
 
         A trip for which no log record can be written is on the span in any case.
         """
-        attributes = event_attributes(trip, tool, first)
+        attributes = event_attributes(trip, tool, first, record)
         if not self._log_records.emit(trip, tool, {**identity, **attributes}, context) or self._on_spans:
             span.add_event(semconv.EVENT_TRIP, attributes)
 

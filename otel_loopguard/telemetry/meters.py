@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry.metrics import Observation
 
 from otel_loopguard import semconv
+from otel_loopguard.engine.modes import Mode
 from otel_loopguard.engine.names import is_plain_name
-from otel_loopguard.engine.words import USER_STOP, Action, First, Mode
+from otel_loopguard.engine.words import USER_STOP, Action, First
 from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.telemetry.events import tripped_attributes
 from otel_loopguard.telemetry.genai_meters import GenAIMeters

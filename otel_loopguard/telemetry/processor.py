@@ -7,7 +7,7 @@ spans that are no tool calls, so little is done for each of them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from opentelemetry import context as otel_context
 from opentelemetry.sdk.trace import SpanProcessor
@@ -15,61 +15,68 @@ from opentelemetry.sdk.trace import SpanProcessor
 from otel_loopguard.semconv import TURN_ID
 from otel_loopguard.spans.dialects import SIGNS
 from otel_loopguard.spans.open_spans import attributes_of
-from otel_loopguard.telemetry.call_span import CALL_SPAN, CallSpan
+from otel_loopguard.telemetry.call_span import CALL, NO_CALL
 from otel_loopguard.turns.scope import current_scope
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.sdk.trace import ReadableSpan, Span
 
-    from otel_loopguard.telemetry.providers import Attachments
+    from otel_loopguard.telemetry.watcher import SpanWatcher
+
+
+class HasWatcher(Protocol):
+    """Whatever knows the watcher of the current runtime: a processor stays with its provider, and runtimes change."""
+
+    watcher: SpanWatcher | None
+    """None while the guard is off."""
 
 
 class LoopGuardSpanProcessor(SpanProcessor):
-    """Find the guarded call in the context that a span is started with, and decide about it.
+    """Find the call in the context that its span is started with, and call it back: it decides now.
 
     Tool spans of other instrumentations are judged when they end: most of them get their attributes only then.
     """
 
-    def __init__(self, attachments: Attachments) -> None:
-        self._attachments = attachments
+    def __init__(self, current: HasWatcher) -> None:
+        self._current = current
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """Judge the call, if this is the span of a guarded one."""
-        receiver = self._attachments.receiver
-        if receiver is None:
+        watcher = self._current.watcher
+        if watcher is None:
             return
         try:
             context = otel_context.get_current() if parent_context is None else parent_context
-            call_span = context.get(CALL_SPAN)
-            if call_span is None:
+            call: Any = context.get(CALL)
+            if call is NO_CALL:
+                return
+            if call is not None:
+                call.decide(span)
+                watcher.mark_counted(span, call.call.tool)
+            else:
                 scope = current_scope()
                 if scope is not None and scope.call is not None:
-                    receiver.watcher.mark_layer(span)
-            elif isinstance(call_span, CallSpan):
-                call_span.decide(span)
-                receiver.watcher.mark_counted(span, call_span.call.tool)
-            else:  # the span of a run, which is ours, too
-                return
-            receiver.span_started(span)
+                    watcher.mark_layer(span)
+            watcher.open_spans.started(span)
         except Exception as error:  # noqa: BLE001 - the shield, without the cost of its ``with``
-            receiver.shield.take("processor.on_start", error)
+            watcher.shield.take("processor.on_start", error)
 
     def on_end(self, span: ReadableSpan) -> None:
         """Pass a tool span of another instrumentation to the watcher."""
-        receiver = self._attachments.receiver
-        if receiver is None:
+        watcher = self._current.watcher
+        if watcher is None:
             return
         try:
-            if receiver.span_ended(span):
+            if watcher.open_spans.ended(span):
                 attributes = attributes_of(span)
                 # With a turn id the span is ours, or one that we wrote on.
                 if not SIGNS.isdisjoint(attributes) and TURN_ID not in attributes:
-                    receiver.watcher.judge(span)
-            if receiver.watcher.marks:
-                receiver.watcher.close_turn_of(span)
+                    watcher.judge(span)
+            if watcher.marks:
+                watcher.close_turn_of(span)
         except Exception as error:  # noqa: BLE001 - as above
-            receiver.shield.take("processor.on_end", error)
+            watcher.shield.take("processor.on_end", error)
 
     def shutdown(self) -> None:
         """Do nothing: after the provider is shut down, calls are judged without spans."""

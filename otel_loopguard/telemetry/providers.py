@@ -1,20 +1,13 @@
-"""The program's providers, and the instruments, the tracer and the processor that are made for them.
+"""The program's providers, and the tracer and the instruments that are made for them.
 
 A provider may be set after the guard has started, or be replaced (MLflow overwrites the global one), so
 ``Providers.outlets`` looks at each call. That costs two reads and two comparisons.
-
-Nothing can be removed from a provider again. So there is one span processor for each tracer provider and one set of
-instruments for each meter provider, for the life of the process, however often the guard is switched on and off. They
-pass everything to the current receiver, and do nothing while there is none. (The SDK returns the first one of two
-equal observable instruments and drops the second callback: a second set would get no calls.)
 """
 
 from __future__ import annotations
 
 import logging
 import sys
-import threading
-import weakref
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -36,102 +29,16 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import Tracer, TracerProvider
 
-    from otel_loopguard.engine.words import Decision, ToolCall, Usage
-    from otel_loopguard.guard.turn import Turn
+    from otel_loopguard.engine.words import Usage
     from otel_loopguard.shield import Shield
-    from otel_loopguard.spans.open_spans import OpenSpans
+    from otel_loopguard.telemetry.attachments import Attachments
     from otel_loopguard.telemetry.settings import Settings
-    from otel_loopguard.telemetry.watcher import SpanWatcher
 
 logger = logging.getLogger("otel_loopguard")
 
 _LAUNCHER = "opentelemetry.instrumentation.auto_instrumentation"
 """The module that `opentelemetry-instrument` loads into each program."""
 _DISTRO = "opentelemetry.distro"
-
-
-# --- attached for the life of the process ------------------------------------------------------------------------
-
-
-class Receiver:
-    """The parts of one runtime that processors and the gauge pass their calls to."""
-
-    __slots__ = ("live", "shield", "span_ended", "span_started", "watcher")
-
-    def __init__(self, shield: Shield, spans: OpenSpans, watcher: SpanWatcher, live: Callable[[], int]) -> None:
-        self.shield = shield
-        self.span_started, self.span_ended = spans.started, spans.ended
-        self.watcher = watcher
-        self.live = live
-
-
-class Attachments:
-    """The processors and instruments of this process."""
-
-    def __init__(self) -> None:
-        self.receiver: Receiver | None = None
-        self.summary = ExitSummary()
-        self._lock = threading.RLock()
-        self._with_processor: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._meters: weakref.WeakKeyDictionary[MeterProvider, Meters] = weakref.WeakKeyDictionary()
-
-    def add_processor(self, provider: Any, shield: Shield) -> bool:
-        """Add our processor to this provider, once. Return False if it takes none."""
-        add = getattr(provider, "add_span_processor", None)
-        if add is None:
-            return False
-        with self._lock:
-            is_new = provider not in self._with_processor
-            self._with_processor.add(provider)
-        if is_new:
-            with shield("provider.attach"):
-                from otel_loopguard.telemetry.processor import LoopGuardSpanProcessor  # noqa: PLC0415 - imports the SDK
-
-                add(LoopGuardSpanProcessor(self))
-        return True
-
-    def meters(self, provider: MeterProvider) -> Meters:
-        """Return the instruments that are made from this provider."""
-        with self._lock:
-            found = self._meters.get(provider)
-            if found is None:
-                found = Meters(provider.get_meter(semconv.SCOPE, __version__, semconv.SCHEMA_URL), self._live)
-                self._meters[provider] = found
-            return found
-
-    def _live(self) -> int:
-        receiver = self.receiver
-        return 0 if receiver is None else receiver.live()
-
-    def after_fork(self) -> None:
-        """Start from zero in a child: the parent exports its own counts. A thread that is gone may hold the lock."""
-        self._lock = threading.RLock()
-        self.summary.after_fork()
-        for provider, meters in list(self._meters.items()):
-            _forget_counts(provider)
-            meters.after_fork()
-
-
-def _forget_counts(meter_provider: Any) -> None:
-    """Reset the SDK's sums of our instruments.
-
-    In a forked child the SDK's counters continue from the parent's values, and every worker of a prefork server would
-    export the parent's trips again. The SDK has no public reset, so its table of our instruments is emptied, and the
-    lock of that table is renewed: a thread that is gone may hold it. With another SDK, or another version that keeps
-    them elsewhere, nothing is done.
-    """
-    consumer = getattr(meter_provider, "_measurement_consumer", None)
-    for storage in dict(getattr(consumer, "_reader_storages", None) or {}).values():
-        table = getattr(storage, "_instrument_view_instrument_matches", None)
-        for instrument in list(table or ()):
-            if getattr(getattr(instrument, "instrumentation_scope", None), "name", None) == semconv.SCOPE:
-                table.pop(instrument, None)  # type: ignore[union-attr]  # the SDK's private table
-        renew = getattr(getattr(storage, "_lock", None), "_at_fork_reinit", None)
-        if renew is not None:
-            renew()
-
-
-# --- the outlets of one runtime ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)  # its fields are read faster than those of a tuple
@@ -180,10 +87,11 @@ class Providers:
         self.events = Events(log_records, self.summary, on_spans=settings.span_events)
         self._outlets = _nowhere()
         self._warned = False
-        self.executed: Callable[[Turn, ToolCall, Decision], None] | None = None
-        """Called with each call that an executor has run or refused. None until a request to a model was read."""
         self.usage_of: Callable[[str, str], Usage | None] | None = None
-        """Returns the tokens of the request that wrote a call of a turn, if the call is its first. None as above."""
+        """Returns the tokens of the request that wrote a call of a turn, if the call is its first.
+
+        None until a request to a model was read.
+        """
         operations = (semconv.OPERATION_EXECUTE_TOOL, semconv.OPERATION_INVOKE_AGENT)
         self.unmeasured: set[str] = set() if settings.genai_metrics else set(operations)
         """The operations without GenAI metrics of ours: another instrumentation makes such spans, and measures them."""

@@ -12,7 +12,7 @@ from opentelemetry.trace import Status, StatusCode
 
 from otel_loopguard import semconv
 from otel_loopguard.engine.names import clean_name
-from otel_loopguard.telemetry.call_span import CALL_SPAN
+from otel_loopguard.telemetry.call_span import CALL, NO_CALL, InContext
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from otel_loopguard.turns.scope import Scope
 
 
-class RunSpan:
+class RunSpan(InContext):
     """An open span ``invoke_agent``. It is the current one only while the agent's code runs."""
 
     def __init__(self, providers: Providers, scope: Scope, span: Span, around: Context, began: int) -> None:
@@ -33,10 +33,8 @@ class RunSpan:
         self._began = began
         self._calls_before = scope.turn.calls
         self.around = around
-        """The context around the run."""
         # Below a span that was sampled out the spans of other providers would be dropped.
         self.context = trace.set_span_in_context(span, around) if span.is_recording() else None
-        """The context with the span in it; None if the span was sampled out."""
 
     @classmethod
     def start(cls, providers: Providers, scope: Scope) -> Self | None:
@@ -56,7 +54,7 @@ class RunSpan:
             attributes[semconv.AGENT_NAME] = scope.agent_name
             name = f"{name} {clean_name(scope.agent_name)}"
         # Our span processor passes it over: no call's span has to look through it for a message or a layer.
-        ours = otel_context.set_value(CALL_SPAN, cls, around)
+        ours = otel_context.set_value(CALL, NO_CALL, around)
         began = time_ns()
         span = providers.outlets().tracer.start_span(name, context=ours, attributes=attributes, start_time=began)
         return cls(providers, scope, span, around, began)

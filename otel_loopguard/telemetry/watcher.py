@@ -95,14 +95,13 @@ class SpanWatcher:
         attribution: Attribution,
         providers: Providers,
         *,
-        count_turn: Callable[[int], None],
         patched: Callable[[str | None], bool],
     ) -> None:
-        self._open_spans = open_spans
-        self._guard = guard
+        self.open_spans = open_spans
+        self.guard = guard
         self._attribution = attribution
+        self.shield = providers.shield
         self._providers = providers
-        self._count_turn = count_turn
         self._patched = patched
         self._observed: weakref.WeakKeyDictionary[Turn, _ObservedTurn] = weakref.WeakKeyDictionary()
         self.marks: dict[int, _Mark] = {}
@@ -121,21 +120,21 @@ class SpanWatcher:
 
     def mark_counted(self, span: ReadableSpan, tool: str) -> None:
         """Note on the spans around this one that its call is counted: one of them may be a span of the same call."""
-        around = self._open_spans.above(span)
+        around = self.open_spans.above(span)
         for _ in range(_LAYERS):
             if around is None:
                 return
             mark = self._mark(around)
             if tool not in mark.names:
                 mark.names = (*mark.names[-7:], tool)
-            around = self._open_spans.above(around)
+            around = self.open_spans.above(around)
 
     def _is_layer(self, span: ReadableSpan, tool: str) -> bool:
         """Return True if a span inside this one was counted as this call, or a span around it will be."""
         mark = self.marks.get(id_of(span))
         if mark is not None and (mark.layer or any(same_tool(tool, name) for name in mark.names)):
             return True
-        around = itertools.islice(self._open_spans.ancestors(span), _LAYERS)
+        around = itertools.islice(self.open_spans.ancestors(span), _LAYERS)
         return any(same_tool(tool, open_tool_name(one.name, attributes_of(one))) for one in around)
 
     # --- judge ---------------------------------------------------------------------------------------------------
@@ -149,7 +148,7 @@ class SpanWatcher:
         self.mark_counted(span, seen.call.tool)
         failed, trip, record = seen.outcome.error is not None, None, None
         observed = self._turn_of(span)
-        arguments = self._guard.compiled.fingerprinter.arguments(seen.call.arguments)
+        arguments = self.guard.compiled.fingerprinter.arguments(seen.call.arguments)
         if not observed.overlaps(arguments ^ hash(seen.call.tool), span):
             decision = observed.turn.observe(seen.call, seen.outcome, ran=_seconds(span))
             record, trip = decision.record, decision.trip
@@ -166,7 +165,9 @@ class SpanWatcher:
         self._providers.outlets().meters.tool_call(name, "failed" if failed else "executed", context)
         if trip is not None:
             identity = self._identity(span, observed.turn, seen.call, record)
-            self._report(span, trip._replace(action=Action.OBSERVE), name, observed.turn, identity)
+            self._report(
+                span, trip._replace(action=Action.OBSERVE), name, observed.turn, record=record, identity=identity
+            )
 
     def _note_measured(self, span: ReadableSpan) -> None:
         """Note that another instrumentation has its own span of a call or a run that we measure: it measures it, too.
@@ -197,16 +198,25 @@ class SpanWatcher:
 
     def _nearest(self, span: ReadableSpan, name: str) -> str | None:
         """Return a text of the span, or of the nearest open span around it that has one."""
-        around = (attributes_of(one).get(name) for one in (span, *self._open_spans.ancestors(span)))
+        around = (attributes_of(one).get(name) for one in (span, *self.open_spans.ancestors(span)))
         return next((value for value in around if isinstance(value, str)), None)
 
-    def _report(self, span: ReadableSpan, trip: Trip, name: str, turn: Turn, identity: Mapping[str, Any]) -> None:
+    def _report(
+        self,
+        span: ReadableSpan,
+        trip: Trip,
+        name: str,
+        turn: Turn,
+        *,
+        record: Record | None,
+        identity: Mapping[str, Any],
+    ) -> None:
         """Write the trip on the nearest open span. The span of the call has ended, and takes no attributes."""
         outlets, context = self._providers.outlets(), _context_of(span)
         first = turn.reach(trip)
         outlets.meters.trip(trip, name, first, context)
         self._providers.events.note_loop(trip, turn.id)
-        around: Any = next((one for one in self._open_spans.ancestors(span) if one.is_recording()), None)
+        around: Any = next((one for one in self.open_spans.ancestors(span) if one.is_recording()), None)
         marker = around is None and span.context is not None
         if marker:
             around = outlets.tracer.start_span(
@@ -214,8 +224,8 @@ class SpanWatcher:
             )
         around = around or INVALID_SPAN
         if around.is_recording():
-            around.set_attributes(tripped_attributes(trip))
-        self._providers.events.emit(trip, name, first, around, context, identity=identity)
+            around.set_attributes(tripped_attributes(trip, record))
+        self._providers.events.emit(trip, name, first, around, context, record=record, identity=identity)
         if marker:
             around.end()
 
@@ -235,7 +245,7 @@ class SpanWatcher:
         mark = self._mark(message)
         if mark.observed is None:
             source = "agent_span" if _operation(message) in _MESSAGE else "trace"
-            turn = self._guard.turn(
+            turn = self.guard.turn(
                 f"seen-{id_of(message):016x}", source=source, enforced=False,
                 conversation_id=self._nearest(span, semconv.CONVERSATION_ID),
             )  # fmt: skip
@@ -248,7 +258,7 @@ class SpanWatcher:
         A call inside a tool call belongs to that call, as the calls of an agent that is used as a tool do.
         """
         agent = same = outermost = None
-        for around in self._open_spans.ancestors(span):
+        for around in self.open_spans.ancestors(span):
             outermost = around
             if _operation(around) in _MESSAGE:
                 agent = around
@@ -262,9 +272,9 @@ class SpanWatcher:
         """Return the observed turn that is kept next to one of the guard's turns."""
         observed = self._observed.get(turn)
         if observed is None:
-            observed = self._observed[turn] = _ObservedTurn(self._guard.turn(source=turn.source, enforced=False))
-            observed.turn.conversation = turn.conversation
-            self._guard.forget(observed.turn)  # it lives as long as the turn that it is kept for
+            observed = self._observed[turn] = _ObservedTurn(self.guard.turn(source=turn.source, enforced=False))
+            observed.turn.current.place = turn.current.place
+            self.guard.forget(observed.turn)  # it lives as long as the turn that it is kept for
         return observed
 
     def close_turn_of(self, span: ReadableSpan) -> None:
@@ -273,7 +283,7 @@ class SpanWatcher:
         if mark is not None and mark.observed is not None:
             turn = mark.observed.turn
             turn.close()
-            self._count_turn(turn.calls)
+            self._providers.count_turn(turn.calls)
 
     def clear(self) -> None:
         """Forget all spans and turns, as after a fork."""

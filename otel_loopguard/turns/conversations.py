@@ -7,8 +7,8 @@ import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
+from otel_loopguard.engine.messages import UserMessage
 from otel_loopguard.interrupts import pass_interrupt
-from otel_loopguard.messages import UserMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable

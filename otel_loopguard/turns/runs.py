@@ -105,7 +105,7 @@ class Runs:
         return OpenRun(scope, owned=True)
 
     def _turn(self, info: RunInfo, source: str, turn_id: str | None, conversation_id: str | None) -> Turn:
-        if info.resumes and info.conversation_id is not None and self._guard.log is None:
+        if info.resumes and info.conversation_id is not None and self._guard.store is None:
             last = self._conversations.last(info.conversation_id)
             if last is not None:
                 return last

@@ -75,6 +75,8 @@ QUESTIONS = {
     "privacy": "privacy",
     "performance": "performance",
     "alternatives": "comparison",
+    "own detector": "add-a-detector",
+    "detect another kind of loop": "add-a-detector",
 }
 """What users ask on the first day, and the page with the answer."""
 

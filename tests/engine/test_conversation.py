@@ -10,9 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_loopguard.engine.conversation import MOST_OUTCOMES, MOST_TURNS, Conversation, ConversationMemory
-from otel_loopguard.engine.policy.policy import Policy, Rule, ToolContract
-from otel_loopguard.engine.words import OVER_TURNS, Action, Mode, Outcome, ToolCall
+from otel_loopguard.engine.conversation import MOST_OUTCOMES, MOST_TURNS, Conversation
+from otel_loopguard.engine.modes import Mode
+from otel_loopguard.engine.policy.policy import Policy, ToolContract
+from otel_loopguard.engine.rule import Rule
+from otel_loopguard.engine.words import OVER_TURNS, Action, Outcome, ToolCall
+from otel_loopguard.guard.conversation_memory import ConversationMemory
 from otel_loopguard.guard.guard import Guard
 from tests.engine.judges.corpus import Clock
 from tests.engine.judges.seed import HINT, SEED

@@ -16,7 +16,9 @@ import orjson
 from otel_loopguard import semconv
 from otel_loopguard.cli.replay import sources
 from otel_loopguard.cli.replay.replay import Replay
-from otel_loopguard.engine.policy.policy import DEFAULT_RULES, Policy, Rule, ToolContract
+from otel_loopguard.engine.modes import DEFAULT_RULES
+from otel_loopguard.engine.policy import schema
+from otel_loopguard.engine.policy.policy import Policy, ToolContract
 from otel_loopguard.engine.policy.problems import listed
 from otel_loopguard.engine.tools.commands import command_kind, sql_kind
 from otel_loopguard.engine.values.canonical import canonical, result_bytes
@@ -64,9 +66,7 @@ _RUN_WORDS = (
     "tools",
     "call_id",
 )
-_SETTINGS = tuple(
-    sorted({*Policy.__dataclass_fields__, *Rule.__dataclass_fields__, *ToolContract.__dataclass_fields__})
-)
+_SETTINGS = tuple(sorted({*Policy.__dataclass_fields__, *schema.RULE, *ToolContract.__dataclass_fields__}))
 
 
 # --- replay ------------------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ START = 240.0
 def python() -> Path:
     """The Python of the proxy's environment, which ``.ci/gateway`` makes; without it the test is skipped."""
     if REQUIRED or (ENVIRONMENTS / "gateway" / "requirements.sha256").exists():
-        return environment("gateway", ("litellm[proxy]", "opentelemetry-distro", "hiredis", *OF_TESTS))
+        return environment("gateway", ("litellm[proxy]", "opentelemetry-distro", "redis", *OF_TESTS))
     pytest.skip("LiteLLM's proxy is not installed here: .ci/gateway installs what these tests run")
 
 

@@ -12,7 +12,6 @@ import otel_loopguard.engine
 from otel_loopguard.engine.policy.policy import Policy
 from otel_loopguard.engine.words import Action, Outcome, ToolCall
 from otel_loopguard.guard.guard import Guard
-from otel_loopguard.guard.live_turns import MemoryStore
 
 
 def make(turn, tool="read_file", result="same", **arguments):
@@ -48,8 +47,8 @@ def test_a_new_policy_is_for_new_turns():
 def test_turns_are_found_by_id_and_bounded():
     """The least recently used turn goes first, and turns that were idle for an hour."""
     now = [0.0]
-    guard = Guard(store=MemoryStore(most=3), clock=lambda: now[0])
-    guard._turns._most = 1
+    guard = Guard(clock=lambda: now[0])
+    guard._turns._most = 4
     first = guard.turn("a")
     assert guard.turn("a") is first
     make(first, path="a")

@@ -95,7 +95,7 @@ def test_a_handler_may_make_a_call_of_the_same_turn(policy, work):
         for place in places(lambda: work(guard.turn())):
             turn = guard.turn()
             struck(place, lambda turn=turn: work(turn))
-            if len(set(turn.judge.history.few)) < len(turn.judge.history.few):
+            if len(set(turn.current.history.few)) < len(turn.current.history.few):
                 problems.append(f"{place}: a call is kept twice as a first one")
             if any(make(turn, f"path {number}", f"text {number}") for number in range(4)):
                 problems.append(f"{place}: a new call is refused")

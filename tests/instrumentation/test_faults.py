@@ -8,11 +8,11 @@ import pytest
 
 pytest.importorskip("langgraph")
 
-from otel_loopguard import semconv
+from otel_loopguard import Turn, semconv
 from otel_loopguard.engine import decide
 from otel_loopguard.engine.policy.policy import Policy
 from otel_loopguard.engine.values import fingerprint
-from otel_loopguard.guard import live_turns, turn
+from otel_loopguard.guard import live_turns
 from otel_loopguard.instrumentation.frameworks import langchain
 from otel_loopguard.spans import open_spans
 from otel_loopguard.telemetry import call_span, events, meters, providers, watcher
@@ -39,9 +39,9 @@ PLACES: list[tuple[Any, str]] = [
     (decide, "before"),
     (decide, "after"),
     (live_turns.LiveTurns, "get_or_create"),
-    (turn.Turn, "begin"),
-    (turn.Turn, "end"),
-    (turn.Turn, "close"),
+    (Turn, "begin"),
+    (Turn, "end"),
+    (Turn, "close"),
     (runs.Runs, "open"),
     (runs.Runs, "close"),
     (attribution.Attribution, "find"),
@@ -52,7 +52,7 @@ PLACES: list[tuple[Any, str]] = [
     (watcher.SpanWatcher, "mark_counted"),
     (watcher.SpanWatcher, "judge"),
     (call_span.CallSpan, "start"),
-    (call_span.CallSpan, "_describe"),
+    (call_span.CallSpan, "describe"),
     (call_span.CallSpan, "finish"),
     (providers.Providers, "count_turn"),
     (events.Events, "emit"),

@@ -13,6 +13,7 @@ from otel_loopguard import environment_variables
 from otel_loopguard.engine.compiled import CompiledPolicy
 from otel_loopguard.engine.policy import schema
 from otel_loopguard.engine.policy.policy import Policy
+from otel_loopguard.engine.settings import ACTIONS
 from otel_loopguard.engine.words import Action, Kind
 from otel_loopguard.instrumentation.runtime import policy_from_environment
 from otel_loopguard.policy_files.load import VARIABLES, load_environment, load_text
@@ -219,7 +220,7 @@ SETTINGS = [*schema.POLICY, *schema.RULE, *schema.CONTRACT, *schema.WORDS, *sche
             "sentences", "preset", "hash_key", "on_trip", "detectors"]  # fmt: skip
 NAMES = st.one_of(st.sampled_from(SETTINGS), st.text("ab_*[]. ", max_size=4))
 SCALARS = st.one_of(
-    st.sampled_from([*schema.ACTIONS, *schema.KINDS, *schema.MODES, "auto", "{tool} again", "{tool:d}"]),
+    st.sampled_from([*ACTIONS, *schema.KINDS, *schema.MODES, "auto", "{tool} again", "{tool:d}"]),
     st.booleans(), st.integers(-1, 2**70), st.floats(allow_nan=False, allow_infinity=False),
     st.text("a{}\n\x7f", max_size=3),
 )  # fmt: skip

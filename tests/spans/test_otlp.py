@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from otel_loopguard.engine.compiled import CompiledPolicy
-from otel_loopguard.engine.judge import TurnJudge
 from otel_loopguard.engine.policy.policy import Policy
-from otel_loopguard.engine.words import Record
 from otel_loopguard.spans import otlp
 from otel_loopguard.spans.ancestry import Ancestry
 
@@ -72,7 +70,9 @@ def test_our_spans_are_fingerprints() -> None:
     assert (call.has_arguments, call.has_result, call.refused, call.cancelled) == (True, True, False, False)
     compiled = CompiledPolicy(Policy())
     assert call.resolve(compiled)[1] == 0xFF
-    assert call.facts(Record(), TurnJudge(compiled)).digest == 0xA
+    facts = call.facts({}, compiled.fingerprinter, None)
+    assert facts is not None
+    assert facts.digest == 0xA
 
 
 def test_our_span_without_fingerprints_cannot_be_judged() -> None:

@@ -5,22 +5,27 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
-from contextlib import ExitStack, contextmanager
+import threading
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from redis import Redis
+from redis.exceptions import ConnectionError as NotConnectedError
 
-from otel_loopguard.store.connection import connect
+from otel_loopguard.store import background
 from otel_loopguard.store.settings import open_store
-from otel_loopguard.store.url import Address, Login
+from otel_loopguard.store.store import ANYTHING
 from tests.stack.harness.process import free_ports, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from otel_loopguard.store.redis_log import RedisEventLog
+    from otel_loopguard.store.redis_store import RedisStore
+    from otel_loopguard.store.store import Newer, Store, Swapped
 
 ROOT = Path(__file__).resolve().parents[2]
 VALKEY = ROOT / ".envs" / "valkey" / "usr" / "bin"
@@ -47,7 +52,8 @@ class Server:
         (self.port,) = free_ports(1)
         self.socket = folder / f"{self.port}.sock"
         self.url = f"redis://127.0.0.1:{self.port}"
-        self.login = Login(None, password)
+        self._client = Redis(unix_socket_path=str(self.socket), password=password, protocol=2)
+        self._client.response_callbacks.clear()
         self._config, self._log = folder / f"{self.port}.conf", folder / f"{self.port}.log"
         keeps_nothing = [] if kind == "redis-sentinel" else ['save ""', "appendonly no"]
         places = [f"port {self.port}", "bind 127.0.0.1", f"unixsocket {self.socket}", f"dir {folder}"]
@@ -65,18 +71,16 @@ class Server:
     def _answers(self) -> bool:
         try:
             self("PING")
-        except OSError:
+        except NotConnectedError:
             return False
         return True
 
     def __call__(self, *command: str | int | bytes) -> Any:
-        """Run a command and return its reply."""
-        connection = connect(Address(str(self.socket), None), self.login, 0, None)
-        (reply,) = connection.exchange([command], float("inf"))
-        connection.close()
-        if isinstance(reply, Exception):
-            raise reply
-        return reply
+        """Run a command and return its reply as it is."""
+        try:
+            return self._client.execute_command(*command)
+        finally:
+            self._client.close()
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal to the process."""
@@ -98,9 +102,22 @@ class Server:
             process.kill()
             process.wait(10)
 
-    def store(self, timeout: float = PATIENT) -> RedisEventLog:
+    def store(self, timeout: float = PATIENT) -> RedisStore:
         """A store on this server."""
         return open_store(f"{self.url}?timeout={timeout}", hash_key=KEY)
+
+
+def swap(
+    store: Store, key: str, seen: bytes = ANYTHING, version: bytes = b"", state: bytes = b""
+) -> Swapped | Newer | None:
+    """Swap a cell, from a thread. Without a version the cell is only read."""
+    return background.wait(store.swap(key, seen, version, state))
+
+
+def write(store: Store, key: str, state: bytes = b"state") -> bytes | None:
+    """Write to a cell whatever is in it, and return the version; None if the store cannot be used."""
+    version, found = os.urandom(8), swap(store, key)
+    return version if found and swap(store, key, found.version, version, state) else None  # type: ignore[union-attr]  # read only
 
 
 @contextmanager
@@ -115,6 +132,41 @@ def starting(folders: pytest.TempPathFactory) -> Iterator[Callable[..., Server]]
             return server
 
         yield start
+
+
+class Relay:
+    """A port before a server, as of a load balancer. Connections stay with the server that they were made to."""
+
+    def __init__(self, target: int) -> None:
+        self.target = target
+        self.delay = 0.0
+        """Seconds for which an answer is held back."""
+        self.loses = False
+        """The next answer is lost, and with it the connection."""
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.url = f"redis://127.0.0.1:{self._listening.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):  # closed
+            while True:
+                taken = self._listening.accept()[0]
+                threading.Thread(target=self._serve, args=(taken,), daemon=True).start()
+
+    def _serve(self, taken: socket.socket) -> None:
+        with suppress(OSError), taken, socket.create_connection(("127.0.0.1", self.target)) as server:
+            while asked := taken.recv(100_000):
+                server.sendall(asked)
+                answer = server.recv(100_000)
+                threading.Event().wait(self.delay)
+                if self.loses:
+                    self.loses = False
+                    return
+                taken.sendall(answer)
+
+    def close(self) -> None:
+        """Take no more connections."""
+        self._listening.close()
 
 
 class Sentinels:
@@ -146,7 +198,7 @@ class Cluster:
     """Three nodes that share the keys, and a replica of the first."""
 
     def __init__(self, start: Callable[..., Server]) -> None:
-        lines = ("cluster-enabled yes", "cluster-node-timeout 1000")
+        lines = ("cluster-enabled yes", "cluster-node-timeout 1000", "cluster-require-full-coverage no")
         self.nodes = [start(*lines, f"cluster-port {free_ports(1)[0]}") for _ in range(4)]
         places = [f"127.0.0.1:{node.port}" for node in self.nodes]
         run = [need("redis-cli"), "--cluster"]

@@ -9,8 +9,9 @@ import pytest
 
 from otel_loopguard.errors import StoreError
 from otel_loopguard.store import settings
-from otel_loopguard.store.script import key_of
+from otel_loopguard.store.redis_store import name_of
 from otel_loopguard.store.settings import open_store, store_from_environment
+from tests.store.servers import write
 
 from .servers import KEY
 
@@ -63,26 +64,26 @@ def test_a_program_without_a_store_imports_none_of_it():
     )
     modules = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
     assert settings.__name__ in modules
-    assert not {"hiredis", "cryptography", "ssl", "asyncio"} & set(modules)
+    assert not {"redis", "cryptography", "ssl", "asyncio"} & set(modules)
 
 
 def test_the_expiry(server):
     store, problems = found(STORE=server.url + "?timeout=5", STORE_EXPIRY="60")
-    assert store.append("short", [(b"1", b"event")], epoch=b"", seen=0)
-    assert 50_000 < server("PTTL", key_of("short")) <= 60_000
+    assert write(store, "short")
+    assert 50_000 < server("PTTL", name_of("short")) <= 60_000
     assert problems == []
 
 
 def test_a_turn_is_kept_as_long_as_its_conversation_is_remembered():
     """Unless the environment decides."""
     environ = {settings.PREFIX + "STORE": URL}
-    assert settings.store_from_environment(environ, KEY, remembers=700_000.0)[0]._expiry == 700_000
+    assert settings.store_from_environment(environ, KEY, remembers=700_000.0)[0].expiry == 700_000
     environ[settings.PREFIX + "STORE_EXPIRY"] = "60"
-    assert settings.store_from_environment(environ, KEY, remembers=700_000.0)[0]._expiry == 60
+    assert settings.store_from_environment(environ, KEY, remembers=700_000.0)[0].expiry == 60
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "a day", "1e3", "9" * 30, "31536001"])
 def test_a_wrong_expiry_is_a_mistake_and_the_default_holds(text):
     store, (problem,) = found(STORE=URL, STORE_EXPIRY=text)
     assert "it must be a whole number of seconds, up to 31536000; going on with 86400" in problem
-    assert store._expiry == 86_400
+    assert store.expiry == 86_400

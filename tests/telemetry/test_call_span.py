@@ -13,13 +13,15 @@ from opentelemetry.trace import StatusCode
 
 import otel_loopguard as loopguard
 from otel_loopguard import Policy, ToolContract, ToolLoopError, semconv
-from otel_loopguard.engine.words import ToolCall, Usage
+from otel_loopguard.engine.words import Outcome, ToolCall, Usage
+from otel_loopguard.instrumentation.call import GuardedCall
 from otel_loopguard.instrumentation.functions.decorator import FUNCTION
+from otel_loopguard.instrumentation.model_reader import ReadCall
 from otel_loopguard.instrumentation.targets import Reading
-from otel_loopguard.instrumentation.tool_call import GuardedCall
-from otel_loopguard.telemetry.call_span import NativeSpan, shown_name
+from otel_loopguard.telemetry.call_span import CallSpan, InContext, NativeSpan, shown_name
 from otel_loopguard.telemetry.settings import Settings
 from otel_loopguard.testing import assert_trips, guarded
+from otel_loopguard.turns.scope import Scope
 from tests.telemetry.agents import attributes, look, stuck
 
 if TYPE_CHECKING:
@@ -169,6 +171,7 @@ def test_the_event_says_why() -> None:
             "gen_ai.tool.name": "look",
             "loopguard.count": 3,
             "loopguard.limit": 3,
+            "loopguard.limit_reason": "repeat",
             "loopguard.period": 1,
             "loopguard.first_seen_index": event.attributes["loopguard.first_seen_index"],  # type: ignore[index]
             "loopguard.turn.first": "action",
@@ -185,6 +188,25 @@ def test_where_instrumentation_is_suppressed_there_is_no_span() -> None:
             otel_context.detach(token)
         assert recording.spans == []
         assert recording.counted(semconv.METRIC_TRIPS, loopguard__action="block") == 1
+
+
+def test_a_call_that_has_run_is_not_logged_as_refused_where_there_is_no_span(caplog: pytest.LogCaptureFixture) -> None:
+    """A call that was read in a model request has run, whether or not instrumentation is suppressed."""
+    with guarded(Policy(action="observe")) as recording:
+        runtime, call = recording.runtime, ToolCall("look", {"path": "a"}, None, ("look",))
+        assert runtime is not None
+        scope = Scope(runtime.guard.turn())
+        token = otel_context.attach(otel_context.set_value(_SUPPRESS_INSTRUMENTATION_KEY, True))
+        for _ in range(3):
+            span = CallSpan(runtime.providers, call, scope, NativeSpan.NONE)
+            decision = scope.turn.observe(call, Outcome("there is a"))
+            read = ReadCall(span, decision, 0.0)
+            span.start(read, 0)
+            read.decide(span.otel_span)
+            span.finish("executed", Outcome("there is a"), decision)
+        otel_context.detach(token)
+    assert recording.spans == []
+    assert "Would have nudged the model after look" in caplog.text
 
 
 def test_a_span_made_by_the_tool_is_a_child_of_the_call() -> None:
@@ -286,6 +308,21 @@ def test_one_call_has_one_execute_tool_span(where: NativeSpan) -> None:
             assert ours == [("execute_tool look", "execute_tool")] * 3
 
 
+def test_a_span_that_is_thrown_away_leaves_the_current_one_alone() -> None:
+    """A generator may be closed in any context. Elsewhere, whatever was current before is current again."""
+    span, before = InContext(), otel_context.get_current()
+    span.context = otel_context.set_value("place", "inside")
+    span.enter()
+    other = otel_context.attach(otel_context.set_value("place", "other"))
+    span.leave(thrown_away=True)
+    assert otel_context.get_value("place") == "other"
+    otel_context.detach(other)
+    assert otel_context.get_value("place") == "inside"
+    span.around = before
+    span.restore()
+    assert otel_context.get_current() is before
+
+
 @pytest.mark.parametrize(
     ("call", "shown"),
     [
@@ -352,7 +389,7 @@ def test_a_span_carries_the_tokens_of_its_model_request(usage: Usage | None, sho
         assert runtime is not None
         reading = Reading(ToolCall("look", {"path": "a"}))
         call = GuardedCall(runtime, FUNCTION, reading, runtime.attribution.find(), None)
-        call.usage = usage
+        call.span.usage = usage
         with call:
             call.result("text")
         (span,) = recording.spans

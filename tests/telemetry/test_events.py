@@ -46,6 +46,43 @@ def test_events_go_where_the_settings_say(
     assert recording.counted(semconv.METRIC_TRIPS) == 2
 
 
+@pytest.mark.parametrize(
+    ("tool", "result", "limit", "reason"),
+    [
+        ("read_file", "the text", 3, "repeat"),
+        ("read_file", "503 service unavailable", 6, "transient"),
+        ("create_ticket", '{"id": 7, "created": true}', 4, "acted"),
+        ("scroll_down", "ok", 9, "acknowledged"),
+        ("get_build_status", "running", 20, "patient"),
+    ],
+)
+def test_a_refusal_says_why_its_limit_is_what_it_is(tool: str, result: str, limit: int, reason: str) -> None:
+    """The reason for the limit of a repeated call is on its span, and on the event with the limit."""
+    with guarded() as recording, loopguard.turn():
+        for _ in range(limit):
+            loopguard.call(tool, {}, lambda: result)
+    span = recording.spans[-1]
+    (event,) = span.events
+    assert (span.attributes or {})[semconv.OUTCOME] == "blocked"
+    assert (span.attributes or {})[semconv.LIMIT_REASON] == reason
+    assert (event.attributes or {})[semconv.LIMIT] == limit
+    assert (event.attributes or {})[semconv.LIMIT_REASON] == reason
+
+
+def test_a_trip_of_another_rule_has_no_reason_of_repeats() -> None:
+    """Its limit does not depend on what a repeat of the call proves. Nor is the reason a label of a metric."""
+    with guarded() as recording, loopguard.turn():
+        for path in "abc":
+            loopguard.call("open", {"path": path}, lambda path: "Error: the disk is full")
+        for _ in range(3):
+            loopguard.call("look", {"path": "a"}, look)
+    trips = [event.attributes or {} for span in recording.spans for event in span.events]
+    reasons = {(str(trip[semconv.MODE]), trip.get(semconv.LIMIT_REASON)) for trip in trips}
+    assert reasons == {("error_repeat", None), ("generic_repeat", "repeat")}
+    points = [*recording.points(semconv.METRIC_TRIPS), *recording.points(semconv.METRIC_TOOL_TRIPS)]
+    assert not any(semconv.LIMIT_REASON in point.attributes for point in points)
+
+
 def test_each_refusal_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     """Tool, abbreviated fingerprint, attempt and mode; no argument."""
     with caplog.at_level(logging.INFO, "otel_loopguard"), guarded():

@@ -46,7 +46,7 @@ def run_agent(recording: Recording, calls: int = 0, error: Exception | None = No
     turn = runtime.guard.turn()
     run = RunSpan.start(runtime.providers, Scope(turn, agent_name="planner"))
     assert run is not None
-    turn.judge.history.calls += calls
+    turn.current.history.calls += calls
     run.end(error)
 
 

@@ -55,6 +55,7 @@ def test_a_record_stands_alone(monkeypatch: pytest.MonkeyPatch) -> None:
         "loopguard.action": "block",
         "loopguard.count": 3,
         "loopguard.limit": 3,
+        "loopguard.limit_reason": "repeat",
         "loopguard.period": 1,
         "loopguard.first_seen_index": 0,
     }

@@ -15,8 +15,10 @@ from opentelemetry import context as otel_context
 
 import otel_loopguard as loopguard
 from otel_loopguard import ToolLoopError, semconv
-from otel_loopguard.engine.policy.policy import Policy, Rule, ToolContract
-from otel_loopguard.engine.words import Action, Mode, Trip, Usage
+from otel_loopguard.engine.modes import Mode
+from otel_loopguard.engine.policy.policy import Policy, ToolContract
+from otel_loopguard.engine.rule import Rule
+from otel_loopguard.engine.words import Action, Trip, Usage
 from otel_loopguard.telemetry.meters import announced_trips
 from otel_loopguard.testing import ScriptedAgent, guarded
 from tests.telemetry.agents import attributes, look, stuck

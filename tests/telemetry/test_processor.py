@@ -49,7 +49,7 @@ def test_two_processors_judge_a_call_once() -> None:
         assert runtime is not None
         assert runtime.providers.attach(recording.tracer_provider)
         assert runtime.providers.attach(recording.tracer_provider)
-        second = LoopGuardSpanProcessor(active_runtime.attachments)
+        second = LoopGuardSpanProcessor(active_runtime)
         recording.tracer_provider.add_span_processor(second)
         assert stuck() == [2]
         assert [len(span.events) for span in recording.spans] == [0, 1, 1]

@@ -249,11 +249,11 @@ def test_after_uninstrument_nothing_is_looked_at() -> None:
     with watching() as recording:
         agent = Agent(recording, "langfuse")
         assert recording.runtime is not None
-        active_runtime.attachments.receiver = None
+        active_runtime.watcher = None
         for _ in range(3):
             agent.look("a.txt")
         assert calls(recording) == 0
-        active_runtime.attachments.receiver = recording.runtime.receiver
+        active_runtime.watcher = recording.runtime.watcher
         agent.look("a.txt")
         assert calls(recording) == 1
 

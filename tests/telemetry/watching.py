@@ -25,12 +25,12 @@ def watching(**settings: Any) -> Iterator[Recording]:
         logger_provider=recording.logger_provider,
         **settings,
     )
-    before, active_runtime.attachments.receiver = active_runtime.attachments.receiver, recording.runtime.receiver
+    before, active_runtime.watcher = active_runtime.watcher, recording.runtime.watcher
     recording.runtime.start()
     try:
         yield recording
     finally:
-        active_runtime.attachments.receiver = before
+        active_runtime.watcher = before
     assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0, "a fault of otel_loopguard itself"
 
 

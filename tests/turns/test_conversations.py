@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from otel_loopguard.engine.messages import UserMessage
 from otel_loopguard.guard.guard import Guard
-from otel_loopguard.messages import UserMessage
 from otel_loopguard.turns import conversations
 from otel_loopguard.turns.conversations import IDLE_SECONDS, Conversations
 

@@ -87,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _calibrate(files: list[Callable[[], sources.Reader]], settings: Settings, options: argparse.Namespace) -> int:
-    target, begin = options.target_false_positives, _policy(settings)
+    target, begin = options.target_false_positives, _policy(settings, options.policy)
     first, recording = _read(files, begin, begin, options, 1)
     if not first.fitted.runs + first.held_out.runs:
         left_out = "".join(f"\n  left out {reason.value}: {count:,}" for reason, count in first.left_out.items())
@@ -97,7 +97,7 @@ def _calibrate(files: list[Callable[[], sources.Reader]], settings: Settings, op
     for number in range(2, _MOST_READINGS + 2):
         if not loosen(settings, last, target):
             break
-        last, _ = _read(files, begin, _policy(settings), options, number)
+        last, _ = _read(files, begin, _policy(settings, options.policy), options, number)
     how = f"--target-false-positives {100 * target:g}%" + (f" --policy {options.policy!r}" if options.policy else "")
     proof = document.proof(last, target)
     head = [document.title(how), "", *proof]
@@ -140,9 +140,9 @@ def _read(
     return survey, recording
 
 
-def _policy(settings: Settings) -> Policy:
+def _policy(settings: Settings, own_file: str | None) -> Policy:
     """Load the policy from the text that is written, so that the text is what is proven. It judges as if it refused."""
-    policy = load_text(document.toml(settings)).checked("the policy")
+    policy = load_text(document.toml(settings), own_file=own_file).checked("the policy")
     if policy.action < Action.BLOCK:
         policy = replace(policy, action=Action.BLOCK)
     if not policy.conclude_after and not policy.abort_after:  # else no run would look stuck

@@ -12,9 +12,9 @@ from otel_loopguard.cli.calibrate.loosen import can_be_loosened
 from otel_loopguard.cli.calibrate.survey import LeftOut, Peak
 from otel_loopguard.cli.output import counted
 from otel_loopguard.cli.replay.summary import table
+from otel_loopguard.engine.modes import DEFAULT_RULES, Mode
 from otel_loopguard.engine.policy.check import dotted
-from otel_loopguard.engine.policy.policy import DEFAULT_RULES
-from otel_loopguard.engine.words import Kind, Mode
+from otel_loopguard.engine.words import Kind
 from otel_loopguard.version import __version__
 
 if TYPE_CHECKING:

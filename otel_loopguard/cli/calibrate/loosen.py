@@ -7,15 +7,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.cli.calibrate.survey import MAX_CALLS
+from otel_loopguard.engine.modes import Mode
 from otel_loopguard.engine.names import is_plain_name
-from otel_loopguard.engine.words import Kind, Mode
+from otel_loopguard.engine.words import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from otel_loopguard.cli.calibrate.survey import Cause, Reached, Refused, Survey
     from otel_loopguard.cli.replay.judge import PolicyJudge
-    from otel_loopguard.engine.policy.policy import Rule
+    from otel_loopguard.engine.rule import Rule
 
     Path = tuple[str, ...]
 
@@ -133,7 +134,7 @@ def _setting(reached: Reached, judge: PolicyJudge) -> Path:
 
 
 def _has(rule: Rule | None, step: str, limit: int) -> bool:
-    return rule is not None and getattr(rule, step) == limit
+    return rule is not None and rule.settings.get(step) == limit
 
 
 def _as_number(value: int | str | None) -> int:

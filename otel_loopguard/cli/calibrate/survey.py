@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from otel_loopguard import semconv
 from otel_loopguard.cli.replay.judge import PolicyJudge, shown_tool
 from otel_loopguard.cli.replay.line_judge import JudgedRun
+from otel_loopguard.cli.replay.runs import is_known
+from otel_loopguard.engine.modes import Mode
 from otel_loopguard.engine.names import clean_name
-from otel_loopguard.engine.words import Action, Mode, ToolCall
+from otel_loopguard.engine.rule import Rule
+from otel_loopguard.engine.words import Action, ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -227,7 +230,8 @@ def probes(policy: Policy) -> dict[Mode, PolicyJudge]:
         rule = policy.rule(mode)
         if not (rule.nudge and rule.block and rule.nudge + 1 < rule.block):
             continue
-        at_nudge = replace(rule, block=rule.nudge, no_news_block=rule.no_news_nudge)
+        also = {"no_news_block": rule.settings["no_news_nudge"]} if "no_news_nudge" in rule.settings else {}
+        at_nudge = Rule(**{**rule.settings, "block": rule.nudge, **also})
         alone = replace(policy, order=(mode,), modes={mode: at_nudge}, max_calls=0, conclude_after=0, abort_after=0)
         found[mode] = PolicyJudge(alone)
     return found
@@ -276,7 +280,5 @@ def facts_of(judges: Sequence[PolicyJudge], run: Run, _trips: object) -> RunFact
             tool = contracts.tool(call["tool"], None)
             if tool.route is not None:
                 tool = contracts.resolve(ToolCall(call["tool"], call.get("args"))).tool
-            is_itself = known is not None and tool.name == call["tool"]
-            registered = tool.name in known if known is not None and is_itself else None
-            tools[shown_tool(tool, registered)] += 1
+            tools[shown_tool(tool, is_known(known, call["tool"], tool.name))] += 1
     return RunFacts(has_evidence, tools)

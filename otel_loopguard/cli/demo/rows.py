@@ -9,7 +9,7 @@ from opentelemetry.sdk.trace import SpanProcessor
 
 from otel_loopguard import semconv
 from otel_loopguard.cli.demo.reasons import reason_of
-from otel_loopguard.telemetry.call_span import CALL_SPAN
+from otel_loopguard.telemetry.call_span import CALL
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from otel_loopguard.cli.demo.stories import Story
     from otel_loopguard.errors import ToolLoopError
-    from otel_loopguard.telemetry.call_span import CallSpan
+    from otel_loopguard.instrumentation.call import GuardedCall
     from otel_loopguard.testing.agent import Ask
 
 
@@ -60,12 +60,12 @@ class SpanLog(SpanProcessor):
     """Keeps the guard's spans of tool calls, in the order in which they end."""
 
     def __init__(self) -> None:
-        self.ended: deque[tuple[ReadableSpan, CallSpan | None]] = deque(maxlen=1_000)
-        self._calls: dict[int, CallSpan] = {}
+        self.ended: deque[tuple[ReadableSpan, GuardedCall | None]] = deque(maxlen=1_000)
+        self._calls: dict[int, GuardedCall] = {}
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """Keep the call that the span is of."""
-        call: Any = None if parent_context is None else parent_context.get(CALL_SPAN)
+        call: Any = None if parent_context is None else parent_context.get(CALL)
         if call is not None:
             self._calls[span.context.span_id] = call
 
@@ -76,7 +76,7 @@ class SpanLog(SpanProcessor):
             self.ended.append((span, call))
 
 
-def row_of(number: int, ask: Ask, span: ReadableSpan, call: CallSpan | None, text: str) -> Row:
+def row_of(number: int, ask: Ask, span: ReadableSpan, call: GuardedCall | None, text: str) -> Row:
     """Make the row of a call from its span and the text that the model reads."""
     attributes: Any = span.attributes
     trip: Any = next((event.attributes for event in span.events if event.name == semconv.EVENT_TRIP), {})

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from otel_loopguard.engine.modes import Mode
 from otel_loopguard.engine.policy.policy import Policy, ToolContract
-from otel_loopguard.engine.words import Mode
 from otel_loopguard.testing.agent import Ask
 
 POLICY = Policy(

@@ -30,7 +30,7 @@ from otel_loopguard.instrumentation.unguarded import installed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from otel_loopguard.engine.policy.policy import Rule
+    from otel_loopguard.engine.rule import Rule
     from otel_loopguard.guard.guard import Guard
     from otel_loopguard.instrumentation.targets import Framework, Target
 
@@ -71,7 +71,7 @@ def _exempt_modes(table: str, modes: Mapping[str, Rule]) -> Iterator[str]:
     for mode, rule in modes.items():
         if rule.action is not None and rule.action < Action.REUSE:
             yield f"{table}.{mode} ({rule.action})"
-        elif rule.block == 0 and not rule.abort:
+        elif rule.block == 0 and not rule.settings.get("abort"):
             yield f"{table}.{mode} (block = 0)"
 
 

@@ -205,7 +205,7 @@ def _before(owner: Any, name: str, listener: Callable[[Any], None]) -> None:
 def _count_call(probe: Probe, call_span: CallSpan, ending: str) -> None:
     turn = call_span.scope.turn
     probe.calls[probe.label, turn.source, turn.enforced, ending] += 1
-    probe.unseen += not call_span.span.is_recording()
+    probe.unseen += not call_span.otel_span.is_recording()
 
 
 def _count_by_hand(probe: Probe) -> None:

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.cli.doctor.kinds import Finding, finding
 from otel_loopguard.errors import StoreError
+from otel_loopguard.store import background
 from otel_loopguard.store.settings import store_from_environment
+from otel_loopguard.store.store import VERSION_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from otel_loopguard.store.redis_log import RedisEventLog
+    from otel_loopguard.store.redis_store import RedisStore
 
 _KEY = "doctor"
 _EXPIRY = 10.0
@@ -33,20 +35,19 @@ def of_store(environ: Mapping[str, str], hash_key: bytes | None) -> Iterator[Fin
         yield from _of_server(store)
 
 
-def _of_server(store: RedisEventLog) -> Iterator[Finding]:
-    from otel_loopguard.store.connection import fields_of  # noqa: PLC0415 - needs the extra, which is there now
-    from otel_loopguard.store.redis_log import RedisEventLog  # noqa: PLC0415 - as above
+def _of_server(store: RedisStore) -> Iterator[Finding]:
+    from otel_loopguard.store.redis_store import RedisStore  # noqa: PLC0415 - needs the extra, which is there now
 
     url = store.url
-    patient = RedisEventLog(replace(url, timeout=_PATIENCE), store.cipher, expiry=_EXPIRY)
+    patient = RedisStore(replace(url, timeout=_PATIENCE), store.seal, expiry=_EXPIRY)
     try:
         seconds = statistics.median([_ping(patient) for _ in range(_PINGS)])
-        server, memory = map(fields_of, patient.ask(_KEY, ("INFO", "server"), ("INFO", "memory")))
+        server, memory = background.wait(patient.ask(_KEY, ("INFO", "server"), ("INFO", "memory")))
     except StoreError as error:
         yield finding("store-unusable", url=url, reason=error)
         return
-    if patient.append(_KEY, [(os.urandom(8), b"")], epoch=b"", seen=0) is None:
-        yield finding("store-unusable", url=url, reason=f"an event cannot be appended: {next(iter(patient.failures))}")
+    if background.wait(patient.swap(_KEY, b"", os.urandom(VERSION_SIZE), b"")) is None:
+        yield finding("store-unusable", url=url, reason=f"a cell cannot be set: {next(iter(patient.failures))}")
         return
     name = "Valkey" if "valkey_version" in server else "Redis"
     version = server.get("valkey_version") or server.get("redis_version")
@@ -54,13 +55,13 @@ def _of_server(store: RedisEventLog) -> Iterator[Finding]:
     slow = seconds > url.timeout / 2
     yield finding("store-slow" if slow else "store-answers", url=url, server=f"{name} {version}", **in_ms)
     policy = memory.get("maxmemory_policy", "")
-    if memory.get("maxmemory", "0") == "0":
+    if not int(memory.get("maxmemory", 0)):
         yield finding("store-unbounded", url=url)
     elif policy.startswith("allkeys"):
         yield finding("store-evicts", url=url, policy=policy)
 
 
-def _ping(store: RedisEventLog) -> float:
+def _ping(store: RedisStore) -> float:
     start = time.perf_counter()
-    store.ask(_KEY, ("PING",))
+    background.wait(store.ask(_KEY, ("PING",)))
     return time.perf_counter() - start

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from otel_loopguard import report
 from otel_loopguard.cli.replay.judge import shown_tool
-from otel_loopguard.cli.replay.runs import seconds
+from otel_loopguard.cli.replay.runs import is_known, seconds
 from otel_loopguard.engine.words import ToolCall
 
 if TYPE_CHECKING:
@@ -60,10 +60,7 @@ def turns_of(judges: Sequence[PolicyJudge], run: Run, trips: Sequence[Sequence[T
             resolved, arguments = contracts.identify(ToolCall(call["tool"], call.get("args")))
             identity = seen.setdefault(arguments, len(seen))
             failed, trip = bool(call.get("is_error")), tripped.get((number, index))
-            registered = None
-            if run.tools is not None and resolved.tool.name == call["tool"]:  # not behind a gateway
-                registered = call["tool"] in run.tools
-            tool = shown_tool(resolved.tool, registered)
+            tool = shown_tool(resolved.tool, is_known(run.tools, call["tool"], resolved.tool.name))
             calls.append(_call(tool, identity, trip, failed=failed, at=seconds(call, "at")))
         turns.append(report.Run(run.run_id, number, calls))
     return turns

@@ -1,4 +1,4 @@
-"""Judge recorded turns under one policy, with the core's own ``TurnJudge``, and name their tools.
+"""Judge recorded turns under one policy, by the engine's own ``fold``, and name their tools.
 
 A recorded call has run, whatever the policy makes of it: so every refusal is listed, not only the first.
 """
@@ -8,20 +8,22 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from otel_loopguard import semconv
-from otel_loopguard.cli.replay.fast_path import LimitsByTool
 from otel_loopguard.engine.compiled import CompiledPolicy
-from otel_loopguard.engine.conversation import ConversationMemory, ConversationTurn
-from otel_loopguard.engine.judge import TurnJudge
+from otel_loopguard.engine.conversation import ConversationTurn
 from otel_loopguard.engine.names import clean_name, is_plain_name
+from otel_loopguard.engine.state import State
 from otel_loopguard.engine.values.normalise import utf8
 from otel_loopguard.engine.words import OVER_TURNS, Action, Record, Sameness
+from otel_loopguard.guard.conversation_memory import ConversationMemory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from otel_loopguard.cli.replay.recorded_turn import Folded
     from otel_loopguard.engine.policy.policy import Policy
     from otel_loopguard.engine.tools.contracts import Tool
     from otel_loopguard.engine.values.fingerprint import Fingerprinter
@@ -79,20 +81,15 @@ class PolicyJudge:
         if policy.hash_key is None:
             policy = replace(policy, hash_key=os.urandom(16))
         self.compiled = CompiledPolicy(policy)
-        self.forgets = policy.counting == "calls" and policy.window > 0
-        """True if it counts calls within a window of time. Then each look at the history drops old calls."""
-        self.counts_alone = policy.counting == "calls" and not (policy.conclude_after or policy.abort_after)
-        """True if it counts calls, and not refusals, whose row ends with a result that is news."""
-        self.limits = LimitsByTool(policy)
         self.memory = ConversationMemory()
 
     def __reduce__(self) -> tuple[type[PolicyJudge], tuple[Policy]]:
         """Make the judge again in another process, with the same key."""
         return PolicyJudge, (self.compiled.policy,)
 
-    def turn(self, fingerprinter: Fingerprinter | None = None) -> TurnJudge:
-        """Begin a turn of calls that have run. All its fingerprints come from one fingerprinter."""
-        return TurnJudge(self.compiled, observes=True, fingerprinter=fingerprinter)
+    def state(self, fingerprinter: Fingerprinter | None = None) -> State:
+        """Return the state of a new turn of recorded calls. All its fingerprints come from one fingerprinter."""
+        return State(self.compiled, is_recorded=True, fingerprinter=fingerprinter)
 
     @property
     def turns_by(self) -> str:
@@ -108,6 +105,21 @@ class PolicyJudge:
             return None
         number = self.compiled.fingerprinter.of(utf8(f"{turn.source} {turn.id}"))
         return ConversationTurn(self.memory, f"{span.service} {conversation}", number)
+
+
+def trips_of(folded: Iterable[Folded], turn: int = 0) -> list[TripOfRun]:
+    """Return the trips that are listed of a turn's calls, in the order of the calls."""
+    trips = [_trip_of(one, one.trip, turn) for one in folded if one.trip is not None and is_listed(one.trip)]
+    trips.sort(key=attrgetter("call"))
+    return trips
+
+
+def _trip_of(folded: Folded, trip: Trip, turn: int) -> TripOfRun:
+    record = folded.record
+    lost = trip.action >= Action.REUSE and record.sameness is not None and result_was_new(record)
+    tool = shown_tool(record.resolved.tool, record.registered)
+    mode, has_run = str(trip.mode), folded.call.has_run
+    return TripOfRun(turn, folded.position, tool, mode, trip.action, trip.count, lost, trip.limit, has_run)
 
 
 def is_listed(trip: Trip) -> bool:

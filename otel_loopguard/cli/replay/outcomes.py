@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.engine.values.fingerprint import Fingerprinter
-from otel_loopguard.engine.values.results import ERROR_SALT, is_error_text, outcome_facts
+from otel_loopguard.engine.values.results import ERROR_SALT, outcome_facts
 from otel_loopguard.engine.words import Outcome
 
 if TYPE_CHECKING:
@@ -30,23 +30,6 @@ class RunFingerprinter(Fingerprinter):
 FINGERPRINTER = RunFingerprinter()
 
 
-def is_failure(call: dict[str, Any]) -> bool:
-    """Return True if a call with a text as its result is recorded as an error, or its text is one."""
-    flag = call.get("is_error")
-    return is_error_text(call["result"]) if flag is None else bool(flag)
-
-
-def result_identity(call: dict[str, Any]) -> int | str:
-    """Return a value that is equal for equal results: the recorded hash, as a number if it is one; else the text."""
-    hashed: str | None = call.get("result_hash")
-    if not hashed:
-        return call["result"]  # type: ignore[no-any-return]  # it is parsed JSON
-    try:
-        return int(hashed[:16], 16)
-    except ValueError:  # a hash in another notation
-        return hashed
-
-
 def facts_of(
     call: dict[str, Any], arguments: Any, fingerprinter: Fingerprinter, pending_words: PendingWords | None
 ) -> OutcomeFacts:
@@ -54,8 +37,10 @@ def facts_of(
     result, hashed = call.get("result"), call.get("result_hash")
     if not hashed:
         return outcome_facts(Outcome(result, None, call.get("is_error")), arguments, fingerprinter, pending_words)
-    identity = result_identity(call)
-    digest = identity if isinstance(identity, int) else fingerprinter.of(identity.encode())
+    try:
+        digest = int(hashed[:16], 16)
+    except ValueError:  # a hash in another notation
+        digest = fingerprinter.of(hashed.encode())
     outcome = Outcome(result, None, call.get("is_error"), False, digest)  # noqa: FBT003 - keywords cost a third more
     facts = outcome_facts(outcome, arguments, fingerprinter, pending_words)
     if type(result) is str and len(result) >= _CUT:

@@ -58,7 +58,7 @@ class Recording:
         """``if_nothing`` is the sentence about an input without any run or tool span."""
         self._line_judge = LineJudge(judges, extract)
         self._add = add
-        self._jobs = jobs
+        self._jobs = 1 if any(judge.compiled.custom for judge in judges) else jobs  # not every user's code can be sent
         self._buffer = SpanBuffer(judges)
         self._shows_progress = shows_progress
         self._title = title

@@ -11,10 +11,9 @@ from itertools import repeat, zip_longest
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from otel_loopguard.cli.replay.judge import TripOfRun, reached
+from otel_loopguard.cli.replay.judge import TripOfRun, reached, trips_of
+from otel_loopguard.cli.replay.recorded_turn import Folded, RecordedTurn
 from otel_loopguard.cli.replay.spent import requests_of, spent
-from otel_loopguard.cli.replay.timeline import Timeline
-from otel_loopguard.cli.replay.turn_replay import TurnReplay
 from otel_loopguard.spans.ancestry import Ancestry, TurnName
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
     from otel_loopguard.cli.replay.judge import PolicyJudge, Reached
     from otel_loopguard.cli.replay.spent import Spent
-    from otel_loopguard.engine.judge import TurnJudge
     from otel_loopguard.spans.otlp import ModelSpan, RecordedCall, ToolSpan
 
 MOST_HELD = 100_000
@@ -55,14 +53,17 @@ class JudgedTurn(NamedTuple):
 
 
 class _OpenTurn:
-    """The state of the judges of one turn."""
+    """A turn, as each judge has it."""
 
-    __slots__ = ("calls", "judges", "reached", "timelines")
+    __slots__ = ("calls", "folded", "reached", "turns")
 
-    def __init__(self) -> None:
-        self.judges: list[TurnJudge] | None = None
+    def __init__(self, judges: list[PolicyJudge]) -> None:
         self.calls = 0
-        self.timelines: list[Timeline] = []
+        self.folded: list[list[Folded]] = [[] for _ in judges]
+        """The calls of the latest part that are over, for each judge."""
+        self.turns = [
+            RecordedTurn(judge.state(), of_judge.append) for judge, of_judge in zip(judges, self.folded, strict=True)
+        ]
         self.reached: tuple[Reached, ...] | None = None
         """The modes and actions that the judged parts reached, for each judge."""
 
@@ -203,33 +204,36 @@ class SpanBuffer:
     def _judge_turn(
         self, name: TurnName, held: _Held, ready: list[ToolSpan], requests: list[ModelSpan], *, is_last: bool
     ) -> JudgedTurn:
-        turn = held.turns.setdefault(name, _OpenTurn())
         own = any(span.own for span in ready)
         calls = [span.read() for span in _once(ready, self.ancestry)]
-        if turn.judges is None:
-            turn.judges = [judge.turn() for judge in self._judges]
-            for of_turn in turn.judges:
-                of_turn.heeds = own  # the refusals were made
-            turn.timelines = [Timeline(of_turn.history) for of_turn in turn.judges]
-        replays = [
-            TurnReplay(judge, of_turn, timeline, turn.calls)
-            for judge, of_turn, timeline in zip(self._judges, turn.judges, turn.timelines, strict=True)
-        ]
-        for replay, judge in zip(replays, self._judges, strict=True):
-            replay.conversation = judge.place_of(name, ready[0], self.ancestry) if ready else None
-        trips = tuple(replay.run(calls, last=is_last) for replay in replays)
+        turn = held.turns.get(name)
+        if turn is None:
+            turn = held.turns[name] = _OpenTurn(self._judges)
+            for recorded in turn.turns:
+                recorded.state.heeds = own  # the refusals were made
         written = requests_of(calls, requests, turn.calls)
-        sums = tuple(
-            spent(written, replay.in_vain, found, judge.compiled.prices)
-            for replay, found, judge in zip(replays, trips, self._judges, strict=True)
-        )
+        trips: tuple[list[TripOfRun], ...] = ()
+        sums: tuple[Spent, ...] = ()
+        for judge, recorded, folded in zip(self._judges, turn.turns, turn.folded, strict=True):
+            recorded.state.place = judge.place_of(name, ready[0], self.ancestry) if ready else None
+            for call in calls:
+                recorded.begin(call)
+            if is_last:
+                recorded.end_until(None)
+            found = trips_of(folded)
+            in_vain = {one.position for one in folded if one.in_vain}
+            trips = (*trips, found)
+            sums = (*sums, spent(written, in_vain, found, judge.compiled.prices))
+            folded.clear()
         begin, earlier = turn.calls, turn.reached
         turn.calls += len(calls)
         if turn.calls:
             turn.reached = tuple(map(reached, trips, earlier or repeat(frozenset())))
         arguments = sum(not call.has_arguments for call in calls)
         results = sum(call.has_arguments and not call.has_result for call in calls)
-        return JudgedTurn(name.id, len(calls), trips, own, arguments, results, begin, calls, sums, earlier)
+        return JudgedTurn(
+            name.id, len(calls), tuple(trips), own, arguments, results, begin, calls, tuple(sums), earlier
+        )
 
 
 _in_order = attrgetter("in_order")

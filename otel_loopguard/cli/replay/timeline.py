@@ -16,33 +16,16 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator
 
     from otel_loopguard.engine.history.state import History
-    from otel_loopguard.engine.words import Record
 
 _NEVER = float("-inf")
 
 
-def are_one_by_one(calls: Sequence[Mapping[str, Any]]) -> bool:
-    """Return True if each of these calls ends before the next one begins, and no time is recorded."""
-    step = None
-    for call in calls:
-        if call.get("at") is not None or call.get("ended") is not None:
-            return False
-        before, step = step, call.get("step")
-        if step is not None and step == before:
-            return False
-    return True
-
-
-class Running(NamedTuple):
-    """A call that has begun and not ended."""
-
+class _Running(NamedTuple):
     end: float
-    position: int
     call: Any
-    record: Record
 
 
 class Timeline:
@@ -59,9 +42,9 @@ class Timeline:
         self._step: object = None
         self.written: int | None = None
         """The turn's tick when the model wrote the calls of the last step; None without a step."""
-        self._running: list[Running] = []
+        self._running: list[_Running] = []
 
-    def begin(self, at: float | None, step: object = None) -> Iterator[Running]:
+    def begin(self, at: float | None, step: object = None) -> Iterator[Any]:
         """Move to the begin of a call. Yield the calls that end before it, each at the time of its end."""
         if at is not None:
             if at >= self._begun:
@@ -69,38 +52,31 @@ class Timeline:
             else:
                 at = None
         if self._running and (step is None or step != self._step):
-            if at is None:
-                yield from self.rest()
-            else:
-                yield from self.until(at)
+            yield from self.until(at)
         if step is None or step != self._step:
             self._step, self.written = step, None if step is None else self._history.tick
         if at is not None:
             self._move(at)
 
-    def add(self, position: int, call: Any, record: Record, end: float | None) -> None:
-        """Add the call that has just begun. Its position is that in the turn."""
-        self._running.append(Running(self._begun if end is None else max(end, self._begun), position, call, record))
+    def add(self, call: Any, end: float | None) -> None:
+        """Add the call that has just begun."""
+        self._running.append(_Running(self._begun if end is None else max(end, self._begun), call))
 
-    def until(self, time: float | None) -> Iterator[Running]:
+    def until(self, time: float | None) -> Iterator[Any]:
         """Yield the calls that end by this time, or all that are running, each at the time of its end."""
         if time is None:
-            return self.rest()
+            over, self._running = self._running, []
+            return self._end(over)
         over = [one for one in self._running if one.end <= time]
         self._running = [one for one in self._running if one.end > time]
         return self._end(over)
 
-    def rest(self) -> Iterator[Running]:
-        """Yield all calls that are running, each at the time of its end."""
-        over, self._running = self._running, []
-        return self._end(over)
-
-    def _end(self, over: list[Running]) -> Iterator[Running]:
+    def _end(self, over: list[_Running]) -> Iterator[Any]:
         if len(over) > 1:
             over.sort(key=_end_of)
         for one in over:
             self._move(one.end)
-            yield one
+            yield one.call
 
     def _move(self, time: float) -> None:
         if time > (_NEVER if self.now is None else self.now):

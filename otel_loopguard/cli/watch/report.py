@@ -177,7 +177,7 @@ class WatchReport:
         self.trips += 1
         self.loops += first is First.ACTION
         service.meters.trip(trip, name, first, context)
-        attributes = {**self._identity(reported), **event_attributes(trip, name, first)}
+        attributes = {**self._identity(reported), **event_attributes(trip, name, first, reported.record)}
         self._log_first(span.service, trip, name, attributes)
         service.logs.emit(trip, name, attributes, context, at=span.end or None)
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Protocol
+
+import orjson
+
+from otel_loopguard.store import background
+from otel_loopguard.store.store import ANYTHING, VERSION_SIZE, Newer, Swapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otel_loopguard.guard.event_log import EventLog
     from otel_loopguard.spans.otlp import ToolSpan
+    from otel_loopguard.store.store import Store
 
 MOST_SEEN = 1_000_000
 """Ids of tool spans."""
@@ -17,6 +24,8 @@ MOST_TRACES = 100_000
 STORE_SECONDS = 3_600.0
 """The time for which a store keeps the ids of a trace. Spans are read again within minutes, if at all."""
 _LONGEST_ID = 64
+_MOST_IN_CELL = 10_000
+_MOST_TRIES = 8
 
 
 class Seen(Protocol):
@@ -61,47 +70,82 @@ class SeenInMemory:
 
 
 class SeenInStore:
-    """Also finds the spans that other consumers have judged, by a log of each trace in a shared store.
+    """Also finds the spans that other consumers have judged, by a cell of each trace in a shared store.
 
-    A log is read once, at the first span of its trace: until partitions move, no other consumer judges that trace. A
+    A cell is read once, at the first span of its trace: until partitions move, no other consumer judges that trace. A
     span is written after it was judged, so one that was lost with its consumer is judged again.
     """
 
-    def __init__(self, log: EventLog, name: Callable[[str], str], *, most_traces: int = MOST_TRACES) -> None:
+    def __init__(self, store: Store, name: Callable[[str], str], *, most_traces: int = MOST_TRACES) -> None:
         """Take a store, and the function that hides an id from it."""
         self._memory = SeenInMemory()
-        self._log, self._name = log, name
+        self._store, self._name = store, name
         self._most_traces = most_traces
-        self._elsewhere: OrderedDict[str, frozenset[bytes]] = OrderedDict()
-        """The ids of the spans that other consumers have judged, by trace."""
+        self._traces: OrderedDict[str, _Trace] = OrderedDict()
 
     def add(self, span: ToolSpan) -> bool:
         """Add a span. Return False if it was there. While the store does not answer, this knows its own spans alone."""
-        return self._memory.add(span) and _id(span) not in self._judged_elsewhere(span.trace)
+        return self._memory.add(span) and _id(span) not in self._of(span.trace).judged
 
     def judged(self, span: ToolSpan) -> None:
-        """Write a span to the store, in another thread."""
-        self._log.send_later(self._key(span.trace), [(_id(span), b"")])
+        """Write a span to the store, in the background."""
+        trace = self._of(span.trace)
+        trace.waiting.append(_id(span))
+        background.run_later(self._write(self._key(span.trace), trace))
 
     def moved(self) -> None:
-        """Have the log of each trace read again."""
-        self._elsewhere = OrderedDict()
+        """Have the cell of each trace read again."""
+        self._traces = OrderedDict()
 
-    def _judged_elsewhere(self, trace: str) -> frozenset[bytes]:
-        known = self._elsewhere
-        found = known.get(trace)
-        if found is None:
-            reply = self._log.append(self._key(trace), (), epoch=b"", seen=0)
-            if reply is None:
-                return frozenset()
-            found = known[trace] = frozenset(entry.op for entry in reply.entries)
+    def _of(self, name: str) -> _Trace:
+        known = self._traces
+        trace = known.get(name)
+        if trace is None:
+            trace = _Trace()
+            reply = background.wait(self._store.swap(self._key(name), ANYTHING, b"", b""))
+            if not isinstance(reply, Newer):
+                return trace
+            trace.take(reply)
+            known[name] = trace
             if len(known) > self._most_traces:
                 known.popitem(last=False)
-        return found
+        return trace
+
+    async def _write(self, key: str, trace: _Trace) -> None:
+        """Add the spans that wait to the cell. What another write has taken with it is not written again."""
+        async with trace.lock:
+            for _ in range(_MOST_TRIES if trace.waiting else 0):
+                judged = [*trace.judged, *trace.waiting][-_MOST_IN_CELL:]
+                version = os.urandom(VERSION_SIZE)
+                reply = await self._store.swap(key, trace.seen, version, orjson.dumps(judged))
+                if isinstance(reply, Swapped):
+                    trace.seen, trace.judged = version, frozenset(judged)
+                    trace.waiting.clear()
+                    return
+                if reply is None:
+                    return
+                trace.take(reply)
 
     def _key(self, trace: str) -> str:
         return f"spans-{self._name(trace)}"
 
 
-def _id(span: ToolSpan) -> bytes:
-    return span.span[:_LONGEST_ID].encode("utf-8", "surrogatepass")
+class _Trace:
+    """The cell of a trace as this process knows it."""
+
+    def __init__(self) -> None:
+        self.seen = b""
+        """The version of the cell."""
+        self.judged: frozenset[str] = frozenset()
+        """The ids of the spans that were judged."""
+        self.waiting: list[str] = []
+        """Those that are not written yet."""
+        self.lock = asyncio.Lock()
+
+    def take(self, reply: Newer) -> None:
+        self.seen = reply.version
+        self.judged = frozenset(orjson.loads(reply.state)) if reply.state else frozenset()
+
+
+def _id(span: ToolSpan) -> str:
+    return span.span[:_LONGEST_ID].encode("utf-8", "replace").decode()

@@ -16,19 +16,20 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from otel_loopguard.cli.replay.judge import is_listed
-from otel_loopguard.cli.replay.timeline import Timeline
-from otel_loopguard.cli.replay.turn_replay import TurnReplay
+from otel_loopguard.cli.replay.recorded_turn import RecordedTurn
 from otel_loopguard.cli.watch.seen import SeenInMemory
-from otel_loopguard.engine.words import Action
+from otel_loopguard.engine.events import Reached
+from otel_loopguard.engine.fold import fold
+from otel_loopguard.engine.words import Action, First
 from otel_loopguard.spans.ancestry import TurnName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from otel_loopguard.cli.replay.judge import PolicyJudge
-    from otel_loopguard.cli.replay.timeline import Running
+    from otel_loopguard.cli.replay.recorded_turn import Folded
     from otel_loopguard.cli.watch.seen import Seen
-    from otel_loopguard.engine.words import First, Record, Trip
+    from otel_loopguard.engine.words import Record, Trip
     from otel_loopguard.shield import Shield
     from otel_loopguard.spans.ancestry import Ancestry
     from otel_loopguard.spans.otlp import RecordedCall, ToolSpan
@@ -85,20 +86,17 @@ class _Waiting:
         self.begun = False
 
 
-class _LiveTurn(TurnReplay):
-    """One turn: its judge, and the spans that wait."""
+class _LiveTurn:
+    """One turn: its calls that are judged, and the spans that wait."""
 
     def __init__(self, name: TurnName, judge: PolicyJudge, report: Report) -> None:
-        turn = judge.turn()
-        timeline = Timeline(turn.history)
-        super().__init__(judge, turn, timeline, 0)
+        self.recorded = RecordedTurn(judge.state(), self._report_call)
         self.name = name
         """Its name in the report, which stays."""
         self.key = name
         """Its name among the turns."""
         self.missing: set[str] = set()
         """The spans around its calls that had not arrived, if it is that of a trace. One may be that of an agent."""
-        self.timeline = timeline
         self.waiting: list[tuple[tuple[Any, ...], int, _Waiting]] = []
         """A heap, in the order in which they began. Those that were found to be of another turn are left in it."""
         self.until: tuple[Any, ...] = ()
@@ -110,32 +108,21 @@ class _LiveTurn(TurnReplay):
         """True if spans wait that were not found to be of another turn."""
         return any(one.turn == self.key and not one.begun for _, _, one in self.waiting)
 
-    @property
-    def calls(self) -> int:
-        """The number of calls that were judged."""
-        return self._calls
-
     def is_late(self, span: ToolSpan) -> bool:
         """Return True if a later span was judged, or if the time of the turn is beyond the begin of this one."""
-        now = self.timeline.now
+        now = self.recorded.timeline.now
         return span.in_order < self.until or (now is not None and bool(span.start) and span.start < now * 1e9 - 1e3)
 
-    def _end(self, ended: Running) -> None:
-        _, position, call, record = ended
-        super()._end(ended)
-        reported = Reported(self.name, position, call, record)
-        history = self._turn.history
-        if record.news and history.open_trips:
-            recovered, history.open_trips = history.open_trips, ()
-            for trip in recovered:
-                self._report.recovery(reported, trip)
-        self._report.call(reported)
-
-    def _add(self, position: int, trip: Trip, record: Record, call: RecordedCall, *, has_run: bool = False) -> None:  # noqa: ARG002 - as in replay
-        if is_listed(trip):
-            trip = trip._replace(action=Action.OBSERVE)
-            first = self._turn.reach(trip)
-            self._report.trip(Reported(self.name, position, call, record), trip, first)
+    def _report_call(self, over: Folded) -> None:
+        reported = Reported(self.name, over.position, over.call, over.record)
+        if over.trip is not None and is_listed(over.trip):
+            trip = over.trip._replace(action=Action.OBSERVE)
+            first = fold(self.recorded.state, Reached(0, trip), None).first or First.NO
+            self._report.trip(reported, trip, first)
+        for trip in over.recovered:
+            self._report.recovery(reported, trip)
+        if not over.call.refused:
+            self._report.call(reported)
 
 
 class _Trace:
@@ -295,7 +282,7 @@ class LiveTurns:
             _, _, next_one = heapq.heappop(heap)
             if next_one.turn == turn.key and not next_one.begun:
                 self._begin(turn, next_one)
-        turn.end_until(end / 1e9 if end else None)
+        turn.recorded.end_until(end / 1e9 if end else None)
 
     def _begin(self, turn: _LiveTurn, waiting: _Waiting) -> None:
         waiting.begun = True
@@ -309,17 +296,18 @@ class LiveTurns:
                 self._report.spans("late", 1)
             else:
                 turn.until = span.in_order
-            turn.conversation = turn.conversation or self._judge.place_of(turn.name, span, self._ancestry)
+            state = turn.recorded.state
+            state.place = state.place or self._judge.place_of(turn.name, span, self._ancestry)
             if turn.key.source == "trace" and len(turn.missing) < _MOST_MISSING:
                 turn.missing.update(filter(None, self._ancestry.above(span)[-1:]))
-            turn.begin(span.read())
+            turn.recorded.begin(span.read())
             self._report.spans("judged", 1)
 
     def _close(self, name: TurnName) -> None:
         turn = self._turns.pop(name)
         try:
-            turn.end_all()
+            turn.recorded.end_until(None)
         except Exception as error:  # noqa: BLE001 - as above
             self._shield.take("watch.judge", error)
-        if turn.calls:
-            self._report.turn(turn.name, turn.calls)
+        if turn.recorded.calls:
+            self._report.turn(turn.name, turn.recorded.calls)

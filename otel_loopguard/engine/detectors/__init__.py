@@ -1,39 +1,41 @@
-"""The detectors, one family a file, in the order of their precedence.
-
-A detector is two plain functions of ``(history, record, rule)``: ``before`` may refuse a call before it is dispatched,
-``after`` may nudge the model with its result. Each returns a Trip or None. A custom detector is a ``before`` function.
-"""
+"""The detectors, one mode a file, in the order of their precedence."""
 
 from __future__ import annotations
 
 from otel_loopguard.engine.detectors import (
-    breaker,
     cycle,
-    effect,
-    errors,
-    novelty,
-    query,
-    repeat,
-    retry,
-    unknown,
-    volatile,
+    error_repeat,
+    generic_repeat,
+    global_circuit_breaker,
+    lost,
+    no_novelty,
+    ping_pong,
+    poll_no_progress,
+    repeated_effect,
+    retry_limit,
+    same_answer,
+    similar_query,
+    unknown_tool_repeat,
+    volatile_repeat,
 )
-from otel_loopguard.engine.detectors.base import Detector
+from otel_loopguard.engine.detectors.row import Detector
 
 DETECTORS: tuple[Detector, ...] = (
-    unknown.DETECTOR,
-    repeat.POLL,
-    cycle.DETECTOR,
-    repeat.REPEAT,
-    query.DETECTOR,
-    errors.ERROR,
-    errors.ANSWER,
-    volatile.DETECTOR,
-    effect.DETECTOR,
-    novelty.DETECTOR,
-    retry.DETECTOR,
-    breaker.BUDGET,
-    breaker.TURN,
+    unknown_tool_repeat.ROW,
+    poll_no_progress.ROW,
+    ping_pong.ROW,
+    cycle.ROW,
+    generic_repeat.ROW,
+    lost.ROW,
+    similar_query.ROW,
+    error_repeat.ROW,
+    same_answer.ROW,
+    volatile_repeat.ROW,
+    repeated_effect.ROW,
+    no_novelty.ROW,
+    retry_limit.ROW,
+    global_circuit_breaker.BUDGET,
+    global_circuit_breaker.ROW,
 )
 
 __all__ = ["DETECTORS", "Detector"]

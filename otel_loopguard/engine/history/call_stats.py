@@ -88,11 +88,11 @@ class CallStats:
         self.evidence, self.equal, self.alike, self.steady, self.vain, self.same_since = 0, 1, 1, 1, 0, idle
 
     def to_list(self) -> list[Any]:
-        """Return the statistics as plain values. ``details`` are left out if they hold numbers of the result."""
+        """Return the statistics as plain values."""
         details = self.details
         return [
             *(getattr(self, name) for name in _STATE),
-            None if details is None or details.has_numbers else details.to_list(),
+            None if details is None else details.to_list(),
         ]
 
     @classmethod

@@ -12,17 +12,16 @@ import math
 from statistics import median
 from typing import TYPE_CHECKING
 
-from otel_loopguard.engine.words import Mode, Record
-
 if TYPE_CHECKING:
     from otel_loopguard.engine.history.call_stats import CallStats
     from otel_loopguard.engine.history.state import History
+    from otel_loopguard.engine.words import Record
 
 _FEWEST_PAUSES = 3
 _MOST_DOUBLINGS = 20
 _SLOW = 3
 """A pause of up to this many intervals is that of a slow model."""
-_POLL = Mode.POLL_NO_PROGRESS
+_POLL = "poll_no_progress"
 
 
 def compare_times(history: History, record: Record, stats: CallStats) -> None:

@@ -11,15 +11,16 @@ import enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from otel_loopguard.engine.history.call_stats import ACKNOWLEDGED, ACTED, PENDING, TRANSIENT
-from otel_loopguard.engine.words import Mode, Record, Sameness
+from otel_loopguard.engine.words import Record, Sameness
 
 if TYPE_CHECKING:
     from otel_loopguard.engine.history.call_stats import CallStats
     from otel_loopguard.engine.history.state import History
-    from otel_loopguard.engine.policy.policy import Rule
+    from otel_loopguard.engine.rule import Rule
 
 _SAME, _ALIKE, _FIRST = Sameness.SAME, Sameness.ALIKE, Sameness.FIRST
-_REPEAT, _POLL = Mode.GENERIC_REPEAT, Mode.POLL_NO_PROGRESS
+_REPEAT, _POLL = "generic_repeat", "poll_no_progress"
+"""The two modes that judge by this rule."""
 
 
 class Reason(enum.IntEnum):
@@ -44,7 +45,7 @@ class Limit(NamedTuple):
 
     block: int
     """The run that is refused; 0 = none."""
-    mode: Mode
+    mode: str
     """``poll_no_progress`` for calls that wait for something, ``generic_repeat`` for all others."""
     reason: Reason
     forgets: bool

@@ -24,6 +24,7 @@ from otel_loopguard.interrupts import pass_interrupt
 
 if TYPE_CHECKING:
     from otel_loopguard.engine.history.window import CallWindow
+    from otel_loopguard.engine.words import Record
 
 MOST_CALLS = 1_024
 MOST_FEW = 32
@@ -35,7 +36,7 @@ MOST_PAUSES = 15
 SHORTEST_PAUSE = 0.1
 """Between calls of one model message there is less, and the model does not think."""
 
-_VERSION = 6
+_VERSION = 7
 """Written first. State of another version is not read: the turn begins with an empty history."""
 
 
@@ -123,7 +124,7 @@ class History:
         self.tools: dict[int, ToolStats] = EMPTY
         """By the digest of the tool's name."""
         self.started_by_tool: dict[int, int] = EMPTY
-        """Calls of the tools that have a cap."""
+        """Calls of the tools that have a cap; with detectors of the user, of all tools."""
         self.open_trips: tuple[Trip, ...] = ()
         """Trips since the last news."""
         self.reached: dict[tuple[str | None, Action], None] = EMPTY
@@ -194,6 +195,10 @@ class History:
         lines, repeated = self.few_lines, self.repeated
         return {key: _line(lines, place) for place, key in enumerate(self.few) if key not in repeated}
 
+    def calls_of(self, record: Record) -> int:
+        """Return the calls of this call's tool that have started; once it has, it is one of them."""
+        return self.started_by_tool.get(record.resolved.tool.digest, 0)
+
     def tool_stats(self, tool: int) -> ToolStats:
         """Return the statistics of a tool, given by its digest; the first tool is forgotten if there are too many."""
         stats = self.tools.get(tool)
@@ -236,8 +241,8 @@ class History:
         """The next model request is to be made without tools."""
         return self.conclude_at == self.news and self.concluded_at < 0
 
-    def to_bytes(self) -> bytes:
-        """Write the state as JSON: fingerprints and counters, a few KB."""
+    def plain(self) -> dict[str, Any]:
+        """Return the history as plain values: fingerprints and counters."""
         state: dict[str, Any] = {name: getattr(self, name) for name in _COUNTERS}
         state |= {name: list(getattr(self, name)) for name in _SETS}
         state["version"] = _VERSION
@@ -254,6 +259,25 @@ class History:
         state["open_trips"] = [list(trip._replace(tool="")) for trip in self.open_trips]
         state["reached"] = [list(pair) for pair in self.reached]
         state["window"] = None if self.window is None else self.window.to_list()
+        return state
+
+    def keep_values_of(self, other: History) -> None:
+        """Take what stays in its process from another copy: numbers of results, and the words of queries.
+
+        They are taken where this copy is as the other one was: the last run of the call, or the tool, is the same.
+        """
+        for key, stats in self.repeated.items():
+            own = other.repeated.get(key)
+            if own is not None and own.last_index == stats.last_index and own.result == stats.result:
+                stats.details = own.details
+        for tool, rows in self.tools.items():
+            mine = other.tools.get(tool)
+            if mine is not None and mine.results == rows.results:
+                rows.queries = mine.queries
+
+    def to_bytes(self) -> bytes:
+        """Write the history as JSON, a few KB."""
+        state = self.plain()
         try:
             return bytes(memoryview(orjson.dumps(state)))  # copied: the original keeps a buffer of up to 16 KB
         except TypeError as error:  # a custom detector's trip: a number beyond 64 bits, or half a surrogate in its mode
@@ -271,6 +295,10 @@ class History:
         except ValueError as error:
             pass_interrupt(error)
             state = json.loads(data)
+        self.read(state)
+
+    def read(self, state: dict[str, Any]) -> None:
+        """Read the plain values of ``plain``. Those of another version are not read: the history stays empty."""
         if state.get("version") != _VERSION:
             return
         for name in _COUNTERS:

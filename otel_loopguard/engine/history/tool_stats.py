@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.engine.history.bounded import EMPTY, kept
-from otel_loopguard.engine.values.answers import answer_fingerprint, answer_outline, answer_outline_parts
+from otel_loopguard.engine.values.answers import answer_fingerprint, answer_outline
 from otel_loopguard.engine.values.queries import query_of
-from otel_loopguard.engine.values.results import AnswerPrints
 from otel_loopguard.engine.words import Kind
 
 if TYPE_CHECKING:
@@ -81,8 +80,6 @@ class ToolStats:
         if kind is not _THINK and (kind is not _WRITE or tool.moves_cursor):
             if facts.found is not None:
                 self._continue_row(record, facts.found.row, tick)
-            elif facts.prints is not None:
-                self._add_prints(record, facts.prints.answer, tick)
             else:
                 self.add_answer(record, facts.data, tick, fingerprinter)
         parameter = tool.contract.query
@@ -94,47 +91,22 @@ class ToolStats:
             self.queries = (*self.queries[-_MOST_QUERIES:], query) if seen_before else (query,)
             self.results = kept(self.results, facts.digest, _MOST_ANSWERS)
 
-    def answer_prints(self, data: bytes, arguments: Any, fingerprinter: Fingerprinter) -> AnswerPrints:
-        """Return the fingerprints by which an answer is compared with the last one, for all processes of a turn."""
-        begins, ends = (fingerprinter.of(part) & _30_BITS for part in (data[:_END], data[-_END:]))
-        outline, answer = None, 0
-        if begins == self.begins or ends == self.ends:
-            outline = fingerprinter.of(repr(answer_outline_parts(data, arguments)).encode())
-            if outline == self.outline and self.skipped >= self.skip:
-                answer = answer_fingerprint(data, arguments, fingerprinter)
-        return AnswerPrints(begins, ends, outline, answer)
-
     def add_answer(self, record: Record, data: bytes, tick: int, fingerprinter: Fingerprinter) -> None:
         """Count an answer. It is equal to the last one byte for byte, or without its ids."""
         digest: int = record.result or 0
         if digest == self.result and self.answers:
             self._continue_row(record, self.answers + 1, tick)
             return
-        begins, ends = hash(data[:_END]) & _30_BITS, hash(data[-_END:]) & _30_BITS
+        begins, ends = (fingerprinter.of(part) & _30_BITS for part in (data[:_END], data[-_END:]))
         outline, answer, same = None, 0, False
         self.skipped += 1
         if begins == self.begins or ends == self.ends:
             arguments = record.resolved.arguments
-            outline = answer_outline(data, arguments)
+            outline = answer_outline(data, arguments, fingerprinter)
             if outline == self.outline and self.skipped > self.skip:
                 answer = answer_fingerprint(data, arguments, fingerprinter)
                 same, self.skipped = answer == self.answer, 0
                 self.skip = 0 if same or not self.answer else min(2 * self.skip + 1, _MOST_SKIPPED)
-        self.begins, self.ends, self.outline, self.result, self.answer = begins, ends, outline, digest, answer
-        self._continue_row(record, self.answers + 1 if same else 1, tick)
-
-    def _add_prints(self, record: Record, prints: AnswerPrints | None, tick: int) -> None:
-        """Do the same by the fingerprints of another process."""
-        digest: int = record.result or 0
-        if digest == self.result and self.answers:
-            self._continue_row(record, self.answers + 1, tick)
-            return
-        begins, ends, outline, answer = prints or AnswerPrints(0, 0, None, 0)
-        same = False
-        self.skipped += 1
-        if answer:
-            same, self.skipped = answer == self.answer, 0
-            self.skip = 0 if same or not self.answer else min(2 * self.skip + 1, _MOST_SKIPPED)
         self.begins, self.ends, self.outline, self.result, self.answer = begins, ends, outline, digest, answer
         self._continue_row(record, self.answers + 1 if same else 1, tick)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.engine.history.bounded import kept
 from otel_loopguard.engine.history.call_stats import (
@@ -20,13 +20,12 @@ from otel_loopguard.engine.history.evidence import limit_of, strength, weigh
 from otel_loopguard.engine.history.losses import Losses
 from otel_loopguard.engine.history.state import MOST_REMEMBERED, SHORTEST_PAUSE, History
 from otel_loopguard.engine.values.compare import compare, detailed_fingerprints
-from otel_loopguard.engine.words import Action, Kind, Mode, Record, Sameness
+from otel_loopguard.engine.words import Action, Kind, Record, Sameness
 
 if TYPE_CHECKING:
     from otel_loopguard.engine.history.call_stats import CallStats
-    from otel_loopguard.engine.tools.contracts import ResolvedCall
     from otel_loopguard.engine.values.fingerprint import Fingerprinter
-    from otel_loopguard.engine.values.results import OutcomeFacts, Prints
+    from otel_loopguard.engine.values.results import OutcomeFacts
     from otel_loopguard.engine.words import Trip
 
 MOST_PAIRS = 4_096
@@ -34,7 +33,6 @@ MOST_PAIRS = 4_096
 # Looking up a member of an enumeration costs as much as calling a function on Python 3.11.
 _FIRST, _SAME, _ALIKE, _DIFFERENT = Sameness.FIRST, Sameness.SAME, Sameness.ALIKE, Sameness.DIFFERENT
 _THINK, _WRITE, _WAIT, _UNKNOWN = Kind.THINK, Kind.WRITE, Kind.WAIT, Kind.UNKNOWN
-_HALF_OPEN = frozenset({Mode.ERROR_REPEAT, Mode.SAME_ANSWER})
 
 _64_BITS = 0xFFFFFFFFFFFFFFFF
 _MASKED_SALT = 0xC2B2AE3D27D4EB4F
@@ -47,7 +45,7 @@ _NOT_NEW = frozenset({_SAME, _ALIKE})
 
 def open_record(
     history: History,
-    resolved: ResolvedCall,
+    resolved: Any,  # a ``ResolvedCall``
     arguments: int,
     *,
     registered: bool | None,
@@ -108,7 +106,7 @@ def start(history: History, record: Record) -> None:
     if history.window is not None:
         history.window.add(record)
     tool = record.resolved.tool
-    if tool.contract.cap is not None:
+    if tool.counts_calls:
         history.started_by_tool = counts = history.started_by_tool or {}
         counts[tool.digest] = counts.get(tool.digest, 0) + 1
 
@@ -148,8 +146,9 @@ def count_refusal(history: History, record: Record, trip: Trip | None) -> None:
         return
     if trip.action is Action.CONCLUDE:
         history.conclude_at = history.news
-    if trip.mode in _HALF_OPEN and trip.action >= Action.REUSE:
-        history.half_open = kept(history.half_open, record.resolved.tool.digest, MOST_REMEMBERED)
+    tool = record.resolved.tool
+    if trip.mode in tool.half_opening and trip.action >= Action.REUSE:
+        history.half_open = kept(history.half_open, tool.digest, MOST_REMEMBERED)
 
 
 def lose(history: History, key: int) -> None:
@@ -313,8 +312,6 @@ def _compare(
     if facts.found is not None:
         return facts.found.sameness, None
     tool, last = record.resolved.tool, stats.details
-    if facts.prints is not None:
-        return _compare_prints(record, stats, facts.prints)
     stats.details = now = detailed_fingerprints(
         facts.data, fingerprinter, volatile_keys=tool.contract.volatile, mask=not tool.takes_next,
         is_error=facts.is_error,
@@ -322,19 +319,6 @@ def _compare(
     masked = (now.with_durations if record.changed_between else now.without_durations).masked
     if last is None:
         return _DIFFERENT, masked
-    sameness = compare(last, now, record.kind, moves_cursor=tool.moves_cursor, changed=record.changed_between)
-    return sameness, masked
-
-
-def _compare_prints(record: Record, stats: CallStats, prints: Prints) -> tuple[Sameness, int | None]:
-    """Do the same by the fingerprints of another process."""
-    last, tool = stats.details, record.resolved.tool
-    stats.details = now = prints.details
-    if now is None:
-        return prints.sameness or _DIFFERENT, None
-    masked = (now.with_durations if record.changed_between else now.without_durations).masked
-    if prints.sameness is not None or last is None:
-        return prints.sameness or _DIFFERENT, masked
     sameness = compare(last, now, record.kind, moves_cursor=tool.moves_cursor, changed=record.changed_between)
     return sameness, masked
 

@@ -9,28 +9,35 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.engine.policy import schema
+from otel_loopguard.engine.detectors.row import Detector
+from otel_loopguard.engine.modes import ROWS
+from otel_loopguard.engine.policy import own_rows, schema
 from otel_loopguard.engine.policy.problems import HIDDEN, Problem, suggestion, suggestion_or_all
+from otel_loopguard.engine.rule import Rule
+from otel_loopguard.engine.settings import SENTENCE, TEXTS
 from otel_loopguard.errors import PolicyError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otel_loopguard.engine.policy.schema import Setting
     from otel_loopguard.engine.policy.toml_lines import Path
+    from otel_loopguard.engine.settings import Setting
 
     Place = Callable[[Path], str]
+    Find = Callable[[str], Detector | str]
+    """Returns the detector of this name, or what is wrong with it."""
 
 _TABLES = ("modes", "tools", "words", "sentences", "cost_per_million_tokens")
 _ONLY_IN_CODE = {
     "hash_key": "a key does not belong in this file; set OTEL_PYTHON_LOOPGUARD_HASH_KEY or ..._HASH_KEY_FILE.",
-    "detectors": "functions can only be given in code: Policy(detectors=[...]).",
     "on_trip": "a function can only be given in code: Policy(on_trip=...).",
 }
 
 
 def explicit_settings(one: Any) -> dict[str, Any]:
-    """Return the fields of a ``Policy``, ``Rule`` or ``ToolContract`` that do not have their default."""
+    """Return the settings of a ``Policy``, ``Rule`` or ``ToolContract`` that do not have their default."""
+    if isinstance(one, Rule):
+        return one.settings
     given = ((field, getattr(one, field.name)) for field in fields(one))
     return {
         field.name: value
@@ -40,16 +47,21 @@ def explicit_settings(one: Any) -> dict[str, Any]:
 
 
 class Checker:
-    """Checks the tables of one source. Without a ``place`` the source is code."""
+    """Checks the tables of one source. Without a ``place`` the source is code.
 
-    def __init__(self, place: Place | None = None, presets: tuple[str, ...] = ()) -> None:
+    ``find`` imports a detector that the source names: only the user's own policy file may name one.
+    """
+
+    def __init__(self, place: Place | None = None, presets: tuple[str, ...] = (), find: Find | None = None) -> None:
         self.values: dict[Path, Any] = {}
         """Every valid setting, by its path."""
         self.problems: list[Problem] = []
         self._place = place or (lambda _path: "")
         self._presets = presets
-        self._settings = schema.POLICY if place else {**schema.POLICY, **schema.CODE}
+        self._find = find
+        self._settings = {**schema.POLICY} if place else {**schema.POLICY, **schema.CODE}
         self._in_code = place is None
+        self._rows: dict[str, Detector] = {str(mode): row for mode, row in ROWS.items()}
         self._any_mode = False
 
     def tables(self, source: str) -> dict[str, Any]:
@@ -59,11 +71,13 @@ class Checker:
         return nested(self.values)
 
     def policy(self, table: Mapping[str, Any]) -> None:
-        """Check a whole policy. If it has detectors of the user, modes may have any name."""
-        self._any_mode = self._in_code and bool(table.get("detectors"))
-        for name, value in table.items():
+        """Check a whole policy. If it has functions of the user as detectors, modes may have any name."""
+        # Detectors first: they have modes of their own.
+        for name, value in sorted(table.items(), key=lambda item: item[0] != "detectors"):
             path = (name,)
-            if name in self._settings:
+            if name == "detectors":
+                self._detectors(path, value)
+            elif name in self._settings:
                 self._set(path, self._settings[name], value)
             elif name in _TABLES:
                 self._table(path, value)
@@ -79,6 +93,38 @@ class Checker:
                 self._report(path, value, f"no such setting; {suggestion_or_all(name, known)}")
         if self._in_code:
             self.problems += ladder_problems(self.values, lambda _path: "")
+
+    def _detectors(self, path: Path, value: Any) -> None:
+        """Take the detectors of the user. Their modes are known from then on."""
+        if self._in_code:
+            self._set(path, self._settings["detectors"], value)
+            found = self.values.get(path, ())
+        else:
+            found = self._imported(path, value)
+        self._any_mode = any(not isinstance(one, Detector) for one in found)
+        for row in found:
+            faults = list(own_rows.faults(row, self._rows)) if isinstance(row, Detector) else []
+            for fault in faults:
+                self._report(path, str(row.mode), f"{fault}.")
+            if isinstance(row, Detector) and not faults:
+                self._rows[row.mode] = row
+        self._settings["order"] = schema.order_of(self._rows)
+
+    def _imported(self, path: Path, value: Any) -> tuple[Detector, ...]:
+        """Import the detectors that a file names, in the form ``MODULE:NAME``."""
+        names = TEXTS.parse(value)
+        if self._find is None:
+            self._report(path, value, "only your own policy file may name detectors, because they are code.")
+        elif names is None:
+            self._report(path, value, 'must be a list of texts in the form "MODULE:NAME", such as "own_detector:ROW".')
+        else:
+            found = [(name, self._find(name)) for name in names]
+            for name, one in found:
+                if isinstance(one, str):
+                    self._report(path, name, one)
+            self.values[path] = rows = tuple(one for _, one in found if isinstance(one, Detector))
+            return rows
+        return ()
 
     def _table(self, path: Path, value: Any) -> None:
         items = self._items(path, value, "a mapping", path[0])
@@ -98,14 +144,14 @@ class Checker:
     def _rule(self, path: Path, value: Any) -> None:
         mode = path[-1]
         if not self._is_mode(mode):
-            self._report(path, HIDDEN, f"no such mode; {suggestion_or_all(mode, schema.MODES)}")
+            self._report(path, HIDDEN, f"no such mode; {suggestion_or_all(mode, self._rows)}")
             return
-        own = list(schema.RULE)
-        if mode in schema.MODES and isinstance(value, Mapping):  # a Rule may be that of several modes
-            own = [name for name in own if mode in schema.OF_MODES.get(name, (mode,))]
+        own = self._rows[mode].all_settings if mode in self._rows else schema.RULE
+        if isinstance(value, Rule):  # it may be that of several modes
+            own = {**schema.RULE, **own}
         for name, item in self._items(path, value, "a Rule", ".".join(path)).items():
             if name in own:
-                self._set((*path, name), schema.RULE[name], item)
+                self._set((*path, name), own[name], item)
             elif name in schema.RULE:
                 belongs = ", ".join(schema.OF_MODES[name])
                 self._report((*path, name), item, f"{mode} has no such setting; it is one of {belongs}.")
@@ -140,7 +186,7 @@ class Checker:
         if path[-1] not in schema.WORDS:
             self._report(path, value, f"no such list of words; {suggestion_or_all(path[-1], schema.WORDS)}")
         else:
-            self._set(path, schema.TEXTS, value)
+            self._set(path, TEXTS, value)
 
     def _price(self, path: Path, value: Any) -> None:
         self._glob(path, "a glob of model names", "gpt-5*")
@@ -166,22 +212,22 @@ class Checker:
     def _one_sentence(self, path: Path, name: str, value: Any) -> None:
         mode, _, step = name.partition(".")
         if not (self._is_mode(mode) or name == schema.CONCLUSION):
-            self._report(path, value, f"no such mode; {suggestion_or_all(mode, schema.MODES)}")
-        elif step and mode in schema.MODES and step not in schema.SENTENCES:
+            self._report(path, value, f"no such mode; {suggestion_or_all(mode, self._rows)}")
+        elif step and mode in self._rows and step not in schema.SENTENCES:
             self._report(path, value, f"no such sentence; {suggestion_or_all(step, schema.SENTENCES)}")
-        elif schema.SENTENCE.parse(value) is None:
-            self._report(path, value, f"must be {schema.SENTENCE.description}.")
+        elif SENTENCE.parse(value) is None:
+            self._report(path, value, f"must be {SENTENCE.description}.")
         else:
             self.values["sentences", mode if step == "refusal" else name] = value
 
     def _is_mode(self, name: str) -> bool:
-        return self._any_mode or name in schema.MODES
+        return self._any_mode or name in self._rows
 
     def _items(self, path: Path, value: Any, expected: str, table: str) -> Mapping[str, Any]:
         """Return the items of a table; those of a ``Rule`` or ``ToolContract`` are its explicit settings."""
         if isinstance(value, Mapping):
             return {str(name): item for name, item in value.items()}
-        if is_dataclass(value) and not isinstance(value, type):
+        if isinstance(value, Rule) or (is_dataclass(value) and not isinstance(value, type)):
             return explicit_settings(value)
         self._report(path, value, f"must be {expected}." if self._in_code else f"must be a table: [{table}]")
         return {}

@@ -11,19 +11,21 @@ import re
 from fnmatch import translate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from otel_loopguard.engine.policy.policy import DEFAULT_RULES, Rule
+from otel_loopguard.engine.modes import HALF_OPENING, ROWS, Mode
+from otel_loopguard.engine.rule import Rule
 from otel_loopguard.engine.tools.declared import DeclaredTools
 from otel_loopguard.engine.tools.kinds import DECISIVE_PARAMETERS, kind_of_call
 from otel_loopguard.engine.tools.lexicon import Lexicon, word_lists
 from otel_loopguard.engine.values import introspect
 from otel_loopguard.engine.values.fingerprint import Fingerprinter
 from otel_loopguard.engine.values.normalise import utf8
-from otel_loopguard.engine.words import Action, Kind, KnownArguments, Mode
+from otel_loopguard.engine.words import Action, Kind, KnownArguments
 from otel_loopguard.interrupts import pass_interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from otel_loopguard.engine.detectors.row import Detector
     from otel_loopguard.engine.policy.policy import Policy, ToolContract
     from otel_loopguard.engine.words import Hints, ToolCall
 
@@ -39,9 +41,13 @@ class Tool:
     """One tool: its contract, its kind by name, and the rule and the ceiling of each mode."""
 
     __slots__ = (
-        "ceilings", "checks", "contract", "dangerous", "declared", "digest", "hints", "is_plain", "kind",
-        "min_interval", "moves_cursor", "name", "refuses_second_run", "route", "row_limit", "rules", "takes_next",
+        "ceilings", "checks", "contract", "counts_calls", "dangerous", "declared", "digest", "hints", "is_plain",
+        "kind", "min_interval", "moves_cursor", "name", "refuses_second_run", "route", "row_limit", "rules",
+        "takes_next",
     )  # fmt: skip
+
+    half_opening = HALF_OPENING
+    """The modes of which a refusal leaves the tool half open."""
 
     def __init__(
         self,
@@ -62,6 +68,8 @@ class Tool:
         self.kind = (
             Kind(contract.kind) if contract.kind is not None else _kind_by_hints(hints, words.kind_of_name(name))
         )
+        self.counts_calls = contract.cap is not None or bool(policy.detectors)
+        """The history counts its calls."""
         self.takes_next = words.takes_next(name)
         self.moves_cursor = words.moves_cursor(name)
         self.route = _route(name, contract)
@@ -73,8 +81,9 @@ class Tool:
         """The length at which a row of equal errors or answers may trip; 0 if its first calls go the general way."""
         self.rules: dict[str, Rule] = {}
         self.ceilings: dict[str, Action] = {}
-        for mode in DEFAULT_RULES:
-            self.rules[mode] = self._rule(mode, policy)
+        own_rows = policy.own_rows
+        for mode, row in {**ROWS, **own_rows}.items() if own_rows else ROWS.items():
+            self.rules[mode] = self._rule(mode, row, policy)
             self.ceilings[mode] = _lowest(policy.action, self.contract.action, self.rules[mode].action)
         self.min_interval = self.rules[Mode.POLL_NO_PROGRESS].min_interval or math.inf
         """The pause in seconds from which time counts; infinite if the policy turns it off."""
@@ -82,10 +91,10 @@ class Tool:
         self.refuses_second_run = 2 in (repeat.block, repeat.abort)
         self.dangerous = words.dangerous if policy.dangerous is None else frozenset(policy.dangerous)
 
-    def _rule(self, mode: str, policy: Policy) -> Rule:
+    def _rule(self, mode: str, row: Detector, policy: Policy) -> Rule:
         rule = policy.rule(mode)
-        if mode == Mode.POLL_NO_PROGRESS:
-            rule = Rule(min_interval=self.contract.interval, patience=self.contract.patience).over(rule)
+        if row.declared is not None:
+            rule = Rule(**row.declared(self.contract, policy)).over(rule)
         own = self.contract.modes.get(mode)
         return rule if own is None else own.over(rule)
 
@@ -126,23 +135,24 @@ class Contracts:
         self._counts_calls = policy.counting == "calls"
         self._meaningful = DECISIVE_PARAMETERS | self._words.may_be_silent
 
-    def identify(self, call: ToolCall) -> tuple[ResolvedCall, int]:
-        """Resolve a call, and fingerprint the arguments that it is compared by.
+    def identify(self, call: ToolCall, fingerprinter: Fingerprinter | None = None) -> tuple[ResolvedCall, int]:
+        """Resolve a call, and fingerprint the arguments that it is compared by. ``fingerprinter``: another than usual.
 
         Nearly every call is one of a tool without a gateway, with arguments of which none has a meaning of its own; the
         arguments of a declared tool never have one.
         """
         name, arguments = call.tool, call.arguments
+        fingerprinter = fingerprinter or self._fingerprinter
         if call.hints is None and type(name) is str and type(arguments) is dict:
             tool = self._tools.get(name)
             if tool is not None and tool.is_plain and (tool.declared or arguments.keys().isdisjoint(self._meaningful)):
                 resolved = tuple.__new__(ResolvedCall, (tool, arguments, tool.kind))
-                return resolved, self._fingerprinter.arguments(arguments, fold_blanks=tool.kind is not _WRITE)
+                return resolved, fingerprinter.arguments(arguments, fold_blanks=tool.kind is not _WRITE)
         if type(arguments) is KnownArguments:
             return ResolvedCall(self.tool(name, call.hints), None, Kind(arguments.kind)), arguments.digest
         resolved = self.resolve(call)
         values, folds_blanks = self.compared(*resolved)
-        return resolved, self._fingerprinter.arguments(values, fold_blanks=folds_blanks)
+        return resolved, fingerprinter.arguments(values, fold_blanks=folds_blanks)
 
     def resolve(self, call: ToolCall) -> ResolvedCall:
         """Find the tool of a call, its arguments and its kind; a call to a gateway is one to the tool behind it."""

@@ -6,7 +6,6 @@ first or the thousandth.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from otel_loopguard.engine.policy.policy import ToolContract
@@ -14,10 +13,13 @@ from otel_loopguard.engine.policy.policy import ToolContract
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_logger = logging.getLogger("otel_loopguard")
-
 MOST_NAMES = 4_096
 _NO_CONTRACT = ToolContract()
+_TOO_MANY = (
+    f"More than {MOST_NAMES} names of tools were declared: the contracts of further names are ignored. If names are "
+    'made at run time ("lookup_" and a number), give all these tools one name, or declare them in the policy: '
+    '[tools."lookup_*"].'
+)
 
 
 class DeclaredTools:
@@ -27,11 +29,11 @@ class DeclaredTools:
     ``once`` must not be forgotten because of the names that requests add later.
     """
 
-    __slots__ = ("_contracts", "_warned")
+    __slots__ = ("_contracts", "_is_full")
 
     def __init__(self) -> None:
         self._contracts: dict[str, ToolContract] = {}
-        self._warned = False
+        self._is_full = False
 
     def __iter__(self) -> Iterator[ToolContract]:
         return iter(list(self._contracts.values()))
@@ -40,18 +42,15 @@ class DeclaredTools:
         """Return each name with its contract."""
         return list(self._contracts.items())
 
-    def add(self, name: str, contract: ToolContract) -> None:
-        """Add the contract of a tool, or replace it."""
+    def add(self, name: str, contract: ToolContract) -> str | None:
+        """Add the contract of a tool, or replace it. Return a warning at the first name beyond the bound."""
         if name in self._contracts or len(self._contracts) < MOST_NAMES:
             self._contracts[name] = contract
-        elif not self._warned:
-            self._warned = True
-            _logger.warning(
-                "More than %d names of tools were declared: the contracts of further names are ignored. If names are "
-                'made at run time ("lookup_" and a number), give all these tools one name, or declare them in the '
-                'policy: [tools."lookup_*"].',
-                MOST_NAMES,
-            )
+            return None
+        if self._is_full:
+            return None
+        self._is_full = True
+        return _TOO_MANY
 
     def get(self, name: str) -> ToolContract:
         """Return the contract of a tool, an empty one if there is none."""

@@ -33,13 +33,8 @@ _SHORTEST = 3
 """A shorter argument is removed only where it is a whole word."""
 
 
-def answer_outline(data: bytes, arguments: Any) -> int:
+def answer_outline(data: bytes, arguments: Any, fingerprinter: Fingerprinter) -> int:
     """Return a number. If it differs for two results, then they are different answers, as far as is quickly known."""
-    return hash(answer_outline_parts(data, arguments))
-
-
-def answer_outline_parts(data: bytes, arguments: Any) -> tuple[int, bytes, bytes]:
-    """Return the parts of an answer's outline: the number of its letters, and the first and the last ones."""
     whole = len(data) <= 2 * _PART
     letters = data if whole else data[:_PART] + data[-_PART:]
     if type(arguments) is dict:
@@ -47,7 +42,8 @@ def answer_outline_parts(data: bytes, arguments: Any) -> tuple[int, bytes, bytes
             if type(value) is str and _SHORTEST <= len(value) <= 2 * _PART:
                 letters = letters.replace(value.encode() if value.isascii() else utf8(value), b"")
     letters = letters.translate(None, _HEXADECIMAL)
-    return len(letters) if whole else 0, letters[:_LETTERS], letters[-_LETTERS:]
+    length = len(letters) if whole else 0
+    return fingerprinter.of(b"%d %b %b" % (length, letters[:_LETTERS], letters[-_LETTERS:]))
 
 
 def answer_fingerprint(

@@ -61,29 +61,31 @@ class DetailedFingerprints:
         self.trend: Trend | None = None
         """None before any comparison."""
 
-    @property
-    def has_numbers(self) -> bool:
-        """True if the numbers of the result are known, as in the process that compared it."""
-        return self.without_durations.numbers is not None
-
     def to_list(self) -> list[Any]:
         """Return the fingerprints as plain values, without numbers."""
         views = [self.without_durations, self.with_durations]
         if self.with_durations is self.without_durations:
             views.pop()
         compared = 0 if self.trend is None else self.trend.compared
-        return [self.is_error, compared, *([*view._replace(numbers=None)] for view in views)]
+        return [self.is_error, compared, *map(_without_values, views)]
 
     @classmethod
     def from_list(cls, values: list[Any]) -> DetailedFingerprints:
         """Restore the fingerprints that ``to_list`` returned."""
         is_error, compared, *views = values
-        first = last = ViewFingerprints(*views[0])
-        if len(views) > 1:
-            last = ViewFingerprints(*views[1])
-        details = cls(first, last, is_error=is_error)
+        read = [
+            ViewFingerprints(masked, shape, None if numbers is None else array("d"), *rest)
+            for masked, shape, numbers, *rest in views
+        ]
+        details = cls(read[0], read[-1], is_error=is_error)
         details.trend = Trend((), (), compared) if compared else None
         return details
+
+
+def _without_values(view: ViewFingerprints) -> list[Any]:
+    """Return a view as plain values: its numbers are left out, but that there are none is told."""
+    has_none = view.numbers is not None and not len(view.numbers)
+    return [view.masked, view.shape, () if has_none else None, *view[3:]]
 
 
 def detailed_fingerprints(

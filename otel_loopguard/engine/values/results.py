@@ -19,7 +19,6 @@ from otel_loopguard.engine.values.normalise import utf8
 from otel_loopguard.interrupts import pass_interrupt
 
 if TYPE_CHECKING:
-    from otel_loopguard.engine.values.compare import DetailedFingerprints
     from otel_loopguard.engine.values.fingerprint import Fingerprinter
     from otel_loopguard.engine.values.pending import PendingWords
     from otel_loopguard.engine.words import Outcome, Sameness
@@ -82,27 +81,7 @@ class Findings(NamedTuple):
     sameness: Sameness
     news: bool
     row: int
-
-
-class AnswerPrints(NamedTuple):
-    """The keyed fingerprints by which the answer of a call is compared with that of another call of its tool."""
-
-    begins: int
-    ends: int
-    outline: int | None
-    """None if it begins and ends in another way than the last answer."""
-    answer: int
-    """The fingerprint without ids, and without the parts that repeat the arguments; 0 if the outline is another one."""
-
-
-class Prints(NamedTuple):
-    """The keyed fingerprints that stand for the bytes of an outcome in other processes."""
-
-    answer: AnswerPrints | None
-    details: DetailedFingerprints | None
-    """For a comparison with the last result of the same call; None if the process saw no need of one."""
-    sameness: Sameness | None
-    """The comparison, if the process has the numbers of both results."""
+    turns_without_news: int | None = None
 
 
 class OutcomeFacts(NamedTuple):
@@ -122,8 +101,6 @@ class OutcomeFacts(NamedTuple):
     """It has up to 80 bytes, as an acknowledgement has."""
     found: Findings | None = None
     """The findings of the guard that compared the outcome, if it was compared before and the bytes are gone."""
-    prints: Prints | None = None
-    """The fingerprints in place of the bytes, if the history is one of several equal copies."""
 
 
 def outcome_facts(
@@ -154,7 +131,7 @@ def outcome_facts(
     empty = length <= _LONGEST_EMPTY and data in _EMPTY
     # nearly every call's
     return tuple.__new__(
-        OutcomeFacts, (digest, data, False, 0, transient, pending, empty, length <= LONGEST_BRIEF, None, None)
+        OutcomeFacts, (digest, data, False, 0, transient, pending, empty, length <= LONGEST_BRIEF, None)
     )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from otel_loopguard.engine import sentences
 from otel_loopguard.engine.policy.policy import ToolContract
 from otel_loopguard.engine.words import Outcome, ToolCall
+from otel_loopguard.instrumentation.call import drive_async
 from otel_loopguard.instrumentation.content import appended
 from otel_loopguard.instrumentation.functions.arguments import Arguments
 from otel_loopguard.instrumentation.functions.deferred import drive_function, is_async
@@ -20,14 +21,13 @@ from otel_loopguard.instrumentation.functions.generators import async_driver, dr
 from otel_loopguard.instrumentation.functions.objects import GuardedObject, is_function
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import Reading, ToolAdapter
-from otel_loopguard.instrumentation.tool_call import drive_async
 from otel_loopguard.instrumentation.wrappers import open_call
 from otel_loopguard.shield import Shield
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from otel_loopguard.instrumentation.tool_call import GuardedCall
+    from otel_loopguard.instrumentation.call import GuardedCall
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -112,7 +112,7 @@ def _wrap(function: Any, name: str) -> Any:
 
         @functools.wraps(function)
         async def wrapper(*args: Any, **kwargs: Any) -> Any:
-            return await _run_async(open_guarded(args, kwargs), functools.partial(function, *args, **kwargs))
+            return await drive_async(open_guarded(args, kwargs), functools.partial(function, *args, **kwargs))
 
     else:
 
@@ -146,7 +146,7 @@ def call(
         return drive_function(guarded, functools.partial(sentences.no_such_tool, known), None)
 
     run = functools.partial(_call_with, function, arguments)
-    return _run_async(guarded, run) if is_async(function) else drive_function(guarded, run, function)
+    return drive_async(guarded, run) if is_async(function) else drive_function(guarded, run, function)
 
 
 def _call_with(function: Callable[..., Any], arguments: Any) -> Any:
@@ -182,7 +182,3 @@ def _shield() -> Shield:
 
 
 _UNCOUNTED = Shield()
-
-
-async def _run_async(guarded: GuardedCall | None, run: Callable[[], Any]) -> Any:
-    return await run() if guarded is None else await drive_async(guarded, run)

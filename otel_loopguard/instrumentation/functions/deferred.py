@@ -14,15 +14,15 @@ import types
 from types import CoroutineType, FunctionType, GeneratorType
 from typing import TYPE_CHECKING, Any
 
+from otel_loopguard.instrumentation.call import drive_async
 from otel_loopguard.instrumentation.functions.generators import async_driver, drive_generator
 from otel_loopguard.instrumentation.functions.result_kinds import ResultKind, declared_kind, kind_of, known_kinds
-from otel_loopguard.instrumentation.tool_call import drive_async
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 
-    from otel_loopguard.instrumentation.tool_call import GuardedCall
+    from otel_loopguard.instrumentation.call import GuardedCall
     from otel_loopguard.shield import Shield
 
 _PLAIN, _OPAQUE = ResultKind.PLAIN, ResultKind.OPAQUE  # access to a member is slow before Python 3.12

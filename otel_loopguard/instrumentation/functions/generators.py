@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from otel_loopguard.instrumentation.tool_call import GuardedCall
+    from otel_loopguard.instrumentation.call import GuardedCall
 
 MOST_ITEMS = 64
 MOST_TEXT = 8_192

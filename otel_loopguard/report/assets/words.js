@@ -1,20 +1,3 @@
-// A short description of each mode. The modes of a user's own detectors have none.
-const MEANING = {
-  unknown_tool_repeat: "tools that do not exist",
-  poll_no_progress: "polls without progress",
-  ping_pong: "two calls in turn: A‑B‑A‑B",
-  cycle: "a longer lap: A‑B‑C‑A‑B‑C",
-  generic_repeat: "same call, same result",
-  similar_query: "nearly the same query",
-  error_repeat: "the same error, other arguments",
-  same_answer: "the same answer, other arguments",
-  volatile_repeat: "same except ids and times",
-  repeated_effect: "an effect that is repeated",
-  no_novelty: "calls without anything new",
-  retry_limit: "the tool's cap is used up",
-  global_circuit_breaker: "errors, or nothing new, over all tools",
-};
-
 const WHAT_IT_MEANS = {
   ran: "ran",
   failed: "ran, and failed",

@@ -19,7 +19,8 @@ from otel_loopguard.cli.calibrate.confidence import upper_bound
 from otel_loopguard.cli.main import main
 from otel_loopguard.cli.replay import runs
 from otel_loopguard.cli.replay.judge import PolicyJudge
-from otel_loopguard.engine.policy.policy import DEFAULT_RULES, Policy
+from otel_loopguard.engine.modes import DEFAULT_RULES
+from otel_loopguard.engine.policy.policy import Policy
 from otel_loopguard.engine.words import Action
 from otel_loopguard.policy_files.load import load_file
 from tests.cli.replay import made
@@ -124,10 +125,10 @@ def test_no_limit_is_below_the_defaults(calibrated, tmp_path):
     policy = policy_of(tmp_path)
     rules = [(mode, rule) for contract in policy.tools.values() for mode, rule in contract.modes.items()]
     raised = [
-        (getattr(rule, name), getattr(DEFAULT_RULES[mode], name))
+        (rule.settings[name], DEFAULT_RULES[mode].settings[name])
         for mode, rule in [*rules, *policy.modes.items()]
         for name in ("block", "block_if_acted", "block_if_transient", "block_after_reads", "block_if_acknowledged")
-        if getattr(rule, name) is not None
+        if name in rule.settings
     ]
     assert raised
     assert all(new > old for new, old in raised)

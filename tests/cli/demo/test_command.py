@@ -16,7 +16,7 @@ from otel_loopguard.cli.demo.session import Session
 from otel_loopguard.cli.demo.show import runs_of
 from otel_loopguard.cli.demo.stories import POLICY, SHORT, STORIES, STUCK, WORKING
 from otel_loopguard.cli.demo.tokens import FIRST_TOKENS, MOST_STEPS, estimate, spent_on
-from otel_loopguard.engine.words import Mode
+from otel_loopguard.engine.modes import Mode
 from otel_loopguard.instrumentation.instrumentor import uninstrument
 from otel_loopguard.testing import guarded
 from otel_loopguard.testing.scripted import BY_HAND, installed, load

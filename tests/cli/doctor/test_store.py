@@ -61,7 +61,7 @@ def test_a_user_who_may_not_append(start):
     server = start()
     server("ACL", "SETUSER", "guard", "on", ">s3cret", "~loopguard:*", "+info", "+ping")
     text = found(f"redis://guard:s3cret@127.0.0.1:{server.port}?timeout=5")["store-unusable"]
-    assert "an event cannot be appended: login" in text
+    assert "a cell cannot be set: login" in text
     assert "cret" not in text
 
 

@@ -5,51 +5,26 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import orjson
 import pytest
 
-from otel_loopguard.cli.replay import fast_path, runs
+from otel_loopguard.cli.replay import runs
 from otel_loopguard.cli.replay.judge import PolicyJudge
-from otel_loopguard.engine.policy.policy import Policy, Rule
+from otel_loopguard.engine.policy.policy import Policy
+from otel_loopguard.engine.rule import Rule
 from otel_loopguard.engine.words import OVER_TURNS, Action, Outcome, ToolCall
 from otel_loopguard.guard.guard import Guard
-from otel_loopguard.policy_files.load import load_preset, load_text
+from otel_loopguard.policy_files.load import load_preset
 from tests.engine.judges.seed import HINT, SEED
 
 from . import made
 
-POLICIES = {
-    "default": Policy(),
-    "strict": Policy(
-        modes={"error_repeat": Rule(nudge=1, block=2), "same_answer": Rule(nudge=1), "no_novelty": Rule(nudge=1)}
-    ),
-    "breaker": Policy(modes={"global_circuit_breaker": Rule(nudge=1, block=2, no_news_nudge=1, no_news_block=2)}),
-    "capped": load_text('tools."*".cap = 2\ntools.search.query = "auto"').checked(),
-    "short": Policy(max_calls=3),
-    **{name: load_preset(name).checked() for name in ("chat_turn", "typed_window", "turn_nudge")},
-}
+DEFAULT = Policy()
 
 
-def trips(run, policy=POLICIES["default"]):
+def trips(run, policy=DEFAULT):
     found = runs.replay(runs.read(run), PolicyJudge(policy))
     return [(trip.turn, trip.call, trip.mode, str(trip.action)) for trip in found]
-
-
-@pytest.mark.parametrize("name", POLICIES)
-def test_leaving_plain_calls_out_changes_nothing(name, monkeypatch):
-    """Calls that the fast path leaves out would have made no trip."""
-    drawn = [made.drawn(seed) for seed in range(SEED, SEED + 150)]
-    found = [trips(run, POLICIES[name]) for run in drawn]
-    monkeypatch.setattr(fast_path, "is_short_and_varied", lambda *_: False)
-    monkeypatch.setattr(fast_path, "first_to_judge", lambda *_: 0)
-    assert found == [trips(run, POLICIES[name]) for run in drawn], HINT
-
-
-def test_plain_turns_are_left_out():
-    """A turn of calls that all differ is not judged at all."""
-    run = made.run("plain", [made.call("read_file", {"path": str(n)}, "xyzvw"[n % 5], n) for n in range(50)])
-    judge = PolicyJudge(Policy())
-    judge.turn = None  # judging needs a turn, so a judged call would fail
-    assert runs.replay(runs.read(run), judge) == []
 
 
 def test_it_decides_as_the_guard_does_until_the_first_refusal():
@@ -200,7 +175,7 @@ def test_results_of_any_shape_are_read():
 
 
 def test_turns_of_a_run_that_repeat_each_other_are_reported_as_live():
-    """The turns of a run are those of one conversation. A turn whose calls all differ is not left out then."""
+    """The turns of a run are those of one conversation."""
     policy = Policy(scope="conversation", modes={"no_novelty": Rule(turns=2)})
     for seed in range(SEED, SEED + 60):
         run = made.drawn(seed)
@@ -216,3 +191,36 @@ def test_turns_of_a_run_that_repeat_each_other_are_reported_as_live():
         found = runs.replay(runs.read(run), PolicyJudge(policy))
         replayed = [(trip.turn, trip.call, trip.mode, trip.count) for trip in found if trip.limit == 2]
         assert [trip for trip in replayed if trip[2] == "no_novelty"] == live, HINT
+
+
+def test_what_is_nested_too_deeply_is_compared():
+    """Arguments that can be read and not be written again are no fault."""
+    deep = '{"turns": [{"calls": [' + ", ".join(
+        f'{{"tool": "search", "args": {{"q": {"[" * 300}{n}{"]" * 300}}}, "result": "ok"}}' for n in (1, 1, 2)
+    )
+    assert [trip[1] for trip in trips(orjson.loads(deep + "]}]}"))] == [1]
+
+
+def test_a_poll_that_moves_is_no_row_of_polls_with_one_result():
+    """Where a policy that counts has a mode for polls, their results matter."""
+    policy = load_preset("typed_window").checked()
+    still = [made.call("get_status", {"job": 1}, "running", step) for step in range(12)]
+    moving = [made.call("get_status", {"job": 1}, f"{'abcdefghijkl'[step]} is running", step) for step in range(12)]
+    assert [trip[1] for trip in trips(made.run("still", still), policy)] == [9, 10, 11]
+    assert trips(made.run("moving", moving), policy) == []
+    look = {**made.call("read_file", {"path": "log"}, "empty"), "step": None}
+    assert trips(made.run("between", [one for poll in moving[:3] for one in (poll, look)]), policy) == []
+
+
+def test_calls_count_in_the_order_in_which_they_end():
+    """Three errors of a tool end in a row, although a call between them succeeds: it ends later."""
+    ends = ((0, 1, "Error: no"), (2, 3, "Error: no"), (4, 20, "fine"), (5, 6, "Error: no"), (30, 31, "well"))
+    calls = [made.call("read_file", {"path": at}, text, at=at, ended=end) for at, end, text in ends]
+    assert [trip[1:3] for trip in trips(made.run("errors", calls))] == [(3, "error_repeat")]
+
+
+def test_hashes_are_equal_in_any_notation():
+    """A hash is a number: in capitals, and with more digits than are compared, it is the same one."""
+    hashes = ("ab" * 8, "AB" * 8, "ab" * 12, "AB" * 16)
+    calls = [made.call("read_file", {"q": 1}, f"text {'abcd'[n]}", result_hash=one) for n, one in enumerate(hashes)]
+    assert [trip[1] for trip in trips(made.run("hashes", calls))] == [1, 2, 3]

@@ -8,7 +8,6 @@ import pytest
 
 from otel_loopguard.cli.replay.timeline import Timeline
 from otel_loopguard.engine.history.state import History
-from otel_loopguard.engine.words import Record
 
 
 def events(*calls: dict[str, Any]) -> str:
@@ -19,10 +18,10 @@ def events(*calls: dict[str, Any]) -> str:
         return name if timeline.now is None else f"{name}{timeline.now:g}"
 
     for name, call in zip("abcdef", calls, strict=False):
-        found += [event(f"-{one.call}") for one in timeline.begin(call.get("at"), call.get("step"))]
+        found += [event(f"-{one}") for one in timeline.begin(call.get("at"), call.get("step"))]
         found.append(event(f"+{name}"))
-        timeline.add(0, name, Record(), call.get("ended"))
-    return " ".join([*found, *(event(f"-{one.call}") for one in timeline.rest())])
+        timeline.add(name, call.get("ended"))
+    return " ".join([*found, *(event(f"-{one}") for one in timeline.until(None))])
 
 
 def test_without_times_each_call_ends_before_the_next():

@@ -118,6 +118,7 @@ def test_the_log_record_names_the_call_its_turn_and_its_agent() -> None:
         "loopguard.action": "observe",
         "loopguard.count": 3,
         "loopguard.limit": 3,
+        "loopguard.limit_reason": "repeat",
         "loopguard.period": 1,
         "loopguard.first_seen_index": 0,
         "loopguard.turn.first": "no",

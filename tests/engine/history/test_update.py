@@ -6,8 +6,10 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from otel_loopguard.engine.compiled import CompiledPolicy
-from otel_loopguard.engine.judge import TurnJudge
+from otel_loopguard.engine.events import Began, Ended
+from otel_loopguard.engine.fold import fold
 from otel_loopguard.engine.policy.policy import Policy, ToolContract
+from otel_loopguard.engine.state import State
 from otel_loopguard.engine.values.results import outcome_facts
 from otel_loopguard.engine.words import Action, Kind, Outcome, ToolCall, Trip
 from otel_loopguard.guard.guard import Guard
@@ -104,13 +106,15 @@ def test_calls_that_custom_detectors_refuse_have_an_index():
 def test_recorded_calls_have_the_indexes_of_live_ones():
     """In ``replay`` runs and recorded refusals share the indexes."""
     compiled = CompiledPolicy(Policy())
-    judge = TurnJudge(compiled, observes=True)
+    state = State(compiled, is_recorded=True)
     resolved = compiled.contracts.resolve(ToolCall("read_file", {"path": "a"}))
+    facts = outcome_facts(Outcome("same"), {}, compiled.fingerprinter, compiled.contracts.pending)
     found = []
     for number in range(5):
-        record = judge.begin(resolved, 7, registered=None, now=0, refused=number == 3)
+        began = Began(number, resolved, 7, ran=False if number == 3 else None)
+        record = fold(state, began, 0.0).record
         if number != 3:
-            judge.end(record, outcome_facts(Outcome("same"), {}, compiled.fingerprinter, compiled.contracts.pending))
+            fold(state, Ended(number, began, record, facts), 0.0)
         found.append(record.index)
     assert found == list(range(5))
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from otel_loopguard import Guard
-from otel_loopguard.engine.policy.policy import Policy, Rule, ToolContract
+from otel_loopguard.engine.policy.policy import Policy, ToolContract
+from otel_loopguard.engine.rule import Rule
 from otel_loopguard.engine.tools.contracts import Contracts
 from otel_loopguard.engine.words import Hints, Kind, Outcome, ToolCall
 

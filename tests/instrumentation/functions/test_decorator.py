@@ -14,7 +14,7 @@ import pytest
 
 import otel_loopguard as loopguard
 from otel_loopguard import Action, Policy, ToolLoopError, Trip, semconv
-from otel_loopguard.engine.words import Mode
+from otel_loopguard.engine.modes import Mode
 from otel_loopguard.testing import ScriptedAgent, assert_no_trip, assert_trips, guarded
 from otel_loopguard.turns.scope import current_scope
 

@@ -155,7 +155,7 @@ async def test_work_that_is_never_awaited_is_cancelled_and_leaves_nothing() -> N
             assert turn._run is not None
             scope = turn._run.scope
         assert recording.outcomes == ["cancelled"] * 2
-        assert scope.turn.in_flight.calls == {}
+        assert scope.turn.running == {}
         assert recording.counted(semconv.METRIC_TOOL_CALLS, loopguard__outcome="cancelled") == 2
 
 

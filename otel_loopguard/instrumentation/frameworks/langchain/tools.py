@@ -144,14 +144,14 @@ def _mark(reading: Reading, answer: Any, mark: str) -> Any:
 def _outcome(reading: Reading, result: Any) -> Outcome:
     failed = reading.note.missing or getattr(result, "status", None) == "error"
     content, artifact = _content(result, reading.call.call_id), getattr(result, "artifact", None)
-    keep = None if artifact is None else _Whole(content, artifact)
-    return Outcome(result=content, is_error=failed, exists=_exists(reading, content, failed=failed), keep=keep)
+    keep, supplied = None if artifact is None else _Whole(content, artifact), reading.note.supplied
+    exists = supplied is not None and _exists(reading.call.tool, supplied, content, failed=failed)
+    return Outcome(result=content, is_error=failed, exists=exists, keep=keep)
 
 
-def _exists(reading: Reading, content: Any, *, failed: bool) -> bool:
+def _exists(name: str, supplied: set[str], content: Any, *, failed: bool) -> bool:
     """Return True if a middleware supplied the tool: the result is not the node's error. Keep the name if it worked."""
-    name, supplied = reading.call.tool, reading.note.supplied
-    if supplied is None or (isinstance(content, str) and content.startswith(f"Error: {name} is not a valid tool")):
+    if isinstance(content, str) and content.startswith(f"Error: {name} is not a valid tool"):
         return False
     if not failed and len(supplied) < _MOST_SUPPLIED:
         supplied.add(name)

@@ -1,0 +1,164 @@
+"""Fold the calls of a recorded turn, each begun and ended at its time. They come from a run, or from spans."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from otel_loopguard.cli.replay.timeline import Timeline
+from otel_loopguard.engine.events import Concluded, Ended, Found, Observed
+from otel_loopguard.engine.fold import fold, opened
+from otel_loopguard.engine.words import Action, Sameness
+from otel_loopguard.guard.callbacks import HookFaults, custom_nudges, custom_trips
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from otel_loopguard.engine.events import Began
+    from otel_loopguard.engine.state import State
+    from otel_loopguard.engine.values.fingerprint import Fingerprinter
+    from otel_loopguard.engine.values.pending import PendingWords
+    from otel_loopguard.engine.values.results import OutcomeFacts
+    from otel_loopguard.engine.verdict import Verdict
+    from otel_loopguard.engine.words import Record, Trip
+
+
+_FAULTS = HookFaults()
+"""Says of each fault of a user's detector once that it is skipped."""
+
+
+class RecordedCall(Protocol):
+    """A call as it was recorded."""
+
+    @property
+    def at(self) -> float | None:
+        """The time of the begin in seconds; None if it is not recorded."""
+
+    @property
+    def ended(self) -> float | None:
+        """The time of the end in seconds; None if it is not recorded."""
+
+    @property
+    def step(self) -> object:
+        """Equal for the calls of one message of the model; None if that is not recorded."""
+
+    @property
+    def has_run(self) -> bool:
+        """True if the call was read in a model request, with its result."""
+
+    @property
+    def stopped_by_user(self) -> bool:
+        """True if the call was refused because the user asked the run to stop."""
+
+    def began(self, op: int, state: State, written: int | None) -> Began:
+        """Return the event of its begin. The model wrote the call at the turn's tick ``written``."""
+
+    def facts(self, arguments: Any, fingerprinter: Fingerprinter, words: PendingWords | None) -> OutcomeFacts | None:
+        """Return the facts about its outcome; None if it was cancelled. ``words`` as of ``outcome_facts``."""
+
+
+class Folded(NamedTuple):
+    """A call that was judged, and is over."""
+
+    position: int
+    """In its turn."""
+    call: Any
+    """The ``RecordedCall``."""
+    record: Record
+    trip: Trip | None = None
+    recovered: tuple[Trip, ...] = ()
+    """The trips from which the agent has recovered with this call."""
+    in_vain: bool = False
+    """It was refused, or would have been, or was a repeat without news."""
+
+
+class _Running(NamedTuple):
+    position: int
+    call: Any
+    event: Began
+    record: Record | None
+    """None if the call is judged when it ends, because its result was read with it."""
+    begun: float | None
+
+
+class RecordedTurn:
+    """A turn of recorded calls under one policy."""
+
+    def __init__(self, state: State, over: Callable[[Folded], None]) -> None:
+        """``over`` gets each call when it is over."""
+        self.state = state
+        self.timeline = Timeline(state.history)
+        self.calls = 0
+        """The calls that have begun."""
+        self._over = over
+        self._has_own = bool(state.compiled.custom)
+
+    def begin(self, call: RecordedCall) -> None:
+        """Begin a call, after the ends of those that were over before."""
+        timeline, position = self.timeline, self.calls
+        self.calls += 1
+        for one in timeline.begin(call.at, call.step):
+            self._end(one)
+        event, now = call.began(position, self.state, timeline.written), timeline.now
+        if call.has_run:  # a request has its result: the next result is read after it
+            timeline.add(_Running(position, call, event, None, now), call.ended)
+            self.end_until(None)
+            return
+        if self._has_own and event.judged:
+            own = custom_trips(_FAULTS, self.state.compiled, self.state.history, opened(self.state, event, now))
+            event = event._replace(custom=own)
+        verdict = fold(self.state, event, now)
+        record: Any = verdict.record
+        if event.ran is False:
+            self._over(Folded(position, call, record, verdict.trip, in_vain=not call.stopped_by_user))
+        else:
+            timeline.add(_Running(position, call, event, record, now), call.ended)
+
+    def end_until(self, time: float | None) -> None:
+        """End the calls that are over at this time, or all if it is None."""
+        for one in self.timeline.until(time):
+            self._end(one)
+
+    def _end(self, one: _Running) -> None:
+        position, call, event, record, _ = one
+        if record is None:
+            self._observe(one)
+            return
+        state, trip = self.state, record.trip
+        facts = call.facts(event.resolved.arguments, state.fingerprinter, state.pending_words_for(record))
+        found = None if facts is None else facts.found
+        # The same result, and news: a run inside the call brought it.
+        child_news = found is not None and found.news and found.sameness is Sameness.SAME
+        verdict = self._fold_end(
+            Ended(position, event, record, facts, child_news=child_news, finds=self._has_own and event.judged)
+        )
+        in_vain = record.ran_in_vain or (trip is not None and trip.verdict >= Action.REUSE)
+        self._over(Folded(position, call, record, trip or _shown(verdict.trip, event), verdict.recovered, in_vain))
+
+    def _fold_end(self, event: Any) -> Verdict:
+        """Fold an outcome, and what the user's detectors find in it, as a live turn does."""
+        verdict = fold(self.state, event, self.timeline.now)
+        if not verdict.finds:
+            return verdict
+        found = custom_nudges(_FAULTS, self.state.compiled, self.state.history, verdict.record)  # type: ignore[arg-type]  # of a call
+        return fold(self.state, Found(event.op, event, verdict, found), self.timeline.now)
+
+    def _observe(self, one: _Running) -> None:
+        position, call, event, _, begun = one
+        state, now = self.state, self.timeline.now
+        if state.history.conclusion_due and event.written != state.history.refused_message:
+            fold(state, Concluded(position), now)  # the request had no tools
+        if self._has_own and event.judged:
+            own = custom_trips(_FAULTS, state.compiled, state.history, opened(state, event, begun))
+            event = event._replace(custom=own)
+        facts = call.facts(event.resolved.arguments, state.fingerprinter, None)
+        ended = Ended(position, event, None, facts, finds=self._has_own and event.judged)
+        ran = 0.0 if now is None or begun is None else now - begun
+        verdict = self._fold_end(Observed(position, event, ended, ran))
+        record: Any = verdict.record
+        in_vain = record.ran_in_vain or (verdict.trip is not None and verdict.trip.verdict >= Action.REUSE)
+        self._over(Folded(position, call, record, _shown(verdict.trip, event), verdict.recovered, in_vain))
+
+
+def _shown(trip: Trip | None, event: Began) -> Trip | None:
+    """Return the trip of a result; None if the call is only remembered: it may be one of its conversation."""
+    return trip if event.judged else None

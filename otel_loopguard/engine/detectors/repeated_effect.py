@@ -1,0 +1,84 @@
+"""``repeated_effect``: an effect that must happen once is about to happen again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from otel_loopguard.engine.detectors.row import About, Detector, at_a_repeat
+from otel_loopguard.engine.detectors.trips import refusal, trip, unchanged
+from otel_loopguard.engine.rule import Rule
+from otel_loopguard.engine.settings import Setting
+from otel_loopguard.engine.words import Action, Record, Trip
+
+if TYPE_CHECKING:
+    from otel_loopguard.engine.history.state import History
+
+
+def before(history: History, record: Record, rule: Rule) -> Trip | None:
+    """Refuse the second run of a tool declared ``once``, and the fifth of one whose server calls it destructive."""
+    stats = record.stats
+    if stats is None or not stats.successes or not record.kind.is_evidence:
+        return None
+    count = stats.successes + 1
+    if record.resolved.tool.contract.once:
+        limit = rule.block or 0
+        return trip(record, ROW.mode, count, limit, Action.BLOCK) if 0 < limit <= count else None
+    limit = rule.block_if_destructive or 0
+    if not 0 < limit <= count or not _may_be_destructive(record) or not unchanged(history, record):
+        return None
+    return refusal(history, record, ROW.mode, count, limit)
+
+
+def after(_history: History, record: Record, rule: Rule) -> Trip | None:
+    """Nudge at the second success of such a tool."""
+    stats = record.stats
+    if stats is None or record.error or not rule.nudge or stats.successes < rule.nudge or not record.kind.is_evidence:
+        return None
+    if not (record.resolved.tool.contract.once or _may_be_destructive(record)):
+        return None
+    return trip(record, ROW.mode, stats.successes, rule.nudge, Action.NUDGE)
+
+
+def _may_be_destructive(record: Record) -> bool:
+    """Return True if the server's hint holds: a declared kind that does not write answers it."""
+    return not record.resolved.tool.declared or record.kind.writes
+
+
+def concerns(tool: Any, _policy: Any) -> bool:
+    """Return True if the tool is declared ``once``, or its server calls it destructive and it is not declared."""
+    hints = tool.hints
+    hinted = hints is not None and hints.destructive is True and hints.idempotent is False
+    return bool(tool.contract.once) or (hinted and tool.contract.once is None)
+
+
+ROW = Detector(
+    "repeated_effect",
+    rule=Rule(nudge=2, block=2, block_if_destructive=5),
+    settings={
+        "block_if_destructive": Setting.count(
+            "The run that is refused for a tool that its server marks as destructive."
+        ),
+    },
+    before=before,
+    after=after,
+    untried=False,
+    judges_news=False,
+    concerns=concerns,
+    may_trip_from=at_a_repeat,
+    refusal="{tool} has already been done with these arguments; it must not happen twice.",
+    nudge="This has now been done {count} times with the same arguments.",
+    tells_by_nudge=True,
+    is_declared=True,
+    about=About(
+        title="an effect that is repeated",
+        agent="is about to repeat an effect that must happen once (declared)",
+        told="2nd",
+        refused="2nd",
+        precisely=(
+            "a tool declared `once`, or called destructive by its server, succeeds again",
+            "2nd",
+            "2nd; the 5th if its server says so",
+        ),
+        cause="the acknowledgement of the effect does not say that it happened",
+    ),
+)

@@ -1,0 +1,77 @@
+"""Helpers that detectors share: they make trips, and ask the history."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_loopguard.engine.history.clock import seconds_left
+from otel_loopguard.engine.words import Action, Record, Trip
+
+if TYPE_CHECKING:
+    from otel_loopguard.engine.history.state import History
+
+
+def trip(
+    record: Record,
+    mode: str,
+    count: int,
+    limit: int,
+    verdict: Action,
+    *,
+    period: int = 1,
+    insistable: bool = False,
+    reason: str = "",
+    wait: int = 0,
+    alone: bool = False,
+) -> Trip:
+    """Make a trip of this call. `decide` lowers its action to the ceiling."""
+    stats = record.stats
+    first_seen = stats.first_index if stats is not None else record.index
+    fields = (
+        mode, record.tool, count, limit, verdict, verdict, record.kind, period, first_seen, insistable, reason, wait,
+        alone,
+    )  # fmt: skip
+    return tuple.__new__(Trip, fields)  # a third of the time of the constructor
+
+
+def refusal(
+    history: History, record: Record, mode: str, count: int, limit: int, *, period: int = 1, reason: str = ""
+) -> Trip | None:
+    """Make the trip of a refusal that time lifts. A call that waited runs: then only mark it as beyond its limit."""
+    if record.waited:
+        record.beyond = True
+        return None
+    wait = seconds_left(history, record)
+    return trip(record, mode, count, limit, Action.BLOCK, period=period, reason=reason, wait=wait)
+
+
+def nudge_limit(nudge: int | None, limit: int) -> int:
+    """Return the count at which the model is nudged: half of the limit, but not before ``nudge``, which 0 turns off."""
+    return max(nudge, (limit + 1) // 2) if nudge else 0
+
+
+def unchanged(history: History, record: Record) -> bool:
+    """Return True if the call has run, and nothing since then may have changed its result.
+
+    The promise of the package is that only such a call is refused.
+    """
+    return record.stats is not None and not history.changed_since(record.stats)
+
+
+_ENOUGH = 1 - 1e-9
+
+
+def is_proven(record: Record) -> bool:
+    """Return True if one more equal result would complete the evidence of a call that ran before."""
+    limit = record.limit
+    return bool(limit.weight and record.stats.evidence + record.haste * limit.weight >= _ENOUGH)
+
+
+def judges_untried(history: History, record: Record) -> bool:
+    """Return True for an untried call of a tool whose last untried call was not refused.
+
+    Who judges calls that have never run may be wrong about one. Each refusal can be insisted on, and after it the tool
+    is half open: its next untried call runs.
+    """
+    half_open = record.resolved.tool.digest in history.half_open
+    return record.stats is None and record.kind.is_evidence and not half_open

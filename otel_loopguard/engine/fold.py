@@ -1,0 +1,494 @@
+"""The one judge: what an event changes in a turn, and what is decided. No lock, clock, thread, text or I/O.
+
+``fold`` is the only place that decides. A live call, a call of another process, one that was observed and one that was
+recorded are events; equal events in equal order make equal states and verdicts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from otel_loopguard.engine import decide
+from otel_loopguard.engine.events import (
+    Answered,
+    Began,
+    Concluded,
+    Ended,
+    Found,
+    Gap,
+    Lost,
+    Nested,
+    Observed,
+    Reached,
+    Said,
+    TurnBegan,
+    TurnEnded,
+)
+from otel_loopguard.engine.history import update
+from otel_loopguard.engine.history.bounded import EMPTY
+from otel_loopguard.engine.modes import Mode
+from otel_loopguard.engine.verdict import Verdict
+from otel_loopguard.engine.words import USER_STOP, Action, Record, Trip
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from otel_loopguard.engine.state import State
+    from otel_loopguard.engine.values.results import OutcomeFacts
+
+_NUDGE, _BLOCK, _CONCLUDE, _ABORT = Action.NUDGE, Action.BLOCK, Action.CONCLUDE, Action.ABORT
+_NOTHING = Verdict()
+_MODES = frozenset(map(str, Mode))
+_DECLARED = frozenset({Mode.RETRY_LIMIT, Mode.REPEATED_EFFECT})
+"""Modes of limits that a person has declared: they hold whatever a call returns."""
+_NEED_NO_PROOF = _DECLARED | {Mode.UNKNOWN_TOOL_REPEAT}
+"""These hold whatever another process may have done since."""
+
+
+class _Everything:
+    def __contains__(self, _: object) -> bool:
+        return True
+
+
+_EVERYTHING: Any = _Everything()
+
+
+def fold(state: State, event: Any, now: float | None) -> Verdict:
+    """Change the state by one event, and return what was decided. ``now`` is None if the time was not recorded."""
+    return _FOLDS[type(event)](state, event, now)
+
+
+# --- a call begins ---------------------------------------------------------------------------------------------------
+
+
+def _began(state: State, event: Began, now: float | None) -> Verdict:
+    record = _judged(state, event, now)
+    if event.unproven or event.ran is not None:
+        _lower(event, record)
+    if event.asks and record.trip is not None and event.ran is None:
+        return _ask(record)
+    return _settle(state, event, record)
+
+
+def _judged(state: State, event: Began, now: float | None) -> Record:
+    """Open the record of a call, and judge it unless it was judged before an interrupt."""
+    history = state.history
+    if event.may_exist:
+        history.open_registry = True
+    batch = None if event.batch is None else state.batch_of(event)
+    record = update.open_record(
+        history,
+        event.resolved,
+        event.arguments,
+        registered=event.registered,
+        now=now,
+        written=event.written if batch is None else batch.written,
+    )
+    if event.unproven:
+        record.unproven = True
+    index = None if batch is None else state.resumed_index(event, batch, record.key)
+    if index is not None:
+        record.index, record.resumed = index, True
+        return record
+    history.judged += 1
+    if state.compiled.judges and event.judged:
+        record.trip = decide.before(history, record, state.compiled, state.ceiling, event.custom)
+    return record
+
+
+def _ask(record: Record, recovered: tuple[Trip, ...] = (), trip: Any = None) -> Verdict:
+    return Verdict(record, trip or record.trip, asks=True, recovered=recovered)
+
+
+def _settle(state: State, event: Began, record: Record) -> Verdict:
+    """Make the decision take effect: the call is open from now on, or it is refused."""
+    history, messages, trip = state.history, state.messages, record.trip
+    if messages is not None and messages.stops:
+        return _stopped(state, record, _stop_before(state, record))
+    if record.resolved.tool.contract.reuse and not state.is_recorded:
+        state.reusable = _EVERYTHING if event.reusable else ()
+    if trip is not None:
+        record.trip = trip = _possible(state, record, trip)
+    if event.ran is False and (state.is_recorded or trip is None or trip.action <= _NUDGE):
+        update.refuse(history, record, trip)  # so it was decided
+        return Verdict(record, trip)
+    if trip is not None:
+        state.remember(trip)
+        if trip.action > _NUDGE:
+            return _refused(state, event, record, trip)
+    if history.refusals or history.half_open:
+        update.let_run(history, record, heeds=state.heeds)
+    _start(state, event, record)
+    if state.batch is not None:
+        state.add_to_batch(event, record)
+    if trip is None:
+        return _nothing_seen(record)
+    return Verdict(record, trip, trip.action, first=state.reach(trip))
+
+
+def _refused(state: State, event: Began, record: Record, trip: Trip) -> Verdict:
+    history, messages = state.history, state.messages
+    update.refuse(history, record, trip, counted=not state.is_recorded)
+    if state.is_recorded:  # it has run
+        _start(state, event, record)
+    # The error that aborts a run has no place for messages.
+    notes = () if messages is None or trip.action is _ABORT else messages.take()
+    return Verdict(record, trip, trip.action, notes=notes, refusals=history.refusals, first=state.reach(trip))
+
+
+def _start(state: State, event: Began, record: Record) -> None:
+    update.start(state.history, record)
+    if not state.is_recorded:  # a recording ends each call once
+        state.keep(event, record)
+
+
+def _nothing_seen(record: Record) -> Verdict:
+    """Return the verdict about a call without a loop. ``tuple.__new__`` takes half the time of the constructor."""
+    return tuple.__new__(Verdict, (record, None, None, (), (), (), 0, None, False, False, False))
+
+
+def _possible(state: State, record: Record, trip: Trip, *, ran: bool = False) -> Trip:
+    """Replace REUSE by another action if there is no result to give again, and CONCLUDE after a conclusion.
+
+    A mode whose nudge is switched off does not nudge here either: the call runs.
+    """
+    if trip.action is _CONCLUDE and state.history.concluded_at >= 0:  # once a turn
+        return trip._replace(action=_BLOCK)
+    if trip.action is not Action.REUSE or (record.key in state.reusable and not ran):
+        return trip
+    tool = record.resolved.tool
+    if min(tool.ceiling(trip.mode, state.compiled.policy), state.ceiling) >= _BLOCK:
+        return trip._replace(action=_BLOCK)
+    rule = tool.rules.get(trip.mode)
+    return trip._replace(action=Action.OBSERVE if rule is not None and rule.nudge == 0 else _NUDGE)
+
+
+def opened(state: State, event: Began, now: float | None) -> Record:
+    """Return the record of a call as it would begin, and change nothing that is decided by."""
+    return update.open_record(
+        state.history,
+        event.resolved,
+        event.arguments,
+        registered=event.registered,
+        now=now,
+        written=event.written if event.batch is None else state.written_of(event),
+    )
+
+
+def would_trip(state: State, event: Began, now: float) -> Trip | None:
+    """Return the trip that a call would have, and change nothing that is decided by."""
+    if not state.compiled.judges:
+        return None
+    history, gates = state.history, dict(state.history.gates)
+    record = opened(state, event, now)
+    trip = decide.before(history, record, state.compiled, state.ceiling, event.custom)
+    history.gates = gates or EMPTY
+    return trip
+
+
+def _lower(event: Began | Answered, record: Record) -> None:
+    """Lower a refusal that needs the proof that nothing has changed, if there is none, or if the call ran."""
+    trip = record.trip
+    if trip is None or trip.action <= _NUDGE or event.ran is False or not (event.ran or event.unproven):
+        return
+    if event.ran or not needs_no_proof(trip):
+        record.trip = trip._replace(action=_NUDGE)
+
+
+def needs_no_proof(trip: Trip) -> bool:
+    """Return True if a trip holds whatever another process may have done since."""
+    return trip.insistable or trip.mode in _NEED_NO_PROOF or trip.reason == "max_calls" or trip.mode == USER_STOP
+
+
+# --- a call ends -----------------------------------------------------------------------------------------------------
+
+
+def _ended(state: State, event: Ended, now: float | None) -> Verdict:
+    is_open = state.is_recorded or state.take(event.began.op) is not None
+    if event.record is None or not (is_open or state.is_shared):
+        return _NOTHING
+    facts, record = event.facts, state.own(event.record)
+    if facts is None:
+        _cancelled(state, event.began, now)
+        return _nothing_seen(record)
+    if not is_open:  # it ran, though the store has lost that it began, or had decided otherwise
+        update.start(state.history, record)
+        record.trip = None if record.trip is None else record.trip._replace(action=_NUDGE)
+    record.registered = event.exists or record.registered
+    record.child_news = event.child_news or record.child_news
+    state.history.calls += event.nested
+    trip = _count(state, event.began, record, facts, now)
+    recovered = _recovered(state, record)
+    if event.finds and trip is None and record.trip is None:
+        return Verdict(record, recovered=recovered, finds=True)
+    return _counted(state, event, record, now, trip, recovered)
+
+
+def _counted(  # noqa: PLR0917 - what the two callers have found, and pass on
+    state: State, event: Any, record: Record, now: float | None, trip: Trip | None, recovered: tuple[Trip, ...]
+) -> Verdict:
+    """Decide about a call whose outcome was counted, by an ``Ended`` or an ``Observed``."""
+    is_observed = type(event) is Observed
+    ended = event.ended if is_observed else event
+    trip = _over_turns(state, record, ended.facts, now, trip)
+    if ended.asks and trip is not None:
+        return _ask(record, recovered, trip)
+    if is_observed:
+        return state.answer(event.op, _settle_observed(state, record, trip, recovered))
+    return _settle_end(state, record, trip, recovered)
+
+
+def _found(state: State, event: Found, now: float | None) -> Verdict:
+    """Take the trips of the policy's own detectors about an outcome."""
+    record = state.own(event.asked.record)  # type: ignore[arg-type]  # of a call
+    trip = decide.after_custom(state.history, record, state.compiled, state.ceiling, event.custom)
+    return _counted(state, event.of, record, now, trip, event.asked.recovered)
+
+
+def _cancelled(state: State, began: Began, now: float | None) -> None:
+    """Count the time that a cancelled call ran: the idle clock stands still then."""
+    if now is not None:
+        state.history.active_at = now
+    batch = state.batch
+    if batch is not None and began.call_id in batch.started:
+        batch.interrupted = True
+
+
+def _count(state: State, began: Began, record: Record, facts: OutcomeFacts, now: float | None) -> Trip | None:
+    """Count the outcome of a call. Return the trip of a nudge, if one is due for its result."""
+    history = state.history
+    update.end(history, record, facts, state.fingerprinter, now)
+    if history.window is not None:
+        history.window.end(record)
+    if state.is_recorded and record.resolved.tool.contract.reuse and not record.error:
+        state.reusable = {*state.reusable, record.key}
+    if record.trip is not None or not (state.compiled.judges and began.judged):
+        return None
+    return decide.after(history, record, state.compiled, state.ceiling)
+
+
+def _recovered(state: State, record: Record) -> tuple[Trip, ...]:
+    """Return the trips from which the agent has recovered with this outcome."""
+    history = state.history
+    if not record.news or not history.open_trips:
+        return ()
+    recovered, history.open_trips = history.open_trips, ()
+    return recovered
+
+
+def _over_turns(state: State, record: Record, facts: OutcomeFacts, now: float | None, trip: Trip | None) -> Trip | None:
+    """Count an outcome in the conversation. Return the trip, if there is one."""
+    if state.place is None:
+        return trip
+    reports = trip is None and record.trip is None
+    return state.place.end(record, facts, state.compiled, now, reports=reports) or trip
+
+
+def _settle_end(state: State, record: Record, trip: Trip | None, recovered: tuple[Trip, ...]) -> Verdict:
+    messages, first = state.messages, None
+    if trip is not None:
+        record.trip = trip
+        if not state.is_recorded:  # no model has read it, so none has recovered from it
+            state.remember(trip)
+        first = state.reach(trip)
+    elif record.trip is None and messages is None and not recovered:
+        return _nothing_seen(record)
+    shown = trip or record.trip
+    notes = () if messages is None else messages.take()
+    return Verdict(record, trip, None if shown is None else shown.action, recovered, notes, first=first)
+
+
+# --- a call that has run already -------------------------------------------------------------------------------------
+
+
+def _observed(state: State, event: Observed, now: float | None) -> Verdict:
+    if event.op in state.observed:
+        return state.answered.get(event.op, _NOTHING)._replace(repeated=True)
+    record = _judged(state, event.began, None if now is None else now - event.ran)
+    facts = event.ended.facts
+    if facts is None:
+        _cancelled(state, event.began, now)
+        return state.answer(event.op, Verdict(record))
+    if state.is_shared and not facts.is_error and state.pending_words_for(record) is None:
+        facts = facts._replace(pending=False, transient=False)
+    record.registered = event.ended.exists or record.registered
+    trip = _count_observed(state, event, record, facts, now)
+    recovered = _recovered(state, record)
+    if event.ended.finds and trip is None and record.trip is None:
+        return Verdict(record, recovered=recovered, finds=True)
+    return _counted(state, event, record, now, trip, recovered)
+
+
+def _count_observed(
+    state: State, event: Observed, record: Record, facts: OutcomeFacts, now: float | None
+) -> Trip | None:
+    """Count a call that has run, with its outcome.
+
+    Return the trip of the outcome, or that of the call, unless the outcome is news. A declared limit holds anyway.
+    """
+    history, trip = state.history, record.trip
+    if trip is None and (history.refusals or history.half_open):
+        update.let_run(history, record, heeds=state.heeds)
+    update.start(history, record)
+    refusals = history.refusals
+    nudge = _count(state, event.began, record, facts, now)
+    is_news = record.news and state.ceiling > Action.OBSERVE
+    if is_news and record.capped is not None and not _is_declared(state, record.capped):
+        record.capped = None
+    if trip is None:
+        return nudge
+    if is_news:
+        if not _is_declared(state, trip):
+            record.trip = None
+            return None
+        history.refusals = refusals  # an executor would not have run it
+    trip = _possible(state, record, trip, ran=True)
+    if trip.action >= _BLOCK:
+        step = decide.next_step(history, record, state.compiled.policy)
+        if step > trip.action:
+            trip = trip._replace(verdict=step, action=step)
+    return trip
+
+
+def _is_declared(state: State, trip: Trip) -> bool:
+    """Return True if the limit of a trip was declared by the user, so that it holds whatever a call returns."""
+    declared = trip.reason == "max_calls" or trip.mode in _DECLARED or trip.mode not in _MODES
+    return declared or state.compiled.policy.counting == "calls"
+
+
+def _settle_observed(state: State, record: Record, trip: Trip | None, recovered: tuple[Trip, ...]) -> Verdict:
+    history, messages = state.history, state.messages
+    if messages is not None and messages.stops and state.ceiling > Action.OBSERVE:
+        return _stopped(state, record, _stop_after(state, record))._replace(recovered=recovered)
+    if trip is None:
+        return Verdict(record, None, None, recovered, () if messages is None else messages.take())
+    trip = _possible(state, record, trip, ran=True)
+    if trip.action > _NUDGE:
+        update.count_refusal(history, record, trip)
+        if trip.action < _CONCLUDE:
+            trip = trip._replace(action=_NUDGE)
+    record.trip = trip
+    state.remember(trip)
+    notes = () if messages is None or trip.action is _ABORT else messages.take()
+    return Verdict(record, trip, trip.action, recovered, notes, (), history.refusals, state.reach(trip))
+
+
+# --- the user stops the run ------------------------------------------------------------------------------------------
+
+
+def _stop_before(state: State, record: Record) -> Trip:
+    """Refuse a call with the user's message to stop, until the run itself is ended."""
+    history, policy = state.history, state.compiled.policy
+    action = decide.next_step(history, record, policy)
+    if action is _ABORT and not state.messages.stop_is_delivered:  # type: ignore[union-attr]  # it has stops
+        action = _BLOCK
+    history.refusals += 1
+    if action is _CONCLUDE:
+        history.conclude_at = history.news
+    return Trip(USER_STOP, record.tool, history.refusals, policy.abort_after, action, action, kind=record.kind)
+
+
+def _stop_after(state: State, record: Record) -> Trip:
+    """Conclude the turn. End the run if the model has read the message and makes calls all the same."""
+    history, policy, messages = state.history, state.compiled.policy, state.messages
+    counts = update.is_new_refusal(history, record)
+    if policy.conclude_after and history.concluded_at < 0:
+        action = _CONCLUDE
+    else:
+        read = messages.stop_is_delivered  # type: ignore[union-attr]  # it has stops
+        action = _ABORT if policy.abort_after and counts and read else _NUDGE
+    count, verdict = history.refusals + counts, max(action, _BLOCK)
+    trip = Trip(USER_STOP, record.tool, count, policy.abort_after, verdict, action, kind=record.kind)
+    update.count_refusal(history, record, trip)
+    return trip
+
+
+def _stopped(state: State, record: Record, trip: Trip) -> Verdict:
+    record.trip, messages = trip, state.messages
+    new = () if trip.action is _ABORT else messages.take()  # type: ignore[union-attr]  # it has stops
+    again = tuple(message for message in messages.stops if message not in new)  # type: ignore[union-attr]  # as above
+    return Verdict(record, trip, trip.action, notes=new, again=again, first=state.reach(trip))
+
+
+# --- all other events ------------------------------------------------------------------------------------------------
+
+
+def _answered(state: State, event: Answered, _: float | None) -> Verdict:
+    of, recovered = event.of, event.asked.recovered
+    record = state.own(event.asked.record)  # type: ignore[arg-type]  # of a call
+    if type(of) is Began:
+        record.trip = event.trip
+        _lower(event if event.unproven or event.ran is not None else of, record)
+        return _settle(state, of._replace(ran=event.ran), record)
+    if type(of) is Ended:
+        return _settle_end(state, record, event.trip, recovered)
+    return state.answer(of.op, _settle_observed(state, record, event.trip, recovered))
+
+
+def _said(state: State, event: Said, _: float | None) -> Verdict:
+    message = event.message
+    stops = [[message.id, message.text]] if message.stop else []
+    state.messages.merge([[[message.id, message.text, message.stop]], stops, []])  # type: ignore[union-attr]  # is made
+    return _NOTHING
+
+
+def _lost(state: State, event: Lost, _: float | None) -> Verdict:
+    for key in event.keys:
+        update.lose(state.history, key)
+    return _NOTHING
+
+
+def _concluded(state: State, _event: Concluded, _: float | None) -> Verdict:
+    """Make the conclusion that is due. The verdict has the trip that made it due."""
+    history = state.history
+    due = history.conclusion_due
+    if history.concluded_at < 0:
+        history.concluded_at = history.news
+    if not due:
+        return _NOTHING
+    trip = next((one for one in reversed(history.open_trips) if one.action is _CONCLUDE), None)
+    return Verdict(None, trip, _CONCLUDE, refusals=history.refusals)
+
+
+def _nested(state: State, _event: Nested, _: float | None) -> Verdict:
+    state.history.calls += 1
+    return _NOTHING
+
+
+def _reached(state: State, event: Reached, _: float | None) -> Verdict:
+    return Verdict(first=state.place_of(event.trip))
+
+
+def _gap(state: State, _event: Gap, _: float | None) -> Verdict:
+    state.history.changes += 1
+    return _NOTHING
+
+
+def _turn_began(state: State, event: TurnBegan, _: float | None) -> Verdict:
+    if event.number == state.turn:
+        state.is_over = False
+    else:
+        state.begin_turn(event.number, event.turn_id)
+    return _NOTHING
+
+
+def _turn_ended(state: State, _event: TurnEnded, _: float | None) -> Verdict:
+    state.is_over = True
+    return _NOTHING
+
+
+_FOLDS: dict[type, Callable[[State, Any, float | None], Verdict]] = {
+    Began: _began,
+    Ended: _ended,
+    Observed: _observed,
+    Found: _found,
+    Answered: _answered,
+    Said: _said,
+    Lost: _lost,
+    Concluded: _concluded,
+    Nested: _nested,
+    Reached: _reached,
+    Gap: _gap,
+    TurnBegan: _turn_began,
+    TurnEnded: _turn_ended,
+}

@@ -1,0 +1,53 @@
+"""The modes, and what is known of each: derived from the rows of the detectors."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from otel_loopguard.engine.detectors import DETECTORS
+from otel_loopguard.engine.detectors.counted import COUNTED
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from otel_loopguard.engine.detectors.row import Detector
+    from otel_loopguard.engine.rule import Rule
+
+
+class _Modes(enum.EnumMeta):
+    if TYPE_CHECKING:  # the members are made of the rows, which no type checker sees
+
+        def __getattr__(cls, name: str) -> Mode: ...
+
+
+class Mode(str, enum.Enum, metaclass=_Modes):
+    """The shapes of a loop, in the order of their precedence."""
+
+    _ignore_ = ["name"]
+    for name in dict.fromkeys(row.mode for row in DETECTORS):
+        vars()[name.upper()] = name
+
+    __hash__ = str.__hash__  # as its text, and several times as fast as that of an enumeration
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+def _joined(rows: list[Detector]) -> Detector:
+    """Return the row of a mode that tells about it, with the reasons of its further rows."""
+    reasons = {reason: found for row in rows for reason, found in row.reasons.items()}
+    return replace(next(row for row in rows if row.about is not None), reasons=reasons)
+
+
+ROWS: Mapping[str, Detector] = MappingProxyType(
+    {mode: _joined([row for row in DETECTORS if row.mode == mode]) for mode in Mode}
+)
+"""The row of each mode, for all that is not a check."""
+COUNTED_ROWS: Mapping[str, Detector] = MappingProxyType({row.mode: row for row in COUNTED})
+"""The rows of the modes that count calls."""
+DEFAULT_RULES: Mapping[str, Rule] = MappingProxyType({mode: row.default for mode, row in ROWS.items()})
+HALF_OPENING = frozenset(mode for mode, row in ROWS.items() if row.half_opens)
+DECLARED = frozenset(mode for mode, row in ROWS.items() if row.is_declared)

@@ -1,0 +1,71 @@
+"""The limits of one mode, as a row of ``detectors`` has them by default and as a policy changes them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from otel_loopguard.engine.settings import ACTION, Setting
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from otel_loopguard.engine.words import Action
+
+OF_EVERY_MODE: Mapping[str, Setting] = {
+    "nudge": Setting.count("The run after which a sentence is added to the result."),
+    "block": Setting.count("The run that is refused."),
+    "action": replace(ACTION, meaning="This mode's own ceiling; never above the policy's."),
+    "once": Setting.flag("This mode nudges once a turn, and not again at 2x and 4x."),
+}
+
+
+class Rule:
+    """The limits of one mode. Numbers count equal runs, the first one included; 0 switches a step off.
+
+    The settings that only some modes have, such as ``block_after_reads``, are given and read by their names, too; the
+    page on policies lists them. The rule that a detector gets has all settings of its mode; those left open are None.
+    """
+
+    nudge: int | None
+    block: int | None
+    action: Action | None
+    once: bool | None
+
+    def __init__(
+        self,
+        nudge: int | None = None,
+        block: int | None = None,
+        action: Action | str | None = None,
+        *,
+        once: bool | None = None,
+        **own: Any,
+    ) -> None:
+        # The policy or contract checks the values, because the valid settings depend on the mode.
+        parsed = ACTION.parse(action)
+        vars(self).update(nudge=nudge, block=block, action=action if parsed is None else parsed, **own, once=once)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings that are given."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+    def over(self, base: Rule) -> Rule:
+        """Return this rule, with its open settings filled from ``base``."""
+        return Rule(**{**vars(base), **self.settings})
+
+    if TYPE_CHECKING:  # the settings of a mode are in its row, which no type checker sees
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"a Rule cannot be changed: make a new one with {name} = {value!r}")
+
+    def __eq__(self, other: object) -> bool:
+        return self.settings == other.settings if isinstance(other, Rule) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.settings.items()))
+
+    def __repr__(self) -> str:
+        return f"Rule({', '.join(f'{name}={value!r}' for name, value in self.settings.items())})"

@@ -1,0 +1,287 @@
+"""The state of a turn: all that an event can change."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, NamedTuple
+
+from otel_loopguard.engine.conversation import Conversation, ConversationTurn
+from otel_loopguard.engine.history.bounded import EMPTY
+from otel_loopguard.engine.words import OVER_TURNS, Action, First, Record
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Hashable
+
+    from otel_loopguard.engine.compiled import CompiledPolicy
+    from otel_loopguard.engine.events import Began
+    from otel_loopguard.engine.history.state import History
+    from otel_loopguard.engine.messages import UserMessages
+    from otel_loopguard.engine.values.fingerprint import Fingerprinter
+    from otel_loopguard.engine.values.pending import PendingWords
+    from otel_loopguard.engine.verdict import Verdict
+    from otel_loopguard.engine.words import Trip
+
+_KEPT = ("tick", "calls", "judged", "idle", "active_at", "refusals", "refused_message", "started_by_tool", "reached")
+_MOST_OPEN_TRIPS = 32
+MOST_OPEN = 1_024
+MOST_BATCHES = 64
+MOST_ANSWERED = 256
+MOST_OBSERVED = 512
+MOST_PAST = 32
+MOST_IN_BATCH = 1_024
+
+
+class OpenCall(NamedTuple):
+    """A call that began and has not ended. Whoever ends it has its record."""
+
+    call_id: Hashable
+    batch: int | None
+    key: int
+    index: int  # type: ignore[assignment]  # hides tuple.index, which no caller needs
+
+
+class Batch:
+    """The calls of one model message: when the model wrote them, it had read the result of none of them.
+
+    A run that is interrupted among them and resumed makes them again, with the same ids: each is still one call.
+    """
+
+    __slots__ = ("interrupted", "resumed", "started", "written")
+
+    def __init__(self, written: int) -> None:
+        self.written = written
+        self.interrupted = False
+        """A call was interrupted, and the calls are not being made again yet."""
+        self.resumed = False
+        """The calls are being made again."""
+        self.started: dict[Hashable, int] = {}
+        """The index of each call that started, by its id."""
+
+
+class State:
+    """A turn. Only ``fold`` changes it."""
+
+    __slots__ = (
+        "answered", "batch", "batches", "ceiling", "compiled", "conversation", "fingerprinter", "heeds", "history",
+        "is_over", "is_recorded", "is_shared", "messages", "observed", "open", "past", "place", "reusable",
+        "turn", "turn_id",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        compiled: CompiledPolicy,
+        *,
+        ceiling: Action = Action.ABORT,
+        is_shared: bool = False,
+        is_recorded: bool = False,
+        fingerprinter: Fingerprinter | None = None,
+    ) -> None:
+        self.compiled = compiled
+        self.ceiling = ceiling
+        """The strongest action in this turn."""
+        self.is_shared = is_shared
+        """Other processes fold events into this state, too."""
+        self.is_recorded = is_recorded
+        """The calls were recorded: each has run, also if it trips, and no model has read a refusal."""
+        self.heeds = not is_recorded
+        """The model has read the refusals of this turn, and may have heeded them."""
+        self.fingerprinter = fingerprinter or compiled.fingerprinter
+        self.history: History = compiled.new_history()
+        self.reusable: Collection[int] = ()
+        """The calls whose earlier result can be given again: of recorded calls, those that succeeded."""
+        self.messages: UserMessages | None = None
+        """The user's messages that wait; one queue for a turn and its nested turns."""
+        self.open: dict[int, OpenCall] = EMPTY
+        """By the event with which the call began."""
+        self.batch: Batch | None = None
+        """That of the latest call."""
+        self.batches: dict[int, Batch] = EMPTY
+        self.place: ConversationTurn | None = None
+        """The place in a conversation that is remembered beyond the turn."""
+        # Of shared turns:
+        self.answered: dict[int, Verdict] = EMPTY
+        """The verdicts about observed calls that have a trip or notes, by their events."""
+        self.observed: dict[int, None] = EMPTY
+        """The observed calls, by their events: each counts once, whichever processes observe it."""
+        self.conversation: Conversation | None = None
+        """The memory of the conversation, if the policy wants one."""
+        self.turn = 0
+        """Identifies the turn that the cell is in."""
+        self.turn_id = ""
+        self.past: tuple[int, ...] = ()
+        """The turns that the cell was in before."""
+        self.is_over = False
+
+    def start_over(self) -> None:
+        """Begin with an empty history, without evidence. What is counted and reported of the turn goes on."""
+        history = self.compiled.new_history()
+        for name in _KEPT:
+            setattr(history, name, getattr(self.history, name))
+        self.history = history
+
+    def pending_words_for(self, record: Record) -> PendingWords | None:
+        """Return the words to search a result for; None for a first run: only repeats are judged by them."""
+        if record.stats is None and not record.resolved.tool.refuses_second_run:
+            return None
+        return self.compiled.contracts.pending
+
+    # --- trips -------------------------------------------------------------------------------------------------------
+
+    def remember(self, trip: Trip) -> None:
+        """Keep a trip until the turn brings news again: then the agent has recovered from it."""
+        if trip.reason != OVER_TURNS:  # news of the turn is none of the conversation
+            history = self.history
+            history.open_trips = (*history.open_trips[-_MOST_OPEN_TRIPS:], trip)
+
+    def reach(self, trip: Trip) -> First | None:
+        """Note that a trip is reported, and return its place. A recorded one is reported by ``Reached``, if at all."""
+        return None if self.is_recorded else self.place_of(trip)
+
+    def place_of(self, trip: Trip) -> First:
+        """Note that a trip is reported. Return its place in the turn; a loop over turns has none."""
+        return First.NO if trip.reason == OVER_TURNS else self.history.reach(str(trip.mode), trip.action)
+
+    # --- calls that run ----------------------------------------------------------------------------------------------
+
+    def keep(self, event: Began, record: Record) -> None:
+        """Remember a call that began."""
+        call = tuple.__new__(OpenCall, (event.call_id, event.batch, record.key, record.index))
+        if not self.open:
+            self.open = {event.op: call}
+            return
+        self.open[event.op] = call
+        if len(self.open) > MOST_OPEN:
+            self.open.pop(next(iter(self.open)))
+
+    def take(self, op: int) -> OpenCall | None:
+        """Remove and return an open call."""
+        call = self.open.pop(op, None)
+        if not self.open:
+            self.open = EMPTY
+        return call
+
+    def own(self, record: Record) -> Record:
+        """Return the record of a call as a part of this state, which may have been read from bytes since.
+
+        In a shared turn it is a copy, because the event may be folded again.
+        """
+        if not self.is_shared:
+            return record
+        copy = Record()
+        copy.__dict__.update(vars(record))
+        copy.stats = None if record.stats is None else self.history.find(record.key)
+        return copy
+
+    # --- the calls of one model message ------------------------------------------------------------------------------
+
+    def is_resumed_by(self, event: Began) -> bool:
+        """Return True if the call is one of an interrupted message that is made again."""
+        batch = self.batch
+        return batch is not None and batch.interrupted and event.call_id in batch.started
+
+    def written_of(self, event: Began) -> int | None:
+        """Return the tick at which the model wrote a call, as ``batch_of`` will find it."""
+        if event.batch is None:
+            return None
+        batch = self.batches.get(event.batch) or (self.batch if self.is_resumed_by(event) else None)
+        if batch is not None:
+            return batch.written
+        return self.history.tick if event.written is None else event.written
+
+    def batch_of(self, event: Began) -> Batch | None:
+        """Return the batch of a call, which is a new one if no call of its message began before."""
+        if event.batch is None:
+            return None
+        batch = self.batches.get(event.batch)
+        if batch is None:
+            if self.batch is not None and self.is_resumed_by(event):
+                batch = self.batch
+                batch.interrupted, batch.resumed = False, True
+            else:
+                batch = Batch(self.history.tick if event.written is None else event.written)
+            if self.is_shared:  # the messages of several agents at once
+                self.batches = self.batches or {}
+                if len(self.batches) >= MOST_BATCHES:
+                    self.batches.pop(next(iter(self.batches)))
+                self.batches[event.batch] = batch
+            else:
+                self.batches = {event.batch: batch}
+        self.batch = batch
+        return batch
+
+    def resumed_index(self, event: Began, batch: Batch | None, key: int) -> int | None:
+        """Return the index of a call that was started before an interrupt and is made again; None for the others."""
+        if batch is None or event.call_id is None:
+            return None
+        if batch.resumed:
+            return batch.started.get(event.call_id)
+        if not self.is_shared:
+            return None
+        for op, one in self.open.items():  # a process that was killed has told of no interrupt
+            if one.call_id == event.call_id and one.key == key and one.batch != event.batch:
+                self.take(op)
+                return one.index
+        return None
+
+    def add_to_batch(self, event: Began, record: Record) -> None:
+        """Remember a call that starts in the latest message."""
+        started = self.batch.started  # type: ignore[union-attr]  # the caller has asked
+        if event.call_id is not None and len(started) < MOST_IN_BATCH:
+            started[event.call_id] = record.index
+
+    # --- of shared turns ---------------------------------------------------------------------------------------------
+
+    def answer(self, op: int, verdict: Verdict) -> Verdict:
+        """Remember the verdict about an observed call, for a process that observes it again."""
+        if self.is_shared:
+            self.observed = self.observed or {}
+            self.observed[op] = None
+            if len(self.observed) > MOST_OBSERVED:
+                self.observed.pop(next(iter(self.observed)))
+        if self.is_shared and (verdict.trip is not None or verdict.notes):
+            self.answered = self.answered or {}
+            self.answered[op] = verdict
+            if len(self.answered) > MOST_ANSWERED:
+                self.answered.pop(next(iter(self.answered)))
+        return verdict
+
+    def begin_turn(self, number: int, turn_id: str) -> None:
+        """Forget the turn that the cell was in before, and remember its conversation."""
+        if self.turn:
+            self.past = (*self.past[1 - MOST_PAST :], self.turn)
+            self.history = self.compiled.new_history()
+            if self.messages is not None:
+                self.messages.forget()
+        self.turn, self.turn_id, self.is_over = number, turn_id, False
+        self.open = self.batches = self.answered = self.observed = EMPTY
+        self.batch = None
+        self.set_place()
+
+    def keep_conversation(self, name: str) -> None:
+        """Keep the memory of a conversation in this state."""
+        self.conversation = self.conversation or Conversation()
+        self.set_place(name)
+
+    def set_place(self, name: str = "") -> None:
+        """Set the place of this turn in the conversation that the state keeps."""
+        if self.conversation is not None:
+            self.place = ConversationTurn(_MemoryOf(self), name, self.turn)
+
+
+class _MemoryOf:
+    """The memory of one conversation, which is a part of a state."""
+
+    lock = nullcontext()
+    """The state is changed by one thread at a time anyway."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def use(self, _: str, now: float | None, longest_idle: float) -> Conversation:
+        """Return the conversation: a new one if it was idle for too long."""
+        found = self._state.conversation
+        if found is None or (now is not None and now - found.used > longest_idle):
+            found = self._state.conversation = Conversation()
+        if now is not None:
+            found.used = now
+        return found

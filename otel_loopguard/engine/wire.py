@@ -1,0 +1,79 @@
+"""A state as plain values, and back: for a store, which encrypts them. Numbers of results and queries stay out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from otel_loopguard.engine.conversation import Conversation
+from otel_loopguard.engine.history.bounded import EMPTY
+from otel_loopguard.engine.state import Batch, OpenCall, State
+from otel_loopguard.engine.verdict import Verdict
+from otel_loopguard.engine.words import Action, Kind, Record, Sameness, Trip
+
+if TYPE_CHECKING:
+    from otel_loopguard.engine.messages import Notes
+
+VERSION = 1
+"""Of the plain values, with those of the history. A store keeps states of different versions apart."""
+
+
+def plain(state: State) -> dict[str, Any]:
+    """Return a state as plain values, without the user's messages."""
+    numbers = {id(batch): number for number, batch in enumerate(state.batches.values())}
+    return {
+        "turn": [state.turn, state.turn_id, state.is_over, state.past],
+        "history": state.history.plain(),
+        "open": [[op, [*call]] for op, call in state.open.items()],
+        "batches": [[key, *_batch(batch)] for key, batch in state.batches.items()],
+        "batch": numbers.get(id(state.batch)),
+        "observed": list(state.observed),
+        "answered": [[op, *_verdict(one)] for op, one in state.answered.items()],
+        "conversation": None if state.conversation is None else state.conversation.to_list(),
+    }
+
+
+def read(values: dict[str, Any], state: State) -> None:
+    """Read plain values into an empty state."""
+    state.turn, state.turn_id, state.is_over, past = values["turn"]
+    state.past = tuple(past)
+    state.history.read(values["history"])
+    state.open = {op: OpenCall(*call) for op, call in values["open"]} or EMPTY
+    state.batches = {key: _read_batch(*batch) for key, *batch in values["batches"]} or EMPTY
+    state.batch = None if values["batch"] is None else list(state.batches.values())[values["batch"]]
+    state.observed = dict.fromkeys(values["observed"]) or EMPTY
+    state.answered = {op: _read_verdict(*verdict) for op, *verdict in values["answered"]} or EMPTY
+    if values["conversation"] is not None:
+        state.conversation = Conversation.from_list(values["conversation"])
+
+
+def _batch(batch: Batch) -> list[Any]:
+    return [batch.written, batch.interrupted, batch.resumed, list(batch.started.items())]
+
+
+def _read_batch(written: int, interrupted: bool, resumed: bool, started: list[Any]) -> Batch:  # noqa: FBT001 - in order
+    batch = Batch(written)
+    batch.interrupted, batch.resumed, batch.started = interrupted, resumed, dict(started)
+    return batch
+
+
+def _verdict(verdict: Verdict) -> list[Any]:
+    """Return the values of a verdict about an observed call, which another process words as this one."""
+    record: Any = verdict.record
+    notes = [note if isinstance(note, str) else note.text for note in verdict.notes]
+    trip = None if verdict.trip is None else list(verdict.trip)
+    return [trip, verdict.action, verdict.refusals, notes, record.sameness, record.news, record.row]
+
+
+def _read_verdict(*values: Any) -> Verdict:
+    trip, action, refusals, notes, sameness, news, row = values
+    record = Record()
+    record.sameness, record.news, record.row = None if sameness is None else Sameness(sameness), news, row
+    found: Notes = tuple(notes)
+    action = None if action is None else Action(action)
+    return Verdict(record, None if trip is None else read_trip(trip), action, notes=found, refusals=refusals)
+
+
+def read_trip(values: list[Any]) -> Trip:
+    """Read a trip that was written as a list."""
+    trip = Trip(*values)
+    return trip._replace(verdict=Action(trip.verdict), action=Action(trip.action), kind=Kind(trip.kind))

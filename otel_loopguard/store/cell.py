@@ -1,0 +1,602 @@
+"""A turn that several processes share: its state is in one cell of a store. Load, fold, swap; if it has changed, again.
+
+A process folds its events into its copy of the state, and swaps the copy in if nobody else has written since. If
+somebody has, the same events are folded again on the newer state: an event has facts only, so that does no harm. All
+of it runs on one background loop, one write of a cell at a time; the events that come meanwhile are written together.
+So no exception of a signal handler can cut it short, and threads and tasks wait for it alike.
+
+Three rules keep the promise that nothing new is withheld:
+
+1. *No proof, no refusal.* A verdict above a nudge comes from a state that was swapped in. While the store cannot be
+   asked, an event is folded here (it is ``late`` from then on), and a refusal that needs proof is a nudge.
+2. *A gap is a change.* Whenever something may have been missed, a ``Gap`` ends all that had been shown before.
+3. *Each write counts once.* A state begins with the tokens of its last writes. They tell whether a write arrived whose
+   answer was lost, and whose state is newer after a failover.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections import deque
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import orjson
+
+from otel_loopguard.engine import wire
+from otel_loopguard.engine.events import Answered, Began, Ended, Gap, Observed, Said, TurnBegan, TurnEnded
+from otel_loopguard.engine.fold import fold, needs_no_proof, would_trip
+from otel_loopguard.engine.messages import UserMessage
+from otel_loopguard.engine.values.introspect import name_text
+from otel_loopguard.engine.values.normalise import utf8
+from otel_loopguard.engine.verdict import Verdict
+from otel_loopguard.engine.words import Action
+from otel_loopguard.errors import StoreError
+from otel_loopguard.store import background
+from otel_loopguard.store.store import ANYTHING, Newer, Swapped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from otel_loopguard.engine.compiled import CompiledPolicy
+    from otel_loopguard.engine.messages import Notes, UserMessages
+    from otel_loopguard.engine.state import State
+    from otel_loopguard.store.store import Store
+
+_TOKEN = 8
+"""Bytes."""
+_MOST_TOKENS = 64
+_MOST_LATE = 256
+_MOST_TRIES = 32
+_MOST_SAID = 256
+RETRY_PAUSES = (0.02, 0.1, 0.5, 2.0, 5.0, 10.0, 30.0, 30.0, 60.0, 60.0, 60.0, 60.0)
+"""Seconds between the tries to write late events for which no call comes; then they wait for the next call."""
+WATCH_PAUSES = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 60.0, 60.0, 60.0, 60.0, 60.0)
+"""Seconds between the looks after a message until it is delivered."""
+_LONGEST_WAIT = 5.0
+"""Seconds for the background loop, if the store does not keep its own time-out."""
+
+_OF_CALLS = frozenset({Began, Ended, Observed, Answered})
+_NOT_JUDGED = Verdict()
+
+
+class Late(NamedTuple):
+    """An event that was folded before it was written."""
+
+    event: Any
+    own: float
+    """The time of this process."""
+
+
+class _Write(NamedTuple):
+    """A write that is under way."""
+
+    token: bytes
+    state: bytes
+    late: tuple[Late, ...]
+    """The late events in it."""
+
+
+class Turn(Protocol):
+    """The part of a turn that its cell needs."""
+
+    id: str
+    lock: Any
+    changing: bool
+    current: State
+
+    def new_state(self) -> State:
+        """Return an empty state."""
+
+    def message_queue(self) -> UserMessages:
+        """Return the queue of the user's messages."""
+
+    def apply(self, event: Any) -> Verdict:
+        """Fold an event in this process alone."""
+
+    def is_interrupting(self) -> bool:
+        """Return True in code that interrupts this thread's change of the state."""
+
+
+class Cell:
+    """One process's part in a shared turn: the last state that it knows the store to have had, and its late events."""
+
+    def __init__(
+        self, store: Store, key: str, compiled: CompiledPolicy, turn_id: str, *, begins: bool, is_named: bool
+    ) -> None:
+        self._store, self._key = store, key
+        self._adopts = not begins
+        """Go on with the turn that the cell is in, whatever its id."""
+        self._names_turn = is_named
+        """The program has chosen the id, and may use it again: the turn does not end with a block of the program."""
+        self._of = compiled.fingerprinter.of
+        self._turn_id = turn_id
+        self._number = self._of(utf8(turn_id))
+        self.nonce = os.urandom(8)
+        """Tells the model messages of this process from others."""
+        self.is_alone = False
+        """Another turn has replaced this one in the cell: it goes on in this process, as a turn that is not shared."""
+        self.own_calls = 0
+        self.nested = 0
+        """Calls of nested turns since the last event that counts them."""
+        # The state that the store had
+        self._known = b""
+        """That state, or the newer one of this process if the store has lost it; empty before the first contact."""
+        self._known_moves = (0, 0)
+        """The changes and writes in that state."""
+        self._seen = b""
+        """The version of the cell now."""
+        self._server = b""
+        self._has_read = False
+        self._has_begun = False
+        """The store had this turn."""
+        self._owes_gap = False
+        self._time = (0.0, 0.0)
+        """The time of the server, and that of this process then."""
+        # Events of this process
+        self._waiting: deque[tuple[Any, Future[Verdict | None]]] = deque()
+        self._late: list[Late] = []
+        self._unanswered: dict[bytes, tuple[tuple[Late, ...], Notes]] = {}
+        """The events in writes that were not answered, and the messages that these gave, by the tokens."""
+        self._said: dict[int, UserMessage] = {}
+        self._stored: set[int] = set()
+        """The ids of the messages that the store had, waiting or delivered."""
+        self._writing: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._retrying: asyncio.Task[None] | None = None
+        self._retries = 0
+        self._conversation = ""
+
+    def open(self, turn: Turn, clock: Callable[[], float]) -> None:
+        """Begin with an empty state."""
+        self._clock = clock
+        self._time = (time.time(), self._clock())
+        self.rebuild(turn)
+
+    @property
+    def is_settled(self) -> bool:
+        """True if the store has all of the turn."""
+        return not (self._waiting or self._late or self._writing)
+
+    def now(self) -> float:
+        """Return the time of the server."""
+        return self._at(self._clock())
+
+    def _at(self, own: float) -> float:
+        """Return the time of the server at a time of this process, by the latest reply."""
+        at, then = self._time
+        return at + own - then
+
+    # --- from threads and tasks --------------------------------------------------------------------------------------
+
+    def commit(self, turn: Turn, event: Any, *, waits: bool = True) -> Generator[Any, Any, Verdict]:
+        """Fold an event. What is yielded has to be waited for."""
+        if self.is_alone:
+            return turn.apply(event)
+        if not waits and not (type(event) is Began and self._would_refuse(turn, event)):
+            return self.fold_now(turn, event)
+        future = self._put(turn, event)
+        if waits:
+            verdict = yield future
+        else:  # this blocks an event loop, but for a call that would be refused
+            verdict = _wait(future)
+        return turn.apply(event) if verdict is None else verdict
+
+    def fold_now(self, turn: Turn, event: Any) -> Verdict:
+        """Fold an event at once, and write it in the background."""
+        if turn.changing and turn.is_interrupting():
+            return _NOT_JUDGED
+        with turn.lock:
+            now = self._clock()
+            turn.changing = True
+            verdict = fold(turn.current, event, self._at(now))
+            self._keep_late(event, verdict, now)
+            turn.changing = False
+        background.soon(self._start, turn)
+        return verdict
+
+    def _would_refuse(self, turn: Turn, event: Began) -> bool:
+        """Return True if this process would refuse a call for which only the store has the proof."""
+        with turn.lock:
+            trip = would_trip(turn.current, event, self.now())
+        return trip is not None and trip.action > Action.NUDGE and not needs_no_proof(trip)
+
+    def _put(self, turn: Turn, event: Any) -> Future[Verdict | None]:
+        """Let the background loop write an event. Its verdict is None if the turn is alone by then."""
+        done: Future[Verdict | None] = Future()
+        self._waiting.append((event, done))
+        background.soon(self._start, turn)
+        return done
+
+    def reads(self, turn: Turn) -> bool:
+        """Load the cell. Return True if a turn goes on in it."""
+        return (
+            bool(_wait(background.run_later(self._load(turn)))) and bool(turn.current.turn) and not turn.current.is_over
+        )
+
+    # --- messages of the user ----------------------------------------------------------------------------------------
+
+    def say(self, turn: Turn, text: str, *, stop: bool) -> UserMessage:
+        """Store a message, which is delivered with the next result in any process."""
+        message = UserMessage(text, turn.message_queue(), stop=stop, number=self.new_op() >> 1)
+        future = self._send(turn, message)
+        if stop or asyncio._get_running_loop() is None:  # noqa: SLF001 - documented, and without an exception
+            _wait(future)
+        if stop and not (message.stored or self.is_alone):
+            raise StoreError(
+                "The store does not answer, so only this process stops the turn. Others go on until it does: "
+                "this process keeps trying."
+            )
+        return message
+
+    def say_again(self, turn: Turn, notes: Notes) -> None:
+        """Send notes again that could not be delivered. They are new messages."""
+        for note in notes:
+            text = note if isinstance(note, str) else note.text
+            again = UserMessage(text, turn.message_queue(), number=self.new_op() >> 1)
+            if isinstance(note, UserMessage):
+                handle = self._said.pop(note.id, None)
+                if handle is not None:
+                    handle.id, handle.delivered, again = again.id, False, handle
+            self._send(turn, again)
+
+    def _send(self, turn: Turn, message: UserMessage) -> Future[Verdict | None]:
+        self._said[message.id] = message
+        while len(self._said) > _MOST_SAID:
+            del self._said[next(iter(self._said))]
+        return self._put(turn, Said(message.id, message))
+
+    async def _watch(self, turn: Turn) -> None:
+        """Look after the messages of this process until the model has them: the server may lose what it had."""
+        for seconds in WATCH_PAUSES:
+            if not await background.pause(seconds):
+                break
+            await self.look_after(turn)
+            if self.is_alone or turn.message_queue().closed or all(one.delivered for one in self._said.values()):
+                break
+        self._watching = None
+
+    async def look_after(self, turn: Turn) -> None:
+        """Load the cell, and store the messages again that it should have and has not."""
+        if not await self._load(turn):
+            return
+        with turn.lock:
+            self._note_delivered(turn.message_queue())
+            lost = [
+                one for number, one in self._said.items()
+                if one.stored and not one.delivered and number not in self._stored
+            ]  # fmt: skip
+        for message in lost:
+            self._put(turn, Said(message.id, message))
+
+    def _note_delivered(self, queue: UserMessages) -> None:
+        for number, message in self._said.items():
+            message.delivered = number in queue.done
+
+    # --- on the background loop --------------------------------------------------------------------------------------
+
+    def _start(self, turn: Turn) -> None:
+        if self._writing is None and not self.is_alone and (self._waiting or self._late):
+            self._writing = asyncio.ensure_future(self._write(turn))
+        elif self.is_alone:
+            self._answer([(done, None) for _, done in self._drained()])
+
+    def _drained(self) -> list[tuple[Any, Future[Verdict | None]]]:
+        return [self._waiting.popleft() for _ in range(len(self._waiting))]
+
+    async def _write(self, turn: Turn) -> None:
+        """Write all that there is to write."""
+        while self._waiting or self._late:
+            batch = self._drained()
+            events = [event for event, _ in batch]
+            try:
+                verdicts, is_written = await self._swap_in(turn, events)
+            except BaseException as error:  # a fault of this package, or of a test: the callers get it
+                with turn.lock:
+                    self.rebuild(turn)
+                    self._writing = None
+                for _, done in batch:
+                    if not done.done():
+                        done.set_exception(error)
+                if not isinstance(error, Exception):
+                    raise
+                return
+            self._answer(list(zip([done for _, done in batch], verdicts, strict=True)))
+            if not is_written and not self._waiting:
+                break
+        self._writing = None
+        if self._waiting:
+            self._start(turn)
+        elif not self._late:
+            self._retries = 0
+        elif self._retries < len(RETRY_PAUSES):
+            self._retrying = asyncio.ensure_future(self._retry(turn, RETRY_PAUSES[self._retries]))
+            self._retries += 1
+
+    async def _retry(self, turn: Turn, seconds: float) -> None:
+        """Write again after a pause, or at once when the program ends."""
+        await background.pause(seconds)
+        self._start(turn)
+        if self._writing is not None:
+            await self._writing
+
+    @staticmethod
+    def _answer(answers: list[tuple[Future[Verdict | None], Verdict | None]]) -> None:
+        for done, verdict in answers:
+            if not done.done():  # it may be cancelled
+                done.set_result(verdict)
+
+    async def _load(self, turn: Turn) -> bool:
+        reply = await self._store.swap(self._key, ANYTHING, b"", b"")
+        if not isinstance(reply, Newer):
+            return False
+        with turn.lock:
+            self._adopt(turn, reply)
+        return True
+
+    async def _swap_in(self, turn: Turn, events: list[Any]) -> tuple[list[Verdict | None], bool]:
+        """Fold events and swap the state in. Return their verdicts, and whether the store has them."""
+        if not self._has_read and not await self._load(turn):
+            with turn.lock:
+                return self._go_on_without(turn, events), False
+        if self._owes_gap:
+            with turn.lock:
+                self.rebuild(turn)
+        for tried in range(_MOST_TRIES):
+            with turn.lock:
+                if self.is_alone:
+                    return [None] * len(events), True
+                if not self._may_begin(turn, events):
+                    return self._go_on_without(turn, events), False
+                verdicts = self._fold(turn, events)
+                write = self._pack(turn)
+            reply = await self._store.swap(self._key, self._seen, write.token, write.state)
+            with turn.lock:
+                if isinstance(reply, Swapped) or (reply is not None and write.token == reply.version):
+                    self._swapped(turn, write, reply, events)
+                    return list(verdicts), True
+                self._take_back(turn, verdicts)
+                if reply is None:
+                    return self._go_on_unanswered(turn, events, write, verdicts), False
+                self._adopt(turn, reply)
+            if tried:  # several processes write at once
+                await asyncio.sleep(0.002 * 2 ** min(tried, 5) * os.urandom(1)[0] / 255)
+        with turn.lock:
+            return self._go_on_without(turn, events), False
+
+    def _may_begin(self, turn: Turn, events: list[Any]) -> bool:
+        """Return False if there is no turn: a message is never the first of one. A call begins it."""
+        state = turn.current
+        if state.turn:
+            return True
+        if not any(type(event) in _OF_CALLS for event in (*events, *(late.event for late in self._late))):
+            return False
+        self._adopts = False
+        self._enter(turn, state)
+        return True
+
+    def _fold(self, turn: Turn, events: list[Any]) -> list[Verdict]:
+        """Fold events that wait for their verdicts, which are final if the state is swapped in."""
+        now, state = self.now(), turn.current
+        if any(type(event) in _OF_CALLS for event in events):
+            state.is_over = False
+        return [fold(state, event, now) for event in events]
+
+    @staticmethod
+    def _take_back(turn: Turn, verdicts: list[Verdict]) -> None:
+        """Give the messages back that verdicts had which do not hold."""
+        queue = turn.current.messages
+        for verdict in verdicts if queue is not None else ():
+            queue.put_back(verdict.notes)  # type: ignore[union-attr]  # as asked
+
+    def _pack(self, turn: Turn) -> _Write:
+        token, state = os.urandom(_TOKEN), turn.current
+        tokens = [token, *_tokens_of(self._known)[: _MOST_TOKENS - 1]]
+        messages = None if state.messages is None else state.messages.to_list()
+        data = bytes((len(tokens),)) + b"".join(tokens) + orjson.dumps([wire.plain(state), messages])
+        return _Write(token, data, tuple(self._late))
+
+    def _swapped(self, turn: Turn, write: _Write, reply: Swapped | Newer, events: list[Any]) -> None:
+        """Note that the store has what was written."""
+        self._seen, self._owes_gap = write.token, False
+        self._know(write.state, turn.current)
+        self._has_begun = True
+        self._unanswered.clear()
+        self._note_server(reply)
+        self._written(turn, write.late, events)
+
+    def _know(self, data: bytes, state: State) -> None:
+        self._known, self._known_moves = data, (state.history.changes, state.history.writes)
+
+    def _written(self, turn: Turn, late: tuple[Late, ...], events: list[Any]) -> None:
+        gone = set(map(id, late))
+        self._late = [one for one in self._late if id(one) not in gone]
+        for event in (*events, *(one.event for one in late)):
+            if type(event) is Said:
+                event.message.stored = True
+        if self._said:
+            self._note_delivered(turn.message_queue())
+            if self._watching is None and WATCH_PAUSES:
+                self._watching = asyncio.ensure_future(self._watch(turn))
+
+    def _note_server(self, reply: Swapped | Newer) -> bool:
+        """Set the clock by a reply. Return True if it comes from another server than the one before."""
+        before, self._server = self._server, reply.server
+        self._time = (reply.time, self._clock())
+        return before not in (b"", reply.server)
+
+    def _adopt(self, turn: Turn, reply: Newer) -> None:
+        """Take the state of the store; or keep our own, if the store has lost it."""
+        self._owes_gap |= self._note_server(reply)
+        self._has_read = True
+        theirs, ours = _tokens_of(reply.state), _tokens_of(self._known)
+        state = None
+        given: list[Any] = []
+        for token in [one for one in theirs if one in self._unanswered]:  # that write has arrived
+            late, notes = self._unanswered.pop(token)
+            self._written(turn, late, [])
+            given += [note for note in notes if note in turn.message_queue()]
+            if theirs[0] == token or token not in ours:
+                ours = [token, *ours]
+        if ours and (not theirs or (theirs[0] in ours and theirs[0] != ours[0])):
+            self._owes_gap = True  # it is gone, or an earlier one: others may have lost more than we know
+        elif theirs:
+            self._owes_gap |= bool(ours) and ours[0] not in theirs and len(theirs) < _MOST_TOKENS
+            state = self._take(turn, reply.state)
+            if state is None:
+                return
+            turn.message_queue().put_back(tuple(given))  # in that write alone: the model has not read them
+        self._seen = reply.version
+        self.rebuild(turn, state)
+
+    def _take(self, turn: Turn, data: bytes) -> State | None:
+        """Take a state of the store, and return it; None if it is that of a turn which has replaced this one."""
+        state = self._empty(turn)
+        messages = _read(data, state)
+        if not self._adopts and state.turn not in (0, self._number):
+            if self._has_begun or self._number in state.past:
+                self.is_alone, self._owes_gap = True, False
+                self.rebuild(turn)
+                return None
+        elif not self._adopts and state.turn:
+            self._has_begun = True
+        if self._late and self._known_moves != (state.history.changes, state.history.writes):
+            self._owes_gap = True  # a late event is folded after a change that may have come later than it
+        state.history.keep_values_of(turn.current.history)
+        self._know(data, state)
+        if messages is not None and (self._adopts or state.turn == self._number):
+            turn.message_queue().merge(messages)
+            waiting, stops, done = messages
+            self._stored = {*done, *(number for number, *_ in (*waiting, *stops))}
+        return state
+
+    def rebuild(self, turn: Turn, state: State | None = None, *, gap: bool = True) -> None:
+        """Make the state again: from this one, or from the bytes of the last one that is known, and the late events."""
+        if state is None:
+            state = self._empty(turn)
+            _read(self._known, state)
+            state.history.keep_values_of(turn.current.history)
+        state.messages = turn.current.messages
+        self._enter(turn, state)
+        for late in self._late:
+            self._fold_late(turn, state, late)
+        if self._owes_gap and gap:
+            fold(state, Gap(0), self.now())
+        turn.current = state
+
+    def _empty(self, turn: Turn) -> State:
+        state = turn.new_state()
+        state.messages = turn.current.messages
+        return state
+
+    def _enter(self, turn: Turn, state: State) -> None:
+        """Begin the turn in a state, or take over the one that it is in."""
+        if self._conversation:
+            state.keep_conversation(self._conversation)
+        if self._adopts:
+            if state.turn:
+                turn.id, self._number = state.turn_id, state.turn
+        elif state.turn != self._number:
+            fold(state, TurnBegan(0, self._number, self._turn_id), self.now())
+
+    def _fold_late(self, turn: Turn, state: State, late: Late) -> None:
+        """Fold a late event. Its call is over, so it takes no messages of the user."""
+        queue = state.messages
+        if type(late.event) is not Said:
+            state.messages = None
+        elif queue is None:
+            state.messages = turn.message_queue()
+        fold(state, late.event, self._at(late.own))
+        state.messages = state.messages or queue
+
+    def _go_on_unanswered(
+        self, turn: Turn, events: list[Any], write: _Write, verdicts: list[Verdict]
+    ) -> list[Verdict | None]:
+        """Go on without the store after a write that may have arrived: its events must not count twice then."""
+        without = self._go_on_without(turn, events)
+        late = (*write.late, *self._late[len(self._late) - len(events) :])
+        self._unanswered[write.token] = late, tuple(note for verdict in verdicts for note in verdict.notes)
+        return without
+
+    def _go_on_without(self, turn: Turn, events: list[Any]) -> list[Verdict | None]:
+        """Fold events here, because the store cannot be asked: nothing that needs proof is refused."""
+        if self.is_alone:
+            return [None] * len(events)
+        self.rebuild(turn, gap=False)  # that the evidence is void matters once there is proof again
+        self._owes_gap = True
+        verdicts: list[Verdict | None] = []
+        for event in events:
+            now = self._clock()
+            if type(event) in (Began, Answered):
+                event = event._replace(unproven=True)  # noqa: PLW2901 - so it is written
+            verdict = fold(turn.current, event, self._at(now))
+            self._keep_late(event, verdict, now)
+            verdicts.append(verdict)
+        return verdicts
+
+    def _keep_late(self, event: Any, verdict: Verdict, own: float) -> None:
+        """Keep an event that was folded here, with what was decided, until it is written."""
+        if type(event) in (Began, Answered) and not verdict.asks and verdict.record is not None:
+            event = event._replace(ran=verdict.runs)
+        self._late.append(Late(event, own))
+        if len(self._late) > _MOST_LATE:
+            del self._late[0]
+            self._owes_gap = True
+
+    # --- the life of the turn ----------------------------------------------------------------------------------------
+
+    def close(self, turn: Turn) -> bool:
+        """End the turn. Return False if it goes on: the program has named it."""
+        if self._names_turn and not self.is_alone:
+            return False
+        if self._has_begun and not self.is_alone:
+            self.fold_now(turn, TurnEnded(0))
+        return True
+
+    def keep_conversation(self, turn: Turn, name: str) -> None:
+        """Keep the memory of the conversation in the state."""
+        self._conversation = name
+        turn.current.keep_conversation(name)
+
+    def after_fork(self, turn: Turn) -> None:
+        """Go on in a child process as any other process of the turn. Its running calls are the parent's."""
+        self.nonce = os.urandom(8)
+        self._waiting, self._writing, self._watching, self._retries = deque(), None, None, 0
+        self._late, self._unanswered, self._said = [], {}, {}
+        self._has_read = False
+        self.rebuild(turn)
+
+    # --- identities --------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def new_op() -> int:
+        """Return the identity of an event that no other process makes."""
+        return int.from_bytes(os.urandom(8), "big")
+
+    def op_of(self, call_id: Any) -> int:
+        """Return the identity of the event of an observed call, which is equal in all processes."""
+        return self._of(b"%d %s" % (self._number, utf8(name_text(call_id))))
+
+
+def _tokens_of(data: bytes) -> list[bytes]:
+    """Return the tokens of the writes that led to a state, the newest first."""
+    return [data[place : place + _TOKEN] for place in range(1, 1 + data[0] * _TOKEN, _TOKEN)] if data else []
+
+
+def _read(data: bytes, state: State) -> list[Any] | None:
+    """Read a packed state into an empty one. Return the user's messages in it, as plain values."""
+    if not data:
+        return None
+    values, messages = orjson.loads(data[1 + data[0] * _TOKEN :])
+    wire.read(values, state)
+    return messages  # type: ignore[no-any-return]  # as ``UserMessages.to_list`` returned them
+
+
+def _wait(future: Future[Any]) -> Any:
+    """Wait for the background loop; None if it takes too long."""
+    try:
+        return future.result(_LONGEST_WAIT)
+    except TimeoutError:
+        return None

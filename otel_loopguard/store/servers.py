@@ -1,0 +1,191 @@
+"""The servers that a URL names, for one event loop: over redis-py, with one deadline for whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry.instrumentation.utils import suppress_instrumentation
+from redis.asyncio import Redis, RedisCluster
+from redis.asyncio.cluster import ClusterNode
+from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import Sentinel
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisClusterException
+
+from otel_loopguard.interrupts import pass_interrupt
+from otel_loopguard.store.breaker import Breaker
+from otel_loopguard.store.failures import CONNECTION, EXPECTED, REPLICA, failure_of
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from typing import TypeAlias, TypeVar
+
+    from otel_loopguard.store.url import Login, StoreUrl
+
+    T = TypeVar("T")
+    Ask: TypeAlias = Callable[[], Awaitable[T]]
+
+_MOST_AT_ONCE = 8
+"""Calls. With more of them, a loop that comes late to an answer would look like a server that sends none."""
+_LONGEST_TRY = 10.0
+"""Seconds, in the background. To look up a name may take many; a connection that comes late serves the next call."""
+_PATIENCE = 4
+"""Times the time-out of the URL, after which another sentinel or node is asked."""
+_NO_NAME = dict.fromkeys({"driver_info"} & signature(Redis).parameters.keys() or ("lib_name", "lib_version"))
+"""Options by which a client does not tell a server its name. Users need no right for that then."""
+
+
+class Servers:
+    """The servers of a store. They are used by one event loop, in whose process they were made."""
+
+    def __init__(self, url: StoreUrl) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.client, self._others = _clients_of(url)
+        """The client for commands."""
+        self._url = url
+        self._breakers: dict[str, Breaker] = {}
+        self._trying: set[asyncio.Task[Any]] = set()
+        self._places, self._most = asyncio.Semaphore(1), 1
+        """One more with each answer, so that not all connections are made at the same time."""
+
+    def breaker(self, name: str) -> Breaker:
+        """Return the breaker of the server that holds a cell: a node of a cluster that is down opens no other's."""
+        return self._breakers.setdefault(getattr(self._node(name), "name", ""), Breaker())
+
+    async def run(self, name: str, *command: str) -> Any:
+        """Run a command on the server that holds a cell."""
+        if not self._url.is_cluster:
+            return await self.client.execute_command(*command)
+        await self.client.initialize()
+        return await self.client.execute_command(*command, target_nodes=self._node(name))
+
+    def _node(self, name: str) -> Any:
+        if self._url.is_cluster:
+            with suppress(RedisClusterException):  # its nodes are not known yet
+                return self.client.get_node_from_key(name)
+        return None
+
+    async def answer(self, ask: Ask[T]) -> T:
+        """Return the answer of a server. A broken connection is made anew once.
+
+        A time-out is not tried again: the server may be doing what it was asked for.
+        """
+        until = self.loop.time() + 2 * self._url.timeout
+        await self._take_place()
+        try:
+            for is_last in (False, True):
+                try:
+                    found = await self._try(ask, until)
+                    break
+                except EXPECTED as error:
+                    pass_interrupt(error)
+                    kind = failure_of(error, self._url.timeout).kind
+                    if kind == REPLICA:  # another server has taken over, and a new connection may find it
+                        await self.close()
+                    if is_last or kind not in (CONNECTION, REPLICA):
+                        raise
+            if self._most < _MOST_AT_ONCE:
+                self._most += 1
+                self._places.release()
+            return found
+        finally:
+            self._places.release()
+
+    async def _take_place(self) -> None:
+        if not self._places.locked():
+            await self._places.acquire()
+            return
+        try:
+            await asyncio.wait_for(self._places.acquire(), self._url.timeout)
+        except asyncio.TimeoutError:
+            raise asyncio.QueueFull from None
+
+    async def _try(self, ask: Ask[T], until: float) -> T:
+        task = self.loop.create_task(_untraced(ask))
+        self._trying.add(task)
+        task.add_done_callback(self._tried)
+        try:
+            done, _ = await asyncio.wait({task}, timeout=min(self._url.timeout, until - self.loop.time()))
+            if not done:
+                raise TimeoutError
+            return task.result()
+        finally:
+            if not task.done():
+                self.loop.call_later(_LONGEST_TRY, task.cancel)
+
+    def _tried(self, task: asyncio.Task[Any]) -> None:
+        self._trying.discard(task)
+        if not task.cancelled():
+            task.exception()  # nobody may wait for it any more
+
+    async def close(self) -> None:
+        """Close all connections. They are made again if they are needed."""
+        for client in (self.client, *self._others):
+            await client.aclose()
+
+    async def end(self) -> None:
+        """Close all connections, also those that are being made."""
+        if self._trying:
+            for task in self._trying:
+                task.cancel()
+            await asyncio.wait(self._trying)
+        await self.close()
+
+
+async def _untraced(ask: Ask[T]) -> T:
+    with suppress_instrumentation():
+        return await ask()
+
+
+def _clients_of(url: StoreUrl) -> tuple[Any, list[Redis]]:
+    """Return the client for commands, and those that it uses itself. None of them tries anything again."""
+    bounds = {"socket_timeout": _PATIENCE * url.timeout, "socket_connect_timeout": _LONGEST_TRY}
+    options = _options(url, url.login)
+    if url.is_cluster:
+        nodes = [ClusterNode(host, port) for host, port in url.addresses if port is not None]
+        cluster = RedisCluster(startup_nodes=nodes, require_full_coverage=False, **options | bounds)
+        cluster.commands_parser = _NoCommands()  # type: ignore[assignment]  # has the one method that is called
+        return cluster, []
+    options |= {"db": url.database, "socket_timeout": None, "socket_connect_timeout": None}
+    if url.has_sentinels:
+        of_sentinels = _options(url, url.sentinel_login) | bounds
+        sentinel = Sentinel(url.addresses, sentinel_kwargs=of_sentinels, **options)  # type: ignore[no-untyped-call]  # it has no hints
+        return sentinel.master_for(url.service), sentinel.sentinels
+    (address,) = url.addresses
+    if address.port is None:
+        return Redis(unix_socket_path=address.host, **options), []
+    return Redis(host=address.host, port=address.port, **options), []
+
+
+class _NoCommands:
+    """Knows no commands. The client would ask a node for all of them, to find keys, and that node may be down.
+
+    The keys of a script are found without it.
+    """
+
+    async def initialize(self, node: Any) -> None:
+        """Do nothing."""
+
+
+def _options(url: StoreUrl, login: Login) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        "username": login.username,
+        "password": login.password,
+        "socket_keepalive": True,
+        "retry": Retry(NoBackoff(), 0),
+        "protocol": 2,
+        **_NO_NAME,
+    }
+    if url.tls is not None:
+        options |= {
+            "ssl": True,
+            "ssl_ca_certs": url.tls.ca_certs,
+            "ssl_certfile": url.tls.certfile,
+            "ssl_keyfile": url.tls.keyfile,
+            "ssl_cert_reqs": "required" if url.tls.verify else "none",
+            "ssl_check_hostname": url.tls.check_hostname,
+        }
+    return options

@@ -1,0 +1,62 @@
+"""``same_answer``: one tool answers the same whatever the arguments are. Told at the 5th, refused at the 10th."""
+
+from __future__ import annotations
+
+from .driver import LONG, WORDS, Driven
+
+MODE = "same_answer"
+
+
+def asked(driven, times, tool="find_person", result=LONG):
+    for word in WORDS[:times]:
+        driven(tool, result, name=word)
+    return driven
+
+
+def test_it_is_told_at_the_5th_and_refused_at_the_10th():
+    """New arguments each time, the same long answer."""
+    driven = asked(Driven(MODE), 10)
+    assert (driven.told(), driven.refused()) == ([5], [10])
+    same = "find_person has now returned the same for 5 different calls, apart from ids and the call's own arguments."
+    assert same in driven.said[4].decision.message
+
+
+def test_a_short_answer_is_told_at_the_10th_and_never_refused():
+    """``[]`` proves little; and only a tool that reads is told at all."""
+    driven = asked(Driven(MODE), 20, result="[]")
+    assert (driven.told(), driven.refused()) == ([10, 20], [])
+    assert asked(Driven(MODE), 20, tool="frobnicate", result="[]").quiet
+
+
+def test_commands_are_never_refused():
+    """Each crate compiles with the same warning."""
+    driven = asked(Driven(MODE), 20, tool="run_command")
+    assert driven.refused() == []
+
+
+def test_ids_and_the_calls_own_arguments_make_no_other_answer():
+    """An answer that only quotes the question is the same one. The first two are compared by their ends alone."""
+    driven = Driven(MODE)
+    for word in WORDS[:12]:
+        driven("find_person", f"{LONG} There is no person with the name {word}.", name=word)
+    assert (driven.told(), driven.refused()) == ([7], [12])
+
+
+def test_the_model_can_insist_and_the_next_new_call_runs():
+    """It judges calls that were never made."""
+    driven = asked(Driven(MODE), 10)
+    assert driven("find_person", LONG, name=WORDS[9]).runs
+    assert asked(Driven(MODE), 14).refused() == [10, 12, 14]
+
+
+def test_other_answers_are_work():
+    """One answer in between begins the row again."""
+    driven = Driven(MODE)
+    for number, word in enumerate(WORDS * 2):
+        driven("find_person", f"{LONG} {'It is a person.' * (number % 4 == 3)}", name=f"{word} {number}")
+    assert driven.quiet
+
+
+def test_writes_may_all_be_acknowledged_alike():
+    """Fifty rows are inserted, and each answer is the same."""
+    assert asked(Driven(MODE), 20, tool="insert_row").quiet

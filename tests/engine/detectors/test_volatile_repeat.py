@@ -1,0 +1,67 @@
+"""``volatile_repeat``: only ids and numbers in the results are new. Told at the 5th, refused at the 20th."""
+
+from __future__ import annotations
+
+from .driver import LONG, Driven
+
+MODE = "volatile_repeat"
+
+
+def repeated(driven, times, result, tool="read_page", **more):
+    for number in range(times):
+        driven(tool, result(number), path="a", **more)
+    return driven
+
+
+def to_and_fro(number):
+    """Return a result whose number goes up and down, so that it is no progress."""
+    return f"{LONG} Request {number if number % 2 else 9_000 - number:05d} was served."
+
+
+def test_it_is_told_at_the_5th_and_refused_at_the_20th():
+    """Counted from the first result in which only the number differs."""
+    driven = repeated(Driven(MODE), 30, to_and_fro)
+    told = next(one.decision for one in driven.said if one.action == "told" and not one.decision.trip.reason)
+    assert "This is call 5 with these arguments; only ids and numbers differ in what it returns." in told.message
+    refused = driven.said[driven.refused()[0] - 1].decision
+    assert (driven.refused()[0], refused.trip.count, refused.trip.limit) == (24, 20, 20)
+    assert "read_page was called 19 times with these arguments; only ids and numbers differed." in refused.message
+
+
+def test_one_call_in_a_row_is_told_at_the_8th_whatever_it_returns():
+    """At the 32nd if its results are new."""
+    driven = Driven(MODE)
+    for number in range(10):
+        driven("read_page", f"{LONG} {'to' if number % 2 else 'fro'}", path="a")
+    assert driven.told()[0] == 8
+    assert "This is at least call 8 with the same arguments." in driven.said[7].decision.message
+    words = [f"{LONG} and a word of its own: {chr(97 + n // 26)}{chr(97 + n % 26)}x" for n in range(40)]
+    driven = Driven(MODE)
+    for word in words:
+        driven("read_page", word, path="a")
+    assert (driven.told(), driven.refused()) == ([32], [])
+
+
+def test_numbers_that_move_on_are_progress():
+    """12 of 400, 13 of 400: each is news."""
+    driven = Driven(MODE)
+    for number in range(31):
+        driven("read_page", f"{LONG} {number} of 400 rows are done.", path="a")
+    assert driven.quiet
+
+
+def test_a_change_in_between_begins_again():
+    """A write brought something new since the last run."""
+    driven = Driven(MODE)
+    for number in range(40):
+        driven("read_page", to_and_fro(number), path="a")
+        driven("write_file", f"{LONG} {number}", path="a", text=number)
+    assert driven.refused() == []
+
+
+def test_other_calls_are_none_of_its():
+    """New arguments each time."""
+    driven = Driven(MODE)
+    for number in range(40):
+        driven("read_page", to_and_fro(number), path=number)
+    assert driven.quiet
