@@ -31,11 +31,9 @@ from benchmarks.workload import (
     provider,
     result,
 )
-from otel_loopguard import call, semconv, tool
-from otel_loopguard.guard import turn
+from otel_loopguard import call, semconv, tool, turn
 from otel_loopguard.instrumentation.runtime import Runtime, active_runtime
 from otel_loopguard.telemetry.processor import LoopGuardSpanProcessor
-from otel_loopguard.telemetry.providers import Attachments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -256,9 +254,7 @@ def callbacks(processor: SpanProcessor, *, agent: bool) -> Callable[[], None]:
 def of_other_spans(*, quick: bool) -> Section:
     """Measure our processor on spans of an HTTP client."""
     runtime = Runtime(tracer_provider=TracerProvider(), meter_provider=MeterProvider())
-    attachments = Attachments()
-    attachments.receiver = runtime.receiver
-    ours = LoopGuardSpanProcessor(attachments)
+    ours = LoopGuardSpanProcessor(runtime)
     rows = []
     for place, agent in (("below another span", False), ("below an agent's span", True)):
         runs = {name: callbacks(one, agent=agent) for name, one in (("idle", Idle()), ("look", Look()), ("ours", ours))}

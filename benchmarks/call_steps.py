@@ -24,9 +24,8 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON
 
 import otel_loopguard
 from benchmarks.workload import TOOL, Nowhere, arguments, bare_span, result
-from otel_loopguard import Guard, ToolCall, call, tool
+from otel_loopguard import Guard, ToolCall, call, tool, turn
 from otel_loopguard.engine.words import Outcome
-from otel_loopguard.guard import turn
 from otel_loopguard.instrumentation.runtime import Runtime, active_runtime
 
 if TYPE_CHECKING:

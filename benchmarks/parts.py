@@ -8,7 +8,15 @@ import textwrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard import Policy, Rule
-from otel_loopguard.engine.detectors import base, cycle, errors, repeat, volatile
+from otel_loopguard.engine.detectors import (
+    error_repeat,
+    generic_repeat,
+    laps,
+    poll_no_progress,
+    same_answer,
+    trips,
+    volatile_repeat,
+)
 from otel_loopguard.engine.history import clock, evidence, update
 from otel_loopguard.engine.history.state import History
 from otel_loopguard.engine.tools import kinds, lexicon
@@ -140,7 +148,7 @@ TIME = [
     ),
     code("tools take no time", "the clock is still while tools run", update.end, "history.active_at = now", "pass"),
     code("last pauses", "the last 15 pauses", History.add_pause, "del self.pauses[0]", "pass"),
-    code("laps that waited", "laps weigh less if they waited", cycle.before, "laps * record.haste", "laps"),
+    code("laps that waited", "laps weigh less if they waited", laps.refuse, "laps * record.haste", "laps"),
 ]
 
 LIMITS = [
@@ -179,14 +187,14 @@ LIMITS = [
     code(
         "half of the limit",
         "a nudge comes at half of the limit",
-        base.nudge_limit,
+        trips.nudge_limit,
         "max(nudge, (limit + 1) // 2)",
         "nudge",
     ),
     code(
         "slow polls untold",
         "a poll that takes its time is not nudged",
-        repeat.after_poll,
+        poll_no_progress.after,
         " or record.haste < slow_haste(record)",
         "",
     ),
@@ -205,19 +213,19 @@ SUMS = [
 ]
 
 LAPS = [
-    code("pending laps", "the 20th lap if a member is pending", cycle._limit, "if any_flag & PENDING", "if False"),
-    code("one call goes round", "the 9th lap", cycle._limit, "if not _differ(history.keys[-period:])", "if False"),
+    code("pending laps", "the 20th lap if a member is pending", laps._limit, "if any_flag & PENDING", "if False"),
+    code("one call goes round", "the 9th lap", laps._limit, "if not _differ(history.keys[-period:])", "if False"),
     code(
         "acknowledged laps",
         "the limit of acts if all answers are one acknowledgement",
-        cycle._limit,
+        laps._limit,
         "if not _differ(results) and",
         "if False and",
     ),
     code(
         "transient laps",
         "the 5th lap with a transient error",
-        cycle._limit,
+        laps._limit,
         "max(block, rule.block_if_transient or 0)",
         "block",
     ),
@@ -242,40 +250,42 @@ MODES = [
     code(
         "any result that is news",
         "nudged at 32",
-        volatile.after,
+        volatile_repeat.after,
         "(4 if record.news else 3 if patient else 1)",
         "(3 if patient else 1)",
     ),
     code(
         "any result of polls",
         "nudged at 24",
-        volatile.after,
+        volatile_repeat.after,
         "(4 if record.news else 3 if patient else 1)",
         "(4 if record.news else 1)",
     ),
     setting("`nudge_after_changes`", "6, 12, 24 runs whatever came in between", _REPEAT, nudge_after_changes=0),
-    code("short after changes", "12 for short successes", repeat._nudge_after_changes, "(2 if brief else 1)", "1"),
+    code(
+        "short after changes", "12 for short successes", generic_repeat._nudge_after_changes, "(2 if brief else 1)", "1"
+    ),
     code(
         "earlier successes",
         "two failures more than it had successes",
-        errors.before_error,
+        error_repeat.before,
         "max(rule.block or 0, stats.successes + 2)",
         "rule.block or 0",
     ),
-    code("half open", "every second untried call runs", errors._judges, " and not half_open", ""),
-    code("short answers run", "short equal answers are never refused", errors.before_answer, " or stats.brief", ""),
-    code("answers of commands", "are never refused", errors.before_answer, " or record.kind is _SHELL", ""),
+    code("half open", "every second untried call runs", trips.judges_untried, " and not half_open", ""),
+    code("short answers run", "short equal answers are never refused", same_answer.before, " or stats.brief", ""),
+    code("answers of commands", "are never refused", same_answer.before, " or record.kind is _SHELL", ""),
     code(
         "short answers at 10",
         "nudged at 10",
-        errors.after_answer,
+        same_answer.after,
         "2 * rule.nudge if stats.brief else rule.nudge",
         "rule.nudge",
     ),
     code(
         "short answers of reads",
         "only reading tools",
-        errors.after_answer,
+        same_answer.after,
         " or (stats.brief and record.kind is not _READ)",
         "",
     ),

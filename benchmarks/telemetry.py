@@ -28,9 +28,10 @@ from otel_loopguard.cli.watch.exports import Exports
 from otel_loopguard.cli.watch.live import LiveJudge, MalformedError
 from otel_loopguard.cli.watch.report import WatchReport
 from otel_loopguard.engine.words import Outcome, Usage
+from otel_loopguard.instrumentation.call import GuardedCall
 from otel_loopguard.instrumentation.functions.decorator import FUNCTION
+from otel_loopguard.instrumentation.model_reader import ReadCall
 from otel_loopguard.instrumentation.targets import Reading
-from otel_loopguard.instrumentation.tool_call import GuardedCall
 from otel_loopguard.shield import Shield
 from otel_loopguard.telemetry.call_span import CallSpan, NativeSpan
 from otel_loopguard.telemetry.run_span import RunSpan
@@ -200,11 +201,11 @@ def _run_program(recording: Recording) -> None:
     written = Reading(ToolCall("look", {}, call_id="first"))
     with GuardedCall(runtime, FUNCTION, written, scope, None) as guarded_call:
         guarded_call.result("there is a")
-    read = CallSpan(runtime.providers, ToolCall("look", {}), scope, NativeSpan.NONE)
+    span = CallSpan(runtime.providers, ToolCall("look", {}), scope, NativeSpan.NONE)
     outcome = Outcome("there is a")
-    decision = scope.turn.observe(read.call, outcome)
-    read.start_observed(decision, 0.0, 0)
-    read.finish("executed", outcome, decision)
+    decision = scope.turn.observe(span.call, outcome)
+    span.start(ReadCall(span, decision, 0.0), 0)
+    span.finish("executed", outcome, decision)
     other = recording.tracer_provider.get_tracer("another instrumentation")
     seen = {"gen_ai.tool.call.arguments": '{"q": "a"}', "gen_ai.tool.call.result": "b"}
     for _ in range(3):

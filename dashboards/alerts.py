@@ -9,7 +9,7 @@ from dashboards import names, recordings
 from dashboards.panels import COLLECTOR_UID, OVERVIEW_UID
 from dashboards.promql import equals, in_range, select, since, total
 from dashboards.recordings import PRESENT, REFUSING, usual
-from otel_loopguard.engine.words import Mode
+from otel_loopguard.engine.modes import Mode
 
 RUNBOOKS: Final = "https://github.com/otel-loopguard/otel-loopguard/blob/main/docs/runbooks"
 GRAFANA: Final = "http://127.0.0.1:3000"
