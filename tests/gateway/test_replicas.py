@@ -16,7 +16,7 @@ from otel_loopguard.instrumentation.models.openai_chat import CHAT
 from otel_loopguard.instrumentation.models.openai_responses import RESPONSES
 from otel_loopguard.instrumentation.runtime import Runtime
 from otel_loopguard.testing import Recording
-from tests.guard.list_log import ListLog
+from tests.store.memory import FlakyStore
 
 ALICE, BOB = SimpleNamespace(api_key="alice"), SimpleNamespace(api_key="bob")
 TOOLS = [{"type": "function", "function": {"name": "read_file", "parameters": {"type": "object"}}}]
@@ -25,10 +25,10 @@ TOOLS = [{"type": "function", "function": {"name": "read_file", "parameters": {"
 class Replica:
     """A gateway of its own, with the telemetry that it exports."""
 
-    def __init__(self, log: ListLog | None) -> None:
+    def __init__(self, store: FlakyStore | None) -> None:
         self.recording = Recording()
         self.runtime = Runtime(
-            guard=Guard(Policy(hash_key=b"k" * 16), log=log, clock=lambda: 0.0),
+            guard=Guard(Policy(hash_key=b"k" * 16), store=store, clock=lambda: 0.0),
             tracer_provider=self.recording.tracer_provider,
             meter_provider=self.recording.meter_provider,
         )
@@ -80,8 +80,8 @@ EXACT = (10, {"nudge": 7, "conclude": 1, "abort": 1})
 @pytest.mark.parametrize("count", [2, 3])
 async def test_requests_in_turn_are_judged_as_by_one(count: int, ids: str) -> None:
     """Every request leaves as from one gateway, and each call and trip is reported once by one of them."""
-    log = ListLog()
-    replicas = [Replica(log) for _ in range(count)]
+    store = FlakyStore()
+    replicas = [Replica(store) for _ in range(count)]
     turn = itertools.cycle(replicas)
     assert [await next(turn).send(conversation(steps, ids=ids)) for steps in range(11)] == await alone(ids=ids)
     assert reported(replicas) == EXACT
@@ -90,8 +90,8 @@ async def test_requests_in_turn_are_judged_as_by_one(count: int, ids: str) -> No
 @pytest.mark.parametrize("seed", range(5))
 async def test_requests_in_any_order_of_replicas_are_judged_as_by_one(seed: int) -> None:
     """Also while another tenant sends the same requests through the same replicas."""
-    log, drawn = ListLog(), random.Random(seed)
-    replicas = [Replica(log) for _ in range(3)]
+    store, drawn = FlakyStore(), random.Random(seed)
+    replicas = [Replica(store) for _ in range(3)]
     found: dict[str, list[Any]] = {"alice": [], "bob": []}
     for steps in range(11):
         for auth in (ALICE, BOB):
@@ -105,11 +105,11 @@ async def test_requests_in_any_order_of_replicas_are_judged_as_by_one(seed: int)
 @pytest.mark.parametrize("last", [2, 8, 9])
 async def test_a_replica_that_was_started_again_goes_on(last: int) -> None:
     """It has met nothing of the turn, and reads the calls from the request and the decisions from the store."""
-    log = ListLog()
-    before = Replica(log)
+    store = FlakyStore()
+    before = Replica(store)
     for steps in range(last):
         await before.send(conversation(steps))
-    after = Replica(log)
+    after = Replica(store)
     found = [await after.send(conversation(steps)) for steps in range(last, 11)]
     assert found == (await alone())[last:]
     assert reported([before, after]) == EXACT
@@ -117,8 +117,8 @@ async def test_a_replica_that_was_started_again_goes_on(last: int) -> None:
 
 async def test_an_ended_turn_is_ended_everywhere() -> None:
     """A client that sends its request again may reach another replica: it is refused there, and not counted again."""
-    log = ListLog()
-    replicas = [Replica(log) for _ in range(2)]
+    store = FlakyStore()
+    replicas = [Replica(store) for _ in range(2)]
     for steps in range(11):
         await replicas[0].send(conversation(steps))
     _, _, mode = await replicas[1].send(conversation(10))
@@ -128,8 +128,8 @@ async def test_an_ended_turn_is_ended_everywhere() -> None:
 
 async def test_the_next_question_begins_a_turn_in_every_replica() -> None:
     """Also in one that saw nothing of the turn before but its first request."""
-    log = ListLog()
-    replicas = [Replica(log) for _ in range(2)]
+    store = FlakyStore()
+    replicas = [Replica(store) for _ in range(2)]
     for steps in range(8):
         await replicas[steps > 0].send(conversation(steps))
     asked = [*conversation(7), {"role": "assistant", "content": "It is text."}, {"role": "user", "content": "again?"}]
@@ -145,8 +145,8 @@ async def test_the_next_question_begins_a_turn_in_every_replica() -> None:
 
 async def test_conversations_that_begin_with_equal_words_are_apart() -> None:
     """A program that asks the same each hour makes the same call each hour: its ids tell the runs apart."""
-    log = ListLog()
-    replicas = [Replica(log) for _ in range(2)]
+    store = FlakyStore()
+    replicas = [Replica(store) for _ in range(2)]
     for run in range(6):
         sent, _, _ = await replicas[run % 2].send(conversation(1, ids=f"run{run}_{{}}"))
         assert "[loopguard]" not in sent[-1]["content"]
@@ -154,8 +154,8 @@ async def test_conversations_that_begin_with_equal_words_are_apart() -> None:
 
 async def test_a_named_conversation_may_be_cut() -> None:
     """A replica that sees the shorter history finds the turn by the header and the question."""
-    log = ListLog()
-    replicas = [Replica(log) for _ in range(2)]
+    store = FlakyStore()
+    replicas = [Replica(store) for _ in range(2)]
     earlier = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "Hello."}]
     await replicas[0].send([*earlier, *conversation(2)], x_loopguard_conversation="c")
     await replicas[1].send(conversation(3), x_loopguard_conversation="c")
@@ -203,20 +203,20 @@ async def kept(replicas: list[Replica], auth: Any = ALICE, paths: str = "SSSSSSS
 
 async def test_a_conversation_that_the_provider_keeps_is_judged_as_by_one() -> None:
     """A request has no calls then, only results: the replica that passed the reply on has noted its calls."""
-    log = ListLog()
-    replicas = [Replica(log) for _ in range(3)]
+    store = FlakyStore()
+    replicas = [Replica(store) for _ in range(3)]
     one = await kept([Replica(None)])
     assert one[-1][2] == "generic_repeat"
     assert await kept(replicas) == one
     assert reported(replicas) == EXACT
-    stored = [entry.data for one in log.logs.values() for entry in one["entries"]]
+    stored = [state for _, _, state in store.cells.values()]
     assert not any(b"SECRET" in data or b"SECRET".hex().encode() in data for data in stored)
 
 
 async def test_a_noted_call_is_found_by_its_caller_only() -> None:
     """Another tenant with the same ids of calls and replies has a conversation of its own."""
-    log = ListLog()
-    replicas = [Replica(log) for _ in range(2)]
+    store = FlakyStore()
+    replicas = [Replica(store) for _ in range(2)]
     one = await kept([Replica(None)])
     await kept(replicas)
     assert await kept(replicas[::-1], BOB) == one
@@ -225,8 +225,8 @@ async def test_a_noted_call_is_found_by_its_caller_only() -> None:
 @pytest.mark.parametrize("count", [1, 2])
 async def test_the_sentence_of_an_earlier_result_is_not_written_on_a_later_one(count: int) -> None:
     """The provider has the earlier result. The later one is at the same place of its request, and is new."""
-    log = ListLog()
-    requests = await kept([Replica(log) for _ in range(count)], paths="SSAB")
+    store = FlakyStore()
+    requests = await kept([Replica(store) for _ in range(count)], paths="SSAB")
     texts = [request[0]["output"] for request, _, _ in requests[1:]]
     assert texts[0] == texts[2] == "text"
     assert "[loopguard]" in texts[1]
