@@ -75,7 +75,6 @@ NOT_SHIELDED = {
     "engine/tools/contracts.py:resolve": "arguments that cannot be read leave the kind that the tool's name has",
     "policy_files/load.py:text": "whatever the parser raises is a mistake in the text",
     "policy_files/own_detectors.py:find": "whatever the user's module raises is a mistake in the policy",
-    "store/pools.py:make": "the call that waits for the connection gets the error, and takes it",
     "telemetry/providers.py:outlets": "without a provider there is nothing to count a fault with",
     "cli/doctor/selftest.py:_try": "the error of a framework is the finding",
     "instrumentation/functions/generators.py:drive_generator": "the error is thrown into the user's generator",

@@ -20,7 +20,7 @@ import asyncio
 import os
 import time
 from collections import deque
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import orjson
@@ -596,7 +596,5 @@ def _read(data: bytes, state: State) -> list[Any] | None:
 
 def _wait(future: Future[Any]) -> Any:
     """Wait for the background loop; None if it takes too long."""
-    try:
-        return future.result(_LONGEST_WAIT)
-    except TimeoutError:
-        return None
+    done, _ = wait((future,), _LONGEST_WAIT)
+    return future.result() if done else None
