@@ -40,7 +40,7 @@ class Counter(enum.Enum):
 
     EQUAL = "calls of the tool with these arguments"
     FAILED = "calls of the tool that failed since one succeeded"
-    ANSWERED_ALIKE = "calls of the tool in a row with one answer"
+    ANSWERED_ALIKE = "untried calls of the tool in a row with one answer; a repeat ends no row"
     OF_TOOL = "calls of the tool"
     UNKNOWN = "calls of tools that do not exist"
     VAIN = "calls in a row that failed, only thought, or were made before"
