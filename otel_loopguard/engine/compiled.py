@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     Checks = tuple[tuple[Check, Rule], ...]
 
-_ROWS = frozenset({Mode.UNKNOWN_TOOL_REPEAT, Mode.ERROR_REPEAT, Mode.SAME_ANSWER})
-_LONGEST_ROW = 1_000
 _OF_LOSSES = tuple(one for one in DETECTORS if one.judges_lost)
 """Asked whatever the policy's ``order`` is."""
 
@@ -77,20 +75,7 @@ class CompiledPolicy:
             after_news=tuple((one.after, tool.rules[one.mode]) for one in concerned if one.after and one.judges_news),
             after_loss=tuple((one.after, tool.rules[one.mode]) for one in _OF_LOSSES if one.after),
         )
-        tool.row_limit = self._row_limit(tool, concerned)
         return checks
-
-    def _row_limit(self, tool: Tool, concerned: list[Detector]) -> int:
-        """Return the ``row_limit`` of a tool: 0 if more than its rows could trip at a first call or its result."""
-        contract = tool.contract
-        if self.policy.detectors or tool.refuses_second_run or not tool.is_plain:
-            return 0
-        if contract.query or contract.reuse or contract.cap is not None:
-            return 0
-        if not _ROWS.issuperset(one.mode for one in concerned if one.untried or one.judges_news):
-            return 0
-        error, answer = tool.rules[Mode.ERROR_REPEAT], tool.rules[Mode.SAME_ANSWER]
-        return max(0, min(limit - 1 for limit in (error.block, answer.block, answer.nudge, _LONGEST_ROW) if limit))
 
     def new_history(self) -> History:
         """Return the empty history of a turn that begins under this policy."""

@@ -42,7 +42,7 @@ class Tool:
 
     __slots__ = (
         "ceilings", "checks", "contract", "counts_calls", "dangerous", "declared", "digest", "hints", "is_plain",
-        "kind", "min_interval", "moves_cursor", "name", "refuses_second_run", "route", "row_limit", "rules",
+        "kind", "min_interval", "moves_cursor", "name", "refuses_second_run", "route", "rules",
         "takes_next",
     )  # fmt: skip
 
@@ -77,8 +77,6 @@ class Tool:
         """Its calls are compared by all of their arguments, but those with a meaning of their own."""
         self.checks: Any = None
         """The ``ToolChecks`` of this tool; made at its first call."""
-        self.row_limit = 0
-        """The length at which a row of equal errors or answers may trip; 0 if its first calls go the general way."""
         self.rules: dict[str, Rule] = {}
         self.ceilings: dict[str, Action] = {}
         own_rows = policy.own_rows
