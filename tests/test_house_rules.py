@@ -155,14 +155,23 @@ def test_every_exception_to_a_linter_carries_its_reason():
 
 
 MODEL_TEXT = "engine/sentences.py"
-"""The frame of the sentences that a model reads; those of the presets are in their TOML files."""
+"""The frame of the sentences that a model reads."""
 
 ON_THE_WAY_OF_A_CALL = ("engine/", "guard/", "messages.py", "turns/",
                         "instrumentation/")  # fmt: skip
 OF_POLICIES = ("engine/policy/", "engine/settings.py", "engine/rule.py")
 """Their sentences are about the mistakes in a policy."""
-PARTS_OF_ROWS = ("Detector", "Sentences", "About", "Setting", "Setting.count", "Setting.seconds", "Setting.share")
-"""The sentences of a mode are in its row."""
+PARTS_OF_ROWS = (
+    "Detector",
+    "Sentences",
+    "About",
+    "Preset",
+    "Setting",
+    "Setting.count",
+    "Setting.seconds",
+    "Setting.share",
+)
+"""The sentences of a mode are in its row, and those of another system in its preset."""
 NOT_FOR_THE_MODEL = {
     "An error occurred while running the tool": "the SDK's own text, which is recognised",
     "The run was ended, in a class the SDK lets out.": "the docstring of a class that is made at run time",

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from otel_loopguard.engine.detectors import DETECTORS
-from otel_loopguard.engine.detectors.counted import COUNTED
+from otel_loopguard.engine.detectors.presets import COUNTED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,16 +37,18 @@ class Mode(str, enum.Enum, metaclass=_Modes):
 
 
 def _joined(rows: list[Detector]) -> Detector:
-    """Return the row of a mode that tells about it, with the reasons of its further rows."""
+    """Return the row of a mode that tells about it, or the first one, with the reasons of all of them."""
     reasons = {reason: found for row in rows for reason, found in row.reasons.items()}
-    return replace(next(row for row in rows if row.about is not None), reasons=reasons)
+    return replace(next((row for row in rows if row.about is not None), rows[0]), reasons=reasons)
 
 
 ROWS: Mapping[str, Detector] = MappingProxyType(
     {mode: _joined([row for row in DETECTORS if row.mode == mode]) for mode in Mode}
 )
 """The row of each mode, for all that is not a check."""
-COUNTED_ROWS: Mapping[str, Detector] = MappingProxyType({row.mode: row for row in COUNTED})
+COUNTED_ROWS: Mapping[str, Detector] = MappingProxyType(
+    {row.mode: _joined([one for one in COUNTED if one.mode == row.mode]) for row in COUNTED}
+)
 """The rows of the modes that count calls."""
 DEFAULT_RULES: Mapping[str, Rule] = MappingProxyType({mode: row.default for mode, row in ROWS.items()})
 HALF_OPENING = frozenset(mode for mode, row in ROWS.items() if row.half_opens)

@@ -12,10 +12,10 @@ A ``Policy`` that code hands to ``instrument()`` or ``Guard`` replaces all of th
 from __future__ import annotations
 
 import sys
-from functools import cache, partial
-from importlib.resources import files
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from otel_loopguard.engine.detectors.presets import PRESETS
 from otel_loopguard.engine.policy import schema
 from otel_loopguard.engine.policy.check import Checker, ladder_problems, must_be, nested
 from otel_loopguard.engine.policy.policy import Policy
@@ -95,9 +95,8 @@ class _Layers:
 
     def preset(self, name: str) -> None:
         """Add the settings of a preset, under all others."""
-        text = (files("otel_loopguard") / "presets" / f"{name}.toml").read_text("utf-8")
         checker = Checker(lambda _path: f"preset {name}", preset_names())
-        checker.policy(tomllib.loads(text))
+        checker.policy(PRESETS[name].table if name in PRESETS else {})
         for path, value in checker.values.items():
             if path not in self.values:
                 self.values[path] = value
@@ -265,11 +264,9 @@ def load_text(text: str, source: str = "policy", own_file: str | None = None) ->
     return layers.loaded()
 
 
-@cache
 def preset_names() -> tuple[str, ...]:
     """Return the names of all presets, ``default`` included."""
-    found = (entry.name for entry in files("otel_loopguard").joinpath("presets").iterdir())
-    return tuple(sorted(name.removesuffix(".toml") for name in found if name.endswith(".toml")))
+    return tuple(sorted({"default", *PRESETS}))
 
 
 def load_preset(name: str) -> LoadedPolicy:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from otel_loopguard.engine.detectors.counted import COUNTED
+from otel_loopguard.engine.detectors.presets import COUNTED
 from otel_loopguard.engine.policy.policy import Policy, ToolContract
 from otel_loopguard.engine.sentences import abort, nudge, refusal
 from otel_loopguard.engine.words import Action, Outcome, ToolCall, Trip

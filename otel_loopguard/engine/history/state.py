@@ -23,7 +23,6 @@ from otel_loopguard.engine.words import USER_STOP, Action, First, Kind, Trip
 from otel_loopguard.interrupts import pass_interrupt
 
 if TYPE_CHECKING:
-    from otel_loopguard.engine.history.window import CallWindow
     from otel_loopguard.engine.words import Record
 
 MOST_CALLS = 1_024
@@ -57,7 +56,7 @@ class History:
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0915 - a statement for each field
-        self, most_calls: int = 0, window: CallWindow | None = None
+        self, most_calls: int = 0, window: Any = None
     ) -> None:
         self.most_calls = most_calls
         """The policy's limit of calls in a turn; 0 = none."""
@@ -132,7 +131,7 @@ class History:
         self.open_registry = False
         """There may be tools that are not registered."""
         self.window = window
-        """For detectors that count calls; None for the others."""
+        """The ``CallWindow`` of policies that count calls; None for the others."""
 
     def __contains__(self, key: int) -> bool:
         """Return True if the call has run."""

@@ -9,6 +9,7 @@ import pytest
 
 from otel_loopguard import Guard, Hints, Kind, Outcome, Policy, ToolCall
 from otel_loopguard.engine.detectors import DETECTORS
+from otel_loopguard.engine.detectors.presets import COUNTED
 from otel_loopguard.engine.detectors.row import Counter
 
 from .driver import LONG
@@ -34,6 +35,9 @@ SETTINGS = [
     },
     {"modes": {"error_repeat": {"nudge": 0, "block": 3}, "same_answer": {"nudge": 0, "block": 4}}},
 ]
+
+
+COUNTING = {"results": DETECTORS, "calls": COUNTED}
 
 
 class Counted:
@@ -107,13 +111,17 @@ def trips(policy, seed):
             yield found, record.resolved.tool.rules[found.mode], here
 
 
-@pytest.mark.parametrize("mode", dict.fromkeys(row.mode for row in DETECTORS))
-def test_no_detector_trips_below_its_numbers(mode):
+@pytest.mark.parametrize(
+    ("counting", "mode"),
+    [(counting, mode) for counting, rows in COUNTING.items() for mode in dict.fromkeys(row.mode for row in rows)],
+)
+def test_no_detector_trips_below_its_numbers(counting, mode):
     """Under the default limits, low ones, and limits of which one is switched off."""
-    rows = [row for row in DETECTORS if row.mode == mode]
+    rows = [row for row in COUNTING[counting] if row.mode == mode]
     seen = 0
     for settings in SETTINGS:
-        policy = Policy(order=(mode,), tools=CONTRACTS, conclude_after=0, abort_after=0, **settings)
+        only = {"order": (mode,), "counting": counting, "conclude_after": 0, "abort_after": 0}
+        policy = Policy(**{**only, "tools": CONTRACTS, **settings})
         for seed in range(50):
             for trip, rule, here in trips(policy, seed):
                 bounds = [row.may_trip_from(rule) for row in rows if mode == trip.mode]

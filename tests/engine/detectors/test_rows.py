@@ -10,6 +10,7 @@ import pytest
 from otel_loopguard import Mode, Policy, semconv
 from otel_loopguard.engine.compiled import CompiledPolicy
 from otel_loopguard.engine.detectors import DETECTORS, row
+from otel_loopguard.engine.detectors.presets import COUNTED
 from otel_loopguard.engine.detectors.row import Counter, Detector
 from otel_loopguard.engine.modes import DEFAULT_RULES, ROWS
 from otel_loopguard.engine.policy import own_rows
@@ -66,13 +67,13 @@ def test_a_part_that_is_missing_is_named():
     ]
 
 
-@pytest.mark.parametrize("one", DETECTORS, ids=lambda one: one.mode)
+@pytest.mark.parametrize("one", [*DETECTORS, *COUNTED], ids=lambda one: one.mode)
 def test_a_row_has_no_fault_that_a_user_would_be_told(one):
     """The rows of the package pass the checks of a user's own rows."""
     assert list(own_rows.faults(one, ())) == []
 
 
-@pytest.mark.parametrize("one", DETECTORS, ids=lambda one: one.mode)
+@pytest.mark.parametrize("one", [*DETECTORS, *COUNTED], ids=lambda one: one.mode)
 def test_every_row_has_a_bound_on_known_counters(one):
     """Reading recorded runs skips the turns that are below all bounds: each is a positive number of a counter."""
     tool = CompiledPolicy(Policy(max_calls=9, tools={"look": {"cap": 4}})).contracts.tool("look", None)

@@ -1,6 +1,6 @@
-"""The calls that count for detectors which only count calls: within the turn, or its last seconds or calls.
+"""The calls that count for the systems which only count calls: within the turn, or its last seconds or calls.
 
-Kept only where the policy says ``counting = "calls"``.
+A turn has it where the policy says ``counting = "calls"``.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from otel_loopguard.engine.words import Sameness
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from otel_loopguard.engine.history.state import History
     from otel_loopguard.engine.words import Record
 
 MOST_CALLS = 1_024
@@ -135,3 +136,10 @@ class CallWindow:
         """Count the calls that ``to_list`` returned."""
         for call in calls:
             self._append(CountedCall(*call))
+
+
+def window_at(history: History, record: Record) -> CallWindow:
+    """Return the calls that count at this moment."""
+    window: CallWindow = history.window
+    window.forget_until(record.at or 0.0)
+    return window
