@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from otel_loopguard.engine.modes import DEFAULT_RULES, Mode
+from otel_loopguard.engine.modes import DEFAULT_RULES, ROWS, Mode
 from otel_loopguard.engine.policy.check import dotted
 from otel_loopguard.engine.policy.policy import Policy, ToolContract
 from otel_loopguard.engine.policy.problems import Problem
@@ -39,7 +39,6 @@ _SECONDS = 0.5
 """Between two calls: so short that no time counts."""
 _BY_KIND = ("read_page", "update_record", "frobnicate", "get_status", "run_command")
 """Tools of several kinds, for limits that hold for all tools."""
-_LAPS = (Mode.PING_PONG, Mode.CYCLE)
 _OF_TURN = (Mode.NO_NOVELTY, Mode.GLOBAL_CIRCUIT_BREAKER)
 """Modes that count the calls of all tools. A loop of one tool cannot tell whether a limit of this tool is reached."""
 _TEXT = "The orders of the customer are listed below, the newest one first, each with its number and state."
@@ -137,7 +136,8 @@ def ineffective(loaded: LoadedPolicy) -> Iterator[Problem]:
             continue
         if value == _default(path) or (path[0] == "tools" and mode in _OF_TURN):
             continue
-        if policy.order and mode not in policy.order and not (mode in _LAPS and set(_LAPS) & set(policy.order)):
+        with_it = ROWS[mode].runs_with if mode in ROWS else ()
+        if policy.order and not {mode, *with_it} & set(policy.order):
             yield Problem(dotted(path), origin, value, f"has no effect: `order` leaves {mode} out.")
             continue
         if mode in policy.own_rows:  # no drawn loop is known to be one of these

@@ -26,7 +26,7 @@ from otel_loopguard.engine.events import (
 )
 from otel_loopguard.engine.history import update
 from otel_loopguard.engine.history.bounded import EMPTY
-from otel_loopguard.engine.modes import Mode
+from otel_loopguard.engine.modes import DECLARED, Mode
 from otel_loopguard.engine.verdict import Verdict
 from otel_loopguard.engine.words import USER_STOP, Action, Record, Trip
 
@@ -39,9 +39,7 @@ if TYPE_CHECKING:
 _NUDGE, _BLOCK, _CONCLUDE, _ABORT = Action.NUDGE, Action.BLOCK, Action.CONCLUDE, Action.ABORT
 _NOTHING = Verdict()
 _MODES = frozenset(map(str, Mode))
-_DECLARED = frozenset({Mode.RETRY_LIMIT, Mode.REPEATED_EFFECT})
-"""Modes of limits that a person has declared: they hold whatever a call returns."""
-_NEED_NO_PROOF = _DECLARED | {Mode.UNKNOWN_TOOL_REPEAT}
+_NEED_NO_PROOF = DECLARED | {Mode.UNKNOWN_TOOL_REPEAT}
 """These hold whatever another process may have done since."""
 
 
@@ -352,7 +350,7 @@ def _count_observed(
 
 def _is_declared(state: State, trip: Trip) -> bool:
     """Return True if the limit of a trip was declared by the user, so that it holds whatever a call returns."""
-    declared = trip.reason == "max_calls" or trip.mode in _DECLARED or trip.mode not in _MODES
+    declared = trip.reason == "max_calls" or trip.mode in DECLARED or trip.mode not in _MODES
     return declared or state.compiled.policy.counting == "calls"
 
 

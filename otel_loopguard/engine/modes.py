@@ -53,3 +53,4 @@ COUNTED_ROWS: Mapping[str, Detector] = MappingProxyType(
 DEFAULT_RULES: Mapping[str, Rule] = MappingProxyType({mode: row.default for mode, row in ROWS.items()})
 HALF_OPENING = frozenset(mode for mode, row in ROWS.items() if row.half_opens)
 DECLARED = frozenset(mode for mode, row in ROWS.items() if row.is_declared)
+"""Modes of limits that a person has declared: they hold whatever a call returns."""

@@ -12,7 +12,7 @@ from otel_loopguard.cli.calibrate.loosen import can_be_loosened
 from otel_loopguard.cli.calibrate.survey import LeftOut, Peak
 from otel_loopguard.cli.output import counted
 from otel_loopguard.cli.replay.summary import table
-from otel_loopguard.engine.modes import DEFAULT_RULES, Mode
+from otel_loopguard.engine.modes import DEFAULT_RULES, ROWS
 from otel_loopguard.engine.policy.check import dotted
 from otel_loopguard.engine.words import Kind
 from otel_loopguard.version import __version__
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from otel_loopguard.cli.calibrate.survey import RefusedRun, Survey
     from otel_loopguard.engine.tools.contracts import Tool
 
-_DECLARED = frozenset({Mode.SIMILAR_QUERY, Mode.REPEATED_EFFECT})
+_DECLARED = frozenset(mode for mode, row in ROWS.items() if row.concerns is not None)
 """Modes that only judge declared tools."""
 _MOST_TOOLS = 20
 _WIDTH = 100

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.cli.calibrate.survey import MAX_CALLS
-from otel_loopguard.engine.modes import Mode
+from otel_loopguard.engine.modes import DECLARED, Mode
 from otel_loopguard.engine.names import is_plain_name
 from otel_loopguard.engine.words import Kind
 
@@ -31,7 +31,7 @@ _STEPS = (
 """The settings that refuse, the most specific ones first: ``block`` is the least of all limits of its mode."""
 
 
-_DECLARED = frozenset({Mode.RETRY_LIMIT, Mode.REPEATED_EFFECT, MAX_CALLS})
+_DECLARED = DECLARED | {MAX_CALLS}
 """Limits that a policy declares (``cap``, ``once``, ``max_calls``). They are kept: runs cannot tell what is allowed."""
 
 
