@@ -60,6 +60,7 @@ ROW = Detector(
     before=before,
     after=after,
     concerns=concerns,
+    counts_calls=True,
     once_per="tool",
     may_trip_from=may_trip_from,
     refusal="{tool} may be called {limit} times in a turn, and has been.",

@@ -115,6 +115,8 @@ class Detector:
     """The settings that a tool's contract, or the policy as a whole, gives this mode."""
     advice: Advice = "use"
     """What the model reads after the sentence."""
+    counts_calls: bool = False
+    """It asks ``history.calls_of(record)``. The calls are counted for detectors of the user in any case."""
     half_opens: bool = False
     """It judges calls that have never run: after a refusal the next new call of the tool runs."""
     is_declared: bool = False

@@ -11,6 +11,7 @@ import re
 from fnmatch import translate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from otel_loopguard.engine.detectors import DETECTORS
 from otel_loopguard.engine.modes import HALF_OPENING, ROWS, Mode
 from otel_loopguard.engine.rule import Rule
 from otel_loopguard.engine.tools.declared import DeclaredTools
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from otel_loopguard.engine.words import Hints, ToolCall
 
 _WRITE = Kind.WRITE
+_COUNTING = [row for row in DETECTORS if row.counts_calls]
 _MOST_NAMES = 4_096
 _MOST_ARGUMENTS = 10_000
 LONGEST_TOOL_NAME = 256
@@ -68,7 +70,9 @@ class Tool:
         self.kind = (
             Kind(contract.kind) if contract.kind is not None else _kind_by_hints(hints, words.kind_of_name(name))
         )
-        self.counts_calls = contract.cap is not None or bool(policy.detectors)
+        self.counts_calls = bool(policy.detectors) or any(
+            row.concerns is None or row.concerns(self, policy) for row in _COUNTING
+        )
         """The history counts its calls."""
         self.takes_next = words.takes_next(name)
         self.moves_cursor = words.moves_cursor(name)

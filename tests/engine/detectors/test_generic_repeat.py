@@ -124,7 +124,7 @@ def test_parallel_equal_calls_prove_nothing():
 def test_a_kind_whose_repetition_is_the_work_is_left_alone():
     """Declared by the user."""
     driven = Driven(tools={"press_key": {"kind": "step"}})
-    for _ in range(30):
+    for _ in range(20):
         driven("press_key", "ok", key="down")
     assert driven.quiet
 

@@ -11,6 +11,7 @@ from otel_loopguard import Guard, Hints, Kind, Outcome, Policy, ToolCall
 from otel_loopguard.engine.detectors import DETECTORS
 from otel_loopguard.engine.detectors.presets import COUNTED
 from otel_loopguard.engine.detectors.row import Counter
+from otel_loopguard.engine.modes import ROWS
 
 from .driver import LONG
 
@@ -21,11 +22,10 @@ CONTRACTS = {
     "read_*": {"cap": 9}, "search_*": {"query": "auto"}, "update_*": {"once": True}, "press_*": {"kind": "step"},
 }  # fmt: skip
 LOW = {"nudge": 1, "block": 2}
-ROWS = ("error_repeat", "same_answer", "no_novelty", "similar_query", "unknown_tool_repeat", "global_circuit_breaker")
 SETTINGS = [
     {},
     {"max_calls": 12},
-    {"modes": dict.fromkeys((*ROWS, "cycle", "ping_pong", "volatile_repeat", "poll_no_progress"), LOW)},
+    {"modes": dict.fromkeys(ROWS, LOW)},
     {
         "modes": {
             "global_circuit_breaker": {"no_news_nudge": 2, "no_news_block": 3},
