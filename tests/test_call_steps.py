@@ -22,11 +22,11 @@ class Limit(NamedTuple):
 
 
 LIMITS = {
-    "begin + end": Limit(21.9, 76.2),
-    "a guarded call": Limit(68.6, 356.1),
-    "a call that is sampled out": Limit(56.6, 183.7),
-    "a call of a decorated function": Limit(69.6, 371.0),
-    "an awaited call": Limit(77.7, 382.7),
+    "begin + end": Limit(76.7, 157.6),
+    "a guarded call": Limit(125.5, 439.7),
+    "a call that is sampled out": Limit(113.5, 268.3),
+    "a call of a decorated function": Limit(126.5, 454.7),
+    "an awaited call": Limit(134.5, 466.2),
     "a span that is no tool call": Limit(5.3, 137.5),
 }
 BLOCKS = 2.8
@@ -61,7 +61,7 @@ def test_a_live_turn_holds_few_memory_blocks():
 def test_a_guarded_call_takes_few_times_the_steps_of_a_bare_span():
     """Whatever the SDK does in a span, it does in both."""
     found = measured()
-    assert 1 < found["a guarded call"].all / found[call_steps.BARE].all <= 1.9
+    assert 1 < found["a guarded call"].all / found[call_steps.BARE].all <= 2.2
 
 
 def test_one_more_function_is_counted():
