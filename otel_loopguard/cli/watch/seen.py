@@ -115,12 +115,13 @@ class SeenInStore:
         """Add the spans that wait to the cell. What another write has taken with it is not written again."""
         async with trace.lock:
             for _ in range(_MOST_TRIES if trace.waiting else 0):
-                judged = [*trace.judged, *trace.waiting][-_MOST_IN_CELL:]
+                written = len(trace.waiting)  # the thread that judges adds more meanwhile
+                judged = [*trace.judged, *trace.waiting[:written]][-_MOST_IN_CELL:]
                 version = os.urandom(VERSION_SIZE)
                 reply = await self._store.swap(key, trace.seen, version, orjson.dumps(judged))
                 if isinstance(reply, Swapped):
                     trace.seen, trace.judged = version, frozenset(judged)
-                    trace.waiting.clear()
+                    del trace.waiting[:written]
                     return
                 if reply is None:
                     return
