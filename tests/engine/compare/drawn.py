@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import otel_loopguard
 from otel_loopguard import Action, Hints, Kind, Outcome, Policy, Rule, ToolContract, Trip, load_policy
 
 if TYPE_CHECKING:
@@ -105,8 +105,10 @@ def policy(name: str) -> Policy:
     """Return the policy of that name."""
     if name in SETTINGS:
         return Policy(hash_key=KEY, **SETTINGS[name])
-    preset = Path(otel_loopguard.__file__).parent / "presets" / f"{name}.toml"
-    return replace(load_policy(str(preset)), hash_key=KEY)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "policy.toml")
+        file.write_text(f'preset = "{name}"\n', "utf-8")
+        return replace(load_policy(str(file)), hash_key=KEY)
 
 
 LONG = "words that fill the result of a tool until it is no longer brief, because that matters to some modes; "

@@ -47,7 +47,7 @@ STRUCK = ("start", "start", "end", "end", "refuse", "let_run")
 """Functions that change the history: a signal strikes as one of them begins."""
 
 
-OF_A_TURN = re.compile(r"otel_loopguard(\.core|\.engine|\.guard)?(\.history|\.turn)?\.\w+")
+OF_A_TURN = re.compile(r"otel_loopguard(\.core|\.engine|\.guard)?(\.history|\.turn|\.detectors\.presets)?\.\w+")
 BOUND = re.compile(r"_?MOST_(?!LIVE|TURNS|BYTES)")
 
 

@@ -38,6 +38,26 @@ MENDED = {
         "            decision = self._observed(call, record, trip, recovered)\n"
         "        if self.parent is not None and record is not None:\n            self.parent.count_call()\n",
     ),
+    "A turn counted as idle from the begin of its last call, though that had ended since.": (
+        "        first = first_call.end(self, call, outcome)\n",
+        "        self.last_used = self.host.clock()\n        first = first_call.end(self, call, outcome)\n",
+    ),
+    "Or what a run inside of it did had come since,": (
+        "            self.judge.history.calls += 1\n",
+        "            self.judge.history.calls += 1\n        self.last_used = self.host.clock()\n",
+    ),
+    "or a request without tools,": (
+        "            history.concluded_at = history.news\n",
+        "            history.concluded_at = history.news\n            self.last_used = self.host.clock()\n",
+    ),
+    "or one that lacks results,": (
+        "        with self.lock:\n            for key in keys:\n",
+        "        self.last_used = self.host.clock()\n        with self.lock:\n            for key in keys:\n",
+    ),
+    "or a report.": (
+        "            return self.judge.reach(trip)\n",
+        "            self.last_used = self.host.clock()\n            return self.judge.reach(trip)\n",
+    ),
 }
 """Faults of the old turn that the present one does not have, and how they are mended, so that the rest can be equal."""
 

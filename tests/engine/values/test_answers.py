@@ -11,7 +11,7 @@ PRINTS = Fingerprinter(b"key")
 
 
 def outline(text, arguments):
-    return answer_outline(text.encode(), arguments)
+    return answer_outline(text.encode(), arguments, PRINTS)
 
 
 def fingerprint(text, arguments):
