@@ -109,7 +109,7 @@ def test_messages_of_a_dropped_turn_are_returned():
     word = guard.turn("a").say("anybody there?")
     assert not word.returned
     for name in "bc":
-        guard.turn(name)
+        guard.turn(name).say("and you?")  # a turn with a message that waits stays as long as there is room for two
     gc.collect()
     assert word.returned
 

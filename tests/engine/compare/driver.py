@@ -503,10 +503,12 @@ class Driver:
             now = self.now
             self.busy.append(-1)  # a task goes on in this thread now
             kind = rng.choice(MEANWHILE)
-            if live in self.lives:
-                at_once(getattr(self, "do_" + kind)(live, turn))
-            self.busy.pop()
-            self.rng, self.now = before, now  # a turn may read the clock before or after it
+            try:
+                if live in self.lives:
+                    at_once(getattr(self, "do_" + kind)(live, turn))
+            finally:
+                self.busy.pop()
+                self.rng, self.now = before, now  # a turn may read the clock before or after it
 
         drawn.MEANWHILE[:] = [happens]
 
