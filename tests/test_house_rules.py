@@ -320,3 +320,20 @@ def test_tests_mirror_the_package():
             if not mirrors and f"{room}/{path.name}" not in OF_MANY_MODULES:
                 found.append(f"{room}/{path.name}")
     assert not found, "\n".join(found)
+
+
+WITHOUT_A_TEST = 95
+"""A module that only its users test has no test of its name. Lower the number when there is one more; never raise it."""
+
+
+def test_no_more_modules_are_without_a_test_of_their_name():
+    """A reader finds the test of a module by its name, in the same room."""
+    tests = {path.relative_to(ROOT / "tests").as_posix() for path in (ROOT / "tests").rglob("test_*.py")}
+    without = []
+    for path in FILES:
+        module = path.relative_to(PACKAGE).with_suffix("")
+        prefix = f"{module.parent.as_posix()}/test_{module.name}".removeprefix("./")
+        is_tested = any(test == f"{prefix}.py" or test.startswith(f"{prefix}_") for test in tests)
+        if module.name != "__init__" and not is_tested:
+            without.append(module.as_posix())
+    assert len(without) == WITHOUT_A_TEST, "\n".join([str(len(without)), *without])
