@@ -73,7 +73,7 @@ def _judged(state: State, event: Began, now: float | None) -> Record:
     history = state.history
     if event.may_exist:
         history.open_registry = True
-    batch = None if event.batch is None else state.batch_of(event)
+    batch = state.batch_of(event)
     record = update.open_record(
         history,
         event.resolved,
@@ -84,7 +84,7 @@ def _judged(state: State, event: Began, now: float | None) -> Record:
     )
     if event.unproven:
         record.unproven = True
-    index = None if batch is None else state.resumed_index(event, batch, record.key)
+    index = state.resumed_index(event, batch, record.key)
     if index is not None:
         record.index, record.resumed = index, True
         return record
@@ -169,7 +169,7 @@ def opened(state: State, event: Began, now: float | None) -> Record:
         event.arguments,
         registered=event.registered,
         now=now,
-        written=event.written if event.batch is None else state.written_of(event),
+        written=state.written_of(event),
     )
 
 

@@ -182,7 +182,7 @@ class State:
     def written_of(self, event: Began) -> int | None:
         """Return the tick at which the model wrote a call, as ``batch_of`` will find it."""
         if event.batch is None:
-            return None
+            return event.written
         batch = self.batches.get(event.batch) or (self.batch if self.is_resumed_by(event) else None)
         if batch is not None:
             return batch.written
