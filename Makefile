@@ -39,11 +39,13 @@ lint: $(STAMP) ## check with ruff, mypy --strict and import-linter
 	$(BIN)/python -m dashboards.build --check
 
 # One process more than there are processors, because many tests wait for servers. In the order of their names: the files
-# with the fewest tests take the longest, and would be last.
+# with the fewest tests take the longest, and would be last. A test that hangs for ten minutes fails with the stacks of all
+# threads.
 WORKERS := $(shell $(PYTHON) -c "import os; print(min(os.cpu_count() + 1, 8))")
 
 unit: $(STAMP) ## run the tests of .venv, a file in each process
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
+	  -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
 
 coverage: $(STAMP) ## run the tests of .venv and list the lines that none reaches; takes three times as long
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -q --cov --cov-report=term:skip-covered

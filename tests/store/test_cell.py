@@ -540,7 +540,7 @@ def test_a_call_that_waits_while_the_log_fails_for_another_one_is_judged():
     with turn.lock:
         thread = threading.Thread(target=lambda: found.append(process.call(arguments={"n": 3})[0].runs))
         thread.start()
-        while not turn.cell._waiting:
+        while turn.cell.is_settled:
             time.sleep(0.001)
         time.sleep(0.01)
         asyncio.run(work())
