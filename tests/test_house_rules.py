@@ -323,7 +323,7 @@ def test_tests_mirror_the_package():
 
 
 WITHOUT_A_TEST = 95
-"""A module that only its users test has no test of its name. Lower the number when there is one more; never raise it."""
+"""A module that only its users test has no test of its name. Lower the number when you write one; never raise it."""
 
 
 def test_no_more_modules_are_without_a_test_of_their_name():

@@ -93,7 +93,7 @@ signal.setitimer(signal.ITIMER_REAL, .0005)
 for _ in range(400):
     with otel_loopguard.turn("c"):
         for n in range(20): get(n)
-signal.setitimer(signal.ITIMER_REAL, 0)
+signal.signal(signal.SIGALRM, signal.SIG_IGN)  # the last handler may have set the timer again
 print("fine" if accepted > 10 else accepted)
 """
 
