@@ -134,7 +134,7 @@ class RedisStore:
         if failure.kind != QUEUE_FULL and breaker.failed(failure.kind):
             logger.warning(
                 "The shared store %s cannot be used: %s. Until it answers, each process judges by the calls that it "
-                "knows. The store is tried again after pauses of up to 30 s.",
+                "knows, and nudges where it would refuse a repeat. It is tried again after pauses of up to 30 s.",
                 self.url,
                 failure.reason,
             )
