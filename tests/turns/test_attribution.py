@@ -83,7 +83,7 @@ def test_a_turn_knows_its_conversation_by_its_id_alone() -> None:
             found.append(current_scope())
             with loopguard.turn():
                 found.append(current_scope())
-    places = [None if scope is None else scope.turn.conversation for scope in found]
+    places = [None if scope is None else scope.turn.current.place for scope in found]
     assert [None if place is None else place.name for place in places] == ["c1", "c1", None, "c1", "c1"]
     assert len({place.turn for place in places if place is not None}) == 4
 
