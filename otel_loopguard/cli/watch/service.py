@@ -60,12 +60,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "Receives the spans of programs in any language from a collector, judges their tool calls as they come, and "
         "exports trips as metrics and logs by OTLP (OTEL_EXPORTER_OTLP_ENDPOINT and the other variables of the SDK).",
     )
-    group.add_argument("--otlp", metavar="[HOST]:PORT", type=_address, help="receive OTLP by gRPC; such as :4317")
+    group.add_argument(
+        "--otlp",
+        metavar="[HOST]:PORT",
+        type=_address,
+        help="receive OTLP by gRPC; such as :4317, of this machine only, or 0.0.0.0:4317",
+    )
     group.add_argument(
         "--otlp-http",
         metavar="[HOST]:PORT",
         type=_address,
-        help="receive OTLP by HTTP, protobuf and JSON, plain and gzip, at /v1/traces; such as :4318",
+        help="receive OTLP by HTTP, protobuf and JSON, plain and gzip, at /v1/traces; such as :4318 or 0.0.0.0:4318",
     )
     group.add_argument(
         "--window",
@@ -196,6 +201,13 @@ def _signals() -> Event:
 
 
 def _print_start(receivers: Iterable[Receiver], options: argparse.Namespace) -> None:
+    for one in receivers:
+        if one.address.is_everywhere:
+            print(
+                f"otel-loopguard: warning: {one.address} is open at all addresses of this machine, and asks nobody who "
+                f"they are: anyone who reaches it may send spans. For this machine only: :{one.address.port}",
+                file=sys.stderr,
+            )
     places = [f"by {type(one).__name__.removesuffix('Receiver').upper()} at {one.address}" for one in receivers]
     if options.kafka is not None:
         brokers, topic = options.kafka

@@ -10,15 +10,18 @@ from otel_loopguard.cli.watch.address import Address, cannot_listen
 @pytest.mark.parametrize(
     ("text", "address"),
     [
-        (":4317", Address("", 4317)),
-        ("4317", Address("", 4317)),
+        (":4317", Address("127.0.0.1", 4317)),
+        ("4317", Address("127.0.0.1", 4317)),
+        ("[]:4317", Address("127.0.0.1", 4317)),
+        ("0.0.0.0:4317", Address("0.0.0.0", 4317)),
+        ("[::]:4317", Address("::", 4317)),
         ("127.0.0.1:4317", Address("127.0.0.1", 4317)),
         ("[::1]:4317", Address("::1", 4317)),
         ("collector.example:0", Address("collector.example", 0)),
     ],
 )
 def test_an_address_has_a_port_and_may_have_a_host(text: str, address: Address) -> None:
-    """It is parsed, and shown with its port."""
+    """It is parsed, and shown with its port. Without a host it is of this machine only."""
     assert Address.parse(text) == address
     assert str(address).endswith(f":{address.port}")
 
@@ -30,7 +33,24 @@ def test_no_other_text_is_an_address(text: str) -> None:
         Address.parse(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "is_everywhere"),
+    [
+        ("0.0.0.0:1", True),
+        ("[::]:1", True),
+        ("0:1", True),
+        (":1", False),
+        ("[::1]:1", False),
+        ("10.0.0.1:1", False),
+        ("collector.example:1", False),
+    ],
+)
+def test_all_interfaces_are_told_from_one(text: str, *, is_everywhere: bool) -> None:
+    """Short forms that systems take are known, too."""
+    assert Address.parse(text).is_everywhere is is_everywhere
+
+
 @pytest.mark.parametrize(("port", "other"), [(4317, 14317), (60000, 50000)])
 def test_the_error_of_a_taken_port_names_another_one(port: int, other: int) -> None:
     """The remedy can be copied."""
-    assert f"--otlp :{other}," in str(cannot_listen("--otlp", Address("", port), "it is in use"))
+    assert f"--otlp 127.0.0.1:{other}," in str(cannot_listen("--otlp", Address("127.0.0.1", port), "it is in use"))

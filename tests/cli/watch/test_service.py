@@ -101,6 +101,33 @@ def test_a_signal_ends_a_watcher_that_got_nothing(how) -> None:
     assert errors.startswith(f"otel-loopguard: receiving OTLP by HTTP at 127.0.0.1:{ports[0]}.")
 
 
+@pytest.mark.parametrize("option", ["--otlp", "--otlp-http"])
+def test_a_port_without_a_host_is_of_this_machine_only(option) -> None:
+    """Nothing is to be warned of."""
+    ports = free_ports(1)
+    with watcher(option, f":{ports[0]}", more={}, ports=ports) as process:
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=60)
+
+    assert f" at 127.0.0.1:{ports[0]}." in errors.splitlines()[0]
+    assert "warning" not in errors
+
+
+@pytest.mark.parametrize("option", ["--otlp", "--otlp-http"])
+@pytest.mark.parametrize("host", ["0.0.0.0", "[::]"])
+def test_a_watcher_at_all_interfaces_warns_of_it(option, host) -> None:
+    """One line says who may send, and what to write instead. It listens at the loopback, too."""
+    ports = free_ports(1)
+    with watcher(option, f"{host}:{ports[0]}", more={}, ports=ports) as process:
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=60)
+
+    (line,) = (one for one in errors.splitlines() if "warning" in one)
+    assert f"{host}:{ports[0]} is open at all addresses" in line
+    assert "anyone who reaches it may send" in line
+    assert f":{ports[0]}" in line
+
+
 def test_a_port_in_use_is_wrong_use_with_a_remedy() -> None:
     """It is reported at once, before anything is exported."""
     ports = free_ports(1)
