@@ -131,7 +131,7 @@ def test_the_collector_kept_nothing_back(scene: Scene) -> None:
 def test_a_collector_that_is_refused_tries_again_and_loses_nothing(tmp_path: Path) -> None:
     """The judge is held until the queue is full and refuses. After it goes on, each span is judged once."""
     kept = Kept()
-    judge = LiveJudge(PolicyJudge(Policy()), kept, Shield(), most_bytes=10_000)
+    judge = LiveJudge(PolicyJudge(Policy()), kept, Shield(), most_bytes=100_000)
     with ExitStack() as stopping:
         stopping.callback(judge.close)
         receiver = GrpcReceiver(Address("127.0.0.1", 0), judge)
@@ -144,15 +144,15 @@ def test_a_collector_that_is_refused_tries_again_and_loses_nothing(tmp_path: Pat
         channel = stopping.enter_context(grpc.insecure_channel(f"127.0.0.1:{collector.grpc}"))
         kept.hold()
         stopping.callback(kept.go_on.set)
-        for number in range(1, 61):
+        for number in range(1, 201):
             channel.unary_unary(EXPORT)(message(call(number)).SerializeToString(), timeout=30)
         wait_until("the queue is full", lambda: kept.refusals["full"] >= 2)
         kept.go_on.set()
-        wait_until("all spans arrive", lambda: kept.all_spans >= 60)
+        wait_until("all spans arrive", lambda: kept.all_spans >= 200)
         assert judge.flush(30)
 
-    assert len({one.call.span.span for one in kept.calls}) == len(kept.calls) == 60
-    assert kept.fates == {"judged": 60}
+    assert len({one.call.span.span for one in kept.calls}) == len(kept.calls) == 200
+    assert kept.fates == {"judged": 200}
 
 
 class QuickCollector(WatchCollector):

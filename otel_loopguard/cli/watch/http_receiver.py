@@ -1,43 +1,52 @@
 """Receive OTLP by HTTP, as protobuf and as JSON, and hand each message to the live judge.
 
-A full queue is answered with 503 and ``retry-after``: a collector tries again then. The server is that of the standard
-library, with a thread for each connection: exporters and collectors have few of them, and keep them open.
+If there is no room for a message, it is answered with 503 and ``retry-after``: a collector tries again then. The
+server is that of the standard library, with a thread for each connection: exporters and collectors have few of them,
+and keep them open.
 """
 
 from __future__ import annotations
 
-import zlib
+import io
+import time
 from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
-from socket import AF_INET6, IPPROTO_IPV6, IPV6_V6ONLY, has_dualstack_ipv6
+from socket import AF_INET6, IPPROTO_IPV6, IPV6_V6ONLY
 from socketserver import TCPServer, ThreadingMixIn
-from threading import BoundedSemaphore, Condition, Thread
+from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any
 
 import orjson
 from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]  # the package has no type hints
 
 from otel_loopguard.cli.watch.address import cannot_listen
+from otel_loopguard.cli.watch.budget import FullError, TooLargeError
+from otel_loopguard.cli.watch.http_connections import QUIET_SECONDS, Connections, RequestReader
 from otel_loopguard.cli.watch.live import MalformedError
+from otel_loopguard.cli.watch.unpack import gunzip
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from otel_loopguard.cli.watch.address import Address
+    from otel_loopguard.cli.watch.budget import Share
     from otel_loopguard.cli.watch.live import LiveJudge
 
 OPTION = "--otlp-http"
 RETRY_SECONDS = 2
 PATH = "/v1/traces"
 _PROTOBUF, _JSON = "application/x-protobuf", "application/json"
-_MOST_CONNECTIONS = 256
-_QUIET_SECONDS = 60.0
-"""A connection without a request for so long is closed."""
+MOST_CONNECTIONS = 256
 _GRACE_SECONDS = 5.0
 _LONGEST_LINE = 1_024
 """Of the sizes between the chunks of a body."""
-_GZIP = 16 + zlib.MAX_WBITS
+_MOST_DIGITS = 18
+"""Of the length of a body."""
+_UNKNOWN = -1
+"""The unread bytes of a body whose length is not known."""
+_PIECE = 65_536
+"""The bytes that are read at once of a body for which there is no room."""
 _INVALID, _UNAVAILABLE = 3, 14
 """Codes of gRPC: the body of an error has one, too."""
 
@@ -45,10 +54,17 @@ _INVALID, _UNAVAILABLE = 3, 14
 class HttpReceiver:
     """The endpoint for traces."""
 
-    def __init__(self, address: Address, judge: LiveJudge) -> None:
+    def __init__(
+        self,
+        address: Address,
+        judge: LiveJudge,
+        *,
+        most_connections: int = MOST_CONNECTIONS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """Take the address. Messages are taken after ``start``."""
         try:
-            self._server = _Server(address, judge)
+            self._server = _Server(address, judge, Connections(most_connections, clock), clock)
         except OSError as error:
             raise cannot_listen(OPTION, address, error.strerror or str(error)) from error
         self.address = address._replace(port=self._server.server_address[1])
@@ -72,27 +88,28 @@ class _Server(ThreadingMixIn, TCPServer):
     allow_reuse_address = True  # the last watcher's connections may not be over yet
     request_queue_size = 128
 
-    def __init__(self, address: Address, judge: LiveJudge) -> None:
-        self.judge = judge
+    def __init__(
+        self, address: Address, judge: LiveJudge, connections: Connections, clock: Callable[[], float]
+    ) -> None:
+        self.judge, self.connections, self.clock = judge, connections, clock
+        judge.budget.make_room = connections.make_room
         self.is_over = False
-        self._free = BoundedSemaphore(_MOST_CONNECTIONS)
         self._changed = Condition()
         self._answering = 0
         host = address.host
-        self._dual = not host and has_dualstack_ipv6()
-        if self._dual or ":" in host:
+        if ":" in host:
             self.address_family = AF_INET6
         super().__init__((host, address.port), _Handler)
 
     def server_bind(self) -> None:
-        """Bind, to IPv4 and IPv6 if no host was given."""
-        if self._dual:
+        """Bind, to IPv4 and IPv6 if all addresses are wanted."""
+        if self.address_family == AF_INET6:
             self.socket.setsockopt(IPPROTO_IPV6, IPV6_V6ONLY, 0)
         super().server_bind()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Start a thread for a connection. One too many is closed, and its sender tries again."""
-        if self._free.acquire(blocking=False):
+        """Start a thread for a connection. If there are too many and none waits, it is closed."""
+        if self.connections.add(request):
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
@@ -102,7 +119,7 @@ class _Server(ThreadingMixIn, TCPServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._free.release()
+            self.connections.remove(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Write nothing: the connection broke, and its sender knows."""
@@ -137,42 +154,61 @@ class _RefusedError(Exception):
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
     protocol_version = "HTTP/1.1"  # connections stay open
-    timeout = _QUIET_SECONDS
     disable_nagle_algorithm = True
     wbufsize = -1  # an answer leaves in one piece
+
+    def setup(self) -> None:
+        """Read by way of a reader with deadlines."""
+        super().setup()
+        self._connection = self.server.connections.get(self.request)
+        self._reader = RequestReader(self.connection, self.server.clock)
+        self.rfile.close()
+        self.rfile = io.BufferedReader(self._reader)
+
+    def handle_one_request(self) -> None:
+        """Wait for a request, and answer it."""
+        self._reader.next_request()
+        self._unread = 0
+        super().handle_one_request()
 
     def do_POST(self) -> None:
         """Take a message."""
         with self.server.answering():
             try:
                 self._take()
+            except FullError:
+                self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "there is no room for it now; send it again")
+            except TooLargeError as error:
+                self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, str(error))
+            except MalformedError as error:
+                self._refuse(HTTPStatus.BAD_REQUEST, str(error))
             except _RefusedError as error:
-                code = _UNAVAILABLE if error.status is HTTPStatus.SERVICE_UNAVAILABLE else _INVALID
-                if error.status is HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
-                    self.close_connection = True  # the rest of the body was not read
-                body = (
-                    orjson.dumps({"code": code, "message": str(error)})
-                    if self._is_json
-                    else Status(code=code, message=str(error)).SerializeToString()
-                )
-                self._answer(error.status, body)
+                self._refuse(error.status, str(error))
             else:
                 self._answer(HTTPStatus.OK, b"{}" if self._is_json else b"")
-            self.wfile.flush()
+        self._discard()
 
     def _take(self) -> None:
-        body = self._body()
-        if self.path.partition("?")[0] != PATH:
-            raise _RefusedError(HTTPStatus.NOT_FOUND, f"only {PATH} is here: this is a receiver of traces")
-        kind = self._content_type
-        if kind not in {_PROTOBUF, _JSON}:
-            raise _RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"content-type must be {_PROTOBUF} or {_JSON}")
-        try:
-            taken = self.server.judge.take(self._unpacked(body), is_json=self._is_json)
-        except MalformedError as error:
-            raise _RefusedError(HTTPStatus.BAD_REQUEST, str(error)) from error
-        if not taken:
-            raise _RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "the queue is full; send it again")
+        judge, connections = self.server.judge, self.server.connections
+        with judge.budget.share() as share:
+            self._connection.share = share
+            connections.waits(self._connection)
+            try:
+                with judge.counting():
+                    body = self._body(share)
+                connections.works(self._connection)
+                if self.path.partition("?")[0] != PATH:
+                    raise _RefusedError(HTTPStatus.NOT_FOUND, f"only {PATH} is here: this is a receiver of traces")
+                if self._content_type not in {_PROTOBUF, _JSON}:
+                    kinds = f"{_PROTOBUF} or {_JSON}"
+                    raise _RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"content-type must be {kinds}")
+                with judge.counting():
+                    body = self._unpacked(body, share)
+                if not judge.take(body, is_json=self._is_json):
+                    raise FullError
+            finally:
+                self._connection.share = None
+                connections.waits(self._connection)
 
     @property
     def _content_type(self) -> str:
@@ -182,52 +218,77 @@ class _Handler(BaseHTTPRequestHandler):
     def _is_json(self) -> bool:
         return self._content_type == _JSON
 
-    def _body(self) -> bytes:
-        most = self.server.judge.most_bytes
+    def _body(self, share: Share) -> bytes:
+        """Read the body, after its bytes are taken from the budget."""
+        self._reader.body()
         if self.headers.get("transfer-encoding", "").lower() == "chunked":
-            return b"".join(self._chunks(most))
+            return self._chunks(share)
         length = self.headers.get("content-length", "0")
-        if not length.isdecimal() or int(length) > most:
-            raise _too_large(most)
-        return self._read(int(length))
+        if not length.isdecimal() or len(length) > _MOST_DIGITS:
+            self._unread = _UNKNOWN
+            raise MalformedError("content-length is no length")
+        self._unread = int(length)
+        share.resize(self._unread)
+        body = self._read(self._unread)
+        self._unread = 0
+        return body
 
-    def _chunks(self, most: int) -> Iterator[bytes]:
-        while True:
-            size = int(self.rfile.readline(_LONGEST_LINE).partition(b";")[0], 16)
-            most -= size
-            if size < 0 or most < 0:
-                raise _too_large(self.server.judge.most_bytes)
-            chunk = self._read(size)
-            while self.rfile.readline(_LONGEST_LINE).strip():  # the end of the chunk, or trailing headers
-                pass
-            if not size:
-                return
-            yield chunk
+    def _chunks(self, share: Share) -> bytes:
+        self._unread, body = _UNKNOWN, io.BytesIO()
+        while size := self._size_of_chunk():
+            share.resize(share.size + size)
+            body.write(self._read(size))
+            self._end_of_chunk()
+        self._end_of_chunk()
+        self._unread = 0
+        return body.getvalue()
+
+    def _size_of_chunk(self) -> int:
+        digits = self.rfile.readline(_LONGEST_LINE).partition(b";")[0].strip()
+        try:
+            size = int(digits, 16)
+        except ValueError:
+            size = -1
+        if size < 0:
+            raise MalformedError("the size of a chunk is no number")
+        return size
+
+    def _end_of_chunk(self) -> None:
+        while self.rfile.readline(_LONGEST_LINE).strip():  # the end of the chunk, or trailing headers
+            pass
 
     def _read(self, size: int) -> bytes:
         data = self.rfile.read(size)
         if len(data) < size:
-            raise ConnectionResetError  # the part of a message may be a message, too
+            # The part of a message may be a message, too.
+            raise TimeoutError if self._connection.dropped else ConnectionResetError
         return data
 
-    def _unpacked(self, body: bytes) -> bytes:
+    def _discard(self) -> None:
+        """Read the rest of a body for which there was no room, so that its sender gets to the answer."""
+        while self._unread and (piece := self.rfile.read(min(self._unread, _PIECE))):
+            self._unread -= len(piece)
+
+    def _unpacked(self, body: bytes, share: Share) -> bytes:
         encoding = self.headers.get("content-encoding", "identity").strip().lower()
         if encoding == "identity":
             return body
         if encoding != "gzip":
             raise _RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "content-encoding must be gzip, or none")
-        most, unpacker = self.server.judge.most_bytes, zlib.decompressobj(_GZIP)
-        try:
-            unpacked = unpacker.decompress(body, most)
-        except zlib.error as error:
-            raise _RefusedError(HTTPStatus.BAD_REQUEST, "the message is no gzip") from error
-        if unpacker.unconsumed_tail:
-            raise _too_large(most)
-        if not unpacker.eof:
-            raise _RefusedError(HTTPStatus.BAD_REQUEST, "the end of the gzip is missing")
-        return unpacked
+        return gunzip(body, share)
+
+    def _refuse(self, status: HTTPStatus, message: str) -> None:
+        """Answer with an error, in the format of the request."""
+        if self._unread == _UNKNOWN or (self._unread and status is not HTTPStatus.SERVICE_UNAVAILABLE):
+            self._unread, self.close_connection = 0, True  # the rest of the body is not read
+        code = _UNAVAILABLE if status is HTTPStatus.SERVICE_UNAVAILABLE else _INVALID
+        if self._is_json:
+            self._answer(status, orjson.dumps({"code": code, "message": message}))
+        else:
+            self._answer(status, Status(code=code, message=message).SerializeToString())
 
     def _answer(self, status: HTTPStatus, body: bytes) -> None:
+        self.connection.settimeout(QUIET_SECONDS)
         self.send_response_only(status)
         self.send_header("content-type", _JSON if self._is_json else _PROTOBUF)
         self.send_header("content-length", str(len(body)))
@@ -237,10 +298,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("connection", "close")
         self.end_headers()
         self.wfile.write(body)
+        self.wfile.flush()
 
     def log_message(self, *_: Any) -> None:
         """Write nothing: a request is counted."""
-
-
-def _too_large(most: int) -> _RefusedError:
-    return _RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a message may have up to {most} bytes")

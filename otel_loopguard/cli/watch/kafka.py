@@ -14,6 +14,7 @@ from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
+from otel_loopguard.cli.watch.budget import TooLargeError
 from otel_loopguard.cli.watch.live import MalformedError
 from otel_loopguard.errors import LoopGuardError
 
@@ -115,7 +116,7 @@ class KafkaSource:
 
         A pause is expensive: the client throws away what it has fetched.
         """
-        if self._is_paused and self._judge.queued_bytes > self._judge.most_bytes // 2:
+        if self._is_paused and self._judge.budget.used > self._judge.budget.most // 2:
             return
         while self._waiting:
             if not self._is_taken(*self._waiting[0]):
@@ -136,7 +137,7 @@ class KafkaSource:
             if not self._judge.take(payload, partial(self._done.put, (state, offset)), is_json=is_json):
                 del state.open[offset]
                 return False
-        except MalformedError as error:
+        except (MalformedError, TooLargeError) as error:
             del state.open[offset]
             self._warn(_MALFORMED, "a message of the topic is left out: %s", error)
         state.next = offset + 1

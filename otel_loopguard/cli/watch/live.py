@@ -1,7 +1,7 @@
 """The live judge: a bounded queue of OTLP messages, and the thread that judges their spans.
 
-Receivers (gRPC, HTTP, Kafka) call ``take`` from any thread. A full queue refuses a message, and the sender has to keep
-it: nothing is dropped here for want of room.
+Receivers (gRPC, HTTP, Kafka) call ``take`` from any thread. If the budget of memory is used up, a message is refused,
+and the sender has to keep it: nothing is dropped here for want of room.
 """
 
 from __future__ import annotations
@@ -10,26 +10,29 @@ import math
 import threading
 import time
 from collections import deque
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # the package has no type hints
 
 from otel_loopguard.cli.replay.line_judge import MISSHAPEN
+from otel_loopguard.cli.watch.budget import Budget, FullError, Share, TooLargeError
+from otel_loopguard.cli.watch.decoded_size import json_size, protobuf_size
 from otel_loopguard.cli.watch.turns import LiveTurns, Report
 from otel_loopguard.spans import otlp, otlp_protobuf
 from otel_loopguard.spans.ancestry import TURNS_BY, Ancestry
 from otel_loopguard.spans.otlp import ToolSpan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from otel_loopguard.cli.replay.judge import PolicyJudge
     from otel_loopguard.cli.watch.seen import Seen
     from otel_loopguard.shield import Shield
 
 MOST_BYTES = 64 << 20
-"""Of the messages in the queue."""
+"""Of all messages that are read, or wait in the queue."""
 WINDOW = 10.0
 """Seconds. A batch of spans leaves a program after up to 5 s, and a collector's batch takes some more."""
 _TICKS = 20
@@ -47,7 +50,7 @@ class LiveReport(Report, Protocol):
         """Count the spans of a message that was taken."""
 
     def refused(self, reason: str) -> None:
-        """Count a message that was not taken: ``full``, ``malformed`` or ``closed``."""
+        """Count a message that was not taken: ``full``, ``malformed``, ``large``, ``slow`` or ``closed``."""
 
 
 def nothing() -> None:
@@ -55,13 +58,13 @@ def nothing() -> None:
 
 
 class _Message:
-    """A decoded message, and the number of its spans that are not judged yet."""
+    """A decoded message, its share of the budget, and the number of its spans that are not judged yet."""
 
-    __slots__ = ("_done", "content", "left", "size")
+    __slots__ = ("_done", "content", "left", "share")
 
-    def __init__(self, content: Any, size: int, done: Callable[[], None]) -> None:
+    def __init__(self, content: Any, share: Share, done: Callable[[], None]) -> None:
         self.content = content
-        self.size = size
+        self.share = share
         self.left = 0
         self._done = done
 
@@ -95,56 +98,67 @@ class LiveJudge:
         self._shield = shield
         self._clock = clock
         self._tick = max(window / _TICKS, 0.01)
-        self.most_bytes = most_bytes
-        """A message that is larger is never taken."""
+        self.budget = Budget(most_bytes)
         self.ancestry = Ancestry(judge.turns_by if turns_by == TURNS_BY[0] else turns_by)
         self.turns = LiveTurns(judge, self.ancestry, report, shield, window=window, seen=seen)
         self._queue: deque[_Message] = deque()
         self._flushes: list[threading.Event] = []
         """Set when the queue is empty and no span waits."""
-        self._bytes = 0
         self._changed = threading.Condition()
         self._open = True
         self._thread = threading.Thread(target=self._run, name="loopguard-watch", daemon=True)
         self._thread.start()
 
-    @property
-    def queued_bytes(self) -> int:
-        """The bytes of the messages that wait in the queue."""
-        return self._bytes
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        """Count a message that is refused with an error, while it is read or taken."""
+        try:
+            yield
+        except FullError:
+            self._report.refused("full")
+            raise
+        except TooLargeError:
+            self._report.refused("large")
+            raise
+        except MalformedError:
+            self._report.refused("malformed")
+            raise
+        except TimeoutError:
+            self._report.refused("slow")
+            raise
 
     def take(self, payload: bytes, done: Callable[[], None] = nothing, *, is_json: bool = False) -> bool:
-        """Take a serialised TracesData or ExportTraceServiceRequest. Return False if the queue is full, or closed.
+        """Take a serialised TracesData or ExportTraceServiceRequest. Return False if there is no room, or it is closed.
 
         ``done`` is called once, on the judge's thread, when all tool spans of the message are judged or left out. Raise
-        ``MalformedError`` if the message is no OTLP.
+        ``MalformedError`` if the message is no OTLP, and ``TooLargeError`` if there can never be room for it.
         """
-        size = len(payload)
-        if self._is_full(size):  # before the work of decoding it
-            return False
-        try:
-            content = orjson.loads(payload) if is_json else otlp_protobuf.decode(payload)
-            if is_json:
-                content = _checked(content)
-        except (DecodeError, *MISSHAPEN) as error:
-            self._report.refused("malformed")
-            raise MalformedError(f"the message is no OTLP: {type(error).__name__}") from error
-        with self._changed:
-            if self._is_full(size):
+        with ExitStack() as undo:
+            share = undo.enter_context(self.budget.share())
+            try:
+                with self.counting():
+                    self._reserve(share, payload, is_json=is_json)  # before the work of decoding it
+                    content = _decoded(payload, is_json=is_json)
+            except FullError:
                 return False
-            self._queue.append(_Message(content, size, done))
-            self._bytes += size
-            self._changed.notify()
-        return True
-
-    def _is_full(self, size: int) -> bool:
-        if not self._open:
-            self._report.refused("closed")
-            return True
-        if self._bytes and self._bytes + size > self.most_bytes:
-            self._report.refused("full")
-            return True
+            with self._changed:
+                if self._open:
+                    self._queue.append(_Message(content, share, done))
+                    self._changed.notify()
+                    undo.pop_all()  # the share is the message's now
+                    return True
+        self._report.refused("closed")
         return False
+
+    def _reserve(self, share: Share, payload: bytes, *, is_json: bool) -> None:
+        """Take what a message will have in the queue. It has to fit in beside its bytes, which the receiver has."""
+        size = json_size(payload) if is_json else protobuf_size(payload)
+        if size + len(payload) > self.budget.most:
+            raise TooLargeError(
+                f"its {len(payload):,} bytes take some {size:,} of memory once they are decoded, and all messages "
+                f"may have {self.budget.most:,}"
+            )
+        share.resize(size)
 
     def moved(self) -> None:
         """Note that spans may come from now on whose traces another watcher has judged so far."""
@@ -184,8 +198,7 @@ class LiveJudge:
             if message is not None:
                 with self._shield("watch.message"):
                     self._judge(message)
-                with self._changed:
-                    self._bytes -= message.size
+                message.share.close()
             now = self._clock()
             if now >= next_tick:
                 next_tick = now + self._tick
@@ -211,6 +224,13 @@ class LiveJudge:
             message.left += self.turns.add(spans, self._clock(), message.span_done)
         finally:
             message.span_done()
+
+
+def _decoded(payload: bytes, *, is_json: bool) -> Any:
+    try:
+        return _checked(orjson.loads(payload)) if is_json else otlp_protobuf.decode(payload)
+    except (DecodeError, *MISSHAPEN) as error:
+        raise MalformedError(f"the message is no OTLP: {type(error).__name__}") from error
 
 
 def _checked(content: Any) -> Any:

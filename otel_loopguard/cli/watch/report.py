@@ -116,13 +116,13 @@ class WatchReport:
         self.agent_of = judge.ancestry.agent_of
 
         def queue(_: CallbackOptions) -> Iterable[Observation]:
-            yield Observation(judge.queued_bytes)
+            yield Observation(judge.budget.used)
 
         def waiting(_: CallbackOptions) -> Iterable[Observation]:
             yield Observation(judge.turns.waiting)
 
         gauge = self._meter.create_observable_gauge
-        gauge(semconv.METRIC_WATCH_QUEUE, [queue], "By", "Messages that were taken and are not read yet.")
+        gauge(semconv.METRIC_WATCH_QUEUE, [queue], "By", "Memory of the messages that are read, or wait to be judged.")
         gauge(
             semconv.METRIC_WATCH_WAITING, [waiting], "{span}", "Tool spans that wait for those that began before them."
         )

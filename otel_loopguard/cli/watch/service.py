@@ -91,7 +91,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="MB",
         type=_megabytes,
         default=QUEUE_MB << 20,
-        help="the messages that are held; more are refused, so that the collector keeps them (default: 64)",
+        help="the memory of all messages that are read or wait; more are refused, so that the collector keeps them "
+        "(default: 64)",
     )
     which = group.add_mutually_exclusive_group()
     which.add_argument("--preset", metavar="NAME", help=f"judge with this preset: {', '.join(preset_names())}")

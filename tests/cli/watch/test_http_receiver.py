@@ -18,6 +18,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
 from otel_loopguard.cli.watch.address import Address
+from otel_loopguard.cli.watch.http_connections import MOST_HEADER, PATIENCE_SECONDS, REQUEST_SECONDS
 from otel_loopguard.cli.watch.http_receiver import HttpReceiver
 from otel_loopguard.errors import LoopGuardError
 from tests.stack.harness.process import wait_until
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 LOCAL = Address("127.0.0.1", 0)
+HEAD = b"POST /v1/traces HTTP/1.1\r\nhost: x\r\ncontent-type: application/x-protobuf\r\n"
 PROTOBUF, JSON = {"content-type": "application/x-protobuf"}, {"content-type": "application/json"}
 
 
@@ -36,9 +38,9 @@ def served(make: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
     """Makes receivers with a judge."""
     receivers: list[HttpReceiver] = []
 
-    def serve(**settings: object) -> tuple[Any, HttpReceiver]:
+    def serve(receiver: dict[str, Any] | None = None, **settings: object) -> tuple[Any, HttpReceiver]:
         judge = make(**settings)
-        receivers.append(HttpReceiver(LOCAL, judge))
+        receivers.append(HttpReceiver(LOCAL, judge, **(receiver or {})))
         receivers[-1].start()
         return judge, receivers[-1]
 
@@ -58,6 +60,39 @@ class Client:
         self.connection.request("POST", path, body, headers, **more)
         answer = self.connection.getresponse()
         return answer.status, answer.headers, answer.read()
+
+
+class Clock:
+    """A clock that goes only when it is told to."""
+
+    def __init__(self) -> None:
+        self.now, self.asked = 0.0, 0
+
+    def __call__(self) -> float:
+        """Return the time."""
+        self.asked += 1
+        return self.now
+
+
+def ends(sock: socket.socket) -> bool:
+    """Return True once the other side has closed the connection, without an answer."""
+    try:
+        return sock.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+@pytest.fixture
+def opened() -> Iterator[Callable[[HttpReceiver, bytes], socket.socket]]:
+    """Opens bare connections, sends the begin of a request, and closes them at the end."""
+    with ExitStack() as closing:
+
+        def connect(receiver: HttpReceiver, begin: bytes) -> socket.socket:
+            sock = closing.enter_context(socket.create_connection(receiver.address, timeout=30))
+            sock.sendall(begin)
+            return sock
+
+        yield connect
 
 
 @pytest.fixture
@@ -109,7 +144,7 @@ def test_json_and_protobuf_are_taken_on_one_connection(served, kept, client) -> 
 
 def test_a_full_queue_answers_503_with_retry_after(served, kept, client) -> None:
     """After it, a collector tries again at that time. What was refused is not judged."""
-    judge, receiver = served(most_bytes=2_000)
+    judge, receiver = served(most_bytes=20_000)
     sender = client(receiver)
     kept.hold()
     answers = [sender.post(message(call(number)).SerializeToString(), PROTOBUF) for number in range(1, 11)]
@@ -126,7 +161,7 @@ def test_a_full_queue_answers_503_with_retry_after(served, kept, client) -> None
 
 def test_the_sdks_exporter_tries_again_after_503(served, kept) -> None:
     """Nothing is lost: it waits, and its spans are judged once."""
-    judge, receiver = served(most_bytes=1_000)
+    judge, receiver = served(most_bytes=20_000)
     kept.hold()
     taken = 0
     while judge.take(message(call(90 + taken)).SerializeToString()):
@@ -174,6 +209,26 @@ def test_other_requests_are_refused_with_a_reason(served, kept, client, *, statu
     assert not kept.all_spans
 
 
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"content-length: many\r\n\r\n",
+        b"content-length: -1\r\n\r\n",
+        b"content-length: " + b"9" * 5_000 + b"\r\n\r\n",
+        b"transfer-encoding: chunked\r\n\r\nmany\r\n",
+        b"transfer-encoding: chunked\r\n\r\n-5\r\n",
+    ],
+)
+def test_a_body_without_a_size_is_refused_for_good(served, kept, opened, request_) -> None:
+    """Where it ends is not known, so the connection is closed after the answer."""
+    _, receiver = served()
+    sock = opened(receiver, HEAD + request_)
+
+    assert sock.recv(1_000).startswith(b"HTTP/1.1 400 ")
+    assert sock.recv(1) == b""
+    assert kept.refusals == {"malformed": 1}
+
+
 def test_half_a_message_is_not_taken(served, kept) -> None:
     """A connection that breaks in the middle of a body leaves nothing to judge: half of it may be a message, too."""
     judge, receiver = served()
@@ -186,6 +241,105 @@ def test_half_a_message_is_not_taken(served, kept) -> None:
     judge.close()
 
     assert not kept.all_spans
+
+
+def test_headers_without_an_end_are_not_kept(served, opened) -> None:
+    """They are read up to their limit; then the connection is closed."""
+    _, receiver = served()
+    sock = opened(receiver, HEAD + b"x: " + b"y" * MOST_HEADER)
+
+    assert ends(sock)
+
+
+def test_a_request_has_a_deadline_however_often_a_byte_of_it_comes(served, kept, opened) -> None:
+    """It is for the whole of it, and not for each byte. The message counts as refused."""
+    clock = Clock()
+    judge, receiver = served({"clock": clock})
+    sock = opened(receiver, HEAD + b"content-length: 1000\r\n\r\n")
+    wait_until("its body is awaited", lambda: judge.budget.used == 1_000)
+    sock.sendall(b"x")
+    clock.now += REQUEST_SECONDS
+    sock.sendall(b"x")
+
+    assert ends(sock)
+    wait_until("it is counted", lambda: kept.refusals == {"slow": 1})
+    assert judge.budget.used == 0
+
+
+def test_a_header_has_the_same_deadline(served, opened) -> None:
+    """It begins with the first byte of the request."""
+    clock = Clock()
+    _, receiver = served({"clock": clock})
+    sock = opened(receiver, b"POST / HTTP/1.1\r\n")
+    wait_until("it waits for more", lambda: clock.asked >= 3)  # at the connection, and around the first line
+    clock.now += REQUEST_SECONDS
+    sock.sendall(b"x: y\r\n")
+
+    assert ends(sock)
+
+
+def test_the_oldest_connection_that_waits_makes_room_for_a_new_one(served, client, opened) -> None:
+    """Half a header and nothing at all are the same. Those that are younger stay, and so does every new sender."""
+    _, receiver = served({"most_connections": 3})
+    slow, silent, quick = opened(receiver, HEAD), opened(receiver, b""), client(receiver)
+    assert quick.post(message(call(1)).SerializeToString(), PROTOBUF)[0] == 200
+    first, second = client(receiver), client(receiver)
+
+    assert first.post(message(call(2)).SerializeToString(), PROTOBUF)[0] == 200
+    assert ends(slow)
+    assert second.post(message(call(3)).SerializeToString(), PROTOBUF)[0] == 200
+    assert ends(silent)
+    assert quick.post(message(call(4)).SerializeToString(), PROTOBUF)[0] == 200
+
+
+def test_more_idle_connections_than_there_are_places_shut_nobody_out(served, client, opened) -> None:
+    """Each new sender is served."""
+    _, receiver = served({"most_connections": 4})
+    for _ in range(20):
+        opened(receiver, HEAD)
+
+    assert [client(receiver).post(message(call(n)).SerializeToString(), PROTOBUF)[0] for n in range(1, 6)] == [200] * 5
+
+
+def test_a_body_is_taken_from_the_budget_before_it_is_read(served, kept, client, opened) -> None:
+    """The next one, for which there is no room beside it, is answered 503. Its connection goes on to be of use."""
+    judge, receiver = served({"clock": Clock()}, most_bytes=100_000)
+    opened(receiver, HEAD + b"content-length: 99000\r\n\r\n")
+    wait_until("its body is awaited", lambda: judge.budget.used == 99_000)
+    sender = client(receiver)
+
+    assert sender.post(bytes(2_000), PROTOBUF)[0] == 503
+    assert kept.refusals == {"full": 1}
+    assert sender.post(b"", PROTOBUF)[0] == 200
+
+
+@pytest.mark.parametrize("headers", [PROTOBUF, {**PROTOBUF, "content-encoding": "gzip"}])
+def test_chunks_and_gzip_take_from_the_budget_as_they_grow(served, kept, client, opened, headers) -> None:
+    """What is larger than the room that is left is answered 503, wherever that shows."""
+    judge, receiver = served({"clock": Clock()}, most_bytes=100_000)
+    opened(receiver, HEAD + b"content-length: 90000\r\n\r\n")
+    wait_until("its body is awaited", lambda: judge.budget.used == 90_000)
+    body = bytes(50_000)
+    chunks = iter([gzip.compress(body)] if headers is not PROTOBUF else [body[:5_000]] * 10)
+
+    assert client(receiver).post(chunks, headers, encode_chunked=True)[0] == 503
+    assert kept.refusals == {"full": 1}
+    assert judge.budget.used == 90_000
+
+
+def test_a_slow_request_makes_room_for_others(served, kept, client, opened) -> None:
+    """After some patience it is dropped, and counted. The others get its bytes."""
+    clock = Clock()
+    judge, receiver = served({"clock": clock}, most_bytes=100_000)
+    sock = opened(receiver, HEAD + b"content-length: 99900\r\n\r\n" + b"x" * 50_000)
+    wait_until("its body is awaited", lambda: judge.budget.used == 99_900)
+    clock.now += PATIENCE_SECONDS
+
+    assert client(receiver).post(message(call(1)).SerializeToString(), PROTOBUF)[0] == 200
+    assert ends(sock)
+    assert kept.refusals == {"slow": 1}
+    judge.close()
+    assert len(kept.calls) == 1
 
 
 def test_an_open_connection_does_not_keep_the_receiver_from_its_end(served, client) -> None:

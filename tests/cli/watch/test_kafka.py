@@ -54,21 +54,22 @@ class HeldJudge:
     """Takes as many bytes as it has room for, and judges a message when the test asks it to."""
 
     def __init__(self, room=sys.maxsize):
-        self.most_bytes = room
+        self.budget = self
+        self.most = room
         self.refused = 0
         self.taken: list[bytes] = []
         self.held: deque = deque()
         self._lock = threading.Lock()
 
     @property
-    def queued_bytes(self):
+    def used(self):
         """The bytes that it holds."""
         return sum(size for size, _ in self.held)
 
     def take(self, payload, done, *, is_json):
         """Hold it, if there is room."""
         with self._lock:
-            if self.queued_bytes + len(payload) > self.most_bytes:
+            if self.used + len(payload) > self.most:
                 self.refused += 1
                 return False
             self.taken.append(payload)

@@ -6,7 +6,9 @@ import json
 from threading import Event
 
 import pytest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+from otel_loopguard.cli.watch.budget import TooLargeError
 from otel_loopguard.cli.watch.live import MalformedError
 
 from .messages import as_json, call, message, span
@@ -76,19 +78,34 @@ def test_done_is_called_once_for_a_message_when_all_its_spans_are_judged(make, k
 
 def test_a_full_queue_refuses_and_takes_again_when_there_is_room(make, kept) -> None:
     """The bound is in bytes. Nothing that was refused is judged, and nothing that was taken is lost."""
-    judge = make(most_bytes=1_000)
+    judge = make(most_bytes=20_000)
     kept.hold()
     assert judge.take(message(call(1)).SerializeToString())
     assert kept.working.wait(30)
     taken = 1
     while judge.take(message(call(taken + 1)).SerializeToString()):
         taken += 1
-        assert judge.queued_bytes <= 1_000
+        assert judge.budget.used <= 20_000
     assert kept.refusals == {"full": 1}
     kept.go_on.set()
     judge.close()
 
     assert len(kept.calls) == taken
+    assert not judge.budget.used
+
+
+@pytest.mark.parametrize("is_json", [False, True])
+def test_a_message_that_can_never_fit_is_refused_for_good(make, kept, is_json) -> None:
+    """Its memory counts, not its bytes. The sender learns that it makes no sense to send it again."""
+    spans = b'{"resourceSpans":[{"scopeSpans":[{"spans":[' + b"{}," * 1_000 + b"{}]}]}]}"
+    payload = spans if is_json else message(*[Span()] * 1_000).SerializeToString()
+    judge = make(most_bytes=100_000)
+    with pytest.raises(TooLargeError, match="of memory once they are decoded"):
+        judge.take(payload, is_json=is_json)
+
+    assert len(payload) < 4_000
+    assert kept.refusals == {"large": 1}
+    assert not judge.budget.used
 
 
 @pytest.mark.parametrize(
