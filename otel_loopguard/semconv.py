@@ -243,7 +243,8 @@ the guard in it) or ``dropped`` (after a fault).
 WATCH_REASON: Final = "loopguard.watch.reason"
 """The reason for which a message was not taken.
 
-Holds: ``full``, ``malformed`` or ``closed``.
+Holds: ``full`` (no room for it), ``slow`` (it came too slowly), ``large`` (there can never be room), ``malformed`` or
+``closed``.
 """
 METRIC_MODEL_TOKENS: Final = "loopguard.model.tokens"
 METRIC_MODEL_REQUESTS: Final = "loopguard.model.requests"

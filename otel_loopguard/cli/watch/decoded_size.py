@@ -19,6 +19,9 @@ _SPAN_TAGS = (b"\x12", b"\x92")
 _PART_TAGS = b"\x0a\x1a\x4a\x5a\x6a"
 """The tags of the other messages that a message may have many of. Text has few of these bytes."""
 
+_PIECE = 1 << 18
+"""The bytes that are looked at in one go, as they are copied for it."""
+
 
 def _classes() -> bytes:
     """Make a table of the bytes that are told apart: quote, zero, other small ones, and those from 128."""
@@ -44,6 +47,9 @@ def json_size(payload: bytes) -> int:
 
 def protobuf_size(payload: bytes) -> int:
     """Estimate the memory of a protobuf message as the library of Google holds it."""
-    kinds = payload.translate(_CLASSES)
-    parts = len(payload) - len(payload.translate(None, _PART_TAGS)) + sum(map(kinds.count, _PAIRS))
-    return len(payload) + _SPAN * sum(map(payload.count, _SPAN_TAGS)) + _PART * parts
+    size = len(payload) + _SPAN * sum(map(payload.count, _SPAN_TAGS))
+    for start in range(0, len(payload), _PIECE):
+        piece = payload[start : start + _PIECE]
+        kinds = piece.translate(_CLASSES)
+        size += _PART * (len(piece) - len(piece.translate(None, _PART_TAGS)) + sum(map(kinds.count, _PAIRS)))
+    return size

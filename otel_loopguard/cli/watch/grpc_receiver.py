@@ -107,6 +107,7 @@ class GrpcReceiver:
             ("grpc.max_connection_idle_ms", int(quiet * 1_000)),
             ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MILLISECONDS),
             ("grpc.per_message_decompression", 0),
+            ("grpc.http2.bdp_probe", 0),  # it lets senders fill megabytes for each request that waits
             ("grpc.compression_enabled_algorithms_bitset", _GZIP_OR_NONE),
             ("grpc.so_reuseport", 0),  # a second watcher at this port fails, instead of getting half of the spans
         ]
