@@ -70,12 +70,13 @@ class Ended(NamedTuple):
 
 
 class Observed(NamedTuple):
-    """A call was found that has run already, for ``ran`` seconds."""
+    """A call was found that has run already, for ``ran`` seconds, until ``ago`` seconds before."""
 
     op: int
     began: Began
     ended: Ended
     ran: float
+    ago: float = 0.0
 
 
 class Found(NamedTuple):

@@ -302,6 +302,7 @@ def _settle_end(state: State, record: Record, trip: Trip | None, recovered: tupl
 def _observed(state: State, event: Observed, now: float | None) -> Verdict:
     if event.op in state.observed:
         return state.answered.get(event.op, _NOTHING)._replace(repeated=True)
+    now = None if now is None else now - event.ago
     record = _judged(state, event.began, None if now is None else now - event.ran)
     facts = event.ended.facts
     if facts is None:

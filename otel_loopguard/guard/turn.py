@@ -307,18 +307,18 @@ class Turn:
         """Do the same in async code, where an async ``on_trip`` is awaited."""
         return await self._adrive(self._end(call, outcome))
 
-    def observe(self, call: ToolCall, outcome: Outcome, *, ran: float = 0.0) -> Decision:
-        """Count a call that has run already, for ``ran`` seconds, with its outcome. Nothing is refused.
+    def observe(self, call: ToolCall, outcome: Outcome, *, ran: float = 0.0, ago: float = 0.0) -> Decision:
+        """Count a call that has run already, for ``ran`` seconds until ``ago`` seconds before. Nothing is refused.
 
         A call that would have been refused counts as a refusal, unless its outcome is news. Then the message, which is
         for the model with the result, says so. The action is OBSERVE, NUDGE, CONCLUDE (a conclusion is due) or ABORT
         (the run is to be ended).
         """
-        return self._drive(self._observe(call, outcome, ran, waits=not _on_event_loop()))
+        return self._drive(self._observe(call, outcome, ran, ago, waits=not _on_event_loop()))
 
-    async def aobserve(self, call: ToolCall, outcome: Outcome, *, ran: float = 0.0) -> Decision:
+    async def aobserve(self, call: ToolCall, outcome: Outcome, *, ran: float = 0.0, ago: float = 0.0) -> Decision:
         """Do the same in async code, where an async ``on_trip`` is awaited."""
-        return await self._adrive(self._observe(call, outcome, ran))
+        return await self._adrive(self._observe(call, outcome, ran, ago))
 
     def _begin(self, call: ToolCall, event: Began, *, waits: bool = True) -> Steps:
         return self._begun(call, event, (yield from self._step(event, waits=waits)))
@@ -332,8 +332,8 @@ class Turn:
         event = self._ended(running, outcome)
         return self._over(running, outcome, event.facts, (yield from self._step(event, waits=waits)))
 
-    def _observe(self, call: ToolCall, outcome: Outcome, ran: float, *, waits: bool = True) -> Steps:
-        event = self._observed(call, outcome, ran)
+    def _observe(self, call: ToolCall, outcome: Outcome, ran: float, ago: float, *, waits: bool = True) -> Steps:
+        event = self._observed(call, outcome, ran, ago)
         verdict = yield from self._step(event, waits=waits)
         if self.parent is not None and verdict.record is not None:
             self.parent.count_call()
@@ -475,7 +475,7 @@ class Turn:
         )
         return ended
 
-    def _observed(self, call: ToolCall, outcome: Outcome, ran: float) -> Observed:
+    def _observed(self, call: ToolCall, outcome: Outcome, ran: float, ago: float) -> Observed:
         op = self._op()
         if self.cell is not None and call.call_id is not None:
             op = self.cell.op_of(call.call_id)
@@ -483,12 +483,14 @@ class Turn:
         facts = None
         if not outcome.cancelled:
             with self.lock:
-                record = opened(self.current, event, self.now() - ran)
+                record = opened(self.current, event, self.now() - ago - ran)
             # Whether it ran before is not known for sure in a shared turn: the fold knows, and passes over the rest.
             words = self.compiled.contracts.pending if self.is_shared else self.current.pending_words_for(record)
             facts = outcome_facts(outcome, event.resolved.arguments, self.compiled.fingerprinter, words)
         finds = bool(self.compiled.custom)
-        return Observed(op, event, Ended(op, event, None, facts, outcome.exists, asks=event.asks, finds=finds), ran)
+        return Observed(
+            op, event, Ended(op, event, None, facts, outcome.exists, asks=event.asks, finds=finds), ran, ago
+        )
 
     # --- after the fold ----------------------------------------------------------------------------------------------
 
@@ -563,6 +565,11 @@ class Turn:
     def conclusion_due(self) -> bool:
         """The next model request is to be made without tools, so that the model answers."""
         return self.current.history.conclusion_due
+
+    def concluded_before(self, call: ToolCall) -> bool:
+        """Return True if a conclusion is due that was made before this call: the model wrote it in a later message."""
+        history = self.current.history
+        return history.conclusion_due and call.written != history.refused_message
 
     def conclude(self) -> str | None:
         """Return the sentence for a model request without tools, if a conclusion is due. There is one a turn."""

@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     """The name of a cell, which is written once, and what is in it."""
 
 
+def turn_id(guard: Guard, caller: Caller | None, first: WrittenCall) -> str:
+    """Return the id of a turn that begins with this call, in all replicas of a gateway."""
+    return guard.compiled.fingerprinter.name(repr((caller, first.id, first.name)))
+
+
 def notes_of(guard: Guard, one: MessageList, caller: Caller | None, calls: Sequence[WrittenCall]) -> list[Note]:
     """Return the notes of the calls of a reply for the other replicas, each with its place in the store."""
     compiled = guard.compiled
@@ -38,7 +43,7 @@ def notes_of(guard: Guard, one: MessageList, caller: Caller | None, calls: Seque
     notes: list[Note] = []
     if one.kept_turn is None:
         of_turn = one.turn.id if one.turn is not None and one.turn.is_shared else None
-        one.kept_turn = of_turn or compiled.fingerprinter.name(repr((caller, named[0].id, named[0].name)))
+        one.kept_turn = of_turn or turn_id(guard, caller, named[0])
     for call in named:
         resolved, arguments = compiled.contracts.identify(ToolCall(call.name, call.arguments))
         data = orjson.dumps([resolved.tool.name, arguments, str(resolved.kind), one.kept_turn])

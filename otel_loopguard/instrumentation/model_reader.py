@@ -6,6 +6,7 @@ may be sent without tools, so that the model answers; or the run is ended with `
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from time import perf_counter, time_ns
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,11 +18,11 @@ from opentelemetry.trace import NonRecordingSpan
 from otel_loopguard.engine.words import Action, Outcome, ToolCall, Usage
 from otel_loopguard.instrumentation import kept_calls
 from otel_loopguard.instrumentation.aborts import abort_error
+from otel_loopguard.instrumentation.seen_calls import Seen, SeenCalls
 from otel_loopguard.store import background
 from otel_loopguard.telemetry.call_span import CallSpan, NativeSpan, shown_name
-from otel_loopguard.turns.message_lists import MessageList, MessageLists, Request, latest
+from otel_loopguard.turns.message_lists import MessageList, MessageLists, Request, is_drawn, latest
 from otel_loopguard.turns.scope import Scope, current_scope
-from otel_loopguard.turns.turn_ids import turn_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 _MOST_TURNS = 2_000
 _MOST_CALLS = 1_024
 _MOST_NAMES = 16
+_AT_ONCE = 50
+"""Calls of one request after which other requests have their turn."""
 _AFTER_CONCLUSION = 3
 """The would-be refusals that end a turn that follows a concluded one: programs write such a message themselves."""
 
@@ -55,6 +58,19 @@ class _Judged(NamedTuple):
     key: int
     is_loop: bool
     """It was refused, or repeated in vain."""
+
+
+class _Unseen(NamedTuple):
+    """A call that no executor has judged."""
+
+    new: NewResult
+    call: ToolCall
+    outcome: Outcome
+    ran: float
+    ago: float
+    """The seconds since it ended."""
+    is_reported: bool
+    """Another list or replica has read its result before."""
 
 
 class ModelReader:
@@ -69,6 +85,7 @@ class ModelReader:
         self.is_used = False
         """True once a request was read. Then each call that an executor has run or refused is noted: ``executed``."""
         self.lists = MessageLists(self._dropped)
+        self.seen = SeenCalls(guard)
         self._judged: OrderedDict[str, dict[Any, _Judged]] = OrderedDict()
         """The calls that executors have judged, by turn and call id."""
 
@@ -159,16 +176,26 @@ class ModelReader:
         self.end_turn(one)
         one.begin_turn()
 
-    def make_turn(self, one: MessageList, scope: Scope | None, turn_id: str | None = None) -> None:
-        """Make the turn of a list; inside a tool call it is a turn of that call, with an id it is shared."""
+    def make_turn(self, one: MessageList, scope: Scope | None) -> None:
+        """Make the turn of a list; inside a tool call it is a turn of that call."""
         if scope is not None and scope.call is not None:
             one.turn = scope.turn.child(scope.call)
-        elif turn_id is None:
-            caller = one.caller
-            named = caller is not None and caller.conversation_id is not None
-            one.turn = self.guard.turn(source="messages", conversation_id=str(caller) if named else None)
         else:
+            caller = one.caller
+            named = caller is not None and caller.conversation_id is not None and self.guard.store is None
+            one.turn = self.guard.turn(source="messages", conversation_id=str(caller) if named else None)
+        one.owns_turn = True
+
+    def make_turn_of_replicas(self, one: MessageList, turn_id: str, *, is_kept: bool) -> None:
+        """Make a turn that has this id in all replicas of a gateway.
+
+        If the provider keeps the conversation they share it, because no request has all of its calls.
+        """
+        if is_kept:
             one.turn = self.guard.shared_turn(f"gateway:{turn_id}", turn_id, source="messages")
+        else:
+            one.turn = self.guard.turn(source="messages")
+            one.turn.id = turn_id
         one.owns_turn = True
 
     def join_turn(self, one: MessageList, turn: Turn) -> None:
@@ -194,6 +221,7 @@ class ModelReader:
     def after_fork(self) -> None:
         """Forget the parent's conversations in a child process."""
         self.lists.clear()
+        self.seen.clear()
         self._judged.clear()
 
 
@@ -230,6 +258,7 @@ class Exchange:
         self._list = one
         self._delta = delta
         self._scope = scope
+        self._ids: dict[int, str] | None = None
         self._notes: list[Note] = []
         """The calls of the reply for other replicas of a gateway, if the provider keeps the conversation."""
         self._abort: Decision | None = None
@@ -241,9 +270,9 @@ class Exchange:
         """Count the calls whose results are new in this request."""
         turn = self._turn()
         if turn is not None:
-            for new, call, outcome, ran in self._unseen_calls(turn):
+            for one in self._unseen_calls(turn):
                 started = perf_counter()
-                self._count(new, call, outcome, turn.observe(call, outcome, ran=ran), started, ran)
+                self._count(one, turn.observe(one.call, one.outcome, ran=one.ran, ago=one.ago), started)
 
     async def aobserve(self) -> None:
         """Do the same as ``observe`` in async code, where an async ``on_trip`` is awaited."""
@@ -251,10 +280,19 @@ class Exchange:
             guard = self._reader.guard
             await kept_calls.recall(guard, self._request, self._list, self._delta, guard.clock())
         turn = self._turn()
-        if turn is not None:
-            for new, call, outcome, ran in self._unseen_calls(turn):
-                started = perf_counter()
-                self._count(new, call, outcome, await turn.aobserve(call, outcome, ran=ran), started, ran)
+        if turn is None:
+            return
+        if self._is_shared and self._list is not None and self._delta is not None:
+            self._ids = self._named(self._list)
+            root = self._list.root = self._list.root or self._request.first_drawn()
+            if root is not None:
+                await self._reader.seen.share(self._request.caller, root, self._delta.new, self._ids)
+        for number, one in enumerate(self._unseen_calls(turn)):
+            started = perf_counter()
+            decision = await turn.aobserve(one.call, one.outcome, ran=one.ran, ago=one.ago)
+            self._count(one, decision, started)
+            if number % _AT_ONCE == _AT_ONCE - 1:
+                await asyncio.sleep(0)
 
     def _turn(self) -> Turn | None:
         """Return the turn of the calls that are new in this request, if there are any or if one begins."""
@@ -265,12 +303,16 @@ class Exchange:
             self._reader.join_turn(one, scope.turn)
         elif delta.begins_turn:
             self._reader.leave_turn(one)
-            if not self._is_shared:
+            if self._request.caller is None:
                 self._reader.make_turn(one, scope)
         if one.turn is None:
             if not delta.new:
                 return None
-            self._reader.make_turn(one, scope, self._turn_id(one, delta.new[0]))
+            turn_id, is_kept = self._turn_id(one, delta.new[0]), self._request.previous is not None
+            if turn_id is None:
+                self._reader.make_turn(one, scope)
+            else:
+                self._reader.make_turn_of_replicas(one, turn_id, is_kept=is_kept)
         if one.turn is not None and delta.lost:
             one.turn.lose(delta.lost)
         return one.turn
@@ -281,48 +323,67 @@ class Exchange:
         return self._request.caller is not None and self._reader.guard.store is not None
 
     def _turn_id(self, one: MessageList, first: NewResult) -> str | None:
-        """Return the id of a turn that any replica of a gateway derives; None for a turn of this process."""
-        if not self._is_shared:
+        """Return the id of a turn that any replica of a gateway derives; None if only this one knows the turn."""
+        caller, call = self._request.caller, first.opened.call
+        if caller is None:
             return None
         if self._request.previous is not None and one.kept_turn is not None:
             return one.kept_turn
-        place = one.place_of(first.number)
-        name = turn_name(self._request, 0 if place is None else place[0], first.opened.call)
-        return self._reader.guard.compiled.fingerprinter.name(name)
+        return kept_calls.turn_id(self._reader.guard, caller, call) if is_drawn(call.id) else None
 
-    def _unseen_calls(self, turn: Turn) -> Iterator[tuple[NewResult, ToolCall, Outcome, float]]:
+    def _named(self, one: MessageList) -> dict[int, str]:
+        """Return the ids of the calls that are new here, by their numbers: each is unique in its turn."""
+        news = () if self._delta is None else self._delta.new
+        return {new.number: one.call_id(new.opened.call) for new in news}
+
+    def _unseen_calls(self, turn: Turn) -> Iterator[_Unseen]:
         """Yield the calls with new results that no executor has judged."""
         one, delta = self._list, self._delta
         if one is None or delta is None:
             return
-        now = self._reader.guard.clock()
+        now, reader, before = self._reader.guard.clock(), self._reader, None
+        ids = self._ids if self._ids is not None or one.caller is None else self._named(one)
         one.verdicts.clear()
         for new in delta.new:
             written, result = new.opened.call, new.result
             call = ToolCall(
                 written.name,
                 written.arguments,
-                one.call_id(written) if self._is_shared else written.id,
+                written.id if ids is None or not turn.is_shared else ids[new.number],
                 self._request.tools or None,
                 written=one.ticks.setdefault(new.opened.message, turn.tick),
             )
             key = turn.key_of(call)
-            judged = self._reader.take_executed(turn, call, key)
+            judged = reader.take_executed(turn, call, key)
             one.judged(new.number, key if judged is None else judged.key)
             if judged is None:
-                yield new, call, Outcome(result.content, is_error=result.is_error), max(0.0, now - new.opened.at)
+                seen, known = Seen(now, max(0.0, now - new.opened.at)), None
+                if ids is not None:
+                    name = reader.seen.name(self._request, one.place_of(new.number), new, ids[new.number])
+                    known = reader.seen.add(name, seen, is_own=is_drawn(result.id))
+                    if before is not None and turn.concluded_before(call):
+                        self._conclude(one, turn, before)
+                    before = new.number
+                ended, ran = known or seen
+                outcome = Outcome(result.content, is_error=result.is_error)
+                yield _Unseen(new, call, outcome, ran, max(0.0, now - ended), known is not None)
             else:
                 self._book(one, new, is_loop=judged.is_loop)
+
+    @staticmethod
+    def _conclude(one: MessageList, turn: Turn, number: int) -> None:
+        """Add the sentence for a request without tools to this result."""
+        sentence = turn.conclude()
+        if sentence is not None:
+            one.sentences[number] = "\n".join(filter(None, [one.sentences.get(number), sentence]))
 
     def _book(self, one: MessageList, new: NewResult, *, is_loop: bool) -> None:
         one.verdicts[new.opened.name] = is_loop
         self._reader.usage.judged(one.account, new.opened.name, is_loop=is_loop)
 
-    def _count(  # noqa: PLR0917 - the parts of one call
-        self, new: NewResult, call: ToolCall, outcome: Outcome, decision: Decision, started: float, ran: float
-    ) -> None:
+    def _count(self, unseen: _Unseen, decision: Decision, started: float) -> None:
         """Write the span of a call, and note what is to be done about it."""
-        one = self._list
+        one, (new, call, outcome, ran, ago, is_reported) = self._list, unseen
         if one is None or one.turn is None:
             return
         ends = one.on_probation and one.turn.refusals >= _AFTER_CONCLUSION and one.turn.policy.abort_after > 0
@@ -336,7 +397,7 @@ class Exchange:
         elif decision.message:
             one.turn.redeliver(decision)
             decision = decision._replace(message=None)
-        if decision.repeated:  # another replica has reported it
+        if decision.repeated or is_reported:
             self._book(one, new, is_loop=decision.is_loop_step)
             return
         caller = self._request.caller
@@ -350,7 +411,7 @@ class Exchange:
         token = otel_context.attach(context)
         try:
             span.usage = self._reader.usage.written_first(one.account, new.opened.name)
-            span.start(read_call, time_ns() - int(ran * 1e9))
+            span.start(read_call, time_ns() - int((ran + ago) * 1e9))
             read_call.decide(span.otel_span)  # if there is no span processor
             span.finish(_ending(decision), outcome, decision)
         finally:
@@ -394,11 +455,13 @@ class Exchange:
             body = dialect.withdraw(body)
         elif one.turn is not None and one.turn.conclusion_due and self._request.tools != frozenset():
             body = dialect.withdraw(body)
-            sentence, one.concluded, one.withdrawn = one.turn.conclude(), True, one.whole
+            one.concluded, one.withdrawn = True, one.whole
             self._reader.providers.events.log_conclusion(one.turn.id)
             last = one.last_result()
-            if sentence is not None and last is not None:
-                one.sentences[last] = "\n".join(filter(None, [one.sentences.get(last), sentence]))
+            if last is None:
+                one.turn.conclude()
+            else:
+                self._conclude(one, one.turn, last)
         places = one.annotations() if one.sentences else {}
         if places:
             entries = list(self._request.entries)
@@ -461,8 +524,14 @@ class Exchange:
             one.follow(self._request.marks)
         if self._scope is not None and self._scope.call is None and one.turn is None:
             self._reader.join_turn(one, self._scope.turn)
+        caller = self._request.caller
         with one.lock:
             is_late = one.whole != hash(tuple(self._request.marks))
+            if caller is not None and reply.calls and (is_late or one.waits) and not one.has_read(reply.calls):
+                # Another request has gone on with the list, or has its reply: this one has the reply of a branch.
+                answered = self._reader.lists.answered(caller, reply.calls)
+                is_late, self._list = answered is not None, answered or MessageList(caller)
+                one = self._list
             if not is_late:
                 one.reply(reply, now)
             call_ids = [*one.open_calls] if reply.calls and not is_late else [name for name, _ in calls]

@@ -1,13 +1,18 @@
 """Find the conversation of a request by its messages, and the part of the request that is new.
 
-A request carries the whole conversation each time. It is known by the calls in it, else by all of its messages. They
-are remembered as hashes, which are of use in this process only. No text is kept, but the calls of a reply until their
-results come.
+A request carries the whole conversation each time. That of this process is known by the calls in it, else by all of its
+messages. One that came over the network may be of any of many equal agents, so it is judged by its own calls: it uses
+the memory of earlier requests only if it begins with all of these, or answers a call of the last reply. All others are
+read from their beginning.
+
+Messages are remembered as hashes, which are of use in this process only. No text is kept, but the calls of a reply
+until their results come.
 """
 
 from __future__ import annotations
 
 import itertools
+import re
 import threading
 from array import array
 from collections import Counter, OrderedDict
@@ -33,10 +38,19 @@ _MOST_RESULTS: Final = 4_096
 _MOST_NAMES: Final = 64
 _MOST_OF_A_NAME: Final = 256
 
+_LAST_PART: Final = re.compile(r"[0-9A-Za-z]*$")
+_DRAWN: Final = 8
+"""An id with fewer letters at its end is a number that the server gives again: ``call_0``, ``functions.read:1``."""
+
 _numbers: Final = itertools.count(1)
 
 latest: ContextVar[MessageList | None] = ContextVar("loopguard_message_list", default=None)
 """The list of the last request of the running code. Of several equal conversations it tells which one goes on."""
+
+
+def is_drawn(call_id: str | None) -> bool:
+    """Return True if the model server has drawn this id, so that no other call has it."""
+    return call_id is not None and len(_LAST_PART.search(call_id).group()) >= _DRAWN  # type: ignore[union-attr]  # it may be empty
 
 
 class Caller(NamedTuple):
@@ -51,7 +65,7 @@ class Caller(NamedTuple):
 class Request:
     """The entries of a request. They are read only where that is needed, each once."""
 
-    __slots__ = ("_messages", "_read", "caller", "entries", "marks", "previous", "tools")
+    __slots__ = ("_messages", "_prefixes", "_read", "caller", "entries", "marks", "previous", "tools")
 
     def __init__(  # noqa: PLR0917 - the parts of a request
         self,
@@ -72,6 +86,7 @@ class Request:
         """None for a request of this process."""
         self._read = read
         self._messages: dict[int, Message] = {}
+        self._prefixes: list[int] = []
 
     def message(self, place: int) -> Message:
         """Read the entry at this place."""
@@ -87,10 +102,25 @@ class Request:
             if calls:
                 yield calls
 
-    def is_answer(self, place: int) -> bool:
-        """Return True if the model has written the entry at this place, and makes no call in it."""
+    def prefix(self, place: int) -> int:
+        """Return a hash of all entries up to this one, but for instructions and texts of the model."""
+        if not self._prefixes:
+            silent = (0 if self._is_silent(each) else mark for each, mark in enumerate(self.marks))
+            self._prefixes = list(itertools.accumulate(silent, lambda before, mark: hash((before, mark))))
+        return self._prefixes[place]
+
+    def _is_silent(self, place: int) -> bool:
         message = self.message(place)
         return not (message.calls or message.results or message.by_user)
+
+    def first_drawn(self) -> str | None:
+        """Return the first id of a call that no other conversation has, unless this one was branched off from it."""
+        ids = (call.id for place in range(len(self.entries)) for call in self.message(place).calls)
+        return next(filter(is_drawn, ids), None)
+
+    def is_answer(self, place: int) -> bool:
+        """Return True if the model has written the entry at this place, and makes no call in it."""
+        return self._is_silent(place)
 
     def ends_with_user(self) -> bool:
         """Return True if a user has written the last entry."""
@@ -154,12 +184,19 @@ class MessageList:
     __slots__ = (
         "_last_number", "_message", "_numbers", "_replied", "_visible", "account", "call_ids", "caller", "chain",
         "concluded", "error", "kept_chain", "kept_turn", "lock", "marks", "names", "on_probation", "open_calls",
-        "owns_turn", "sentences", "ticks", "trace", "turn", "used", "verdicts", "whole", "withdrawn",
+        "owns_turn", "replies", "root", "sentences", "ticks", "trace", "turn", "used", "verdicts", "was_cut", "whole",
+        "withdrawn",
     )  # fmt: skip
 
-    def __init__(self, caller: Caller | None = None) -> None:
+    def __init__(self, caller: Caller | None = None) -> None:  # noqa: PLR0915 - what is known about a conversation
         self.caller = caller
         """Only requests of this caller find the list."""
+        self.was_cut = False
+        """The turn has calls that are not in the last request."""
+        self.root: str | None = None
+        """The first id of a call in the requests that no other conversation has."""
+        self.replies: list[str] = []
+        """The ids of the latest replies."""
         self.lock = threading.RLock()
         self.turn: Turn | None = None
         """The turn of the calls that the model writes now."""
@@ -221,7 +258,7 @@ class MessageList:
 
     def read(self, request: Request, now: float) -> Delta:
         """Take a request in, and return the part of it that is new."""
-        is_cold = self.turn is None and not self.marks and not self.open_calls
+        is_cold = self.turn is None and not self.marks
         common = 0 if request.previous is not None else self.common(request.marks)
         goes_on = request.previous is not None or common == len(self.marks)
         before = () if goes_on else frozenset(self.marks[common:])
@@ -263,9 +300,14 @@ class MessageList:
             if goes_on:
                 new = self._answered_by(*texts[-1])
             begins = False  # else the history was replaced by a summary of it
-        self.open_calls.clear()
-        self._replied = False
+        self._close_calls(is_equal=goes_on and common == len(request.marks))
         return Delta(new, lost if request.tools != frozenset() else [], passed or (begins and not new), written)
+
+    def _close_calls(self, *, is_equal: bool) -> None:
+        """Forget the calls of the last reply; not if the request was sent again, or is that of an equal agent."""
+        if not is_equal:
+            self.open_calls.clear()
+            self._replied = False
 
     def follow(self, marks: list[int], common: int = 0) -> None:
         """Take over the marks of a request. So many of its entries are all that are known."""
@@ -283,13 +325,18 @@ class MessageList:
 
         ``continues``: they belong to the message of the calls before, as each may be an entry of its own.
         """
-        if self._replied and any(call.id is None or call.id in self.open_calls for call in calls):
+        if self._replied and any(call.id is None or self._is_open(call) for call in calls):
             return
         self._message += not continues
         for call in calls:
             if len(self.open_calls) < _MOST_OPEN:
                 name = call.id if call.id is not None else f"{id(self)}-{self._message}-{len(self.open_calls)}"
                 self.open_calls[name] = OpenCall(call, now, self._message, name)
+
+    def _is_open(self, call: WrittenCall) -> bool:
+        """Return True if the last reply has this call. In a gateway an equal id may be that of another agent's call."""
+        opened = self.open_calls.get(call.id or "")
+        return opened is not None and (self.caller is None or opened.call == call)
 
     def _take(self, result: WrittenResult) -> OpenCall | None:
         """Remove and return the call of a result: by its id, else the first of that name."""
@@ -340,6 +387,7 @@ class MessageList:
         if goes_on:
             self._visible |= found
             return []
+        self.was_cut, self.root = True, None
         lost = []
         for number, before in list(self._visible.items()):
             if before.place < common:
@@ -368,6 +416,7 @@ class MessageList:
         self.ticks.clear()
         self.call_ids.clear()
         self.kept_turn = None
+        self.was_cut = False
 
     def annotations(self) -> dict[int, dict[int, str]]:
         """Return the sentences by entry, and by the position of the result in the entry."""
@@ -396,6 +445,35 @@ class MessageList:
         if reply.calls:
             self._write(reply.calls, now)
             self._replied = True
+        if reply.id is not None:
+            self.replies = [*self.replies[-_MOST_NAMES:], reply.id]
+
+    @property
+    def waits(self) -> bool:
+        """True if no request has answered the calls of the last reply."""
+        return self._replied
+
+    def gave(self, request: Request) -> bool:
+        """Return True if the request has a call of the last reply, with an id that no other call has."""
+        return self._replied and any(
+            is_drawn(call.id) and self._is_open(call) for calls in request.written() for call in calls
+        )
+
+    def has_read(self, calls: Sequence[WrittenCall]) -> bool:
+        """Return True if a request had the result of one of these calls."""
+        return any(call.id in self._numbers for call in calls if call.id is not None)
+
+    def is_evidence_in(self, request: Request) -> bool:
+        """Return True if the request begins with all that is known here, and may be the next one."""
+        if self.was_cut or not self.marks or self.common(request.marks) < len(self.marks):
+            return False
+        is_equal = len(request.marks) == len(self.marks)
+        return is_equal or not (self._replied and any(map(is_drawn, self.open_calls)))
+
+    def was_left(self, request: Request) -> bool:
+        """Return True if the request continues an earlier reply than the last one: it is another branch."""
+        is_again = self.whole == hash(tuple(request.marks))
+        return request.previous in self.replies[:-1] and not is_again
 
     def is_answered_by(self, request: Request) -> bool:
         """Return True if the request repeats the last one and its reply, and goes on."""
@@ -418,8 +496,6 @@ class MessageList:
 
 _EQUAL: Final = 2
 _LONGER: Final = 3
-_AGAIN: Final = 4
-"""A client whose connection broke sends its request again. In this process that happens below the reader."""
 
 
 def _telling(request: Request) -> set[int]:
@@ -443,8 +519,10 @@ class MessageLists:
 
     def find(self, request: Request, turn: Turn | None) -> MessageList | None:
         """Return the list that the request continues. ``turn`` is that of the agent's run around it."""
+        if request.caller is not None:
+            return self._find_of_caller(request)
         recent = latest.get()
-        if recent is not None and recent.caller != request.caller:
+        if recent is not None and recent.caller is not None:
             recent = None
         if recent is not None and (turn is None or recent.turn is turn) and recent.is_answered_by(request):
             return recent
@@ -452,12 +530,11 @@ class MessageLists:
             candidates = dict.fromkeys(self._candidates(request, turn))
         best: MessageList | None = None
         best_rank = (False, 0, 0, False, False)
-        equal = _EQUAL if request.caller is None else _AGAIN
         telling: set[int] | None = None
         for one in candidates:
             of_turn, known = turn is not None and one.turn is turn, one.common(request.marks)
             is_next = one.is_next(request)
-            goes_on = 0 if known < len(one.marks) else _LONGER if known < len(request.marks) else equal
+            goes_on = 0 if known < len(one.marks) else _LONGER if known < len(request.marks) else _EQUAL
             if not goes_on:
                 # Equal instructions and equal call ids are no proof: servers may number the calls of each conversation.
                 telling = _telling(request) if telling is None else telling
@@ -469,6 +546,25 @@ class MessageLists:
         if best is not None and best_rank[1] == _EQUAL and request.ends_with_user():
             return None  # the same question again, in another conversation
         return best
+
+    def _find_of_caller(self, request: Request) -> MessageList | None:
+        """Return the list whose last reply the request answers, else the longest one that the request begins with."""
+        with self._lock:
+            candidates = dict.fromkeys(self._candidates(request, None))
+        if request.previous is not None:
+            return next((one for one in candidates if not one.was_left(request)), None)
+        answered = next((one for one in candidates if one.gave(request)), None)
+        if answered is not None:
+            return answered
+        known = [one for one in candidates if one.is_evidence_in(request)]
+        return max(known, key=lambda one: len(one.marks), default=None)
+
+    def answered(self, caller: Caller, calls: Sequence[WrittenCall]) -> MessageList | None:
+        """Return the list of a request that had the results of these calls already."""
+        with self._lock:
+            by_name = self._names(caller)
+            lists = [one for call in calls for one in by_name.get((call.id, call.name), ())]
+        return next((one for one in lists if one.has_read(calls)), None)
 
     def find_open(self, name: str, call_id: str) -> MessageList | None:
         """Return the list whose model has just written this call, if it is the only one."""

@@ -47,7 +47,7 @@ def called(call_id: str, path: str = "a.txt") -> dict[str, Any]:
     return {"role": "assistant", "tool_calls": [{"id": call_id, "type": "function", "function": function}]}
 
 
-def conversation(steps: int, question: str = "what is in it?", ids: str = "call_{}") -> list[dict[str, Any]]:
+def conversation(steps: int, question: str = "what is in it?", ids: str = "call_7f3a9c2e{}") -> list[dict[str, Any]]:
     """A question and so many equal calls with equal results."""
     found: list[dict[str, Any]] = [{"role": "user", "content": question}]
     for number in range(1, steps + 1):
@@ -76,7 +76,7 @@ def reported(replicas: list[Replica]) -> tuple[int, dict[str, float]]:
 EXACT = (10, {"nudge": 7, "conclude": 1, "abort": 1})
 
 
-@pytest.mark.parametrize("ids", ["call_{}", "call_0"], ids=["ids", "equal_ids"])
+@pytest.mark.parametrize("ids", ["call_7f3a9c2e{}", "call_7f3a9c2e"], ids=["ids", "equal_ids"])
 @pytest.mark.parametrize("count", [2, 3])
 async def test_requests_in_turn_are_judged_as_by_one(count: int, ids: str) -> None:
     """Every request leaves as from one gateway, and each call and trip is reported once by one of them."""
@@ -135,7 +135,10 @@ async def test_the_next_question_begins_a_turn_in_every_replica() -> None:
     asked = [*conversation(7), {"role": "assistant", "content": "It is text."}, {"role": "user", "content": "again?"}]
     await replicas[1].send(asked)
     for number, replica in enumerate(replicas * 2, 1):
-        asked += [called(f"new_{number}"), {"role": "tool", "tool_call_id": f"new_{number}", "content": "text"}]
+        asked += [
+            called(f"call_5d1b0e4a{number}"),
+            {"role": "tool", "tool_call_id": f"call_5d1b0e4a{number}", "content": "text"},
+        ]
         sent, choice, mode = await replica.send(asked)
         assert (choice, mode) == (None, "")
         assert ("[loopguard]" in sent[-1]["content"]) is (number > 1)
@@ -148,7 +151,7 @@ async def test_conversations_that_begin_with_equal_words_are_apart() -> None:
     store = FlakyStore()
     replicas = [Replica(store) for _ in range(2)]
     for run in range(6):
-        sent, _, _ = await replicas[run % 2].send(conversation(1, ids=f"run{run}_{{}}"))
+        sent, _, _ = await replicas[run % 2].send(conversation(1, ids=f"run7f3a9c2e{run}x{{}}"))
         assert "[loopguard]" not in sent[-1]["content"]
 
 

@@ -1,0 +1,137 @@
+"""The calls of a gateway's requests that were reported, and their times.
+
+A request is judged by its own calls, so it needs no memory but for what is not in it. That is kept here, by the ids of
+calls: a conversation that is read from its beginning again, as a branch, a retry or another replica's, has the times of
+its calls, and no call of it is reported twice. With a store the replicas of a gateway share it: conversations that begin
+with one call have a cell.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from typing import TYPE_CHECKING, NamedTuple
+
+import orjson
+
+from otel_loopguard.engine.values.normalise import utf8
+from otel_loopguard.interrupts import pass_interrupt
+from otel_loopguard.store import background
+from otel_loopguard.store.store import ANYTHING, VERSION_SIZE, Swapped
+from otel_loopguard.turns.message_lists import is_drawn
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from otel_loopguard.guard.guard import Guard
+    from otel_loopguard.store.store import Store
+    from otel_loopguard.turns.message_lists import Caller, NewResult, Request
+
+_MOST = 65_536
+_MOST_CELLS = 2_000
+_MOST_IN_CELL = 2_048
+_MOST_TRIES = 4
+_SENT_AGAIN = 60.0
+"""Seconds in which equal calls without ids of their own are one call that a client has sent again."""
+
+
+class Seen(NamedTuple):
+    """A call whose result was read."""
+
+    ended: float
+    """The time, by the guard's clock."""
+    ran: float
+    """Seconds."""
+
+
+class _Cell(NamedTuple):
+    """A cell: JSON of the time of the server and the seconds that the call ran, by name."""
+
+    version: bytes = b""
+    data: bytes = b""
+
+    def calls(self) -> dict[str, list[float]]:
+        try:
+            return orjson.loads(self.data) if self.data else {}
+        except ValueError as error:
+            pass_interrupt(error)
+            return {}
+
+
+class SeenCalls:
+    """The calls that were reported by this process, or another replica. The ones of long ago are forgotten first."""
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+        self._seen: OrderedDict[int, Seen] = OrderedDict()
+        self._cells: OrderedDict[str, _Cell] = OrderedDict()
+        """The cells as this process knows them, by key."""
+        self._ahead = 0.0
+        """The seconds by which the server's clock is ahead of the guard's."""
+
+    def clear(self) -> None:
+        """Forget all, as after a fork."""
+        self._seen.clear()
+        self._cells.clear()
+
+    def name(self, request: Request, place: tuple[int, int] | None, new: NewResult, call_id: str) -> int:
+        """Return the name of a call: that of its id, else of all that is before its result, which is at this place."""
+        if is_drawn(new.result.id):
+            return self._of_id(request.caller, call_id, new)
+        entry, part = place or (0, new.number)
+        return hash((request.caller, request.prefix(entry), part, new.opened.call.name))
+
+    def _of_id(self, caller: Caller | None, call_id: str, new: NewResult) -> int:
+        return self._guard.compiled.fingerprinter.of(utf8(repr((caller, call_id, new.opened.call.name))))
+
+    def add(self, name: int, seen: Seen, *, is_own: bool) -> Seen | None:
+        """Add a call; ``is_own``: no other call has its id. Return what was known; None if it is to be reported."""
+        known = self._seen.get(name)
+        if known is not None and (is_own or seen.ended - known.ended < _SENT_AGAIN):
+            return known
+        self._seen[name] = seen
+        if len(self._seen) > _MOST:
+            self._seen.popitem(last=False)
+        return None
+
+    async def share(self, caller: Caller | None, root: str, news: Sequence[NewResult], ids: Mapping[int, str]) -> None:
+        """Add calls to the cell of the conversations with this first call, and take over what others have added.
+
+        Calls with numbers for ids are left out. Without an answer of the store nothing is taken over.
+        """
+        store, now = self._guard.store, self._guard.clock()
+        named = {self._of_id(caller, ids[new.number], new): new for new in news if is_drawn(new.result.id)}
+        mine = {name: Seen(now, max(0.0, now - new.opened.at)) for name, new in named.items() if name not in self._seen}
+        if store is not None and mine:
+            key = self._guard.compiled.fingerprinter.name(repr(("calls", caller, root)))
+            others = await background.on_loop(self._swapped(store, key, mine))
+            for name, seen in others.items():
+                self._seen.setdefault(name, seen)
+
+    async def _swapped(self, store: Store, key: str, mine: Mapping[int, Seen]) -> dict[int, Seen]:
+        """Write calls to a cell. Return those that others had written before."""
+        cell = self._cells.get(key, _Cell())
+        seen = cell.version or (b"" if self._ahead else ANYTHING)
+        others: dict[int, Seen] = {}
+        for _ in range(_MOST_TRIES):
+            calls = cell.calls()
+            known = {name: calls[str(name)] for name in mine if str(name) in calls}
+            others = {name: Seen(ended - self._ahead, ran) for name, (ended, ran) in known.items()}
+            new = {str(name): [one.ended + self._ahead, one.ran] for name, one in mine.items() if name not in known}
+            if not new:
+                break
+            version = os.urandom(VERSION_SIZE)
+            data = orjson.dumps(dict(list((calls | new).items())[-_MOST_IN_CELL:]))
+            reply = await store.swap(key, seen, version, data)
+            if reply is None:
+                break
+            self._ahead = reply.time - self._guard.clock()
+            cell = _Cell(version, data) if isinstance(reply, Swapped) else _Cell(reply.version, reply.state)
+            seen = cell.version
+            if isinstance(reply, Swapped):
+                break
+        self._cells[key] = cell
+        self._cells.move_to_end(key)
+        if len(self._cells) > _MOST_CELLS:
+            self._cells.popitem(last=False)
+        return others
