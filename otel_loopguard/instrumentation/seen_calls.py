@@ -2,8 +2,8 @@
 
 A request is judged by its own calls, so it needs no memory but for what is not in it. That is kept here, by the ids of
 calls: a conversation that is read from its beginning again, as a branch, a retry or another replica's, has the times of
-its calls, and no call of it is reported twice. With a store the replicas of a gateway share it: conversations that begin
-with one call have a cell.
+its calls, and no call of it is reported twice. With a store the replicas of a gateway share it: conversations that
+begin with one call have a cell.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def _mark(message: Any) -> int:
                 keys.append(block.get("tool_use_id"))
                 value = block.get("content")
             elif kind == "tool_use":
-                value = block.get("id")
+                value = [block.get("id"), block.get("name"), block.get("input")]
             elif kind == "text":
                 value = block.get("text")
         keys.append(value if type(value) is str else unmarked(value))

@@ -18,16 +18,32 @@ if TYPE_CHECKING:
 
 
 def _marks(messages: Sequence[Any]) -> list[int]:
-    """Hash the entries: a result with its id, a text with its role. Calls are known by the results that follow them."""
+    """Hash the entries: a result with its id, a text with its role, and the calls that come with it."""
     try:
-        return [hash((one.get("tool_call_id") or one.get("role"), one.get("content"))) for one in messages]
+        return [
+            hash((one.get("tool_call_id") or one.get("role"), one.get("content"), *_written_calls(one)))
+            if "tool_calls" in one
+            else hash((one.get("tool_call_id") or one.get("role"), one.get("content")))
+            for one in messages
+        ]
     except (TypeError, AttributeError) as error:  # a content is in parts, or an entry is an object of a client
         pass_interrupt(error)
-        return [_mark(field(one, "tool_call_id") or field(one, "role"), field(one, "content")) for one in messages]
+        return [_mark(one) for one in messages]
 
 
-def _mark(key: Any, content: Any) -> int:
-    return hash((key, unmarked(content)))
+def _mark(message: Any) -> int:
+    key = field(message, "tool_call_id") or field(message, "role")
+    calls = [unmarked(part) for part in _written_calls(message)]
+    return hash((key, unmarked(field(message, "content")), *calls))
+
+
+def _written_calls(message: Any) -> list[Any]:
+    """Return the ids, names and arguments of the calls in a message."""
+    parts: list[Any] = []
+    for call in sequence(field(message, "tool_calls")):
+        function = field(call, "function")
+        parts += (field(call, "id"), field(function, "name"), field(function, "arguments"))
+    return parts
 
 
 def _read(message: Any) -> Message:
