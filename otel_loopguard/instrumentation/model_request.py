@@ -6,7 +6,8 @@ The outermost reader owns a request: below ``litellm.completion`` the method of 
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+from weakref import ref
 
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.interrupts import pass_interrupt
@@ -27,13 +28,36 @@ if TYPE_CHECKING:
     ErrorOf = Callable[[], type[ToolLoopError]]
     """Return the class of the error that ends a run here. Some programs retry all classes but a few."""
 
-_owned: ContextVar[bool] = ContextVar("loopguard_request", default=False)
-"""True below a client's method whose request is read."""
+
+class _Sending:
+    """A client's method that sends a request which was read: requests below it are the same one.
+
+    Its wrapper holds it. An exception of a signal handler may keep the wrapper from resetting the context variable, and
+    a task that the client began has a copy of it; neither is below the method once that has ended.
+    """
+
+    __slots__ = ("__weakref__", "runs")
+
+    def __init__(self) -> None:
+        self.runs = True
+
+
+_owner: ContextVar[ref[_Sending] | None] = ContextVar("loopguard_request", default=None)
+"""The client's method that is above the running code."""
+_GATEWAY: Final = _Sending()
+"""A gateway in this process, which never ends."""
 
 
 def own() -> None:
     """Leave all requests of the running task alone: their caller's request was read, by a gateway in this process."""
-    _owned.set(True)
+    _owner.set(ref(_GATEWAY))
+
+
+def _is_owned() -> bool:
+    """Return True below a client's method whose request is read."""
+    known = _owner.get()
+    sending = None if known is None else known()
+    return sending is not None and sending.runs
 
 
 def request_wrapper(read: Read, error: ErrorOf) -> Callable[[Original], Callable[..., Any]]:
@@ -43,17 +67,19 @@ def request_wrapper(read: Read, error: ErrorOf) -> Callable[[Original], Callable
         def request(*given: Any, **kwargs: Any) -> Any:
             wrapped, instance, args = original.bind(given)
             runtime = active_runtime.instrumented
-            opened = None if runtime is None or _owned.get() else _open(runtime, read, instance, args, kwargs)
+            opened = None if runtime is None or _is_owned() else _open(runtime, read, instance, args, kwargs)
             if runtime is None or opened is None:
                 return wrapped(*args, **kwargs)
             with runtime.shield("model.observe"):
                 opened.observe()
             with runtime.shield("model.change"):
                 args, kwargs = opened.prepare(error, args, kwargs)
-            token = _owned.set(True)
+            sending, token = _Sending(), None
             try:
+                token = _owner.set(ref(sending))
                 reply = wrapped(*args, **kwargs)
             finally:
+                sending.runs = False
                 with runtime.shield("model.end"):
                     _disown(token)
             with runtime.shield("model.reply"):
@@ -72,17 +98,19 @@ def async_request_wrapper(read: Read, error: ErrorOf) -> Callable[[Original], Ca
         async def request(*given: Any, **kwargs: Any) -> Any:
             wrapped, instance, args = original.bind(given)
             runtime = active_runtime.instrumented
-            opened = None if runtime is None or _owned.get() else _open(runtime, read, instance, args, kwargs)
+            opened = None if runtime is None or _is_owned() else _open(runtime, read, instance, args, kwargs)
             if runtime is None or opened is None:
                 return await wrapped(*args, **kwargs)
             with runtime.shield("model.observe"):
                 await opened.aobserve()
             with runtime.shield("model.change"):
                 args, kwargs = opened.prepare(error, args, kwargs)
-            token = _owned.set(True)
+            sending, token = _Sending(), None
             try:
+                token = _owner.set(ref(sending))
                 reply = await wrapped(*args, **kwargs)
             finally:
+                sending.runs = False
                 with runtime.shield("model.end"):
                     _disown(token)
             with runtime.shield("model.reply"):
@@ -101,7 +129,7 @@ def generator_request_wrapper(read: Read, error: ErrorOf) -> Callable[[Original]
         def request(*given: Any, **kwargs: Any) -> Any:
             wrapped, instance, args = original.bind(given)
             runtime = active_runtime.instrumented
-            opened = None if runtime is None or _owned.get() else _open(runtime, read, instance, args, kwargs)
+            opened = None if runtime is None or _is_owned() else _open(runtime, read, instance, args, kwargs)
             if runtime is None or opened is None:
                 yield from wrapped(*args, **kwargs)
                 return
@@ -119,12 +147,14 @@ def generator_request_wrapper(read: Read, error: ErrorOf) -> Callable[[Original]
     return wrapper
 
 
-def _disown(token: Token[bool]) -> None:
-    """Undo ``_owned.set``. A request that was abandoned or passed on ends in another context, which is left alone."""
+def _disown(token: Token[ref[_Sending] | None] | None) -> None:
+    """Undo ``_owner.set``. A request that was abandoned or passed on ends in another context, which is left alone."""
+    if token is None:
+        return
     if garbage_collector.running and garbage_collector.runs_here():
         return
     try:
-        _owned.reset(token)
+        _owner.reset(token)
     except (ValueError, RuntimeError) as error:
         pass_interrupt(error)
 
