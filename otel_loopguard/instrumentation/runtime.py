@@ -78,6 +78,7 @@ class Runtime:
             active_runtime.attachments,
             fingerprint=self.hash,
             announced=announced_trips(self.guard.policy),
+            clock=self.guard.clock,
             tracer_provider=tracer_provider,
             meter_provider=meter_provider,
             logger_provider=logger_provider,

@@ -10,9 +10,10 @@ from otel_loopguard import semconv
 from otel_loopguard.engine.names import clean_name
 from otel_loopguard.engine.words import OVER_TURNS, USER_STOP, Action
 from otel_loopguard.telemetry.exit_summary import PASSED, REFUSED, UNTOLD, calls_of
+from otel_loopguard.telemetry.log_limit import LogLimit, left_out_before
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from opentelemetry.context import Context
     from opentelemetry.trace import Span
@@ -106,7 +107,7 @@ def event_attributes(trip: Trip, tool: str, first: First, record: Record | None 
 class _TurnCounts:
     """The loops of one turn, for the log."""
 
-    __slots__ = ("calls", "endings", "modes", "summed")
+    __slots__ = ("calls", "endings", "has_line", "modes", "summed")
 
     def __init__(self) -> None:
         self.modes: set[str] = set()
@@ -117,6 +118,8 @@ class _TurnCounts:
         """Conclusions and aborts."""
         self.summed = 0
         """The calls that a line about an ending has summed up."""
+        self.has_line = False
+        """The log knows the turn, so that lines about its end tell something."""
 
     def sums(self) -> str:
         """Word the numbers of calls, and note that they are in a line."""
@@ -131,12 +134,20 @@ class _TurnCounts:
 class Events:
     """Report trips where the settings want them: on spans, as log records, in the log of the program."""
 
-    def __init__(self, log_records: LogRecords, summary: ExitSummary, *, on_spans: bool) -> None:
+    def __init__(
+        self,
+        log_records: LogRecords,
+        summary: ExitSummary,
+        *,
+        on_spans: bool,
+        clock: Callable[[], float],
+    ) -> None:
         self._log_records = log_records
         self._summary = summary
         self._on_spans = on_spans
         self._advised: set[str] = set()
         self._turns: dict[str, _TurnCounts] = {}
+        self._limit = LogLimit(clock)
 
     def emit(
         self,
@@ -167,7 +178,7 @@ class Events:
 
         ``sum_up`` logs the number of the others, and ``log_conclusion`` the request without tools: after a call it is
         only due, and may never be made. ``has_run`` is True of a call that was read in a model request: it is not
-        refused, and the conclusion is that request. Arguments are logged as a fingerprint.
+        refused, and the conclusion is that request. Arguments are logged as a fingerprint. ``LogLimit`` is the bound.
         """
         action, mode = trip.action, trip.mode
         if trip.verdict < _BLOCK:
@@ -185,15 +196,19 @@ class Events:
             number = counts.endings[action]
         if action is Action.ABORT:
             self._summary.ended += number == 1
-            if number == SWALLOWED:
+            if number == SWALLOWED and counts.has_line:
                 logger.warning(
                     "The program catches the ToolLoopError that ends turn %s, and goes on; each repeat raises it.",
                     turn.id,
                 )
-        if number == 1:
+        if number != 1:
+            return
+        left_out = self._limit.ask(tool, str(mode), turn.id)
+        if left_out is not None:
+            counts.has_line = True
             before = f", after {counts.sums()}" if action is Action.ABORT and counts.calls else ""
             logger.warning(
-                "%s %s (arguments %s) in turn %s, %s %d, limit %d: %s%s%s",
+                "%s %s (arguments %s) in turn %s, %s %d, limit %d: %s%s%s%s",
                 (_AT_A_REQUEST if has_run else _AT_A_CALL).get(action, "Refused"),
                 clean_name(tool),
                 record.arguments_hash[:19] if record is not None else "unknown",
@@ -203,6 +218,7 @@ class Events:
                 trip.limit,
                 clean_name(str(mode)),
                 before,
+                left_out_before(left_out),
                 self._advice(trip, turn, has_run=has_run),
             )
 
@@ -212,8 +228,16 @@ class Events:
         counts = self._counts_of(turn_id)
         if not counts.endings[_CONCLUDE]:
             counts.endings[_CONCLUDE] = 1
+            left_out = 0 if counts.has_line else self._limit.ask("", str(_CONCLUDE), turn_id)
+            if left_out is None:
+                return
             before = f", after {counts.sums()}" if counts.calls else ""
-            logger.warning("The model is asked for an answer, with its tools withdrawn, in turn %s%s.", turn_id, before)
+            logger.warning(
+                "The model is asked for an answer, with its tools withdrawn, in turn %s%s%s.",
+                turn_id,
+                before,
+                left_out_before(left_out),
+            )
 
     def _advice(self, trip: Trip, turn: Turn, *, has_run: bool) -> str:
         """Return what can be done, at the first line of its kind: a program without a logging setup has no greeting."""
@@ -240,7 +264,7 @@ class Events:
     def sum_up(self, turn_id: str) -> None:
         """Log the sums of a turn at its end, if there were more calls than lines and no line about its end has them."""
         counts = self._turns.pop(turn_id, None) if self._turns else None
-        if counts is None or counts.summed == counts.total():
+        if counts is None or not counts.has_line or counts.summed == counts.total():
             return
         for fate, calls in counts.calls.items():
             if any(count > 1 for count in calls.values()):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -72,6 +73,7 @@ class Providers:
         *,
         fingerprint: Callable[[str], str],
         announced: Iterable[tuple[str, str, str]] = (),
+        clock: Callable[[], float] = time.monotonic,
         tracer_provider: TracerProvider | None = None,
         meter_provider: MeterProvider | None = None,
         logger_provider: LoggerProvider | None = None,
@@ -84,7 +86,7 @@ class Providers:
         self._given = (tracer_provider, meter_provider)
         self.summary = attachments.summary if settings.summary else ExitSummary()
         log_records = LogRecords(logger_provider, shield, wanted=settings.log_events)
-        self.events = Events(log_records, self.summary, on_spans=settings.span_events)
+        self.events = Events(log_records, self.summary, on_spans=settings.span_events, clock=clock)
         self._outlets = _nowhere()
         self._warned = False
         self.usage_of: Callable[[str, str], Usage | None] | None = None

@@ -1,0 +1,90 @@
+"""The bound on log lines: one turn a tool, mode and minute has lines."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import otel_loopguard as loopguard
+from otel_loopguard.telemetry.log_limit import SECONDS, LogLimit
+from otel_loopguard.testing import guarded
+from tests.telemetry.agents import look, stuck
+
+if TYPE_CHECKING:
+    import pytest
+
+
+class Clock:
+    """A clock that moves when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        """The time."""
+        return self.now
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """The warnings."""
+    return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+
+
+def loop_to_the_end(tool: str = "look") -> None:
+    """Loop until the run is ended: alone it has two lines."""
+    try:
+        with loopguard.turn():
+            for _ in range(20):
+                loopguard.call(tool, {"path": "a"}, look)
+    except loopguard.ToolLoopError:
+        pass
+
+
+def test_a_thousand_stopped_turns_have_the_lines_of_one(caplog: pytest.LogCaptureFixture) -> None:
+    """A minute later the next one has lines again, and the first says how many were left out."""
+    clock = Clock()
+    with caplog.at_level(logging.WARNING, "otel_loopguard"), guarded(clock=clock) as recording:
+        for _ in range(1_000):
+            loop_to_the_end()
+        assert [line.split(" look")[0] for line in lines(caplog)] == ["Refused", "Raised ToolLoopError at"]
+        clock.now += SECONDS
+        loop_to_the_end()
+        _, _, refused, ended = lines(caplog)
+        assert recording.runtime.providers.summary.ended == 1_001
+    assert refused.endswith("generic_repeat, and 1998 more lines of it left out since the last")
+    assert "left out" not in ended
+
+
+def test_a_turn_without_a_line_has_no_sum(caplog: pytest.LogCaptureFixture) -> None:
+    """It would tell of a turn that the log does not know."""
+    with caplog.at_level(logging.WARNING, "otel_loopguard"), guarded(clock=Clock()):
+        for _ in range(5):
+            with loopguard.turn():
+                for _ in range(5):
+                    loopguard.call("look", {"path": "a"}, look)
+    refused, summed = lines(caplog)
+    assert refused.startswith("Refused look")
+    assert summed.endswith("ended with 3 calls refused (generic_repeat 3).")
+
+
+def test_another_tool_has_lines_of_its_own(caplog: pytest.LogCaptureFixture) -> None:
+    """A second loop is not hidden by the first one."""
+    with caplog.at_level(logging.WARNING, "otel_loopguard"), guarded(clock=Clock()):
+        stuck()
+        loop_to_the_end("peek")
+    assert [line.split(" (arguments")[0] for line in lines(caplog)] == [
+        "Refused look",
+        "Refused peek",
+        "Raised ToolLoopError at peek",
+    ]
+
+
+def test_any_number_of_tools_takes_a_bounded_memory_and_number_of_lines() -> None:
+    """Beyond the bound tools share one turn a minute; those whose minute is over make room."""
+    clock = Clock()
+    limit = LogLimit(clock)
+    for _ in range(2):
+        asked = [limit.ask(f"tool {number}", "generic_repeat", f"turn {number}") for number in range(5_000)]
+        assert asked.count(None) == 3_999
+        assert len(limit._speakers) <= 1_001
+        clock.now += SECONDS
