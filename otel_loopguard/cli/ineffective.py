@@ -4,13 +4,17 @@ No table has the limits that come before others: the guard itself is asked. It j
 the limit and with one that is never reached. If the loops that this limit decides by default are all the same, it is
 not reached. It may still raise the default: then a lower value has the same effect, and removing it has another one.
 A limit that decides none of these loops is not judged.
+
+A fleet has hundreds of tools. So a limit is judged under those that its loops call, and once for all tools that only
+their names tell apart.
 """
 
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import replace
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,6 +23,7 @@ from otel_loopguard.engine.policy.check import dotted
 from otel_loopguard.engine.policy.policy import Policy, ToolContract
 from otel_loopguard.engine.policy.problems import Problem
 from otel_loopguard.engine.rule import Rule
+from otel_loopguard.engine.tools.contracts import Contracts, specificity
 from otel_loopguard.engine.words import Action, Outcome, ToolCall
 from otel_loopguard.guard.guard import Guard
 from otel_loopguard.policy_files.load import PREFIX
@@ -39,6 +44,9 @@ _SECONDS = 0.5
 """Between two calls: so short that no time counts."""
 _BY_KIND = ("read_page", "update_record", "frobnicate", "get_status", "run_command")
 """Tools of several kinds, for limits that hold for all tools."""
+_OTHERS = ("read_other", "write_other")
+"""Tools that are called in between."""
+_WILD = frozenset("*?[")
 _OF_TURN = (Mode.NO_NOVELTY, Mode.GLOBAL_CIRCUIT_BREAKER)
 """Modes that count the calls of all tools. A loop of one tool cannot tell whether a limit of this tool is reached."""
 _TEXT = "The orders of the customer are listed below, the newest one first, each with its number and state."
@@ -110,8 +118,8 @@ LOOPS = (
     Loop("equal calls with transient errors", _same(Outcome(error="503 Service Unavailable"))),
     Loop("equal calls that are not done yet", _same(Outcome("The job is still running."))),
     Loop("equal calls whose results differ in a number", _numbered),
-    Loop("equal calls with news from reading in between", _between("read_other")),
-    Loop("equal calls with writes in between", _between("write_other")),
+    Loop("equal calls with news from reading in between", _between(_OTHERS[0])),
+    Loop("equal calls with writes in between", _between(_OTHERS[1])),
     Loop("two calls in turn", _lap(2)),
     Loop("three calls in turn", _lap(3)),
     Loop("twelve calls in turn", _lap(12)),
@@ -130,6 +138,7 @@ def ineffective(loaded: LoadedPolicy) -> Iterator[Problem]:
     policy = loaded.policy
     if policy.action < Action.BLOCK:  # to be judged as it will be when it refuses
         policy = replace(policy, action=Action.BLOCK)
+    remedies = _Remedies(policy)
     for path, origin in loaded.origins.items():
         mode, value = _mode_of(path), _value_at(policy, path)
         if loaded.file is None or not origin.startswith(loaded.file) or mode is None or not value:
@@ -142,7 +151,7 @@ def ineffective(loaded: LoadedPolicy) -> Iterator[Problem]:
             continue
         if mode in policy.own_rows:  # no drawn loop is known to be one of these
             continue
-        remedy = _overtaken(policy, path, value)
+        remedy = remedies.of(path, value)
         if remedy is not None:
             yield Problem(dotted(path), origin, value, remedy)
 
@@ -180,6 +189,46 @@ def _out_of_scope(loaded: LoadedPolicy) -> Iterator[Problem]:
             remedy = 'set `scope = "conversation"`, too.'
         if remedy and origin.startswith(in_file):
             yield Problem(dotted(path), origin, value, f"has no effect: {remedy}")
+
+
+class _Remedies:
+    """What is to be said about the limits of a policy."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._places = {glob: place for place, glob in enumerate(policy.tools)}
+        self._patterns = [(glob, re.compile(translate(glob))) for glob in policy.tools if _WILD & set(glob)]
+        self._named = Contracts(replace(policy, tools={}))
+        self._found: dict[tuple[Any, ...], str | None] = {}
+        self._matching = cache(self._globs_of)
+
+    def of(self, path: Path, value: int) -> str | None:
+        """Name the limit that comes before this one; None if there is none."""
+        tools = _tools_of(path)
+        names = (*tools, *(f"no_{tool}" for tool in tools), *_OTHERS)
+        globs = sorted({glob for name in names for glob in self._matching(name)}, key=self._places.__getitem__)
+        contracts = {glob: self._policy.tools[glob] for glob in globs}
+        if any(one.route for one in contracts.values()):  # the calls may be those of any tool
+            return _overtaken(self._policy, path, value)
+        own = path[1] if path[0] == "tools" and not _WILD & set(path[1]) and not self._policy.detectors else None
+        key = (
+            tuple(part for part in path if part != own),
+            value,
+            tuple(("" if glob == own else glob, specificity(glob), repr(one)) for glob, one in contracts.items()),
+            tuple((self._nature(name), *(glob for glob in self._matching(name) if glob != own)) for name in names),
+        )
+        if key not in self._found:
+            self._found[key] = _overtaken(replace(self._policy, tools=contracts), path, value)
+        return self._found[key]
+
+    def _globs_of(self, name: str) -> tuple[str, ...]:
+        wild = (glob for glob, pattern in self._patterns if pattern.match(name))
+        return (*wild, name) if name in self._places and not _WILD & set(name) else tuple(wild)
+
+    def _nature(self, name: str) -> tuple[Any, ...]:
+        """Return what the guard knows of a tool by its name."""
+        tool = self._named.tool(name, None)
+        return tool.kind, tool.takes_next, tool.moves_cursor, repr(tool.route)
 
 
 def _overtaken(policy: Policy, path: Path, value: int) -> str | None:

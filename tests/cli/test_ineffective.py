@@ -8,6 +8,7 @@ from otel_loopguard import Guard, Outcome, ToolCall
 from otel_loopguard.cli.ineffective import ineffective
 from otel_loopguard.cli.main import main
 from otel_loopguard.policy_files.load import load_environment, load_file
+from tests.steps import steps
 
 
 @pytest.fixture(name="found")
@@ -182,3 +183,48 @@ def test_policy_check_names_them(tmp_path, capsys):
     assert main(["policy", "check", str(path)]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"{path}, line 2: tools.read_file.modes.generic_repeat.block = 10: has no effect above 8: ")
+
+
+def _work(found, text):
+    """The calls that the report of this text takes, and its problems."""
+    loaded, _ = found(text)
+    problems = []
+    return steps(lambda: problems.extend(ineffective(loaded))), problems
+
+
+@pytest.mark.parametrize("others", ["", "[tools.'*']\nmodes.generic_repeat.nudge = 3\n"])
+def test_the_work_grows_with_the_tools(found, others):
+    """A fleet has hundreds. Twenty more take less than a quarter of the first, where only their names differ."""
+    one, few, many = [
+        _work(
+            found,
+            others
+            + "".join(
+                f"[tools.read_{number}]\nmodes.generic_repeat.block = 12\n" for number in range(100, 100 + count)
+            ),
+        )
+        for count in (1, 21, 41)
+    ]
+    assert len(many[1]) - len(few[1]) == 20
+    assert many[0] - few[0] < (few[0] - one[0]) * 1.2
+    assert many[0] - few[0] < one[0] / 4
+
+
+def test_equal_limits_of_many_tools_are_judged_as_those_of_one(found):
+    """The kind by name, a contract of its own and a general table make differences, the name alone makes none."""
+    tables = [
+        "[tools.t1]\ncap = 12\n",
+        "[tools.t2]\ncap = 12\nkind = 'poll'\n",
+        "[tools.write_page]\ncap = 12\n",
+        "[tools.read_page]\ncap = 12\n",
+        "[tools.get_status]\ncap = 12\n",
+        "[tools.t3]\ncap = 12\nmodes.generic_repeat.block = 20\n",
+        "[tools.t4]\ncap = 8\n",
+        "[tools.t5]\ncap = 12\n",
+    ]
+    alone = [problem for table in tables for problem in found(table)[1]]
+    assert found("".join(tables))[1] == alone
+    assert 0 < len(alone) < len(tables) + 1
+    general = "[tools.'t*']\nmodes.no_novelty.block = 9\n"
+    alone = [problem for table in tables for problem in found(general + table)[1] if "cap" in problem]
+    assert [problem for problem in found(general + "".join(tables))[1] if "cap" in problem] == alone

@@ -130,7 +130,7 @@ class Contracts:
         """Finds the words of results that are not done yet."""
         self._patterns = sorted(
             ((re.compile(translate(glob)), contract) for glob, contract in policy.tools.items()),
-            key=lambda pair: _specificity(pair[0].pattern),
+            key=lambda pair: _letters(pair[0].pattern),
         )
         self._tools: dict[str, Tool] = {}
         self._hinted: dict[tuple[str, Hints], Tool] = {}
@@ -252,7 +252,12 @@ class Contracts:
         return contract
 
 
-def _specificity(pattern: str) -> int:
+def specificity(glob: str) -> int:
+    """Return the rank of a glob: of those that match a name, the settings of the highest one win."""
+    return _letters(translate(glob))
+
+
+def _letters(pattern: str) -> int:
     return len(re.sub(r"[^\w]", "", pattern))
 
 
