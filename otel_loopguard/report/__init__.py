@@ -1,7 +1,7 @@
 """The HTML report: one file that shows which calls looped, and needs no network.
 
 Use ``write(path, runs)`` for a list of runs, and ``Report`` for runs that arrive one by one. The file holds tool names,
-modes, run ids and counts, never an argument or a result.
+modes, run ids and counts, never an argument or a result. Only its owner may read it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otel_loopguard.errors import LoopGuardError
+from otel_loopguard.private_files import check_writable, write_private
 from otel_loopguard.report.columns import Columns, harmless
 from otel_loopguard.report.page import page
 from otel_loopguard.report.records import DECISIONS, Call, Run, Spent, decision
@@ -37,10 +38,7 @@ class Report:
         self.path = Path(path)
         self._columns = Columns()
         try:
-            is_new = not self.path.exists()
-            self.path.open("ab").close()
-            if is_new:
-                self.path.unlink()
+            check_writable(self.path)
         except OSError as error:
             raise _cannot(self.path, error) from error
 
@@ -56,7 +54,7 @@ class Report:
             {**self._columns.to_json(), "conditional": conditional}, title=harmless(title), subtitle=" · ".join(details)
         )
         try:
-            self.path.write_text(text, encoding="utf-8")
+            write_private(self.path, text.encode())
         except OSError as error:
             raise _cannot(self.path, error) from error
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import os
 import signal
 import sys
-from pathlib import Path
 
 from otel_loopguard.engine.names import escaped
 from otel_loopguard.errors import LoopGuardError
+from otel_loopguard.private_files import check_writable, write_private
 
 _DESCRIPTION = """
 Reports whether tool loops are stopped here, and what to do if not. Without a command it starts a small program with
@@ -58,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _INTERRUPTED
     text = found.json() if arguments.json else found.text()
     if arguments.output:
-        Path(arguments.output).write_text(escaped(text), "utf-8")
+        write_private(arguments.output, escaped(text).encode())
     else:
         print(text, end="", file=sys.stderr if command else sys.stdout)
     if found.status in (-signal.SIGINT, _INTERRUPTED):
@@ -68,6 +67,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _writable(path: str) -> None:
     try:
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o644))
+        check_writable(path)
     except OSError as error:
         raise LoopGuardError(f"{path}: cannot be written: {error.strerror}") from error

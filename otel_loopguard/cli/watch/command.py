@@ -75,12 +75,13 @@ def run(arguments: argparse.Namespace) -> int:
     from otel_loopguard.cli.replay.replay import Replay  # noqa: PLC0415 - see above
     from otel_loopguard.cli.replay.sources import Reader  # noqa: PLC0415 - see above
     from otel_loopguard.cli.watch.recorder import FILE  # noqa: PLC0415 - see above
+    from otel_loopguard.private_files import write_private  # noqa: PLC0415 - see above
 
     replay = Replay([("enforced", _policy())], json=False, html=arguments.output, if_nothing=_NO_CALLS)
     # A process that outlives the program may write while the folder is removed.
     with tempfile.TemporaryDirectory(prefix="loopguard-watch-", ignore_cleanup_errors=True) as name:
         spans = Path(arguments.record or Path(name) / "spans.jsonl").absolute()
-        spans.write_bytes(b"")
+        write_private(spans, b"")
         status = run_with("otel_loopguard.cli.watch.recorder:start", Path(name), command, _environment(FILE, spans))
         reader = Reader(str(spans))
         reader.name = "watch"  # in messages

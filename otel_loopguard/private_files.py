@@ -1,0 +1,32 @@
+"""Make files that only their owner may read: what is written about a user's runs has names, ids, times and hashes.
+
+A file that is there already keeps its permissions, because its owner chose them.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+_OWNER_ONLY: Final = 0o600
+
+
+def private(path: str, flags: int) -> int:
+    """Open a file as its owner's alone, if it is made: the ``opener`` of ``open``."""
+    return os.open(path, flags, _OWNER_ONLY)
+
+
+def write_private(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write a file that only its owner may read."""
+    with open(path, "wb", opener=private) as file:
+        file.write(content)
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Raise an ``OSError`` if the file cannot be written, before the work is done. No empty file is left."""
+    is_new = not Path(path).exists()
+    with open(path, "ab", opener=private):
+        pass
+    if is_new:
+        Path(path).unlink()
