@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import subprocess
 import sys
@@ -37,6 +38,8 @@ PATTERNS = (
 GRAFANA_URL = "http://127.0.0.1:3000"
 """The address of Grafana in the links of the shipped rules."""
 
+_PLAIN = re.compile(r"[A-Za-z0-9._~:/?#@!&()*+,;=%\[\]-]+")
+"""The characters of an address, without those that end a text of YAML or begin a variable of Grafana: quotes and $."""
 _TIMEOUT_SECONDS = 300  # the unit tests of the rules take 40 s of processor time
 
 _PACKAGE = Path(__file__).parents[1]
@@ -136,6 +139,11 @@ def files(place: Path) -> list[Path]:
 def _export(options: argparse.Namespace) -> int:
     source, target = shipped(), options.directory
     contents = {path: _content(source, path, options.grafana_url) for path in files(source)}
+    linked = sorted({str(link) for path in contents for link in _links(target, path)})
+    if linked:
+        names = "\n".join(f"  {link}" for link in linked)
+        msg = f"these in {target} are symbolic links, through which nothing is written; remove them:\n{names}"
+        raise LoopGuardError(msg)
     changed = [path for path, content in contents.items() if _differs(target / path, content)]
     if changed and not options.force:
         names = "\n".join(f"  {path}" for path in changed)
@@ -148,9 +156,17 @@ def _export(options: argparse.Namespace) -> int:
     return 0
 
 
+def _links(target: Path, path: Path) -> Iterator[Path]:
+    """Yield the symbolic links below the target on the way to a file. The target itself may be one."""
+    return (part for part in (path, *path.parents[:-1]) if (target / part).is_symlink())
+
+
 def _url(text: str) -> str:
     if not text.startswith(("http://", "https://")):
         raise argparse.ArgumentTypeError(f"{text} is no address; such as {GRAFANA_URL}")
+    if not _PLAIN.fullmatch(text):
+        remedy = "write line breaks, blanks, quotes and letters beyond ASCII as %XX, and in the host's name as xn--"
+        raise argparse.ArgumentTypeError(f"{text!r} has characters that may not stand in an address: {remedy}")
     return text.rstrip("/")
 
 

@@ -78,6 +78,53 @@ def test_an_address_without_http_is_refused(address: str, tmp_path: Path, capsys
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.parametrize("odd", ["\n", "\r", "\0", "\x1b", "\u2028", " # ", '"', "'", "{{", "$HOME", "ü"])
+def test_an_address_that_would_be_more_than_a_text_of_yaml_is_refused(
+    odd: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A line break would begin a setting of its own."""
+    with pytest.raises(SystemExit):
+        run("export", tmp_path / "new", "--grafana-url", f"http://grafana:3000{odd}x: y")
+
+    assert "has characters that may not stand in an address" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
+
+
+def test_an_address_may_have_a_port_a_path_and_a_query(tmp_path: Path) -> None:
+    """These are all characters that links to Grafana have."""
+    assert run("export", tmp_path, "--grafana-url", "https://me@[::1]:3000/a-b/~c%20d?orgId=1&x=(y)#z") == 0
+
+
+@pytest.mark.parametrize("options", [[], ["--force"]])
+@pytest.mark.parametrize("place", ["dashboards/alertmanager/alertmanager.yml", "dashboards/prometheus", "dashboards"])
+def test_export_writes_through_no_symbolic_link(
+    place: str, options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A linked file or folder would be one outside of the export. Nothing is written then."""
+    outside, target = tmp_path / "outside", tmp_path / "target"
+    run("export", outside)
+    (outside / place).rename(tmp_path / "kept")
+    (target / place).parent.mkdir(parents=True)
+    (target / place).symlink_to(tmp_path / "kept")
+    linked = [path for path in (tmp_path / "kept", *(tmp_path / "kept").rglob("*")) if path.is_file()]
+    for path in linked:
+        path.write_text("mine")
+
+    assert run("export", target, *options) == 2
+    assert f"symbolic links, through which nothing is written; remove them:\n  {place}\n" in capsys.readouterr().err
+    assert {path.read_text() for path in linked} == {"mine"}
+    assert not (target / "compose.yaml").exists()
+
+
+def test_the_folder_of_an_export_may_be_a_link(tmp_path: Path) -> None:
+    """It is the one that the user names."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+
+    assert run("export", tmp_path / "link") == 0
+    assert (tmp_path / "real" / "compose.yaml").exists()
+
+
 def test_check_accepts_what_is_shipped(capsys: pytest.CaptureFixture[str]) -> None:
     """With the collector and Prometheus's tools at hand, every file passes."""
     need("promtool"), need("amtool")
