@@ -13,6 +13,7 @@ import orjson
 
 from otel_loopguard.engine.detectors.row import Sentences
 from otel_loopguard.engine.messages import UserMessage, note_texts
+from otel_loopguard.engine.modes import Mode
 from otel_loopguard.engine.names import clean_name
 from otel_loopguard.engine.values.introspect import name_text
 from otel_loopguard.engine.words import Action, Kind, Sameness
@@ -152,9 +153,10 @@ def abort(trip: Trip, policy: Policy, shown_name: str | None, *, attempts: int =
     """Write the message of the exception that ends the run. It is logged, so it has the tool name that may be shown.
 
     ``attempts`` are those of this call, ``refusals`` are those of all calls since the last news. Without a name the
-    tool does not exist.
+    tool does not exist; only ``unknown_tool_repeat`` counts that.
     """
-    called = "tools that do not exist" if shown_name is None else clean_name(shown_name)
+    unnamed = "tools that do not exist" if trip.mode == Mode.UNKNOWN_TOOL_REPEAT else "an unregistered tool"
+    called = unnamed if shown_name is None else clean_name(shown_name)
     own = _own(policy, f"{trip.mode}.abort", trip._replace(tool=called))
     if own is not None:
         return own

@@ -61,6 +61,15 @@ def test_the_same_answer_names_what_was_not_compared():
         assert "different calls, apart from ids and the call's own arguments." in text
 
 
+@pytest.mark.parametrize("mode", Mode)
+def test_the_error_names_one_mode(mode):
+    """Only in that of unknown tools does it count tools that do not exist."""
+    trip = Trip(mode, "look", 998, 3, Action.ABORT, Action.ABORT)
+    text = sentences.abort(trip, Policy(), None)
+    called = "tools that do not exist" if mode == "unknown_tool_repeat" else "an unregistered tool"
+    assert text.startswith(f"The agent called {called} again and again without getting anywhere ({mode}: 998 attempts)")
+
+
 def in_text(sentence):
     """The texts in a sentence; of JSON those in its fields."""
     fields = json.loads(sentence) if sentence.startswith("{") else {"": sentence}
