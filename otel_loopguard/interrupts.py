@@ -37,7 +37,8 @@ def is_interrupt(error: BaseException) -> bool:
     """Return True if a signal handler raised the exception, or another thread injected it.
 
     An injected exception has no frame of its own. It is recognised where it strikes in this package, in OpenTelemetry
-    or in the standard library, if its class is defined elsewhere and no instruction there could have raised it.
+    or in the standard library, if its class is defined elsewhere and no instruction there could have raised it. One
+    that is no ``Exception`` is meant to end something (Ctrl-C, a thread), unless an instruction raised it.
     """
     step, last, handlers = error.__traceback__, None, None
     while step is not None:
@@ -49,7 +50,10 @@ def is_interrupt(error: BaseException) -> bool:
             if frame.f_code in handlers:
                 return True
         step, last = step.tb_next, step
-    return last is not None and _was_injected(type(error), last)
+    if last is None:
+        return False
+    is_usual = issubclass(type(error), Exception)
+    return _was_injected(type(error), last) if is_usual else not _was_raised(error, last)
 
 
 def _installed() -> Iterator[CodeType | None]:
@@ -87,6 +91,12 @@ def _was_injected(kind: type[BaseException], innermost: TracebackType) -> bool:
     if not known and not place.startswith("namedtuple_"):
         return False  # C code of others may raise any class
     return frame.f_code.co_code[innermost.tb_lasti] not in _EXPLAINED
+
+
+def _was_raised(error: BaseException, innermost: TracebackType) -> bool:
+    """Return True if the code where the exception began raised it. ``sys.exit`` is a function in C."""
+    code = innermost.tb_frame.f_code
+    return code.co_code[innermost.tb_lasti] in _EXPLAINED or (isinstance(error, SystemExit) and "exit" in code.co_names)
 
 
 def _home(module: Any) -> str:

@@ -8,6 +8,7 @@ import gc
 import itertools
 import json
 import signal
+import sys
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ import otel_loopguard as loopguard
 from otel_loopguard.instrumentation.runtime import Runtime, active_runtime
 from otel_loopguard.interrupts import is_interrupt
 from otel_loopguard.shield import Shield
+from otel_loopguard.testing import guarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -127,6 +129,85 @@ def test_a_fault_is_no_interrupt_while_a_handler_is_installed() -> None:
     with Shield(counted.append)("here"):
         [].index(1)
     assert counted == ["here"] * 3
+
+
+class OwnEnd(BaseException):
+    """Neither an ``Exception`` nor one of Python's."""
+
+
+def end_by(what: str) -> None:
+    """End a program in several ways."""
+    if what == "sys.exit":
+        sys.exit(3)
+    if what == "exit":
+        raise SystemExit(3)
+    if what == "interrupt":
+        raise KeyboardInterrupt
+    if what == "own":
+        raise OwnEnd
+    if what == "ctrl-c":
+        signal.raise_signal(signal.SIGINT)
+    if what == "handler":
+        signal.raise_signal(SIGNAL)
+    if what == "thread":
+        end_thread()
+
+
+def end_thread() -> None:
+    """Do what another thread does to end this one."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(threading.get_ident()), ctypes.py_object(SystemExit))
+
+
+class UnprintableError(Exception):
+    """An error that ends the program when it is printed."""
+
+    def __str__(self) -> str:
+        end_by(self.args[0])
+        return ""
+
+
+class Argument:
+    """An argument of an error, with the same fault."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+
+    def __repr__(self) -> str:
+        end_by(self.what)
+        return ""
+
+
+def failing(error: Exception) -> None:
+    """A tool that fails."""
+    raise error
+
+
+@pytest.mark.parametrize("what", ["sys.exit", "exit", "interrupt", "own"])
+@pytest.mark.parametrize("make", [UnprintableError, lambda what: ValueError(Argument(what), 1)])
+def test_an_error_that_cannot_be_printed_is_the_one_that_the_program_gets(
+    what: str, make: Callable[[str], Exception]
+) -> None:
+    """Whatever its ``__str__`` or ``__repr__`` raises: the program has not printed it."""
+    error = make(what)
+    with guarded(), loopguard.turn(), pytest.raises(type(error)) as raised:
+        loopguard.call("fail", {}, lambda: failing(error))
+    assert raised.value is error
+
+
+@pytest.mark.parametrize(
+    ("what", "arrives"), [("ctrl-c", KeyboardInterrupt), ("handler", SystemExit), ("thread", SystemExit)]
+)
+def test_what_ends_a_program_from_outside_arrives_while_an_error_is_printed(
+    what: str, arrives: type[BaseException]
+) -> None:
+    """Ctrl-C, the exit of a signal handler, and the end of a thread that another one wants."""
+
+    def end(*_: object) -> None:
+        raise SystemExit
+
+    signal.signal(SIGNAL, end)
+    with guarded(), loopguard.turn(), pytest.raises(arrives):
+        loopguard.call("fail", {}, lambda: failing(UnprintableError(what)))
 
 
 INJECTED = 40

@@ -94,7 +94,7 @@ def error_text(error: BaseException | str) -> str:
             return f"{type(error).__name__}: {result_bytes(arguments).decode('utf-8', 'replace')}"
     try:
         text = str(error)
-    except Exception as fault:  # noqa: BLE001 - foreign code makes the text of a foreign exception; its type is enough
+    except BaseException as fault:  # noqa: BLE001 - foreign code makes the text of a foreign exception; its type is enough
         pass_interrupt(fault)
         text = ""
     return f"{type(error).__name__}: {text}"
