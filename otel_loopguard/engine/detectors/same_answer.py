@@ -30,14 +30,18 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
 
 
 def after(history: History, record: Record, rule: Rule) -> Trip | None:
-    """Nudge at the fifth such answer; at the tenth if it is short, and then only for tools that read."""
+    """Nudge at the fifth such answer; at the tenth if it is short, and then only for tools that read.
+
+    The answers to other calls of its message do not count: the model had not read them when it wrote this call.
+    """
     stats = history.tools.get(record.resolved.tool.digest)
     if stats is None or record.error or record.sameness is not _FIRST or not rule.nudge or stats.answers < rule.nudge:
         return None
     due = 2 * rule.nudge if stats.brief else rule.nudge
     if stats.answers < due or (stats.brief and record.kind is not _READ):
         return None
-    return trip(record, ROW.mode, stats.answers, due, Action.NUDGE)
+    count = stats.answers if record.written is None else stats.known(stats.answers, record.written) + 1
+    return trip(record, ROW.mode, count, due, Action.NUDGE) if count >= due else None
 
 
 def may_trip_from(rule: Rule) -> Bound:

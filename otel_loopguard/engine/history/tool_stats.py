@@ -122,8 +122,14 @@ class ToolStats:
         self.ended = (*self.ended[1 - _MOST_ENDED :], tick)
 
     def known(self, count: int, written: int | None) -> int:
-        """Return how many calls of a row of this length had ended when the model wrote a call."""
-        return count if written is None else count - sum(tick > written for tick in self.ended)
+        """Return how many calls of a row of this length had ended when the model wrote a call.
+
+        If all that are remembered ended later, the others may have done so, too, and none counts.
+        """
+        if written is None:
+            return count
+        later = sum(tick > written for tick in self.ended)
+        return 0 if later == _MOST_ENDED else count - later
 
     def to_list(self) -> list[Any]:
         """Return the statistics as plain values. Queries are left out: they are text of arguments."""

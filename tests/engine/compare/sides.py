@@ -60,6 +60,15 @@ MENDED = {
     ),
 }
 """Faults of the old turn that the present one does not have, and how they are mended, so that the rest can be equal."""
+MENDED_ELSEWHERE = {
+    "Answers to other calls of one message were held against it.": (
+        "otel_loopguard/core/detectors/errors.py",
+        "    return trip(record, Mode.SAME_ANSWER, stats.answers, due, Action.NUDGE)\n",
+        "    count = stats.answers if record.written is None else stats.known(stats.answers, record.written) + 1\n"
+        "    return trip(record, Mode.SAME_ANSWER, count, due, Action.NUDGE) if count >= due else None\n",
+    ),
+}
+"""The same of its detectors, with their file."""
 
 
 def extract(folder: Path) -> bool:
@@ -69,11 +78,10 @@ def extract(folder: Path) -> bool:
         return False
     with tarfile.open(fileobj=BytesIO(done.stdout)) as archive:
         archive.extractall(folder)
-    text = (folder / TURN).read_text("utf-8")
-    for before, after in MENDED.values():
+    for path, before, after in (*((TURN, *one) for one in MENDED.values()), *MENDED_ELSEWHERE.values()):
+        text = (folder / path).read_text("utf-8")
         assert before in text, before
-        text = text.replace(before, after)
-    (folder / TURN).write_text(text, "utf-8")
+        (folder / path).write_text(text.replace(before, after), "utf-8")
     return True
 
 

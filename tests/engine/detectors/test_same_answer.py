@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from otel_loopguard import Guard, Outcome, Policy, ToolCall
+
 from .driver import LONG, WORDS, Driven
 
 MODE = "same_answer"
@@ -60,3 +62,24 @@ def test_other_answers_are_work():
 def test_writes_may_all_be_acknowledged_alike():
     """Fifty rows are inserted, and each answer is the same."""
     assert asked(Driven(MODE), 20, tool="insert_row").quiet
+
+
+def in_messages(calls, size, result=LONG):
+    """Reads of other pages, so many a message: all calls of a message begin before the first one ends."""
+    turn = Guard(Policy(order=(MODE,)), clock=lambda: 0.0).turn()
+    said = []
+    for first in range(0, calls, size):
+        written = turn.tick
+        message = [ToolCall("find_person", {"name": f"v{n}"}, written=written) for n in range(first, first + size)]
+        begun = [(call, turn.begin(call)) for call in message]
+        said += [turn.end(call, Outcome(result)).message if one.runs else "refused" for call, one in begun]
+    return [place for place, text in enumerate(said, 1) if text]
+
+
+def test_calls_of_one_message_are_not_held_against_it():
+    """All were written before any answer. The next message knows of them."""
+    assert in_messages(12, 12) == []
+    assert in_messages(100, 100) == []
+    assert in_messages(24, 12, result="[]") == [13]
+    assert in_messages(6, 3) == []
+    assert in_messages(9, 3)[0] == 7

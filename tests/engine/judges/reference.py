@@ -43,7 +43,8 @@ The page leaves some points open. There the reading was chosen that keeps the pa
 20. Parallel runs (begun before a result of the same call came) are classified, may bring news, but count nowhere
     except in caps and ``max_calls``. A cancelled run is treated as if it did not exist, caps apart.
 21. ``error_repeat``: untried failures at the end of the tool's untried runs, since the tool last succeeded and since
-    the last change. ``same_answer`` passes errors over, and is refused at the 10th whatever succeeded before.
+    the last change. ``same_answer`` passes errors over, and is refused at the 10th whatever succeeded before. Answers
+    to other calls of one message do not count, neither for the refusal nor for its nudge.
 22. Half open: an untried call runs if the tool's last untried attempt was a refusal by that mode.
 23. A failure with no shape is news if its text is.
     The next thing of a tool that takes it is news though it is *alike*: another one, if only by its number.
@@ -877,7 +878,10 @@ class NaiveTurn:
         return len(list(row))
 
     def _same_answers(self, run: Run) -> tuple[int, bool]:
-        """Count the equal results at the end of this tool's untried successes; and return True if they are short."""
+        """Count the equal results at the end of this tool's untried successes; and return True if they are short.
+
+        Those of other calls of the run's own message count only towards the row that it ends.
+        """
         if run.kind in ("think", "step") or (run.kind == "write" and not run.cursor):
             return 0, False
         found = [r for r in self._untried_of(run) if not r.failed]
@@ -885,7 +889,8 @@ class NaiveTurn:
             return 0, False
         outlines = (plain.answer_outline(r.text, r.arguments) for r in found)
         first = plain.answer_outline(found[0].text, found[0].arguments)
-        return len(list(itertools.takewhile(lambda outline: outline == first, outlines))), found[0].brief
+        row = len(list(itertools.takewhile(lambda outline: outline == first, outlines)))
+        return len([r for r in found[:row] if r is run or (r.ended or 0) <= run.written]), found[0].brief
 
     def _alike_in_a_row(self, run: Run) -> int:
         """Count the *alike* runs of this call in a row, since something changed; those that waited do not count."""
