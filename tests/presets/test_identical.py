@@ -1,4 +1,4 @@
-"""Under presets that count calls, "identical arguments" are equal in every character, and none is left out."""
+"""Under presets that count calls, arguments are identical if they are equal in every character. None is left out."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ PRESETS = {
     "repeat_abort": "any_tool",
     "local_reads": "read_file",
 }
-OTHER = [
+IN_BLANKS = [
     ({"path": "a b"}, {"path": "a  b"}),
     ({"path": "a b"}, {"path": " a b"}),
     ({"query": "a\nb"}, {"query": "a b"}),
     ({"sql": "select 1\nfrom t"}, {"sql": "select 1 from t"}),
+]
+OTHER = [
+    *IN_BLANKS,
     ({"path": "a", "request_id": "1"}, {"path": "a", "request_id": "2"}),
     ({"path": "a", "explanation": "to see"}, {"path": "a", "explanation": "to look"}),
     ({"path": "a", "reason": "first"}, {"path": "a", "reason": "second"}),
@@ -28,11 +31,12 @@ OTHER = [
 @pytest.mark.parametrize(("one", "other"), OTHER, ids=str)
 @pytest.mark.parametrize("preset", PRESETS)
 def test_arguments_that_differ_in_anything_are_not_identical(preset, one, other):
-    """A call that was stopped for these arguments runs with the others."""
+    """A call that was stopped for these arguments runs with the others. `local_reads` folds blanks."""
     driven, tool = Driven(preset, 'tools."*".cap = 99\n' if preset == "chat_turn" else ""), PRESETS[preset]
     while driven.runs(tool, one, result="same"):
         pass
-    assert driven.runs(tool, other, result="same")
+    folds = preset == "local_reads" and (one, other) in IN_BLANKS
+    assert driven.runs(tool, other, result="same") is not folds
 
 
 @pytest.mark.parametrize("preset", PRESETS)

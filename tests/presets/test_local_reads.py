@@ -36,6 +36,32 @@ def test_other_arguments_have_a_budget_of_their_own():
     assert not driven.runs("read_file", {"path": "0"})
 
 
+@pytest.mark.parametrize(
+    ("tool", "same"),
+    [
+        ("read_file", [{"path": "a"}, {"path": " a"}, {"path": "a "}]),
+        ("grep", [{"pattern": "x  y"}, {"pattern": "x y"}, {"pattern": " x y"}]),
+        (
+            "web_fetch",
+            [{"url": "https://Example.com/A"}, {"url": "https://example.com/a"}, {"url": "HTTPS://example.com/a "}],
+        ),
+        ("web_search", [{"query": "Late orders"}, {"query": "late orders"}, {"query": " LATE  orders"}]),
+    ],
+)
+def test_arguments_are_normalised(tool, same):
+    """Blanks, and the case of a URL and of a query, make no other call."""
+    driven = Driven("local_reads")
+    assert [driven.runs(tool, arguments) for arguments in same] == [True, True, False]
+
+
+def test_the_case_of_a_path_or_a_pattern_is_kept():
+    """Two files, and two searches."""
+    driven = Driven("local_reads")
+    for name in ("readme", "README", "Readme"):
+        assert driven.runs("read_file", {"path": name})
+        assert driven.runs("grep", {"pattern": name})
+
+
 def test_calls_between_do_not_refill_the_budget():
     """Other reads or a write in between do not allow a third equal read."""
     driven = Driven("local_reads")

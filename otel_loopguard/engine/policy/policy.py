@@ -108,6 +108,9 @@ class Policy:
     """With ``counting = "calls"``: the number of last calls that count; 0 = all, up to 1,024."""
     records: str = "ran"
     """With ``counting = "calls"``: "ran" counts only calls that ran, "all" counts refused ones, too."""
+    arguments: str = "identical"
+    """With ``counting = "calls"``: "identical" compares arguments in every character, "normalised" without blanks at
+    their ends and runs of blanks (but those of writes), and a ``url`` and a ``query`` without upper case."""
     refusal: str = "json"
     """The form of a refusal: "json", "mode" (JSON with only error and mode) or "text"."""
     sentences: Mapping[str, str] = field(default_factory=dict)

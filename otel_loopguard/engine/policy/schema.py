@@ -62,6 +62,7 @@ POLICY: Mapping[str, Setting] = {
     "window": SECONDS,
     "window_calls": COUNT,
     "records": _choice("ran", "all"),
+    "arguments": _choice("identical", "normalised"),
     "refusal": _choice("json", "mode", "text"),
     "mark": TEXT,
     "dangerous": TEXTS,

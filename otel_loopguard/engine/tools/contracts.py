@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _WRITE = Kind.WRITE
 _COUNTING = [row for row in DETECTORS if row.counts_calls]
+_WITHOUT_CASE = frozenset({"url", "query"})
 _MOST_NAMES = 4_096
 _MOST_ARGUMENTS = 10_000
 LONGEST_TOOL_NAME = 256
@@ -181,10 +182,12 @@ class Contracts:
         """Return the arguments that a call is compared by, and True if blanks at their ends and runs of blanks fold.
 
         They are all of its arguments but those that tell nothing about what it does. A policy that counts calls
-        promises identical arguments: there all of them count, as they are.
+        promises identical arguments, unless it says otherwise: there all of them count.
         """
         if self._counts_calls:
-            return arguments, False
+            if self._policy.arguments == "identical":
+                return arguments, False
+            return _without_case(arguments), kind is not _WRITE
         if (
             type(arguments) is dict
             and not tool.declared
@@ -259,6 +262,16 @@ def specificity(glob: str) -> int:
 
 def _letters(pattern: str) -> int:
     return len(re.sub(r"[^\w]", "", pattern))
+
+
+def _without_case(arguments: Any) -> Any:
+    """Return the arguments with those texts in lower case whose case seldom means anything."""
+    if type(arguments) is not dict or arguments.keys().isdisjoint(_WITHOUT_CASE):
+        return arguments
+    return {
+        name: value.lower() if name in _WITHOUT_CASE and type(value) is str else value
+        for name, value in arguments.items()
+    }
 
 
 def _lowest(*actions: Action | None) -> Action:
