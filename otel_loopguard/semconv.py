@@ -135,7 +135,8 @@ TURNS_WITHOUT_NEWS: Final = "loopguard.conversation.turns_without_news"
 Only under a policy with ``scope = "conversation"``, which is where conversations are remembered.
 """
 OUTCOME: Final = "loopguard.outcome"
-"""The end of the call. ``nudged``: it ran, and its result carries a sentence of the guard, about it or an earlier call.
+"""The end of the call. ``nudged``: it worked, and its result carries a sentence of the guard, about it or an earlier
+call. A call that failed is ``failed`` with a sentence, too; the event tells of the nudge.
 
 Holds: ``executed``, ``nudged``, ``failed``, ``cancelled``, ``reused``, ``blocked`` or ``aborted``.
 """

@@ -241,7 +241,9 @@ class GuardedCall:
                 longer = self._with_text(value, ended)
                 if longer is not None:
                     value = longer
-                    ending = "nudged" if any(type(note) is str for note in ended.notes) else ending
+                    self.span.is_nudged = any(type(note) is str for note in ended.notes)
+                    if self.span.is_nudged and ending == "executed":
+                        ending = "nudged"
             self._close(ending, outcome, ended)
         except Exception as error:  # noqa: BLE001 - see Shield.take
             self.runtime.shield.take("guard.end", error)

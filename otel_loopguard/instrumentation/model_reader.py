@@ -413,7 +413,8 @@ class Exchange:
             span.usage = self._reader.usage.written_first(one.account, new.opened.name)
             span.start(read_call, time_ns() - int((ran + ago) * 1e9))
             read_call.decide(span.otel_span)  # if there is no span processor
-            span.finish(_ending(decision), outcome, decision)
+            span.is_nudged = bool(decision.message) and decision.action is not Action.ABORT
+            span.finish(_ending(decision, is_nudged=span.is_nudged), outcome, decision)
         finally:
             otel_context.detach(token)
         self._book(one, new, is_loop=decision.is_loop_step)
@@ -545,8 +546,8 @@ class Exchange:
                 self._reader.usage.judged(one.account, name, is_loop=one.verdicts[name])
 
 
-def _ending(decision: Decision) -> str:
+def _ending(decision: Decision, *, is_nudged: bool) -> str:
     """Return the word for the end of a call that has run."""
-    if decision.message and decision.action is not Action.ABORT:
-        return "nudged"
-    return "failed" if decision.record is not None and decision.record.error else "executed"
+    if decision.record is not None and decision.record.error:
+        return "failed"
+    return "nudged" if is_nudged else "executed"

@@ -142,6 +142,8 @@ class CallSpan(InContext):
     """True if the decision is reported, and written on the span if there is a trip."""
     end_time: int | None = None
     """The end of the span, if that is not now."""
+    is_nudged = False
+    """The result carries a sentence of the guard, whatever the outcome is."""
     usage: Usage | None = None
     """The tokens of the model request that wrote this call, if it is the first one that the request wrote."""
     _outlets: Outlets
@@ -328,10 +330,10 @@ class CallSpan(InContext):
         providers, span, end_time = self._providers, self.otel_span, self.end_time
         providers.summary.calls += 1
         if ending != "executed":  # an everyday call has no frame to spare
-            providers.summary.count_ending(ending)
+            providers.summary.count_ending(ending, is_nudged=self.is_nudged)
         try:
             try:
-                error_type = None if ending == "executed" else _error_type(ending, outcome, self._decision.record)
+                error_type = None if ending == "executed" else _error_type(ending, outcome)
                 if span.is_recording():
                     self._describe_end(span, ending, error_type, outcome, ended)
                 if ended.trip is not None:
@@ -361,7 +363,7 @@ class CallSpan(InContext):
             _add_findings(attributes, record, record.result)
         if error_type is not None:
             attributes[semconv.ERROR_TYPE] = error_type
-        if ended.action is _NUDGE and ending != "nudged":
+        if ended.action is _NUDGE and not self.is_nudged:
             attributes[semconv.UNDELIVERED] = True
         span.set_attributes(attributes)
         if error_type is not None and ending not in semconv.REFUSED_OUTCOMES:
@@ -369,12 +371,10 @@ class CallSpan(InContext):
             span.set_status(_FAILED)
 
 
-def _error_type(ending: str, outcome: Outcome | None, record: Record | None) -> str | None:
+def _error_type(ending: str, outcome: Outcome | None) -> str | None:
     if ending in semconv.REFUSED_OUTCOMES:
         return semconv.ERROR_REFUSED
-    # A trip is no error of the tool. A tool that failed has failed also if its error carries a nudge.
-    failed = ending == "failed" or (ending == "nudged" and record is not None and bool(record.error))
-    if not failed or outcome is None:
+    if ending != "failed" or outcome is None:  # a trip is no error of the tool
         return None
     error = outcome.error
     return type(error).__qualname__ if isinstance(error, BaseException) else "tool_error"

@@ -45,12 +45,10 @@ class ExitSummary:
         self._is_on: Callable[[], bool] | None = None
         self._is_forked = self._has_forked = False
 
-    def count_ending(self, ending: str) -> None:
+    def count_ending(self, ending: str, *, is_nudged: bool) -> None:
         """Count what the guard did about a call."""
-        if ending == "nudged":
-            self.nudges += 1
-        elif ending == "aborted":
-            self.raised += 1
+        self.nudges += is_nudged
+        self.raised += ending == "aborted"
 
     def print_at_exit(self, is_on: Callable[[], bool]) -> None:
         """Print the line when the program ends. ``is_on``: calls are guarded, so that it is odd if there were none."""

@@ -93,7 +93,10 @@ def test_a_nudge_counts_when_the_model_gets_it() -> None:
 
 
 def test_a_failure_is_told_also_where_it_was_nudged() -> None:
-    """``error.type`` and the status of a failed call stay as they are if its error carries a nudge."""
+    """Outcome, ``error.type`` and status of a failed call stay as they are if its error carries a nudge.
+
+    The event and the line at exit tell of that.
+    """
 
     @loopguard.tool(name="look")
     def broken(path: str) -> str:
@@ -105,8 +108,12 @@ def test_a_failure_is_told_also_where_it_was_nudged() -> None:
                 broken("a")
         second = recording.spans[1]
         attributes = dict(second.attributes or {})
-        assert attributes[semconv.OUTCOME] == "nudged"
+        assert recording.outcomes == ["failed", "failed"]
+        assert recording.counted(semconv.METRIC_TOOL_CALLS, loopguard__outcome="failed") == 2
         assert attributes[semconv.ERROR_TYPE] == "tool_error"
+        assert [str((event.attributes or {})[semconv.ACTION]) for event in second.events] == ["nudge"]
+        assert semconv.UNDELIVERED not in attributes
+        assert recording.runtime.providers.summary.nudges == 1
         assert second.status.status_code is StatusCode.ERROR
         assert second.status.description is None
 

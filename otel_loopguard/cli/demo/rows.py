@@ -27,6 +27,7 @@ class Row(NamedTuple):
     number: int
     ask: Ask
     outcome: str
+    """A failed call whose result carries a sentence is ``nudged`` here: the guard's part in it is what is shown."""
     mode: str
     """The loop that was detected, or nothing."""
     reason: str
@@ -80,10 +81,11 @@ def row_of(number: int, ask: Ask, span: ReadableSpan, call: GuardedCall | None, 
     """Make the row of a call from its span and the text that the model reads."""
     attributes: Any = span.attributes
     trip: Any = next((event.attributes for event in span.events if event.name == semconv.EVENT_TRIP), {})
+    is_nudged = trip.get(semconv.ACTION) == "nudge" and not attributes.get(semconv.UNDELIVERED)
     return Row(
         number,
         ask,
-        outcome=str(attributes[semconv.OUTCOME]),
+        outcome="nudged" if is_nudged else str(attributes[semconv.OUTCOME]),
         mode=str(trip.get(semconv.MODE, "")),
         reason=reason_of(None if call is None else call.decision.record, trip),
         text=text,

@@ -66,7 +66,7 @@ def test_made_up_names_are_not_shown_and_are_stopped() -> None:
     with guarded() as recording:
         with pytest.raises(ToolLoopError):
             run([(f"alice_smith_{number}", "a") for number in range(20)], ToolRetryMiddleware(max_retries=0))
-        assert recording.outcomes == ["failed", "nudged", *["blocked"] * 10, "aborted"]
+        assert recording.outcomes == ["failed", "failed", *["blocked"] * 10, "aborted"]
         assert set(attribute_of_spans(recording, semconv.TOOL_NAME)) == {"_unknown"}
         assert set(attribute_of_spans(recording, semconv.TOOL_REGISTERED)) == {False}
         assert "alice_smith" not in "".join(span.to_json() for span in recording.spans)
@@ -80,7 +80,7 @@ def test_one_made_up_name_is_stopped() -> None:
     """A repeated unknown name may be insisted on, and is refused if its result stays the same."""
     with guarded() as recording:
         run([("nobody", "a")] * 8, ToolRetryMiddleware(max_retries=0))
-        assert recording.outcomes[:3] == ["failed", "nudged", "blocked"]
+        assert recording.outcomes[:3] == ["failed", "failed", "blocked"]
         assert recording.outcomes[4:] == ["blocked"] * 4
 
 
@@ -116,4 +116,4 @@ def test_a_supplied_tool_that_nobody_saw_yet_can_be_insisted_on() -> None:
         read = run([("nobody", "a"), ("noone", "a"), ("weigh", "a"), ("weigh", "a"), ("weigh", "b")], Supplying())
         assert "make the same call again" in read[2]
         assert read[3:] == ["a weighs nothing", "b weighs nothing"]
-        assert recording.outcomes == ["failed", "nudged", "blocked", "executed", "executed"]
+        assert recording.outcomes == ["failed", "failed", "blocked", "executed", "executed"]
