@@ -40,6 +40,7 @@ _LONGEST = 48
 """The calls of a loop. A limit above is judged only if the loop is refused before."""
 _NEVER = 1_000_000
 """A limit that no drawn loop reaches. 0 would switch the whole mode off, with its other limits."""
+_KEY = b"of drawn loops"
 _SECONDS = 0.5
 """Between two calls: so short that no time counts."""
 _BY_KIND = ("read_page", "update_record", "frobnicate", "get_status", "run_command")
@@ -135,9 +136,8 @@ def ineffective(loaded: LoadedPolicy) -> Iterator[Problem]:
     """Name each action and limit of a file that has no effect, with the one that comes before it."""
     yield from _above_ceiling(loaded)
     yield from _out_of_scope(loaded)
-    policy = loaded.policy
-    if policy.action < Action.BLOCK:  # to be judged as it will be when it refuses
-        policy = replace(policy, action=Action.BLOCK)
+    # To be judged as it will be when it refuses. No fingerprint leaves, so any key will do.
+    policy = replace(loaded.policy, action=max(loaded.policy.action, Action.BLOCK), hash_key=_KEY)
     remedies = _Remedies(policy)
     for path, origin in loaded.origins.items():
         mode, value = _mode_of(path), _value_at(policy, path)
@@ -266,7 +266,7 @@ def _decides(policy: Policy, path: Path, tool: str, loop: Loop) -> bool:
     The next value changes the loop then; of the usual loop, of which special limits decide some cases, any value.
     """
     tools = {glob: replace(one, modes={}, cap=None, action=None) for glob, one in policy.tools.items()}
-    base = Policy(counting=policy.counting, words=policy.words, tools=tools)
+    base = Policy(counting=policy.counting, words=policy.words, tools=tools, hash_key=policy.hash_key)
     default = _default(path) or 2
     higher = _NEVER if loop is LOOPS[0] else default + 1
     one, other = (_judge(_with(base, path, value), tool, loop) for value in (default, higher))

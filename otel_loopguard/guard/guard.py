@@ -18,9 +18,11 @@ block generic_repeat
 from __future__ import annotations
 
 import itertools
+import logging
 import os
 import time
 import uuid
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from weakref import WeakSet, ref
 
@@ -33,6 +35,7 @@ from otel_loopguard.guard.callbacks import HookFaults
 from otel_loopguard.guard.conversation_memory import ConversationMemory
 from otel_loopguard.guard.live_turns import LiveTurns
 from otel_loopguard.guard.turn import Turn, TurnHost
+from otel_loopguard.policy_files.load import key_of_environment
 from otel_loopguard.store.cell import Cell
 
 if TYPE_CHECKING:
@@ -42,11 +45,25 @@ if TYPE_CHECKING:
     from otel_loopguard.store.store import Store
 
 
+logger = logging.getLogger("otel_loopguard")
+
+
+def _with_key(policy: Policy, *, warns: bool = False) -> Policy:
+    """Return the policy with the hash key of the environment, if it has none of its own."""
+    if policy.hash_key is not None:
+        return policy
+    key, _, note = key_of_environment(os.environ)
+    if warns and note is not None:
+        logger.warning("%s", note)
+    return policy if key is None else replace(policy, hash_key=key)
+
+
 class Guard:
     """Judges the tool calls of any number of turns, from any number of threads and tasks.
 
     Args:
-        policy: the rules and actions; the default policy refuses a call that has shown nothing new.
+        policy: the rules and actions; the default policy refuses a call that has shown nothing new. Without a hash key
+            it has that of the environment, if there is one.
         store: shares the turns that have a name with other processes; all of them need one policy and one hash key.
         clock: seconds, never going back; for tests.
 
@@ -62,7 +79,7 @@ class Guard:
         self.clock = clock
         self.declared = DeclaredTools()
         """The contracts that code declares; a running program may add some."""
-        self.compiled = CompiledPolicy(policy or Policy(), declared=self.declared)
+        self.compiled = CompiledPolicy(_with_key(policy or Policy(), warns=True), declared=self.declared)
         self.faults = HookFaults()
         """Reports exceptions of the policy's functions (``on_trip``, detectors); by default to the log, once each."""
         self.watch: PolicyFileWatch | None = None
@@ -105,6 +122,7 @@ class Guard:
 
     def use(self, policy: Policy) -> None:
         """Begin new turns with this policy; live turns keep theirs. Fingerprints stay comparable."""
+        policy = _with_key(policy)
         same_key = policy.hash_key == self.policy.hash_key
         self.compiled = CompiledPolicy(policy, self.compiled.fingerprinter if same_key else None, self.declared)
 

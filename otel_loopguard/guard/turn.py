@@ -199,13 +199,16 @@ class Turn:
     def state(self) -> bytes:
         """Return the history as bytes. ``restore`` reads them, in this process or in another with the same hash key."""
         with self.lock:
-            return self.current.history.to_bytes()
+            return self.current.history.to_bytes(self.compiled.fingerprinter.mark())
 
     def restore(self, state: bytes) -> None:
-        """Continue from the history that ``state`` returned. That of a shared turn is in the store."""
+        """Continue from the history that ``state`` returned. That of a shared turn is in the store.
+
+        Raises a ``LoopGuardError`` if the state was written under another hash key.
+        """
         if self.cell is None:
             with self.lock:
-                self.current.history.restore(state)
+                self.current.history.restore(state, self.compiled.fingerprinter.mark())
 
     def after_fork(self, turn_id: str) -> None:
         """Begin with an empty history in a child process, under this id. A user's request to stop still holds."""

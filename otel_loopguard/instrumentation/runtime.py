@@ -14,7 +14,7 @@ from otel_loopguard.engine.tools.declared import DeclaredTools
 from otel_loopguard.engine.words import Action, hash_text
 from otel_loopguard.guard.guard import Guard
 from otel_loopguard.instrumentation.model_reader import ModelReader
-from otel_loopguard.policy_files.load import PREFIX, load_environment, short_key
+from otel_loopguard.policy_files.load import PREFIX, key_of_environment, load_environment, short_key
 from otel_loopguard.policy_files.reload import PolicyFileWatch
 from otel_loopguard.shield import Shield
 from otel_loopguard.spans.open_spans import OpenSpans
@@ -62,8 +62,9 @@ class Runtime:
         self._policy_name = _policy_name(given=policy is not None or guard is not None)
         self.guard = guard if guard is not None else self._make_guard(policy)
         if policy is not None or guard is not None:
-            warning = short_key(self.guard.policy.hash_key)
-            if warning:
+            key = self.guard.policy.hash_key
+            warning = short_key(key)
+            if warning and key != key_of_environment(os.environ)[0]:  # of that key the guard has warned
                 logger.warning("Policy(hash_key=...): %s", warning)
         self.guard.share(active_runtime.declared)
         self.shield = Shield(self._count_error)
@@ -206,7 +207,10 @@ def policy_from_environment() -> Policy:
     """Load the policy from the environment, and log its mistakes."""
     loaded = load_environment(os.environ)
     for note in loaded.notes:
-        logger.warning("%s", note)
+        if (
+            loaded.policy.hash_key is not None or "HASH_KEY" not in note.name
+        ):  # of a key that is not there the guard warns
+            logger.warning("%s", note)
     if loaded.problems:
         mistakes = "a mistake. Until it is" if len(loaded.problems) == 1 else "mistakes. Until they are"
         logger.error("The policy has %s corrected, %s.\n%s", mistakes, loaded.in_force, listed(loaded.problems))

@@ -216,21 +216,30 @@ def _add_count(layers: _Layers, given: Mapping[str, str], variable: str) -> None
 
 
 def _add_hash_key(layers: _Layers, given: Mapping[str, str]) -> None:
-    """Add the hash key. A key that cannot be read changes no decision, so the guard goes on with a random one."""
-    name, key = PREFIX + "HASH_KEY", given.get("HASH_KEY", "").encode("utf-8", "surrogateescape")
+    key, name, note = key_of_environment({PREFIX + variable: value for variable, value in given.items()})
+    if key:
+        layers.values["hash_key",], layers.origins["hash_key",] = key, name
+    if note is not None:
+        layers.notes.append(note)
+
+
+def key_of_environment(environ: Mapping[str, str]) -> tuple[bytes | None, str, Problem | None]:
+    """Return the hash key of the environment, the variable that it is of, and what is wrong with it.
+
+    A key that cannot be read changes no decision, so the guard goes on with a random one.
+    """
+    name, file = PREFIX + "HASH_KEY", environ.get(PREFIX + "HASH_KEY_FILE")
+    key = environ.get(name, "").encode("utf-8", "surrogateescape")
     remedy = ""
-    if not key and "HASH_KEY_FILE" in given:
+    if not key and file:
         name = PREFIX + "HASH_KEY_FILE"
         try:
-            key = read_bytes(given["HASH_KEY_FILE"]).strip()
+            key = read_bytes(file).strip()
             remedy = "" if key else "the file of the hash key is empty; going on with a random key."
         except UnreadableError as error:
             remedy = f"the file of the hash key cannot be read: {error}; going on with a random key."
-    if key:
-        layers.values["hash_key",], layers.origins["hash_key",] = key, name
-        remedy = short_key(key)
-    if remedy:
-        layers.notes.append(Problem(name, "environment", HIDDEN, remedy))
+    remedy = short_key(key) if key else remedy
+    return key or None, name, Problem(name, "environment", HIDDEN, remedy) if remedy else None
 
 
 def short_key(key: bytes | None) -> str:

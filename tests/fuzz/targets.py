@@ -266,7 +266,8 @@ def results(data: bytes) -> None:
 def turns(data: bytes) -> None:
     """Make calls with any values: nothing raises, and a refused call was made before."""
     draw = Draw(data)
-    turn, made = Guard().turn(), set()
+    guard, made = Guard(), set()
+    turn = guard.turn()
     names = ("look", "write_file", "run_shell", "run_sql", "call_tool", "get_status", draw.text())
     inputs = [draw.value() for _ in range(1 + draw.number(3))]
     while not draw.is_empty:
@@ -282,7 +283,7 @@ def turns(data: bytes) -> None:
         elif not decision.trip.insistable:
             assert (name, canonical(arguments)) in made or decision.record.registered is False or name == "call_tool"
         assert secret not in (decision.message or "")
-        Guard().turn().restore(turn.state())
+        guard.turn().restore(turn.state())
 
 
 def every(data: bytes) -> None:

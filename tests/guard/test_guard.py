@@ -12,6 +12,7 @@ import otel_loopguard.engine
 from otel_loopguard.engine.policy.policy import Policy
 from otel_loopguard.engine.words import Action, Outcome, ToolCall
 from otel_loopguard.guard.guard import Guard
+from otel_loopguard.policy_files.load import PREFIX
 
 
 def make(turn, tool="read_file", result="same", **arguments):
@@ -63,3 +64,30 @@ def test_turns_are_found_by_id_and_bounded():
     with guard.turn("e") as ended:
         make(ended, path="a")
     assert guard.turn("e").calls == 0
+
+
+LOOK = ToolCall("look", {"path": "a"})
+
+
+def test_two_guards_have_the_hash_key_of_the_environment(monkeypatch, tmp_path):
+    """So a turn goes on in another process. A key in code comes first, and a policy that comes later has it, too."""
+    file = tmp_path / "key"
+    file.write_text("0123456789abcdef0123456789abcdef\n")
+    for name, value in (("HASH_KEY", "0123456789abcdef"), ("HASH_KEY_FILE", str(file))):
+        with monkeypatch.context() as patch:
+            patch.setenv(PREFIX + name, value)
+            one, other = Guard(), Guard(Policy(max_calls=9))
+            other.use(Policy(max_calls=10))
+            hashes = {guard.turn().begin(LOOK).record.arguments_hash for guard in (one, other)}
+            assert len(hashes) == 1
+            of_code = Guard(Policy(hash_key=b"fedcba9876543210"))
+            assert of_code.turn().begin(LOOK).record.arguments_hash not in hashes
+
+
+def test_a_hash_key_that_cannot_be_read_is_told_once(monkeypatch, caplog, tmp_path):
+    """The guard goes on with a random key."""
+    monkeypatch.setenv(PREFIX + "HASH_KEY_FILE", str(tmp_path / "none"))
+    guard = Guard()
+    guard.use(Policy(max_calls=9))
+    assert caplog.text.count("the file of the hash key cannot be read") == 1
+    assert guard.policy.hash_key is None

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import gc
 
+import orjson
+import pytest
+
 from otel_loopguard.engine.policy.policy import Policy
 from otel_loopguard.engine.words import Action, First, Outcome, ToolCall, Trip
+from otel_loopguard.errors import LoopGuardError
 from otel_loopguard.guard.guard import Guard
 
 
@@ -83,12 +87,34 @@ def test_turns_with_a_running_call_are_bounded_too():
     assert guard.live == 10
 
 
-def test_state_under_another_hash_key_is_harmless():
-    """Nothing matches the calls of this process, so they are judged as new ones."""
-    turns = [Guard(Policy(hash_key=key)).turn() for key in (b"one", b"two")]
+@pytest.mark.parametrize("keys", [(b"one", b"two"), (None, None), (b"one", None)])
+def test_state_under_another_hash_key_is_an_error(keys):
+    """Nothing of it would match the calls of this process. The turn stays as it is."""
+    turns = [Guard(Policy(hash_key=key)).turn() for key in keys]
     assert [read(turns[0]) for _ in range(3)] == [None, Action.NUDGE, Action.BLOCK]
+    assert read(turns[1]) is None
+    with pytest.raises(LoopGuardError, match=r"under another hash key.* set OTEL_PYTHON_LOOPGUARD_HASH_KEY_FILE"):
+        turns[1].restore(turns[0].state())
+    assert [read(turns[1]) for _ in range(2)] == [Action.NUDGE, Action.BLOCK]
+
+
+@pytest.mark.parametrize("guards", [lambda: (Guard(),) * 2, lambda: [Guard(Policy(hash_key=b"one")) for _ in range(2)]])
+def test_a_turn_goes_on_from_its_bytes(guards):
+    """In this process, and in another one with the same key."""
+    turns = [guard.turn() for guard in guards()]
+    assert [read(turns[0]) for _ in range(2)] == [None, Action.NUDGE]
     turns[1].restore(turns[0].state())
-    assert [read(turns[1]) for _ in range(3)] == [None, Action.NUDGE, Action.BLOCK]
+    assert read(turns[1]) is Action.BLOCK
+
+
+def test_state_without_a_mark_of_its_key_is_read():
+    """It was written by an earlier version."""
+    turns = [Guard(Policy(hash_key=b"one")).turn() for _ in range(2)]
+    assert [read(turns[0]) for _ in range(2)] == [None, Action.NUDGE]
+    state = orjson.loads(turns[0].state())
+    del state["key_mark"]
+    turns[1].restore(orjson.dumps(state))
+    assert read(turns[1]) is Action.BLOCK
 
 
 def test_a_child_process_begins_with_no_turns():

@@ -181,3 +181,18 @@ def test_a_short_hash_key_in_code_is_warned_about(key: bytes, warned: bool, capl
     Runtime(Policy(hash_key=key))
     assert [f"{len(key)} bytes" in line for line in caplog.messages] == [True] * warned
     assert key.decode() not in caplog.text
+
+
+@pytest.mark.parametrize("policy", [None, Policy()])
+def test_a_hash_key_of_the_environment_is_warned_about_once(
+    policy: Policy | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By the part that reads it: a short one, and a file that is not there."""
+    monkeypatch.setenv("OTEL_PYTHON_LOOPGUARD_HASH_KEY", "pw1")
+    runtime = Runtime(policy)
+    assert runtime.guard.policy.hash_key == b"pw1"
+    assert caplog.text.count("3 bytes") == 1
+    monkeypatch.delenv("OTEL_PYTHON_LOOPGUARD_HASH_KEY")
+    monkeypatch.setenv("OTEL_PYTHON_LOOPGUARD_HASH_KEY_FILE", "/there/is/none")
+    Runtime(policy)
+    assert caplog.text.count("the file of the hash key cannot be read") == 1

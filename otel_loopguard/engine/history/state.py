@@ -20,6 +20,7 @@ from otel_loopguard.engine.history.call_stats import LINE_LENGTH, CallStats
 from otel_loopguard.engine.history.losses import Losses
 from otel_loopguard.engine.history.tool_stats import ToolStats
 from otel_loopguard.engine.words import USER_STOP, Action, First, Kind, Trip
+from otel_loopguard.errors import LoopGuardError
 from otel_loopguard.interrupts import pass_interrupt
 
 if TYPE_CHECKING:
@@ -274,17 +275,21 @@ class History:
             if mine is not None and mine.results == rows.results:
                 rows.queries = mine.queries
 
-    def to_bytes(self) -> bytes:
-        """Write the history as JSON, a few KB."""
+    def to_bytes(self, key_mark: int | None = None) -> bytes:
+        """Write the history as JSON, a few KB. ``key_mark`` tells the hash key of its fingerprints from others."""
         state = self.plain()
+        if key_mark is not None:
+            state["key_mark"] = key_mark
         try:
             return bytes(memoryview(orjson.dumps(state)))  # copied: the original keeps a buffer of up to 16 KB
         except TypeError as error:  # a custom detector's trip: a number beyond 64 bits, or half a surrogate in its mode
             pass_interrupt(error)
             return json.dumps(state).encode()
 
-    def restore(self, data: bytes) -> None:
+    def restore(self, data: bytes, key_mark: int | None = None) -> None:
         """Read state that ``to_bytes`` wrote, for a turn under the same policy.
+
+        Raises a ``LoopGuardError`` if both have a ``key_mark`` and these differ: no call of it would be found again.
 
         The detailed fingerprints of results and normalised queries are not in it: the first result that differs
         counts as different again, and rows of similar queries begin again.
@@ -294,6 +299,13 @@ class History:
         except ValueError as error:
             pass_interrupt(error)
             state = json.loads(data)
+        if key_mark not in (None, state.get("key_mark", key_mark)):
+            msg = (
+                "this state was written under another hash key: none of its calls would be found again. "
+                "Give both processes one key: set OTEL_PYTHON_LOOPGUARD_HASH_KEY_FILE to a file with the output of "
+                "`openssl rand -hex 32`, or use Policy(hash_key=...)."
+            )
+            raise LoopGuardError(msg)
         self.read(state)
 
     def read(self, state: dict[str, Any]) -> None:

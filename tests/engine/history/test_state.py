@@ -98,13 +98,13 @@ def test_no_argument_result_or_name_is_in_the_bytes():
 
 def test_state_of_another_version_is_not_read():
     """The turn begins with an empty history instead of a wrong one."""
-    turn = Guard().turn()
+    guard = Guard()
+    turn, other = guard.turn(), guard.turn()
     call = ToolCall("read_file", {"path": "a"})
     turn.begin(call)
     turn.end(call, Outcome("text"))
     state = orjson.loads(turn.state())
     state["version"] += 1
-    other = Guard().turn()
     other.restore(orjson.dumps(state))
     assert other.calls == 0
 
@@ -121,10 +121,10 @@ def test_a_trip_of_a_custom_detector_never_keeps_the_state_from_being_written():
     def odd(_history, call, _rule):
         return Trip("m\ud800", call.tool, 2**80, 2, Action.NUDGE)
 
-    turn = Guard(Policy(detectors=(odd,))).turn()
+    guard = Guard(Policy(detectors=(odd,)))
+    turn, other = guard.turn(), guard.turn()
     call = ToolCall("read_file", {"path": "a"})
     assert turn.begin(call).trip.count == 2**80
-    other = Guard().turn()
     other.restore(turn.state())
     assert other.calls == 1
 
