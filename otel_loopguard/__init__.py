@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from otel_loopguard.engine.rule import Rule
     from otel_loopguard.engine.settings import Setting
     from otel_loopguard.engine.words import Action, Decision, Hints, Kind, Outcome, Record, ToolCall, Trip
-    from otel_loopguard.errors import LoopGuardError, PolicyError, ToolLoopError
+    from otel_loopguard.errors import LoopGuardError, NotStoredError, PolicyError, ToolLoopError
     from otel_loopguard.guard.guard import Guard
     from otel_loopguard.guard.turn import Turn
     from otel_loopguard.instrumentation.functions.decorator import call, tool
@@ -39,6 +39,7 @@ __all__ = [
     "Kind",
     "LoopGuardError",
     "Mode",
+    "NotStoredError",
     "Outcome",
     "Policy",
     "PolicyError",
@@ -72,6 +73,7 @@ _HOME = {
     "Kind": "engine.words",
     "LoopGuardError": "errors",
     "Mode": "engine.modes",
+    "NotStoredError": "errors",
     "Outcome": "engine.words",
     "Policy": "engine.policy.policy",
     "PolicyError": "errors",

@@ -34,6 +34,10 @@ class PolicyError(LoopGuardError, ValueError):
         super().__init__(f"{source}: {count}\n" + "\n".join(f"  - {problem}" for problem in problems))
 
 
+class NotStoredError(LoopGuardError):
+    """A message to stop a turn is not in the shared store: only this process stops, and keeps trying to tell others."""
+
+
 class StoreError(LoopGuardError, ValueError):
     """The shared store cannot be set up: a mistake in its URL, a package or a key that is missing.
 

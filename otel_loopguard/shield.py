@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from otel_loopguard.errors import ToolLoopError
+from otel_loopguard.errors import NotStoredError, ToolLoopError
 from otel_loopguard.interrupts import is_interrupt, pass_interrupt
 
 if TYPE_CHECKING:
@@ -14,12 +14,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("otel_loopguard")
 
+_ON_PURPOSE = (ToolLoopError, NotStoredError)
+
 
 class Shield:
     """Catch, count and log the faults of a block: ``with shield("site"):``. Each site is logged once.
 
     The log has the exception's type and the place where it was raised. It does not have its text, which may quote an
-    argument. ``ToolLoopError`` passes: it is raised on purpose. So does an exception from outside: see ``interrupts``.
+    argument. ``ToolLoopError`` and ``NotStoredError`` pass: they are raised on purpose. So does an exception from
+    outside: see ``interrupts``.
     """
 
     def __init__(self, count: Callable[[str], None] | None = None) -> None:
@@ -36,7 +39,7 @@ class Shield:
 
         A context manager that is written in Python costs half a microsecond there; ``try`` costs nothing.
         """
-        if isinstance(error, ToolLoopError) or is_interrupt(error):
+        if isinstance(error, _ON_PURPOSE) or is_interrupt(error):
             raise error
         self.report(site, error)
 
@@ -76,7 +79,7 @@ class _Site:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
-        if error is None or not isinstance(error, Exception) or isinstance(error, ToolLoopError) or is_interrupt(error):
+        if error is None or not isinstance(error, Exception) or isinstance(error, _ON_PURPOSE) or is_interrupt(error):
             return False
         self._shield.report(self._name, error)
         return True

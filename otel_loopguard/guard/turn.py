@@ -624,7 +624,7 @@ class Turn:
         self.cell.keep_conversation(self, name)  # type: ignore[union-attr]  # a shared turn
 
     def runs_elsewhere(self) -> bool:
-        """Read the cell, and return True if a turn goes on in it. On an event loop the store cannot be waited for."""
+        """Read the cell, and return True if a turn may go on in it. On an event loop the store cannot be waited for."""
         return _on_event_loop() or self.cell.reads(self)  # type: ignore[union-attr]  # a shared turn
 
     @property

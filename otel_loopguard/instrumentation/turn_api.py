@@ -132,7 +132,7 @@ def say(text: str, *, conversation_id: str, stop: bool = False) -> UserMessage:
     The model reads it with its next tool result. An agent inside one of the turn's calls may be the one to read it.
     With ``stop=True`` no further tool of either runs, and the model reads the message instead of a result. Messages are
     delivered once, in order. The returned message is false if no turn runs. It is ``returned`` if the turn ends before
-    it is delivered.
+    it is delivered. A message to stop that the shared store did not take raises ``NotStoredError``.
     """
     with Shield()("say"):
         runtime = active_runtime.get()

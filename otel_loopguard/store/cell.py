@@ -33,7 +33,7 @@ from otel_loopguard.engine.values.introspect import name_text
 from otel_loopguard.engine.values.normalise import utf8
 from otel_loopguard.engine.verdict import Verdict
 from otel_loopguard.engine.words import Action
-from otel_loopguard.errors import StoreError
+from otel_loopguard.errors import NotStoredError
 from otel_loopguard.store import background
 from otel_loopguard.store.store import ANYTHING, Newer, Swapped
 
@@ -211,10 +211,9 @@ class Cell:
         return done
 
     def reads(self, turn: Turn) -> bool:
-        """Load the cell. Return True if a turn goes on in it."""
-        return (
-            bool(_wait(background.run_later(self._load(turn)))) and bool(turn.current.turn) and not turn.current.is_over
-        )
+        """Load the cell. Return False if no turn goes on in it; True also if the store does not answer."""
+        is_loaded = _wait(background.run_later(self._load(turn)))
+        return not is_loaded or (bool(turn.current.turn) and not turn.current.is_over)
 
     # --- messages of the user ----------------------------------------------------------------------------------------
 
@@ -225,7 +224,7 @@ class Cell:
         if stop or asyncio._get_running_loop() is None:  # noqa: SLF001 - documented, and without an exception
             _wait(future)
         if stop and not (message.stored or self.is_alone):
-            raise StoreError(
+            raise NotStoredError(
                 "The store does not answer, so only this process stops the turn. Others go on until it does: "
                 "this process keeps trying."
             )

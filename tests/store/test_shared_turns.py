@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -90,6 +91,20 @@ def test_a_message_of_the_user_reaches_the_turn_in_another_process(server, key):
         answers = [agent(tool="read_file", path=f"{n}.txt", turn=key, conversation=f"c-{key}") for n in range(2)]
         assert "look at b.txt" in answers[0]
         assert "look at b.txt" not in answers[1]
+
+
+def test_a_stop_that_cannot_be_stored_is_an_error_and_arrives_all_the_same(start_server, key):
+    """The process that said it keeps trying, and the agent's stops when the server is back."""
+    server = start_server()
+    with workers(server.url, 2) as (agent, web):
+        look = partial(agent, tool="read_file", turn=key, conversation=f"c-{key}")
+        look(path="a.txt")
+        server.kill()
+        assert web(say="stop it", conversation=f"c-{key}", stop=True) == "NotStoredError"
+        look(path="b.txt")
+        server.start()
+        numbers = itertools.count()
+        assert wait_until("the agent is stopped", lambda: "stop it" in look(path=f"{next(numbers)}.txt"))
 
 
 def test_nothing_readable_of_a_call_is_on_the_server(server, key):

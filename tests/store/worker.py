@@ -34,12 +34,20 @@ def call(tool: str, path: str, turn: str | None, conversation: str | None) -> st
             return f"ToolLoopError {error.mode}"
 
 
+def said(text: str, conversation: str, *, stop: bool) -> str:
+    """Say a message of the user, and return whether it was taken, or that it was not stored."""
+    try:
+        return str(bool(loopguard.say(text, conversation_id=conversation, stop=stop)))
+    except loopguard.NotStoredError:
+        return "NotStoredError"
+
+
 def main() -> None:
     """Answer each line."""
     for line in sys.stdin:
         order = json.loads(line)
         if "say" in order:
-            answer = str(bool(loopguard.say(order["say"], conversation_id=order["conversation"])))
+            answer = said(order["say"], order["conversation"], stop=order.get("stop", False))
         else:
             answer = call(order["tool"], order["path"], order.get("turn"), order.get("conversation"))
         print(json.dumps(answer), flush=True)
