@@ -67,7 +67,7 @@ def request_wrapper(read: Read, error: ErrorOf) -> Callable[[Original], Callable
         def request(*given: Any, **kwargs: Any) -> Any:
             wrapped, instance, args = original.bind(given)
             runtime = active_runtime.instrumented
-            opened = None if runtime is None or _is_owned() else _open(runtime, read, instance, args, kwargs)
+            opened = None if runtime is None else _open(runtime, read, instance, args, kwargs)
             if runtime is None or opened is None:
                 return wrapped(*args, **kwargs)
             with runtime.shield("model.observe"):
@@ -98,7 +98,7 @@ def async_request_wrapper(read: Read, error: ErrorOf) -> Callable[[Original], Ca
         async def request(*given: Any, **kwargs: Any) -> Any:
             wrapped, instance, args = original.bind(given)
             runtime = active_runtime.instrumented
-            opened = None if runtime is None or _is_owned() else _open(runtime, read, instance, args, kwargs)
+            opened = None if runtime is None else _open(runtime, read, instance, args, kwargs)
             if runtime is None or opened is None:
                 return await wrapped(*args, **kwargs)
             with runtime.shield("model.observe"):
@@ -129,7 +129,7 @@ def generator_request_wrapper(read: Read, error: ErrorOf) -> Callable[[Original]
         def request(*given: Any, **kwargs: Any) -> Any:
             wrapped, instance, args = original.bind(given)
             runtime = active_runtime.instrumented
-            opened = None if runtime is None or _is_owned() else _open(runtime, read, instance, args, kwargs)
+            opened = None if runtime is None else _open(runtime, read, instance, args, kwargs)
             if runtime is None or opened is None:
                 yield from wrapped(*args, **kwargs)
                 return
@@ -160,10 +160,12 @@ def _disown(token: Token[ref[_Sending] | None] | None) -> None:
 
 
 def _open(runtime: Runtime, read: Read, instance: Any, args: Any, kwargs: Any) -> Exchange | None:
-    """Read a request; None if it is none to a model, or after a fault."""
+    """Read a request; None if it is none to a model, is that of a method above, or after a fault."""
     if garbage_collector.running and garbage_collector.runs_here():
         return None
     with runtime.shield("model.read"):
+        if _is_owned():
+            return None
         sent = read(instance, args, kwargs)
         return None if sent is None else runtime.reader.open(sent)
     return None
