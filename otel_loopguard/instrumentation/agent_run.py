@@ -65,7 +65,8 @@ class AgentRun:
             if current_scope() is self._open_run.scope:
                 bind(self._outer)  # an exception of a signal handler has cut ``_Running`` short
             if self._span is not None:
-                self._span.restore()  # as above
+                with self._runtime.shield("run.span"):
+                    self._span.restore()  # as above
             run_state = self._open_run.scope.run_state
             resumable = self._unfinished or (run_state is not None and run_state.resumable)
             self._unfinished = resumable or (error is not None and self._info.survives)
@@ -152,7 +153,10 @@ class _Running:
     def __enter__(self) -> None:
         self._token = bind(self._scope)
         if self._span is not None and self._token is not None:
-            self._span.enter()
+            try:
+                self._span.enter()
+            except Exception as fault:  # noqa: BLE001 - see Shield.take
+                self._shield.take("run.span", fault)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
