@@ -73,7 +73,11 @@ _OUTSIDE: Final = (
     "`with otel_loopguard.turn():`, or set OTEL_PYTHON_LOOPGUARD_ENFORCE_WITHOUT_TURN=true, under which unrelated "
     "requests may share a turn"
 )
-"""The end of the first line of its kind: of a refused call, of one below the ceiling, of one outside of any run."""
+_UNPROVEN: Final = (
+    ". It ran, because the shared store did not answer: another process may have changed something since it ran before"
+)
+"""The end of the first line of its kind: of a refused call, of one below the ceiling, of one outside of any run, and of
+one in a shared turn without proof."""
 
 
 def tripped_attributes(trip: Trip, record: Record | None = None) -> dict[str, str]:
@@ -219,7 +223,7 @@ class Events:
                 clean_name(str(mode)),
                 before,
                 left_out_before(left_out),
-                self._advice(trip, turn, has_run=has_run),
+                self._advice(trip, record, turn, has_run=has_run),
             )
 
     def log_conclusion(self, turn_id: str) -> None:
@@ -239,10 +243,16 @@ class Events:
                 left_out_before(left_out),
             )
 
-    def _advice(self, trip: Trip, turn: Turn, *, has_run: bool) -> str:
+    def _advice(self, trip: Trip, record: Record | None, turn: Turn, *, has_run: bool) -> str:
         """Return what can be done, at the first line of its kind: a program without a logging setup has no greeting."""
-        below = _BELOW_AT_A_REQUEST if has_run else _BELOW
-        advice = _REFUSED if trip.action >= Action.BLOCK else below if turn.enforced else _OUTSIDE
+        if trip.action >= Action.BLOCK:
+            advice = _REFUSED
+        elif not turn.enforced:
+            advice = _OUTSIDE
+        elif record is not None and record.unproven:
+            advice = _UNPROVEN
+        else:
+            advice = _BELOW_AT_A_REQUEST if has_run else _BELOW
         if advice in self._advised:
             return ""
         self._advised.add(advice)

@@ -15,6 +15,7 @@ from otel_loopguard import Policy, ToolLoopError, semconv
 from otel_loopguard.telemetry.log_records import LOG_EVENTS
 from otel_loopguard.telemetry.settings import Settings
 from otel_loopguard.testing import guarded
+from tests.store.memory import FlakyStore
 from tests.telemetry.agents import look, stuck
 
 if TYPE_CHECKING:
@@ -158,6 +159,20 @@ def test_calls_that_only_the_ceiling_lets_run_have_a_line_and_a_sum(
     assert first.startswith("Would have refused look (arguments blake2b-64:")
     assert f"in turn {turn_id}, attempt 3, limit 3: generic_repeat. It ran: its action is {action};" in first
     assert last == f"Turn {turn_id} ended with 28 calls that would have been refused (generic_repeat 28)."
+
+
+def test_a_call_without_proof_has_the_reason_in_its_line(caplog: pytest.LogCaptureFixture) -> None:
+    """While the store of a shared turn is away, another process may have changed what a call reads."""
+    store = FlakyStore()
+    with caplog.at_level(logging.WARNING, "otel_loopguard"), guarded() as recording:
+        assert recording.runtime is not None
+        recording.runtime.guard.store = store
+        with loopguard.turn(turn_id="shared"):
+            loopguard.call("look", {"path": "a"}, look)
+            store.away()
+            for _ in range(3):
+                loopguard.call("look", {"path": "a"}, look)
+    assert "generic_repeat. It ran, because the shared store did not answer" in messages(caplog)[0]
 
 
 def test_calls_outside_of_any_run_have_the_same_line_and_their_own_advice(caplog: pytest.LogCaptureFixture) -> None:
