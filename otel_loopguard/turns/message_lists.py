@@ -38,9 +38,10 @@ _MOST_RESULTS: Final = 4_096
 _MOST_NAMES: Final = 64
 _MOST_OF_A_NAME: Final = 256
 
-_LAST_PART: Final = re.compile(r"[0-9A-Za-z]*$")
+_PART: Final = re.compile(r"[0-9A-Za-z]+")
 _DRAWN: Final = 8
-"""An id with fewer letters at its end is a number that the server gives again: ``call_0``, ``functions.read:1``."""
+"""The letters and digits in a row that a server draws. One that counts ends with a shorter number: ``call_0``."""
+_LONGEST_ID: Final = 256
 
 _numbers: Final = itertools.count(1)
 
@@ -50,7 +51,10 @@ latest: ContextVar[MessageList | None] = ContextVar("loopguard_message_list", de
 
 def is_drawn(call_id: str | None) -> bool:
     """Return True if the model server has drawn this id, so that no other call has it."""
-    return call_id is not None and len(_LAST_PART.search(call_id).group()) >= _DRAWN  # type: ignore[union-attr]  # it may be empty
+    parts = _PART.findall(call_id[-_LONGEST_ID:]) if call_id else []
+    if not parts or (parts[-1].isdigit() and len(parts[-1]) < _DRAWN):
+        return False
+    return len(parts[-1]) >= _DRAWN or any(len(one) >= _DRAWN and not one.isalpha() for one in parts)
 
 
 class Caller(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -98,6 +99,11 @@ class RejectedError(Exception):
         self.message = message
         self.status = status
         self.code = code
+
+
+def drawn(kind: str, name: str, at: int) -> str:
+    """Return the id of a call as a server draws it, but the same one each time for the same call of a reply."""
+    return f"{kind}_{blake2b(f'{name}_{at}'.encode(), digest_size=12).hexdigest()}"
 
 
 def demand(condition: object, message: str, *, status: int = 400, code: str | None = None) -> None:

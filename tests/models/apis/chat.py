@@ -15,6 +15,7 @@ from tests.models.conversation import (
     Reply,
     Result,
     demand,
+    drawn,
     only,
     pieces,
     price,
@@ -89,7 +90,7 @@ class Chat:
         name = f"{asked.key}_{asked.number}"
         calls = [
             {
-                "id": f"call_{name}_{at}",
+                "id": drawn("call", name, at),
                 "type": "function",
                 "function": {"name": one.name, "arguments": json.dumps(one.arguments)},
             }

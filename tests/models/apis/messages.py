@@ -15,6 +15,7 @@ from tests.models.conversation import (
     Reply,
     Result,
     demand,
+    drawn,
     only,
     pieces,
     price,
@@ -113,7 +114,7 @@ class Messages:
         if reply.text:
             content.append({"type": "text", "text": reply.text})
         content += [
-            {"type": "tool_use", "id": f"toolu_{name}_{at}", "name": one.name, "input": one.arguments}
+            {"type": "tool_use", "id": drawn("toolu", name, at), "name": one.name, "input": one.arguments}
             for at, one in enumerate(reply.calls)
         ]
         answer = {

@@ -16,6 +16,7 @@ from tests.models.conversation import (
     Reply,
     Result,
     demand,
+    drawn,
     only,
     pieces,
     price,
@@ -99,7 +100,7 @@ class Responses:
             {
                 "type": "function_call",
                 "id": f"fc_{name}_{at}",
-                "call_id": f"call_{name}_{at}",
+                "call_id": drawn("call", name, at),
                 "name": one.name,
                 "arguments": json.dumps(one.arguments),
                 "status": "completed",
