@@ -102,8 +102,9 @@ class RejectedError(Exception):
 
 
 def drawn(kind: str, name: str, at: int) -> str:
-    """Return the id of a call as a server draws it, but the same one each time for the same call of a reply."""
-    return f"{kind}_{blake2b(f'{name}_{at}'.encode(), digest_size=12).hexdigest()}"
+    """Return the id of a call, by the name of its reply: it ends as one that a server draws, but is the same each time."""
+    number = name.rpartition("_")[2]
+    return f"{kind}_{name}_{blake2b(f'{number}_{at}'.encode(), digest_size=6).hexdigest()}"
 
 
 def demand(condition: object, message: str, *, status: int = 400, code: str | None = None) -> None:
