@@ -102,7 +102,7 @@ class RejectedError(Exception):
 
 
 def drawn(kind: str, name: str, at: int) -> str:
-    """Return the id of a call, by the name of its reply: it ends as one that a server draws, but is the same each time."""
+    """Return the id of a call, by the name of its reply. It ends as one that a server draws, and is always the same."""
     number = name.rpartition("_")[2]
     return f"{kind}_{name}_{blake2b(f'{number}_{at}'.encode(), digest_size=6).hexdigest()}"
 
