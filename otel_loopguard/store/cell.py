@@ -303,7 +303,7 @@ class Cell:
                     raise
                 return
             self._answer(list(zip([done for _, done in batch], verdicts, strict=True)))
-            if not is_written and not self._waiting:
+            if self.is_alone or not (is_written or self._waiting):
                 break
         self._writing = None
         if self._waiting:
@@ -458,6 +458,7 @@ class Cell:
             if self._has_begun or self._number in state.past:
                 self.is_alone, self._owes_gap = True, False
                 self.rebuild(turn)
+                self._late = []
                 return None
         elif not self._adopts and state.turn:
             self._has_begun = True

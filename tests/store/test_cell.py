@@ -614,3 +614,18 @@ def test_sync_calls_on_an_event_loop_are_written_together():
     other.call(arguments={"n": "last"})
     assert other.turn.current.history.judged == 102
     assert log.writes < 100
+
+
+def test_a_turn_that_is_replaced_while_it_has_late_events_ends_its_writing():
+    """Else the loop of all stores goes round for ever, and no other turn of the process reaches its store."""
+    log = FlakyStore()
+    one, other = Process(log).guard, Process(log).guard
+    first, call = one.shared_turn("conversation:c"), ToolCall("read_file", {"path": "a.txt"})
+    first.begin(call)
+    log.faults = ["refused"]
+    first.end(call, SAME)
+    other.shared_turn("conversation:c").begin(call)
+    assert first.begin(call).runs
+    assert not first.is_settled
+    assert first.end(call, SAME).record is not None
+    assert first.is_settled
