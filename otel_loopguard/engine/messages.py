@@ -20,7 +20,7 @@ _MOST_DONE = 256
 class UserMessage:
     """A message of the user to a running turn. True if a turn accepted it."""
 
-    __slots__ = ("_queue", "delivered", "id", "stop", "stored", "text")
+    __slots__ = ("_queue", "delivered", "forgotten", "id", "stop", "stored", "text")
 
     def __init__(self, text: str, queue: UserMessages | None = None, *, stop: bool = False, number: int = 0) -> None:
         self.text = text
@@ -32,6 +32,8 @@ class UserMessage:
         """The store of a shared turn has it: it will be delivered, whatever becomes of this process."""
         self.delivered = False
         """The model has it, with a result or in a refusal."""
+        self.forgotten = False
+        """Another turn has replaced the one that it was for."""
         self._queue = None if queue is None else weakref.ref(queue)
 
     @property
@@ -50,7 +52,7 @@ class UserMessage:
     def returned(self) -> bool:
         """True if no tool call will deliver it any more: its turn is over or forgotten, or there was none."""
         queue = None if self._queue is None else self._queue()
-        return not self.delivered and (queue is None or queue.closed)
+        return not self.delivered and (queue is None or queue.closed or self.forgotten)
 
     def __bool__(self) -> bool:
         return self.taken
@@ -104,6 +106,11 @@ class UserMessages:
     def stop_is_delivered(self) -> bool:
         """True if the model has every message to stop."""
         return all(message.delivered for message in self.stops)
+
+    @property
+    def is_empty(self) -> bool:
+        """True if no message waits."""
+        return not self._waiting
 
     def __contains__(self, note: object) -> bool:
         return note in self._waiting

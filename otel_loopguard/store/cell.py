@@ -109,6 +109,8 @@ class Cell:
         self._store, self._key = store, key
         self._adopts = not begins
         """Go on with the turn that the cell is in, whatever its id."""
+        self._has_adopted = False
+        """It is in such a turn."""
         self._names_turn = is_named
         """The program has chosen the id, and may use it again: the turn does not end with a block of the program."""
         self._of = compiled.fingerprinter.of
@@ -175,12 +177,12 @@ class Cell:
         """Fold an event. What is yielded has to be waited for."""
         if self.is_alone:
             return turn.apply(event)
-        if not waits and not (type(event) is Began and self._would_refuse(turn, event)):
+        if not waits and not self._needs_store(turn, event):
             return self.fold_now(turn, event)
         future = self._put(turn, event)
         if waits:
             verdict = yield future
-        else:  # this blocks an event loop, but for a call that would be refused
+        else:  # this blocks an event loop, but for a call that would be refused, or with a message
             verdict = _wait(future)
         return turn.apply(event) if verdict is None else verdict
 
@@ -196,6 +198,13 @@ class Cell:
             turn.changing = False
         background.soon(self._start, turn)
         return verdict
+
+    def _needs_store(self, turn: Turn, event: Any) -> bool:
+        """Return True for a call that this process alone would refuse, and if it has a message that others may give."""
+        queue = turn.current.messages
+        if type(event) is Began and (queue is None or not queue.stops):
+            return self._would_refuse(turn, event)
+        return queue is not None and not queue.is_empty
 
     def _would_refuse(self, turn: Turn, event: Began) -> bool:
         """Return True if this process would refuse a call for which only the store has the proof."""
@@ -337,7 +346,7 @@ class Cell:
 
     async def _swap_in(self, turn: Turn, events: list[Any]) -> tuple[list[Verdict | None], bool]:
         """Fold events and swap the state in. Return their verdicts, and whether the store has them."""
-        if not self._has_read and not await self._load(turn):
+        if not (self._has_read and turn.current.turn) and not await self._load(turn):
             with turn.lock:
                 return self._go_on_without(turn, events), False
         if self._owes_gap:
@@ -454,6 +463,8 @@ class Cell:
         """Take a state of the store, and return it; None if it is that of a turn which has replaced this one."""
         state = self._empty(turn)
         messages = _read(data, state)
+        if self._has_adopted and state.turn != self._number:
+            self._leave(turn)
         if not self._adopts and state.turn not in (0, self._number):
             if self._has_begun or self._number in state.past:
                 self.is_alone, self._owes_gap = True, False
@@ -471,6 +482,13 @@ class Cell:
             waiting, stops, done = messages
             self._stored = {*done, *(number for number, *_ in (*waiting, *stops))}
         return state
+
+    def _leave(self, turn: Turn) -> None:
+        """Leave the turn that this process went on with for the next one, which takes over nothing of it."""
+        turn.message_queue().forget()
+        for message in self._said.values():
+            message.forgotten = not message.delivered
+        self._late, self._unanswered, self._said = [], {}, {}
 
     def rebuild(self, turn: Turn, state: State | None = None, *, gap: bool = True) -> None:
         """Make the state again: from this one, or from the bytes of the last one that is known, and the late events."""
@@ -497,7 +515,7 @@ class Cell:
             state.keep_conversation(self._conversation)
         if self._adopts:
             if state.turn:
-                turn.id, self._number = state.turn_id, state.turn
+                turn.id, self._number, self._has_adopted = state.turn_id, state.turn, True
         elif state.turn != self._number:
             fold(state, TurnBegan(0, self._number, self._turn_id), self.now())
 

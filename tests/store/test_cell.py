@@ -15,6 +15,7 @@ from otel_loopguard.engine.policy.policy import Policy, ToolContract
 from otel_loopguard.engine.rule import Rule
 from otel_loopguard.engine.words import Action, Outcome, ToolCall
 from otel_loopguard.guard.guard import Guard
+from otel_loopguard.store import background
 from tests.store.memory import FlakyStore
 
 KEY = b"k" * 16
@@ -629,3 +630,57 @@ def test_a_turn_that_is_replaced_while_it_has_late_events_ends_its_writing():
     assert not first.is_settled
     assert first.end(call, SAME).record is not None
     assert first.is_settled
+
+
+def test_a_message_to_a_turn_that_was_replaced_is_returned():
+    """Its sender only knows the conversation. The next turn of that does not get it."""
+    log = FlakyStore()
+    first, sender = Process(log).guard.shared_turn("conversation:c"), Process(log).guard
+    call = ToolCall("read_file", {"path": "a.txt"})
+    first.begin(call)
+    turn = sender.shared_turn("conversation:c", begins=False)
+    message = turn.say("use the other file")
+    second = Process(log).guard.shared_turn("conversation:c")
+    second.begin(call)
+    background.wait(turn.cell.look_after(turn))
+    assert second.end(call, SAME).message is None
+    assert message.returned
+
+
+def test_a_message_that_was_said_on_an_event_loop_before_the_first_call_is_delivered():
+    """Its sender could not ask whether a turn runs, so it looks for one until it finds it."""
+    log = FlakyStore()
+    sender, one = Process(log).guard, Process(log)
+
+    async def say():
+        return sender.shared_turn("turn:one", begins=False).say("use the other file")
+
+    message = asyncio.run(say())
+    one.call(arguments={"n": 1})
+    for _ in range(500):
+        if message.stored:
+            break
+        background.wait(asyncio.sleep(0.01))
+    assert one.call(arguments={"n": 2}, outcome=Outcome("two"))[1].message == "use the other file"
+
+
+@pytest.mark.parametrize("stop", [False, True])
+def test_a_message_that_another_process_has_delivered_is_not_read_again_on_an_event_loop(stop):
+    """Sync code there asks the store before it gives the model a message."""
+    log = FlakyStore()
+    one, other = Process(log), Process(log)
+    one.call(arguments={"n": 1})
+    call = ToolCall("read_file", {"n": 2})
+    one.turn.begin(call)
+    if stop:
+        other.turn.say("stop", stop=True)
+    other.turn.say("use the other file")
+    background.wait(one.turn.cell.look_after(one.turn))
+    assert "use the other file" in (other.call(arguments={"n": 3}, outcome=Outcome("three"))[not stop].message)
+
+    async def end():
+        if stop:
+            return one.turn.begin(ToolCall("read_file", {"n": 4}))
+        return one.turn.end(call, Outcome("two"))
+
+    assert "use the other file" not in (asyncio.run(end()).message or "")
