@@ -43,10 +43,10 @@ def numbered() -> Callable[[], str]:
 class Replica:
     """A gateway, without the proxy that it is a part of."""
 
-    def __init__(self, store: FlakyStore | None = None) -> None:
+    def __init__(self, store: FlakyStore | None = None, **settings: Any) -> None:
         self.recording = Recording()
         self.runtime = Runtime(
-            guard=Guard(Policy(hash_key=b"k" * 16), store=store),
+            guard=Guard(Policy(hash_key=b"k" * 16), store=store, **settings),
             tracer_provider=self.recording.tracer_provider,
             meter_provider=self.recording.meter_provider,
         )
@@ -103,6 +103,10 @@ class Agent:
         call = {"id": self.new_id(), "type": "function", "function": function}
         return {"role": "assistant", "content": None, "tool_calls": [call]}
 
+    def result(self, call: dict[str, Any]) -> str:
+        """Return the result of a call."""
+        return QUEUE if call["function"]["name"] == "list_queue" else f"closed: {call['function']['arguments']}"
+
     async def step(self, replica: Replica, *, loses: bool = False) -> bool:
         """Make a request, and its call. Return False at the end. With ``loses`` it gets no reply, and asks again."""
         request, reply = await replica.ask(self)
@@ -116,8 +120,7 @@ class Agent:
             self.ran += 1
             if self.rename is not None:
                 call["id"] = self.rename()
-            found = QUEUE if call["function"]["name"] == "list_queue" else f"closed: {call['function']['arguments']}"
-            self.messages.append({"role": "tool", "tool_call_id": call["id"], "content": found})
+            self.messages.append({"role": "tool", "tool_call_id": call["id"], "content": self.result(call)})
         self.answered = "tool_calls" not in reply
         if self.shorten is not None:
             self.shorten(self)
