@@ -363,8 +363,10 @@ class Cell:
             reply = await self._store.swap(self._key, self._seen, write.token, write.state)
             with turn.lock:
                 if isinstance(reply, Swapped) or (reply is not None and write.token == reply.version):
-                    self._swapped(turn, write, reply, events)
-                    return list(verdicts), True
+                    if not self._note_server(reply):
+                        self._swapped(turn, write, events)
+                        return list(verdicts), True
+                    reply = None  # another server: it may lack what others have written since we had the cell
                 self._take_back(turn, verdicts)
                 if reply is None:
                     return self._go_on_unanswered(turn, events, write, verdicts), False
@@ -406,13 +408,12 @@ class Cell:
         data = bytes((len(tokens),)) + b"".join(tokens) + orjson.dumps([wire.plain(state), messages])
         return _Write(token, data, tuple(self._late))
 
-    def _swapped(self, turn: Turn, write: _Write, reply: Swapped | Newer, events: list[Any]) -> None:
+    def _swapped(self, turn: Turn, write: _Write, events: list[Any]) -> None:
         """Note that the store has what was written."""
         self._seen, self._owes_gap = write.token, False
         self._know(write.state, turn.current)
         self._has_begun = True
         self._unanswered.clear()
-        self._note_server(reply)
         self._written(turn, write.late, events)
 
     def _know(self, data: bytes, state: State) -> None:

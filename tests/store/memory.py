@@ -39,7 +39,7 @@ class FlakyStore(MemoryStore):
         """Come back from a restart with nothing."""
         self.cells.clear()
 
-    def fail_over(self, missing):
+    def fail_over(self, missing=2):
         """Have another server take over that lacks the last swaps."""
         for _ in range(min(missing, len(self._replaced))):
             key, before = self._replaced.pop()

@@ -11,6 +11,7 @@ STORES = {
     "away while the other writes": ("away", None),
     "away after the other's write": (None, "away"),
     "empty after the other's write": (None, "empty"),
+    "a replica that lacks the other's write": (None, "fail_over"),
 }
 
 
