@@ -221,7 +221,7 @@ class Cell:
 
     def reads(self, turn: Turn) -> bool:
         """Load the cell. Return False if no turn goes on in it; True also if the store does not answer."""
-        is_loaded = _wait(background.run_later(self._load(turn)))
+        is_loaded = _wait(background.run_later(self._look(turn)))
         return not is_loaded or (bool(turn.current.turn) and not turn.current.is_over)
 
     # --- messages of the user ----------------------------------------------------------------------------------------
@@ -268,7 +268,7 @@ class Cell:
 
     async def look_after(self, turn: Turn) -> None:
         """Load the cell, and store the messages again that it should have and has not."""
-        if not await self._load(turn):
+        if not await self._look(turn):
             return
         with turn.lock:
             self._note_delivered(turn.message_queue())
@@ -335,6 +335,19 @@ class Cell:
         for done, verdict in answers:
             if not done.done():  # it may be cancelled
                 done.set_result(verdict)
+
+    async def _look(self, turn: Turn) -> bool:
+        """Load the cell, but not beside a write: that brings a newer state, which an older one must not replace."""
+        if self._writing is not None:
+            return self._has_read
+        seen = self._seen
+        reply = await self._store.swap(self._key, ANYTHING, b"", b"")
+        if not isinstance(reply, Newer):
+            return False
+        if self._writing is None and self._seen == seen:
+            with turn.lock:
+                self._adopt(turn, reply)
+        return True
 
     async def _load(self, turn: Turn) -> bool:
         reply = await self._store.swap(self._key, ANYTHING, b"", b"")

@@ -16,6 +16,7 @@ from otel_loopguard.engine.rule import Rule
 from otel_loopguard.engine.words import Action, Outcome, ToolCall
 from otel_loopguard.guard.guard import Guard
 from otel_loopguard.store import background
+from otel_loopguard.store.store import ANYTHING
 from tests.store.memory import FlakyStore
 
 KEY = b"k" * 16
@@ -684,3 +685,37 @@ def test_a_message_that_another_process_has_delivered_is_not_read_again_on_an_ev
         return one.turn.end(call, Outcome("two"))
 
     assert "use the other file" not in (asyncio.run(end()).message or "")
+
+
+class SlowLooks(FlakyStore):
+    """Answers a look at a cell, once they are slow, between the next write and the answer of that."""
+
+    slow: asyncio.Event | None = None
+
+    async def swap(self, key, seen, version, state):
+        """Swap, and let the look wait for a write."""
+        reply = await super().swap(key, seen, version, state)
+        if self.slow is not None and seen == ANYTHING:
+            await self.slow.wait()
+        elif self.slow is not None:
+            self.slow.set()
+            for _ in range(20):
+                await asyncio.sleep(0)
+        return reply
+
+
+def test_a_look_after_a_message_loses_no_call_that_is_written_meanwhile():
+    """Its answer is older than the write, and the next write would be without that call."""
+    log = SlowLooks()
+    one = Process(log)
+    one.call()
+    one.call()
+    log.slow = asyncio.Event()
+    looked = background.run_later(one.turn.cell.look_after(one.turn))
+    background.wait(asyncio.sleep(0.01))
+    one.call(tool="write_file", arguments={"path": "a.txt", "text": "new"})
+    looked.result()
+    log.slow = None
+    other = Process(log)
+    other.call(arguments={"path": "b.txt"})
+    assert other.turn.current.history.judged == 4
