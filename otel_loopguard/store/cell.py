@@ -405,7 +405,7 @@ class Cell:
         now, state = self.now(), turn.current
         if any(type(event) in _OF_CALLS for event in events):
             state.is_over = False
-        return [fold(state, event, now) for event in events]
+        return [_NOT_JUDGED if _is_left(event) else fold(state, event, now) for event in events]
 
     @staticmethod
     def _take_back(turn: Turn, verdicts: list[Verdict]) -> None:
@@ -437,7 +437,7 @@ class Cell:
         self._late = [one for one in self._late if id(one) not in gone]
         for event in (*events, *(one.event for one in late)):
             if type(event) is Said:
-                event.message.stored = True
+                event.message.stored = not event.message.forgotten
         if self._said:
             self._note_delivered(turn.message_queue())
             if self._watching is None and WATCH_PAUSES:
@@ -560,6 +560,9 @@ class Cell:
         self._owes_gap = True
         verdicts: list[Verdict | None] = []
         for event in events:
+            if _is_left(event):
+                verdicts.append(_NOT_JUDGED)
+                continue
             now = self._clock()
             if type(event) in (Began, Answered):
                 event = event._replace(unproven=True)  # noqa: PLW2901 - so it is written
@@ -610,6 +613,11 @@ class Cell:
     def op_of(self, call_id: Any) -> int:
         """Return the identity of the event of an observed call, which is equal in all processes."""
         return self._of(b"%d %s" % (self._number, utf8(name_text(call_id))))
+
+
+def _is_left(event: Any) -> bool:
+    """Return True for a message to a turn that another one has replaced since."""
+    return type(event) is Said and event.message.forgotten
 
 
 def _tokens_of(data: bytes) -> list[bytes]:
