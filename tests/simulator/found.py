@@ -53,13 +53,23 @@ FOUND = {
             _CALL,
             Step(2, "fault", 0, "cut", count=4),
             _CALL._replace(number=3, on="b"),
-            Step(4, "restart"),
+            Step(4, "restart", how="at once"),
             Step(5, "read", 1, "thread", "a"),
             Step(6, "wait", count=60),
         ),
     ),
     "said: to the turn before the next one": Run(
         20, "well", (_CALL, Step(23, "say", 1, "loop", "", 1), Step(24, "restart"))
+    ),
+    "said: to the turn before the next one, and the store comes back empty": Run(
+        4246650806,
+        "all faults",
+        (
+            Step(22, "read", 0, "observed", "all"),
+            Step(23, "restart"),
+            Step(25, "say", 2, "loop", "", 1),
+            Step(26, "fault", how="empty"),
+        ),
     ),
     "said: on an event loop before the first call": Run(33, "well", (Step(39, "say", 1, "loop"),)),
     "said: read again by sync code on an event loop": Run(

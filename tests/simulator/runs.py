@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from tests.simulator.gateway import Gateway
 from tests.simulator.one_thread import one_thread
 from tests.simulator.steps import BrokenPromiseError, Run, Setting, smallest
-from tests.simulator.turns import Turns
+from tests.simulator.turns import MOST_WELL, Turns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 EVERY = ("empty", "failover", "refused", "timed out", "late", "doubled", "cut", "kill")
-WELL, AWAY = 16, 100
+WELL, AWAY = MOST_WELL, 100
 """The equal calls after which an agent that only repeats itself was ended, while the store is well, and while it fails
 at every fourth step. Seen were 14 and 57."""
 SETTINGS = {

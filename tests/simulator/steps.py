@@ -68,4 +68,8 @@ def smallest(run: Run, breaks: Callable[[Run], bool]) -> Run:
             else:
                 place += size
         size //= 2
+    for place, step in enumerate(steps):
+        fewer = run._replace(steps=(*steps[:place], step._replace(beside=()), *steps[place + 1 :]))
+        if step.beside and breaks(fewer):
+            steps = list(fewer.steps)
     return run._replace(steps=tuple(steps))

@@ -16,7 +16,7 @@ from tests.simulator.found import FOUND
 from tests.simulator.runs import SETTINGS, broken, drawn, drawn_from, report
 
 SEED = int(os.environ.get("LOOPGUARD_SIMULATOR_SEED") or secrets.randbelow(2**32))
-STEPS = int(os.environ.get("LOOPGUARD_SIMULATOR_STEPS") or 8_000)
+STEPS = int(os.environ.get("LOOPGUARD_SIMULATOR_STEPS") or 6_000)
 
 
 def test_all_promises_are_kept():
