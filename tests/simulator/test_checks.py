@@ -75,8 +75,8 @@ def look_after_it_in_the_next_turn(patch: pytest.MonkeyPatch) -> None:
 
 
 BREAKS = [
-    (believe_without_proof, "refused", "invariant 1", 16),
-    (skip_gaps, "failover", "invariant 1", 25),
+    (believe_without_proof, "refused", "invariant 1", 64),
+    (skip_gaps, "failover", "invariant 1", 68),
     (judge_by_the_copy, "sync code on an event loop", "invariant 1", 19),
     (take_any_list, "gateway", "invariant 1", 0),
     (end_nothing, "well", "invariant 2", 0),
@@ -98,7 +98,7 @@ def test_what_breaks_a_promise_is_found(break_it, setting, invariant, first, mon
 def test_a_report_has_few_steps_and_the_seed(monkeypatch):
     """So that the fault can be seen again, and understood."""
     skip_gaps(monkeypatch)
-    run, found = first_broken("failover", "invariant 1", 25)
+    run, found = first_broken("failover", "invariant 1", 68)
     text = report(run, found)
     assert text.startswith("invariant 1")
     assert text.count("Step(") < 12 < len(run.steps)
