@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard import Action, Guard, Outcome, Policy, ToolCall
-from otel_loopguard.errors import StoreError
+from otel_loopguard.errors import NotStoredError
 from tests.simulator.server import Connection, Server
 from tests.simulator.steps import BrokenPromiseError, Setting, Step
 from tests.store.processes import KEY, LONG
@@ -174,7 +174,7 @@ class Turns:
             return
         said = self.said[text] = Said(process, turn, stop, None, self.server.losses)
         said.find_run()
-        with suppress(StoreError):
+        with suppress(NotStoredError):
             said.handle = drive(turn.say, text, stop=stop)
 
     # --- calls -------------------------------------------------------------------------------------------------------
