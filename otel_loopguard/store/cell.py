@@ -467,19 +467,22 @@ class Cell:
         elif theirs:
             self._owes_gap |= bool(ours) and ours[0] not in theirs and len(theirs) < _MOST_TOKENS
             state = self._take(turn, reply.state)
-            if state is None:
+            if self.is_alone:
                 return
             turn.message_queue().put_back(tuple(given))  # in that write alone: the model has not read them
         self._seen = reply.version
         self.rebuild(turn, state)
 
     def _take(self, turn: Turn, data: bytes) -> State | None:
-        """Take a state of the store, and return it; None if it is that of a turn which has replaced this one."""
+        """Take a state of the store, and return it; None if it is that of a turn before this one, or after it."""
         state = self._empty(turn)
         messages = _read(data, state)
         if self._has_adopted and state.turn != self._number:
             self._leave(turn)
         if not self._adopts and state.turn not in (0, self._number):
+            if state.turn in turn.current.past:  # the server has lost this turn
+                self._owes_gap = True
+                return None
             if self._has_begun or self._number in state.past:
                 self.is_alone, self._owes_gap = True, False
                 self.rebuild(turn)

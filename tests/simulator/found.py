@@ -82,4 +82,19 @@ FOUND = {
             Step(27, "read", 0, "loop", "a"),
         ),
     ),
+    "a server that has lost a turn has the one before": Run(
+        501387,
+        "failover",
+        (
+            Step(21, "read", 0, "task", "a"),
+            Step(22, "read", 1, "observed", "b"),
+            Step(23, "restart"),
+            Step(26, "read", 0, "thread", "a"),
+            Step(27, "read", 2, "task", "b"),
+            Step(28, "fault", 1, "failover", count=6),
+            Step(30, "say", 2, "thread"),
+            Step(36, "read", 0, "task", "a", beside=(Step(1036, "write", 1, "task", "a"),)),
+            Step(37, "read", 0, "thread", "a"),
+        ),
+    ),
 }
