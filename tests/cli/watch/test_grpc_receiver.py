@@ -150,6 +150,7 @@ def test_slow_requests_are_dropped_and_the_others_are_served(served, kept, numbe
         now[0] += seconds
         export(message(call(1)).SerializeToString(), timeout=30)
         codes = {one.code() for one in slow}
+        wait_until("all are counted", lambda: kept.refusals["slow"] == number)
         over.set()
     judge.close()
 
