@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from otel_loopguard.engine.detectors.row import Detector
 from otel_loopguard.engine.words import Action, Kind, Trip
 from otel_loopguard.interrupts import pass_interrupt
+from otel_loopguard.shield import Shield
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,6 +30,8 @@ class HookFaults:
 
     def __init__(self) -> None:
         self.report_to: Callable[[str, BaseException], None] | None = None
+        self.shield = Shield()
+        """Takes the faults of this package that no caller would see."""
         self._logged: set[str] = set()
 
     def report(self, site: str, error: BaseException) -> None:

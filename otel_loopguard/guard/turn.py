@@ -33,6 +33,7 @@ from otel_loopguard.engine.words import Action, First, nothing_seen
 from otel_loopguard.guard import callbacks
 from otel_loopguard.guard.nesting import ParentCall, TurnTree
 from otel_loopguard.guard.reusable_results import ReusableResults
+from otel_loopguard.store.cell import wait, wait_in_task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterable
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from otel_loopguard.engine.policy.policy import Policy
     from otel_loopguard.engine.values.results import OutcomeFacts
     from otel_loopguard.engine.words import Decision, Outcome, Record, ToolCall, Trip
+    from otel_loopguard.shield import Shield
     from otel_loopguard.store.cell import Cell
 
     Steps: TypeAlias = Generator[Any, Any, Decision]
@@ -373,7 +375,7 @@ class Turn:
             if type(step) is Ask:
                 answer = callbacks.ask_on_trip(self.host.faults, self.policy.on_trip, step.trip)
             else:
-                answer = step.result()
+                answer = wait(step)
 
     async def _adrive(self, steps: Steps) -> Decision:
         answer: Any = None
@@ -385,7 +387,7 @@ class Turn:
             if type(step) is Ask:
                 answer = await callbacks.await_on_trip(self.host.faults, self.policy.on_trip, step.trip)
             else:
-                answer = await asyncio.wrap_future(step)
+                answer = await wait_in_task(step)
 
     # --- the fold ----------------------------------------------------------------------------------------------------
 
@@ -616,6 +618,11 @@ class Turn:
         self._firsts.setdefault(verdict.trip, verdict.first)  # type: ignore[arg-type]  # it has a trip
         if len(self._firsts) > _MOST_FIRSTS:
             self._firsts.pop(next(iter(self._firsts)), None)
+
+    @property
+    def shield(self) -> Shield:
+        """The shield for faults that no caller would see."""
+        return self.host.faults.shield
 
     # --- of a shared turn --------------------------------------------------------------------------------------------
 

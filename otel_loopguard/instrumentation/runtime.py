@@ -71,6 +71,7 @@ class Runtime:
         if guard is None:
             self._share_turns()
         self.guard.faults.report_to = self.guard.faults.report_to or self.shield.report
+        self.guard.faults.shield = self.shield
         self.open_spans = OpenSpans()
         self.conversations = Conversations(elsewhere=self._turn_elsewhere)
         self.providers = Providers(

@@ -55,9 +55,12 @@ class turn:  # noqa: N801 - reads as a word: ``with loopguard.turn():``
 
     def say(self, text: str, *, stop: bool = False) -> UserMessage:
         """Send the model a message with the next tool result. With ``stop``, further calls are refused with it."""
-        if self._run is None:
+        if self._run is None and self._token is None:
             raise RuntimeError("say() needs an open turn: use it inside the `with` block.")
-        return self._run.scope.turn.say(text, stop=stop)
+        if self._run is not None and self._runtime is not None:
+            with self._runtime.shield("say"):
+                return self._run.scope.turn.say(text, stop=stop)
+        return UserMessage(text, stop=stop)
 
     def __enter__(self) -> Self:
         self._outer = current_scope()

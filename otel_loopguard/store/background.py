@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import finalize
 
 from otel_loopguard.interrupts import pass_interrupt
+from otel_loopguard.shield import Shield
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     Close: TypeAlias = "Callable[[], Awaitable[None]]"
 
 _LONGEST_FLUSH = 0.5
+_shield = Shield()
 
 _running: dict[str, _Loop] = {}
 """The loop of this process, once it is used. A dictionary, because one step of the interpreter looks and adds."""
@@ -57,8 +59,13 @@ class _Loop(asyncio.SelectorEventLoop):
         return self.was_left or super().is_closed()
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Report a fault; but not that tasks of the parent process never end here."""
-        if not self.was_left:
+        """Report a fault, without its text; but not that tasks of the parent process never end here."""
+        error = context.get("exception")
+        if self.was_left:
+            return
+        if isinstance(error, Exception):
+            _shield.report("store.loop", error)
+        else:
             super().call_exception_handler(context)
 
     async def getaddrinfo(self, *place: Any, **options: Any) -> Any:

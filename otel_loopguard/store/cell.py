@@ -20,7 +20,8 @@ import asyncio
 import os
 import time
 from collections import deque
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
+from concurrent.futures import wait as wait_for_futures
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import orjson
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from otel_loopguard.engine.compiled import CompiledPolicy
     from otel_loopguard.engine.messages import Notes, UserMessages
     from otel_loopguard.engine.state import State
+    from otel_loopguard.shield import Shield
     from otel_loopguard.store.store import Store
 
 _TOKEN = 8
@@ -86,6 +88,10 @@ class Turn(Protocol):
     lock: Any
     changing: bool
     current: State
+
+    @property
+    def shield(self) -> Shield:
+        """The shield for faults that no caller would see."""
 
     def new_state(self) -> State:
         """Return an empty state."""
@@ -139,6 +145,8 @@ class Cell:
         """The time of the server, and that of this process then."""
         # Events of this process
         self._waiting: deque[tuple[Any, Future[Verdict | None]]] = deque()
+        self._batch: list[tuple[Any, Future[Verdict | None]]] = []
+        """Those that are being written."""
         self._late: list[Late] = []
         self._unanswered: dict[bytes, tuple[tuple[Late, ...], Notes]] = {}
         """The events in writes that were not answered, and the messages that these gave, by the tokens."""
@@ -180,11 +188,14 @@ class Cell:
         if not waits and not self._needs_store(turn, event):
             return self.fold_now(turn, event)
         future = self._put(turn, event)
+        verdict: Verdict | None
         if waits:
             verdict = yield future
         else:  # this blocks an event loop, but for a call that would be refused, or with a message
             verdict = _wait(future)
-        return turn.apply(event) if verdict is None else verdict
+        if verdict is None:
+            return turn.apply(event) if self.is_alone else _NOT_JUDGED
+        return verdict
 
     def fold_now(self, turn: Turn, event: Any) -> Verdict:
         """Fold an event at once, and write it in the background."""
@@ -258,12 +269,13 @@ class Cell:
 
     async def _watch(self, turn: Turn) -> None:
         """Look after the messages of this process until the model has them: the server may lose what it had."""
-        for seconds in WATCH_PAUSES:
-            if not await background.pause(seconds):
-                break
-            await self.look_after(turn)
-            if self.is_alone or turn.message_queue().closed or all(one.delivered for one in self._said.values()):
-                break
+        with turn.shield("store.watch"):
+            for seconds in WATCH_PAUSES:
+                if not await background.pause(seconds):
+                    break
+                await self.look_after(turn)
+                if self.is_alone or turn.message_queue().closed or all(one.delivered for one in self._said.values()):
+                    break
         self._watching = None
 
     async def look_after(self, turn: Turn) -> None:
@@ -287,7 +299,8 @@ class Cell:
 
     def _start(self, turn: Turn) -> None:
         if self._writing is None and not self.is_alone and (self._waiting or self._late):
-            self._writing = asyncio.ensure_future(self._write(turn))
+            with turn.shield("store.write"):
+                self._writing = asyncio.ensure_future(self._write(turn))
         elif self.is_alone:
             self._answer([(done, None) for _, done in self._drained()])
 
@@ -295,26 +308,16 @@ class Cell:
         return [self._waiting.popleft() for _ in range(len(self._waiting))]
 
     async def _write(self, turn: Turn) -> None:
-        """Write all that there is to write."""
-        while self._waiting or self._late:
-            batch = self._drained()
-            events = [event for event, _ in batch]
-            try:
-                verdicts, is_written = await self._swap_in(turn, events)
-            except BaseException as error:  # a fault of this package, or of a test: the callers get it
-                with turn.lock:
-                    self.rebuild(turn)
-                    self._writing = None
-                for _, done in batch:
-                    if not done.done():
-                        done.set_exception(error)
-                if not isinstance(error, Exception):
-                    raise
-                return
-            self._answer(list(zip([done for _, done in batch], verdicts, strict=True)))
-            if self.is_alone or not (is_written or self._waiting):
-                break
-        self._writing = None
+        """Write all that there is to write. After a fault of this package the calls go on that wait for it."""
+        is_over = False
+        try:
+            with turn.shield("store.write"):
+                await self._write_all(turn)
+                is_over = True
+        finally:
+            self._writing = None
+            if not is_over:
+                self._give_up(turn)
         if self._waiting:
             self._start(turn)
         elif not self._late:
@@ -323,12 +326,29 @@ class Cell:
             self._retrying = asyncio.ensure_future(self._retry(turn, RETRY_PAUSES[self._retries]))
             self._retries += 1
 
+    async def _write_all(self, turn: Turn) -> None:
+        while self._waiting or self._late:
+            self._batch = self._drained()
+            verdicts, is_written = await self._swap_in(turn, [event for event, _ in self._batch])
+            self._answer(list(zip([done for _, done in self._batch], verdicts, strict=True)))
+            self._batch = []
+            if self.is_alone or not (is_written or self._waiting):
+                break
+
+    def _give_up(self, turn: Turn) -> None:
+        """Judge none of the events that wait: a change may be missed. Some may be in the state, which is made again."""
+        batch, self._batch, self._owes_gap = self._batch, [], True
+        self._answer([(done, _NOT_JUDGED) for _, done in (*batch, *self._drained())])
+        with turn.lock:
+            self.rebuild(turn)
+
     async def _retry(self, turn: Turn, seconds: float) -> None:
         """Write again after a pause, or at once when the program ends."""
-        await background.pause(seconds)
-        self._start(turn)
-        if self._writing is not None:
-            await self._writing
+        with turn.shield("store.write"):
+            await background.pause(seconds)
+            self._start(turn)
+            if self._writing is not None:
+                await self._writing
 
     @staticmethod
     def _answer(answers: list[tuple[Future[Verdict | None], Verdict | None]]) -> None:
@@ -602,6 +622,7 @@ class Cell:
         """Go on in a child process as any other process of the turn. Its running calls are the parent's."""
         self.nonce = os.urandom(8)
         self._waiting, self._writing, self._watching, self._retries = deque(), None, None, 0
+        self._batch = []
         self._late, self._unanswered, self._said = [], {}, {}
         self._has_read = False
         self.rebuild(turn)
@@ -637,7 +658,24 @@ def _read(data: bytes, state: State) -> list[Any] | None:
     return messages  # type: ignore[no-any-return]  # as ``UserMessages.to_list`` returned them
 
 
+def wait(future: Future[Any]) -> Any:
+    """Wait for the background loop, in a thread that may wait. Raise ``TimeoutError`` if it takes too long."""
+    return future.result(_LONGEST_WAIT)
+
+
+async def wait_in_task(future: Future[Any]) -> Any:
+    """Do the same in a task."""
+    waiting = asyncio.wrap_future(future)
+    try:
+        done, _ = await asyncio.wait((waiting,), timeout=_LONGEST_WAIT)
+    finally:
+        waiting.cancel()
+    if not done:
+        raise TimeoutError
+    return waiting.result()
+
+
 def _wait(future: Future[Any]) -> Any:
     """Wait for the background loop; None if it takes too long."""
-    done, _ = wait((future,), _LONGEST_WAIT)
+    done, _ = wait_for_futures((future,), _LONGEST_WAIT)
     return future.result() if done else None

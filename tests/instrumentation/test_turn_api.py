@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import otel_loopguard as loopguard
+from otel_loopguard.guard.turn import Turn
 from otel_loopguard.testing import assert_trips, guarded
-from otel_loopguard.turns.runs import RunInfo
+from otel_loopguard.turns.runs import RunInfo, Runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,6 +71,21 @@ def test_a_word_that_nothing_delivered_comes_back() -> None:
         assert turn.undelivered == ["too late", "also"]
         assert word.returned
         assert delivered.returned
+
+
+def test_a_word_to_a_turn_that_a_fault_kept_from_opening_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outside of the block it is a mistake of the program; in it, no fault of ours is."""
+    with guarded():
+        block = loopguard.turn()
+        with pytest.raises(RuntimeError, match="needs an open turn"):
+            block.say("too early")
+        monkeypatch.setattr(Runs, "open", None)
+        with block:
+            assert not block.say("hello")
+        monkeypatch.undo()
+        with loopguard.turn() as other:
+            monkeypatch.setattr(Turn, "message_queue", None)
+            assert not other.say("hello")
 
 
 def test_a_word_without_a_turn_is_not_taken() -> None:

@@ -71,6 +71,16 @@ def test_a_function_finds_no_context_variable_of_the_program():
     assert found == ["none"]
 
 
+def test_the_log_has_no_text_of_an_exception(caplog):
+    def fail():
+        raise ArithmeticError("SECRET")
+
+    background.soon(fail)
+    background.wait(current())
+    assert "ArithmeticError in test_background.py" in caplog.text
+    assert "SECRET" not in caplog.text
+
+
 def test_a_pause_ends_by_itself():
     assert background.wait(background.pause(0.01)) is True
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import threading
 import time
 
@@ -15,7 +16,7 @@ from otel_loopguard.engine.policy.policy import Policy, ToolContract
 from otel_loopguard.engine.rule import Rule
 from otel_loopguard.engine.words import Action, Outcome, ToolCall
 from otel_loopguard.guard.guard import Guard
-from otel_loopguard.store import background
+from otel_loopguard.store import background, cell
 from otel_loopguard.store.store import ANYTHING
 from tests.store.memory import FlakyStore
 
@@ -421,16 +422,28 @@ def test_on_trip_is_asked_by_the_process_that_makes_the_call():
 
 
 def test_a_fold_that_fails_begins_again_from_the_cell():
-    """A fault in the midst of it loses nothing that the store has, and reaches the caller."""
+    """The call runs, and the fault is reported. It may have hidden a change, so all evidence before it is void."""
     log = FlakyStore()
     one = Process(log)
     one.call()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(decide, "before", lambda *_: (_ for _ in ()).throw(ArithmeticError))
-        with pytest.raises(ArithmeticError):
-            one.turn.begin(ToolCall("read_file", {"path": "a.txt"}))
+        assert one.turn.begin(ToolCall("read_file", {"path": "a.txt"})).runs
+    assert one.turn.shield.seen == {"store.write"}
+    assert actions(one.call()) == (None, None)
     assert actions(one.call()) == (None, "nudge")
     assert actions(one.call()) == ("block", None)
+
+
+def test_no_call_waits_for_a_writer_that_does_not_come(monkeypatch):
+    """A thread and a task go on, and get an error for the shield."""
+    monkeypatch.setattr(cell, "_LONGEST_WAIT", 0.01)
+    one = Process(FlakyStore())
+    monkeypatch.setattr(one.turn.cell, "_start", lambda turn: None)
+    with pytest.raises(concurrent.futures.TimeoutError):
+        one.turn.begin(ToolCall("read_file", {"path": "a.txt"}))
+    with pytest.raises(TimeoutError):
+        asyncio.run(one.turn.abegin(ToolCall("read_file", {"path": "a.txt"})))
 
 
 def test_a_nested_turn_brings_news_of_its_call_in_every_process():
