@@ -150,6 +150,8 @@ class GrpcReceiver:
             context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "the message came too slowly; send it again")
         except FullError:
             pass  # as if it was not taken
+        except Exception as error:  # noqa: BLE001 - grpcio would log its text
+            self._judge.shield.take("watch.grpc", error)
         context.abort(grpc.StatusCode.UNAVAILABLE, "there is no room for it now; send it again")
         raise AssertionError  # abort raises
 

@@ -119,7 +119,8 @@ class _Server(ThreadingMixIn, TCPServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self.connections.remove(request)
+            with self.judge.shield("watch.connection"):
+                self.connections.remove(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Write nothing: the connection broke, and its sender knows."""
@@ -184,6 +185,11 @@ class _Handler(BaseHTTPRequestHandler):
                 self._refuse(HTTPStatus.BAD_REQUEST, str(error))
             except _RefusedError as error:
                 self._refuse(error.status, str(error))
+            except OSError:
+                raise  # the connection broke
+            except Exception as error:  # noqa: BLE001 - see Shield.take
+                self.server.judge.shield.take("watch.http", error)
+                self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "it was not taken; send it again")
             else:
                 self._answer(HTTPStatus.OK, b"{}" if self._is_json else b"")
         self._discard()

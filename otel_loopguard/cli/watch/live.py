@@ -95,7 +95,7 @@ class LiveJudge:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._report = report
-        self._shield = shield
+        self.shield = shield
         self._clock = clock
         self._tick = max(window / _TICKS, 0.01)
         self.budget = Budget(most_bytes)
@@ -196,21 +196,20 @@ class LiveJudge:
                     flushes, self._flushes = self._flushes, flushes
                 is_over = message is None and not self._open
             if message is not None:
-                with self._shield("watch.message"):
+                with self.shield("watch.message"), message.share:
                     self._judge(message)
-                message.share.close()
             now = self._clock()
             if now >= next_tick:
                 next_tick = now + self._tick
-                with self._shield("watch.turns"):
+                with self.shield("watch.turns"):
                     self.turns.advance(now)
             if flushes:
-                with self._shield("watch.turns"):
+                with self.shield("watch.turns"):
                     self.turns.advance(math.inf)
                 for judged in flushes:
                     judged.set()
             if is_over:
-                with self._shield("watch.turns"):
+                with self.shield("watch.turns"):
                     self.turns.close_all()
                 return
 

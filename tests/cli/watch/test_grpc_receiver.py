@@ -189,3 +189,21 @@ def test_a_port_in_use_is_an_error_with_a_remedy(served, make) -> None:
     _, receiver, _ = served()
     with pytest.raises(LoopGuardError, match=f"--otlp {receiver.address}: cannot listen there"):
         GrpcReceiver(receiver.address, make())
+
+
+def test_a_fault_is_answered_as_if_there_was_no_room(served, monkeypatch, caplog) -> None:
+    """The sender sends the message again, and the log has no text of the exception."""
+    judge, _, send = served()
+    monkeypatch.setattr(judge, "_reserve", raises)
+    with pytest.raises(grpc.RpcError) as refused:
+        send(message(call(1)).SerializeToString(), timeout=30)
+    assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+    assert judge.shield.seen == {"watch.grpc"}
+    assert "SECRET" not in caplog.text
+    monkeypatch.undo()
+    assert send(message(call(1)).SerializeToString(), timeout=30) == b""
+
+
+def raises(*_: Any, **__: Any) -> None:
+    """Have a fault."""
+    raise ArithmeticError("SECRET")

@@ -359,3 +359,15 @@ def test_a_port_in_use_is_an_error_with_a_remedy(served, make) -> None:
     _, receiver = served()
     with pytest.raises(LoopGuardError, match=f"--otlp-http {receiver.address}: cannot listen there"):
         HttpReceiver(receiver.address, make())
+
+
+def test_a_fault_is_answered_as_if_there_was_no_room(served, client, monkeypatch) -> None:
+    """The sender sends the message again, on the same connection."""
+    judge, receiver = served()
+    one, body = client(receiver), message(call(1)).SerializeToString()
+    with monkeypatch.context() as patch:
+        patch.setattr(judge, "take", None)
+        status, headers, _ = one.post(body, PROTOBUF)
+    assert (status, headers["retry-after"]) == (503, "2")
+    assert judge.shield.seen == {"watch.http"}
+    assert one.post(body, PROTOBUF)[0] == 200
