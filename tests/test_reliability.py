@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -15,11 +16,12 @@ import pytest
 import wrapt
 
 pytest.importorskip("langgraph")
+pytest.importorskip("openai")
 
-from benchmarks.reliability import canaries, copies, faults, forks, signals
+from benchmarks.reliability import canaries, copies, faults, forks, receivers, signals, ways
 from benchmarks.reliability.__main__ import PARTS
 from benchmarks.reliability.page import PAGE
-from otel_loopguard.testing import guarded
+from otel_loopguard.testing import Toolbox, Transcript, guarded
 from otel_loopguard.testing.scripted.by_hand import DRIVERS
 from tests.instrumentation.fault_injection import boom
 
@@ -68,6 +70,38 @@ def test_a_fault_in_a_driver_is_found() -> None:
         faults._problems(DRIVERS["run"], faults._looping("a"), "instrumentation.functions.decorator:call", boom)
     )
     assert problems
+
+
+def test_a_run_that_hangs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is ended, and counts as broken."""
+    monkeypatch.setattr(faults, "LONGEST_RUN", 1)
+
+    def hangs(functions: object, steps: object) -> Transcript:
+        signal.pause()
+        return Transcript()
+
+    problems = faults._problems(hangs, faults._looping("a"), "instrumentation.functions.decorator:call", boom)
+    assert next(problems) == "TimeoutError"
+
+
+def test_a_request_with_another_text_is_found() -> None:
+    """A sentence after a result is none."""
+    tools, steps = Toolbox().functions(), faults._working("a")
+    for text, is_broken in (("the text of 0 a [loopguard] again", False), ("another text", True)):
+        one = ways.Conversation(tools, steps)
+        one.go_on(one.reply(one.copy()))
+        got = one.copy()
+        got["messages"][-1]["content"] = text
+        one.reply(got)
+        assert (one.transcript.error is not None) is is_broken
+
+
+def test_a_watcher_whose_judge_has_ended_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its senders get no error, so only the loop that is not found tells."""
+    monkeypatch.setattr(receivers, "SECONDS", 1)
+    monkeypatch.setattr(threading, "excepthook", receivers.Printed())
+    problems = list(receivers.broken_once("shield:Shield.__call__", boom))
+    assert "the judge hangs, or has ended" in problems
 
 
 def test_a_proxy_in_place_of_a_function_is_found() -> None:

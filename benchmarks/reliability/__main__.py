@@ -22,7 +22,7 @@ from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
 from otel_loopguard.testing.scripted import installed
 
 ROOT = Path(__file__).parents[2]
-PARTS = ("faults", "canaries", "threads", "turns", "signals", "forks", "copies", "values")
+PARTS = ("faults", "ways", "receivers", "canaries", "threads", "turns", "signals", "forks", "copies", "values")
 LONGEST_PART = 1_800
 """Seconds after which a part counts as hung: a promise may be broken by a hang."""
 

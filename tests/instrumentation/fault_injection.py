@@ -7,6 +7,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from otel_loopguard.store import background
 from otel_loopguard.testing import guarded
 
 if TYPE_CHECKING:
@@ -47,14 +48,20 @@ DRIVERS_OF_OURS = (
     "instrumentation.functions.deferred:drive_function",
     "instrumentation.functions.deferred:is_async",
     "instrumentation.turn_api:say",
+    "instrumentation.turn_api:turn.say",
 )
 """They call the program's code and hold the shields, so a fault in them cannot be caught."""
 EXCUSED = {
     **dict.fromkeys(DRIVERS_OF_OURS, "a driver"),
     ":__getattr__": "the test's own way into the package",
     "shield:Shield.__call__": "the shield itself",
+    "shield:Shield.take": "as above",
     "instrumentation.wrappers:open_call": "holds the shield of a framework's call; its first line is outside of it",
     "instrumentation.model_request:_open": "holds the shield of a request",
+    "cli.watch.grpc_receiver:GrpcReceiver._export": "as above",
+    "gateway.gateway:judge": "as above",
+    "gateway.gateway:learn": "as above",
+    "gateway.gateway:alearn": "as above",
     "interrupts:is_interrupt": "as above",
     "interrupts:pass_interrupt": "as above",
     "instrumentation.call:GuardedCall.cut_short": "holds the shield",
@@ -91,15 +98,15 @@ def out_of_memory(*_: Any, **__: Any) -> NoReturn:
     raise MemoryError("SECRET")
 
 
-def ours() -> dict[str, FunctionType]:
+def ours(apart: tuple[str, ...] = APART) -> dict[str, FunctionType]:
     """Return every function of the package, by module and name."""
     found = {}
-    for module in [m for name, m in sys.modules.items() if name.startswith(PACKAGE) and not name.startswith(APART)]:
+    for module in [m for name, m in sys.modules.items() if name.startswith(PACKAGE) and not name.startswith(apart)]:
         short = module.__name__[len(PACKAGE) + 1 :]
         for name, value in list(vars(module).items()):
             if getattr(value, "__module__", None) != module.__name__:
                 continue
-            if inspect.isfunction(value):
+            if inspect.isfunction(value) and not value.__code__.co_freevars:
                 found[f"{short}:{name}"] = value
             elif inspect.isclass(value) and not issubclass(value, BaseException):
                 for member, function in vars(value).items():
@@ -115,13 +122,24 @@ def ours() -> dict[str, FunctionType]:
 def called(scenario: Callable[[], Any]) -> set[str]:
     """Return the functions of the package that a scenario calls."""
     codes: set[Any] = set()
+
+    def note(frame: Any, event: str, _: Any) -> None:
+        if event == "call":
+            codes.add(frame.f_code)
+
     with guarded():
-        sys.setprofile(lambda frame, event, _: codes.add(frame.f_code) if event == "call" else None)
+        background.wait(_profile(note))
+        sys.setprofile(note)
         try:
             scenario()
         finally:
             sys.setprofile(None)
+            background.wait(_profile(None))
     return {name for name, function in ours().items() if function.__code__ in codes}
+
+
+async def _profile(note: Callable[[Any, str, Any], None] | None) -> None:
+    sys.setprofile(note)
 
 
 @contextmanager
