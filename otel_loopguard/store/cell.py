@@ -390,6 +390,7 @@ class Cell:
                 if self.is_alone:
                     return [None] * len(events), True
                 if not self._may_begin(turn, events):
+                    self._has_read = False  # the next try looks whether another process has begun one
                     return self._go_on_without(turn, events), False
                 verdicts = self._fold(turn, events)
                 write = self._pack(turn)

@@ -435,6 +435,17 @@ def test_a_fold_that_fails_begins_again_from_the_cell():
     assert actions(one.call()) == ("block", None)
 
 
+def test_a_message_waits_for_a_turn_that_begins_later(no_pauses):
+    """The store may be empty when the process of the message looks first, and have the agent's turn later."""
+    log = FlakyStore()
+    web = Process(log).guard.shared_turn("turn:one", begins=False)
+    early = web.say("early")
+    assert not early.stored
+    Process(log).call()
+    web.say("late")
+    assert early.stored
+
+
 def test_no_call_waits_for_a_writer_that_does_not_come(monkeypatch):
     """A thread and a task go on, and get an error for the shield."""
     monkeypatch.setattr(cell, "_LONGEST_WAIT", 0.01)
