@@ -279,9 +279,10 @@ class Cell:
         self._watching = None
 
     async def look_after(self, turn: Turn) -> None:
-        """Load the cell, and store the messages again that it should have and has not."""
+        """Load the cell, and store the messages that it has not, or has lost."""
         if not await self._look(turn):
             return
+        self._start(turn)
         with turn.lock:
             self._note_delivered(turn.message_queue())
             lost = [
