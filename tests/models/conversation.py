@@ -103,8 +103,8 @@ class RejectedError(Exception):
 
 def drawn(kind: str, name: str, at: int) -> str:
     """Return the id of a call, by the name of its reply. It ends as one that a server draws, and is always the same."""
-    number = name.rpartition("_")[2]
-    return f"{kind}_{name}_{blake2b(f'{number}_{at}'.encode(), digest_size=6).hexdigest()}"
+    key, _, number = name.rpartition("_")
+    return f"{kind}_{key}_{blake2b(f'{number}_{at}'.encode(), digest_size=4).hexdigest()}"
 
 
 def demand(condition: object, message: str, *, status: int = 400, code: str | None = None) -> None:
