@@ -77,6 +77,7 @@ NOT_COUNTED = {
     "engine.values.fast_json:flat_text": "as above",
     "engine.values.fast_json:dumps_known": "as above",
     "engine.tools.kinds:kind_of_call": "as above: the kind by the tool's name is used",
+    "engine.history.state:History.add_pause": "is called after a pause only, which a busy machine may make",
     "telemetry.providers:Providers.outlets": "finds the counter",
     "telemetry.meters:Meters.error": "is the counter",
     "telemetry.instruments:Records.__call__": "passes the count to the SDK",
