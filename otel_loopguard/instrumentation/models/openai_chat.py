@@ -22,7 +22,7 @@ def _marks(messages: Sequence[Any]) -> list[int]:
     try:
         return [
             hash((one.get("tool_call_id") or one.get("role"), one.get("content"), *_written_calls(one)))
-            if "tool_calls" in one
+            if one.get("tool_calls")
             else hash((one.get("tool_call_id") or one.get("role"), one.get("content")))
             for one in messages
         ]
