@@ -192,7 +192,7 @@ def _out_of_scope(loaded: LoadedPolicy) -> Iterator[Problem]:
 
 
 class _Remedies:
-    """What is to be said about the limits of a policy."""
+    """Finds the limits of a policy that others come before, each kind of tool once."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy

@@ -259,6 +259,7 @@ class Exchange:
         self._delta = delta
         self._scope = scope
         self._ids: dict[int, str] | None = None
+        """The ids of the new calls of a caller by their numbers, once they were made unique."""
         self._notes: list[Note] = []
         """The calls of the reply for other replicas of a gateway, if the provider keeps the conversation."""
         self._abort: Decision | None = None

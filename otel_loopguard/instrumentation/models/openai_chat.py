@@ -21,9 +21,7 @@ def _marks(messages: Sequence[Any]) -> list[int]:
     """Hash the entries: a result with its id, a text with its role, and the calls that come with it."""
     try:
         return [
-            hash((one.get("tool_call_id") or one.get("role"), one.get("content"), *_written_calls(one)))
-            if one.get("tool_calls")
-            else hash((one.get("tool_call_id") or one.get("role"), one.get("content")))
+            hash((one.get("tool_call_id") or one.get("role"), one.get("content"), *_parts_of_calls(one)))
             for one in messages
         ]
     except (TypeError, AttributeError) as error:  # a content is in parts, or an entry is an object of a client
@@ -33,16 +31,16 @@ def _marks(messages: Sequence[Any]) -> list[int]:
 
 def _mark(message: Any) -> int:
     key = field(message, "tool_call_id") or field(message, "role")
-    calls = [unmarked(part) for part in _written_calls(message)]
+    calls = [unmarked(part) for part in _parts_of_calls(message)]
     return hash((key, unmarked(field(message, "content")), *calls))
 
 
-def _written_calls(message: Any) -> list[Any]:
-    """Return the ids, names and arguments of the calls in a message."""
+def _parts_of_calls(message: Any) -> list[Any]:
+    """Return the ids, names and arguments of the calls in a message, as they are."""
     parts: list[Any] = []
     for call in sequence(field(message, "tool_calls")):
-        function = field(call, "function")
-        parts += (field(call, "id"), field(function, "name"), field(function, "arguments"))
+        function = _function_of(call)
+        parts += (field(call, "id"), field(function, "name"), _written(function))
     return parts
 
 
@@ -61,12 +59,16 @@ def _read(message: Any) -> Message:
 def _calls(message: Any) -> Iterator[WrittenCall]:
     """Read the calls of an assistant's message, in a request or in a reply."""
     for call in sequence(field(message, "tool_calls")):
-        function = field(call, "function") or field(call, "custom")
+        function = _function_of(call)
         if function is not None:
             yield _call(field(call, "id"), function)
     function = field(message, "function_call")  # deprecated, and without ids
     if function is not None:
         yield _call(None, function)
+
+
+def _function_of(call: Any) -> Any:
+    return field(call, "function") or field(call, "custom")
 
 
 def _call(call_id: str | None, function: Any) -> WrittenCall:

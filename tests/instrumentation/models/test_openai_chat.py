@@ -96,6 +96,17 @@ def test_other_entries_have_other_marks():
     assert len({mark(one) for one in entries}) == len(entries)
 
 
+@pytest.mark.parametrize(("kind", "given"), [("function", "arguments"), ("custom", "input")])
+def test_calls_with_one_id_are_told_apart(kind, given):
+    """By their names and what they are given: a server may number the calls of each conversation."""
+    calls = [("look", "a"), ("look", "b"), ("search", "a")]
+    entries = [
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "call_1", kind: {"name": name, given: text}}]}
+        for name, text in calls
+    ]
+    assert len({mark(one) for one in [*entries, *map(objects, entries)]}) == len(calls)
+
+
 def test_an_iterator_of_the_program_is_not_consumed():
     """LiteLLM gets what the program passes."""
     messages = iter([{"role": "user", "content": "Who?"}])
