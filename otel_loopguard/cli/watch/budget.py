@@ -1,7 +1,7 @@
-"""Bound the memory of all messages that are read, unpacked, decoded and queued, whichever receiver they came by.
+"""Bound the time of requests, and the memory of all messages that are read, unpacked, decoded and queued.
 
-Each message has a share, which grows before the memory is used. If there is no room, the message is refused, and its
-sender sends it again.
+The memory is one budget for all receivers. Each message has a share, which grows before the memory is used. If there is
+no room, the message is refused, and its sender sends it again.
 """
 
 from __future__ import annotations
@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+QUIET_SECONDS = 60.0
+"""A connection without a request for so long is closed."""
+REQUEST_SECONDS = 60.0
+"""The time of a whole request, from its first byte to its last."""
+PATIENCE_SECONDS = 2.0
+"""A request that takes longer may be dropped if others have no room."""
 _ROOM_SECONDS = 1.0
 """The longest wait for the memory of a request that was dropped."""
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import grpc  # type: ignore[import-untyped]  # the package has no type hints
 
 from otel_loopguard.cli.watch.address import cannot_listen
-from otel_loopguard.cli.watch.budget import FullError, TooLargeError
+from otel_loopguard.cli.watch.budget import PATIENCE_SECONDS, QUIET_SECONDS, REQUEST_SECONDS, FullError, TooLargeError
 from otel_loopguard.cli.watch.live import MalformedError
 from otel_loopguard.cli.watch.unpack import gunzip
 
@@ -32,12 +32,6 @@ if TYPE_CHECKING:
 OPTION = "--otlp"
 THREADS = 8
 """Each reads one message; the others wait in their connections."""
-QUIET_SECONDS = 60.0
-"""A connection without a request for so long is closed."""
-REQUEST_SECONDS = 60.0
-"""The time in which a message has to be read."""
-PATIENCE_SECONDS = 2.0
-"""The same while all threads are reading."""
 _SERVICE, _METHOD = "opentelemetry.proto.collector.trace.v1.TraceService", "Export"
 _GRACE_SECONDS = 5.0
 _TICK_SECONDS = 0.5

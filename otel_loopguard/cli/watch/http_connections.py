@@ -13,18 +13,14 @@ from socket import SHUT_RDWR
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from otel_loopguard.cli.watch.budget import PATIENCE_SECONDS, QUIET_SECONDS, REQUEST_SECONDS
+
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
     from otel_loopguard.cli.watch.budget import Share
 
-QUIET_SECONDS = 60.0
-"""A connection without a request for so long is closed."""
-REQUEST_SECONDS = 60.0
-"""The time of a whole request, from its first byte to its last."""
-PATIENCE_SECONDS = 2.0
-"""A request that takes longer may be dropped if others have no room."""
 MOST_HEADER = 32_768
 """The bytes of a request line and its headers."""
 

@@ -21,8 +21,8 @@ import orjson
 from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]  # the package has no type hints
 
 from otel_loopguard.cli.watch.address import cannot_listen
-from otel_loopguard.cli.watch.budget import FullError, TooLargeError
-from otel_loopguard.cli.watch.http_connections import QUIET_SECONDS, Connections, RequestReader
+from otel_loopguard.cli.watch.budget import QUIET_SECONDS, FullError, TooLargeError
+from otel_loopguard.cli.watch.http_connections import Connections, RequestReader
 from otel_loopguard.cli.watch.live import MalformedError
 from otel_loopguard.cli.watch.unpack import gunzip
 

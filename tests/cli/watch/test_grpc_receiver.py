@@ -13,7 +13,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
 from otel_loopguard.cli.watch.address import Address
-from otel_loopguard.cli.watch.grpc_receiver import PATIENCE_SECONDS, REQUEST_SECONDS, THREADS, GrpcReceiver
+from otel_loopguard.cli.watch.budget import PATIENCE_SECONDS, REQUEST_SECONDS
+from otel_loopguard.cli.watch.grpc_receiver import THREADS, GrpcReceiver
 from otel_loopguard.errors import LoopGuardError
 from tests.stack.harness.process import wait_until
 

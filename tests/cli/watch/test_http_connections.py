@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_loopguard.cli.watch.budget import Budget
-from otel_loopguard.cli.watch.http_connections import PATIENCE_SECONDS, Connections
+from otel_loopguard.cli.watch.budget import PATIENCE_SECONDS, Budget
+from otel_loopguard.cli.watch.http_connections import Connections
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

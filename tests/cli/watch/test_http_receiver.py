@@ -18,7 +18,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
 from otel_loopguard.cli.watch.address import Address
-from otel_loopguard.cli.watch.http_connections import MOST_HEADER, PATIENCE_SECONDS, REQUEST_SECONDS
+from otel_loopguard.cli.watch.budget import PATIENCE_SECONDS, REQUEST_SECONDS
+from otel_loopguard.cli.watch.http_connections import MOST_HEADER
 from otel_loopguard.cli.watch.http_receiver import HttpReceiver
 from otel_loopguard.errors import LoopGuardError
 from tests.stack.harness.process import wait_until
