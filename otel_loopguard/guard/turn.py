@@ -573,8 +573,7 @@ class Turn:
 
     def concluded_before(self, call: ToolCall) -> bool:
         """Return True if a conclusion is due that was made before this call: the model wrote it in a later message."""
-        history = self.current.history
-        return history.conclusion_due and call.written != history.refused_message
+        return self.current.history.concluded_before(call.written)
 
     def conclude(self) -> str | None:
         """Return the sentence for a model request without tools, if a conclusion is due. There is one a turn."""

@@ -145,7 +145,7 @@ class RecordedTurn:
     def _observe(self, one: _Running) -> None:
         position, call, event, _, begun = one
         state, now = self.state, self.timeline.now
-        if state.history.conclusion_due and event.written != state.history.refused_message:
+        if state.history.concluded_before(event.written):
             fold(state, Concluded(position), now)  # the request had no tools
         if self._has_own and event.judged:
             own = custom_trips(_FAULTS, state.compiled, state.history, opened(state, event, begun))

@@ -241,6 +241,10 @@ class History:
         """The next model request is to be made without tools."""
         return self.conclude_at == self.news and self.concluded_at < 0
 
+    def concluded_before(self, written: int | None) -> bool:
+        """Return True if a conclusion is due that was made before a call which the model wrote at this tick."""
+        return self.conclusion_due and written != self.refused_message
+
     def plain(self) -> dict[str, Any]:
         """Return the history as plain values: fingerprints and counters."""
         state: dict[str, Any] = {name: getattr(self, name) for name in _COUNTERS}
