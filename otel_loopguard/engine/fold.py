@@ -130,7 +130,7 @@ def _refused(state: State, event: Began, record: Record, trip: Trip) -> Verdict:
     if state.is_recorded:  # it has run
         _start(state, event, record)
     # The error that aborts a run has no place for messages.
-    notes = () if messages is None or trip.action is _ABORT else messages.take()
+    notes = () if messages is None or trip.action is _ABORT else messages.take(claims=state.claims)
     return Verdict(record, trip, trip.action, notes=notes, refusals=history.refusals, first=state.reach(trip))
 
 
@@ -292,7 +292,7 @@ def _settle_end(state: State, record: Record, trip: Trip | None, recovered: tupl
     elif record.trip is None and messages is None and not recovered:
         return _nothing_seen(record)
     shown = trip or record.trip
-    notes = () if messages is None else messages.take()
+    notes = () if messages is None else messages.take(claims=state.claims)
     return Verdict(record, trip, None if shown is None else shown.action, recovered, notes, first=first)
 
 
@@ -360,7 +360,7 @@ def _settle_observed(state: State, record: Record, trip: Trip | None, recovered:
     if messages is not None and messages.stops and state.ceiling > Action.OBSERVE:
         return _stopped(state, record, _stop_after(state, record))._replace(recovered=recovered)
     if trip is None:
-        return Verdict(record, None, None, recovered, () if messages is None else messages.take())
+        return Verdict(record, None, None, recovered, () if messages is None else messages.take(claims=state.claims))
     trip = _possible(state, record, trip, ran=True)
     if trip.action > _NUDGE:
         update.count_refusal(history, record, trip)
@@ -368,7 +368,7 @@ def _settle_observed(state: State, record: Record, trip: Trip | None, recovered:
             trip = trip._replace(action=_NUDGE)
     record.trip = trip
     state.remember(trip)
-    notes = () if messages is None or trip.action is _ABORT else messages.take()
+    notes = () if messages is None or trip.action is _ABORT else messages.take(claims=state.claims)
     return Verdict(record, trip, trip.action, recovered, notes, (), history.refusals, state.reach(trip))
 
 
@@ -404,7 +404,7 @@ def _stop_after(state: State, record: Record) -> Trip:
 
 def _stopped(state: State, record: Record, trip: Trip) -> Verdict:
     record.trip, messages = trip, state.messages
-    new = () if trip.action is _ABORT else messages.take()  # type: ignore[union-attr]  # it has stops
+    new = () if trip.action is _ABORT else messages.take(claims=state.claims)  # type: ignore[union-attr]  # it has stops
     again = tuple(message for message in messages.stops if message not in new)  # type: ignore[union-attr]  # as above
     return Verdict(record, trip, trip.action, notes=new, again=again, first=state.reach(trip))
 
@@ -425,9 +425,7 @@ def _answered(state: State, event: Answered, _: float | None) -> Verdict:
 
 
 def _said(state: State, event: Said, _: float | None) -> Verdict:
-    message = event.message
-    stops = [[message.id, message.text]] if message.stop else []
-    state.messages.merge([[[message.id, message.text, message.stop]], stops, []])  # type: ignore[union-attr]  # is made
+    state.messages.offer(event.message)  # type: ignore[union-attr]  # is made
     return _NOTHING
 
 

@@ -20,7 +20,7 @@ _MOST_DONE = 256
 class UserMessage:
     """A message of the user to a running turn. True if a turn accepted it."""
 
-    __slots__ = ("_queue", "delivered", "forgotten", "id", "stop", "stored", "text")
+    __slots__ = ("_queue", "delivered", "forgotten", "id", "is_own", "sent_in", "stop", "stored", "text")
 
     def __init__(self, text: str, queue: UserMessages | None = None, *, stop: bool = False, number: int = 0) -> None:
         self.text = text
@@ -33,7 +33,11 @@ class UserMessage:
         self.delivered = False
         """The model has it, with a result or in a refusal."""
         self.forgotten = False
-        """Another turn has replaced the one that it was for."""
+        """Another turn has replaced the one that it was for, or the store has lost it: the model may have read it."""
+        self.is_own = False
+        """Of a shared turn: this process alone may deliver it."""
+        self.sent_in: str | None = None
+        """The epoch of the store in which it was sent there; None if no other process can have it."""
         self._queue = None if queue is None else weakref.ref(queue)
 
     @property
@@ -50,7 +54,7 @@ class UserMessage:
 
     @property
     def returned(self) -> bool:
-        """True if no tool call will deliver it any more: its turn is over or forgotten, or there was none."""
+        """True if no tool call will deliver it any more: its turn is over, there was none, or it is ``forgotten``."""
         queue = None if self._queue is None else self._queue()
         return not self.delivered and (queue is None or queue.closed or self.forgotten)
 
@@ -68,15 +72,17 @@ Notes: TypeAlias = "tuple[UserMessage | str, ...]"
 class UserMessages:
     """The queue of messages that wait for the model. Any turn of a tree may deliver them; the outermost closes it."""
 
-    __slots__ = ("__weakref__", "_waiting", "closed", "done", "stops")
+    __slots__ = ("__weakref__", "_waiting", "closed", "done", "process", "stops")
 
-    def __init__(self) -> None:
+    def __init__(self, process: int = 0) -> None:
         self._waiting: deque[UserMessage | str] = deque()
         self.stops: list[UserMessage] = []
         """If there are any, every further call is refused with them."""
         self.closed = False
-        self.done: dict[int, None] = {}
-        """The ids of messages of a shared turn that were delivered."""
+        self.process = process
+        """This part in a shared turn."""
+        self.done: dict[int, int] = {}
+        """The process that delivers a message of a shared turn, by its id; 0 if the store has lost it."""
 
     def add(self, text: str, *, stop: bool) -> UserMessage:
         """Queue a message. It is not accepted if the turn is over."""
@@ -97,9 +103,7 @@ class UserMessages:
     def _closed_while_adding(self, message: UserMessage) -> bool:
         """Return True if the queue was closed in between and ``close`` did not return this message."""
         if self.closed:
-            with suppress(ValueError):
-                self._waiting.remove(message)
-                return True
+            return self._remove(message)
         return False
 
     @property
@@ -107,22 +111,25 @@ class UserMessages:
         """True if the model has every message to stop."""
         return all(message.delivered for message in self.stops)
 
-    @property
-    def is_empty(self) -> bool:
-        """True if no message waits."""
-        return not self._waiting
+    def take(self, *, claims: bool = True) -> Notes:
+        """Take the waiting messages. They count as delivered unless they are put back.
 
-    def __contains__(self, note: object) -> bool:
-        return note in self._waiting
-
-    def take(self) -> Notes:
-        """Take the waiting messages. They count as delivered unless they are put back."""
-        taken = self._drained()
+        Without ``claims``, take those only that no other process may deliver, and those to stop, of which each process
+        has a copy.
+        """
+        taken = self._drained() if claims else tuple(filter(self._remove, filter(_needs_no_claim, list(self._waiting))))
         for note in taken:
             if isinstance(note, UserMessage):
                 note.delivered = True
-                self._note_done((note.id,))
+                self._note_done(note.id, self.process)
         return taken
+
+    def _remove(self, note: UserMessage | str) -> bool:
+        """Remove a note; return False if it was taken in between."""
+        with suppress(ValueError):
+            self._waiting.remove(note)
+            return True
+        return False
 
     def _drained(self) -> Notes:
         """Take one by one: a message may be added at any moment, and must not be lost."""
@@ -137,64 +144,113 @@ class UserMessages:
         for note in notes:
             if isinstance(note, UserMessage):
                 note.delivered = False
-                self.done.pop(note.id, None)
+                if not note.is_own:
+                    self.done.pop(note.id, None)
         if not self.closed:
             self._waiting.extendleft(reversed(notes))
 
-    def forget(self) -> None:
-        """Forget all messages: another turn begins in the cell of a shared turn."""
-        self._waiting.clear()
+    def forget(self, *, own: bool) -> None:
+        """Forget the messages of a turn that another one has replaced; with ``own``, all of this process, too."""
+        for message in self._messages():
+            if own or not message.is_own:
+                self._remove(message)
         self.stops = []
 
-    def after_fork(self) -> None:
+    def after_fork(self, process: int = 0) -> None:
         """Leave the waiting messages to the parent process, which delivers them."""
-        self._waiting = deque()
+        self._waiting, self.process = deque(), process
 
     def close(self) -> list[str]:
         """Close the queue. Return the texts that the model never read."""
         self.closed = True
         return [message.text for message in self._drained() if isinstance(message, UserMessage)]
 
-    # --- copies of a shared turn -------------------------------------------------------------------------------------
+    # --- messages of a shared turn -----------------------------------------------------------------------------------
+    #
+    # The store gives each message to one process, which delivers it: only a write that the store has confirmed takes a
+    # message that other processes may have.
+
+    def offer(self, message: UserMessage) -> None:
+        """Let a message wait, unless it does already, or is done."""
+        if message.stop and all(one.id != message.id for one in self.stops):
+            self.stops.append(message)
+        if not (message.id in self.done or self.has(message.id)):
+            self._waiting.append(message)
+
+    def keep(self, message: UserMessage) -> None:
+        """Keep a message for this process, which alone has it."""
+        self.offer(message)
+        message.is_own = True
+        self._note_done(message.id, self.process)
+
+    def release(self) -> list[UserMessage]:
+        """Let any process deliver the messages that wait for this one alone. Return them."""
+        released = [one for one in self._messages() if one.is_own]
+        for message in released:
+            message.is_own = False
+            self.done.pop(message.id, None)
+        return released
+
+    def has(self, number: int) -> bool:
+        """Return True if a message waits."""
+        return any(one.id == number for one in self._messages())
+
+    @property
+    def has_shared(self) -> bool:
+        """True if a message waits that another process may deliver."""
+        return not all(map(_needs_no_claim, list(self._waiting)))
+
+    def taker(self, number: int) -> int | None:
+        """Return the process that has delivered a message; 0 if it is lost, None if nothing became of it yet."""
+        return None if self.has(number) else self.done.get(number)
 
     def to_list(self) -> list[Any]:
-        """Return the messages that wait, those to stop, and the ids of those that were delivered, as plain values."""
-        waiting = [note if isinstance(note, UserMessage) else UserMessage(note) for note in list(self._waiting)]
-        stops = [[one.id, one.text] for one in self.stops]
-        return [[[one.id, one.text, one.stop] for one in waiting], stops, list(self.done)]
+        """Return what any process may deliver, the messages to stop, and what became of others, as plain values."""
+        waiting = [[one.id, one.text, one.stop] for one in self._messages() if not one.is_own]
+        return [waiting, [[one.id, one.text] for one in self.stops], list(self.done.items())]
 
-    def merge(self, values: list[Any]) -> None:
-        """Join this copy with what ``to_list`` of another one returned. What either delivered waits no more."""
-        waiting, stops, done = values
-        self._note_done(done)
-        mine = {note.id: note for note in list(self._waiting) if isinstance(note, UserMessage)}
-        stopping = {one.id: one for one in self.stops}
-        for number, text, stop in [*waiting, *([number, text, True] for number, text in stops)]:
-            one = mine.get(number) or stopping.get(number) or UserMessage(text, self, stop=stop, number=number)
-            self._join(one, mine, stopping, waits=[number, text, stop] in waiting)
-        for note in list(self._waiting):
-            if isinstance(note, UserMessage) and note.id in self.done:
-                with suppress(ValueError):  # it was taken in between
-                    self._waiting.remove(note)
+    def adopt(self, waiting: list[Any], stops: list[Any], done: list[Any], *, has_lost: bool = False) -> int:
+        """Take over what ``to_list`` returned in the process that has written last.
 
-    def _join(
-        self, one: UserMessage, mine: dict[int, UserMessage], stopping: dict[int, UserMessage], *, waits: bool
-    ) -> None:
-        if one.stop and one.id not in stopping:
-            stopping[one.id] = one
-            self.stops.append(one)
-        if one.id in self.done:
-            one.delivered = True
-        elif waits and one.id not in mine:
-            mine[one.id] = one
-            self._waiting.append(one)
+        What it lacks waits no more, but messages of this process alone. If the store ``has_lost`` something since, a
+        message that waited may have been delivered: it is lost. Return how many are, because this process was given
+        them without its knowledge: their senders cannot see it.
+        """
+        held = {one.id: one for one in (*self.stops, *self._messages())}
+        own = {number: process for number, process in self.done.items() if process in (0, self.process)}
+        self.done = dict(done) | own
+        given = {number for number, process in done if process == self.process} - own.keys()
+        unseen = len(given) if has_lost else 0
+        if has_lost:
+            here = [one.id for one in self._messages() if one.sent_in is not None and not _needs_no_claim(one)]
+            for number in {*given, *here, *(number for number, _, stop in waiting if not stop)} - own.keys():
+                if self.done.get(number, self.process) == self.process:
+                    self.done[number] = 0
+            waiting, given = [one for one in waiting if one[2]], set()
+        for message in self._messages():
+            if message.id in given:
+                message.is_own = True
+            elif not message.is_own:
+                self._remove(message)
+        for number, text, stop in (*waiting, *([number, text, True] for number, text in stops)):
+            message = held.setdefault(number, UserMessage(text, self, stop=stop, number=number))
+            message.sent_in = message.sent_in or ""
+            message.delivered = number in self.done
+            self.offer(message)
+        return unseen
 
-    def _note_done(self, numbers: Iterable[int]) -> None:
-        for number in numbers:
-            if number:
-                self.done[number] = None
+    def _messages(self) -> list[UserMessage]:
+        return [note for note in list(self._waiting) if isinstance(note, UserMessage)]
+
+    def _note_done(self, number: int, process: int) -> None:
+        if number:
+            self.done[number] = process
         while len(self.done) > _MOST_DONE:
             self.done.pop(next(iter(self.done)), None)
+
+
+def _needs_no_claim(note: UserMessage | str) -> bool:
+    return isinstance(note, str) or note.is_own or note.stop
 
 
 NO_MESSAGES = UserMessages()

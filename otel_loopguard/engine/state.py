@@ -62,8 +62,8 @@ class State:
     """A turn. Only ``fold`` changes it."""
 
     __slots__ = (
-        "answered", "batch", "batches", "ceiling", "compiled", "conversation", "fingerprinter", "heeds", "history",
-        "is_over", "is_recorded", "is_shared", "messages", "observed", "open", "past", "place", "reusable",
+        "answered", "batch", "batches", "ceiling", "claims", "compiled", "conversation", "fingerprinter", "heeds",
+        "history", "is_over", "is_recorded", "is_shared", "messages", "observed", "open", "past", "place", "reusable",
         "turn", "turn_id",
     )  # fmt: skip
 
@@ -91,6 +91,8 @@ class State:
         """The calls whose earlier result can be given again: of recorded calls, those that succeeded."""
         self.messages: UserMessages | None = None
         """The user's messages that wait; one queue for a turn and its nested turns."""
+        self.claims = True
+        """The model may get any of them. False if other processes may deliver them, and the store is not asked."""
         self.open: dict[int, OpenCall] = EMPTY
         """By the event with which the call began."""
         self.batch: Batch | None = None
@@ -251,7 +253,7 @@ class State:
             self.past = (*self.past[1 - MOST_PAST :], self.turn)
             self.history = self.compiled.new_history()
             if self.messages is not None:
-                self.messages.forget()
+                self.messages.forget(own=False)
         self.turn, self.turn_id, self.is_over = number, turn_id, False
         self.open = self.batches = self.answered = self.observed = EMPTY
         self.batch = None

@@ -24,10 +24,12 @@ class TurnTree:
     nested turn brought it before: else a supervisor that has the same work done again and again would never end.
     """
 
-    __slots__ = ("_changing", "_history", "_lock", "_runs", "user_messages")
+    __slots__ = ("_changing", "_history", "_lock", "_runs", "is_shared", "user_messages")
 
-    def __init__(self, user_messages: UserMessages) -> None:
+    def __init__(self, user_messages: UserMessages, *, is_shared: bool) -> None:
         self.user_messages = user_messages
+        self.is_shared = is_shared
+        """Other processes may deliver the messages: the outermost turn asks the store, and nested turns do not."""
         self._lock = RLock()
         self._history = History()
         self._changing = False

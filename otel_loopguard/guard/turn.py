@@ -127,6 +127,7 @@ class Turn:
         self._tree: TurnTree | None = None
         if parent is not None:
             self._tree, self.current.messages = parent.tree, parent.tree.user_messages
+            self.current.claims = not parent.tree.is_shared
         self.running: dict[int, Running] = EMPTY
         """The calls of this process, by the identity of the call. One operation at a time, so it needs no lock."""
         self._results: ReusableResults | None = None
@@ -225,16 +226,16 @@ class Turn:
         state.batch = None
         if self._tree is not None:
             self._tree.after_fork()
-        if state.messages is not None:
-            state.messages.after_fork()
         if self.cell is not None:
             self.cell.after_fork(self)
+        if state.messages is not None:
+            state.messages.after_fork(0 if self.cell is None else self.cell.process)
 
     def child(self, call: ToolCall) -> Turn:
         """Return the turn of a run inside a running call: a history of its own; its news is news of that call."""
         messages = self.message_queue()
         with self.lock:
-            tree = self._tree = self._tree or TurnTree(messages)
+            tree = self._tree = self._tree or TurnTree(messages, is_shared=self.is_shared)
         running = self.running.get(id(call))
         parent = ParentCall(tree, self._count_nested, None if running is None else running.record, self.parent)
         child_id, place = f"{self.id}/{tree.next_number()}", self.current.place
@@ -258,9 +259,9 @@ class Turn:
     def say(self, text: str, *, stop: bool = False) -> UserMessage:
         """Send the model a message with its next result. With ``stop``, further calls are refused with it.
 
-        Nested turns deliver it, too. It is not accepted if the turn is over. In a turn of one process it takes no lock
-        and waits for nothing. In a shared turn it waits until the message is stored, but not on an event loop: see its
-        ``status``. A stop is always waited for, and raises ``StoreError`` if it could not be stored.
+        It is not accepted if the turn is over. In a turn of one process it takes no lock and waits for nothing, and
+        nested turns deliver it, too. In a shared turn it waits until the message is stored, but not on an event loop:
+        see its ``status``. A stop is always waited for, and raises ``NotStoredError`` if it could not be stored.
         """
         messages = self.message_queue()
         if self.cell is None or self.cell.is_alone or messages.closed:
@@ -280,7 +281,7 @@ class Turn:
     def message_queue(self) -> UserMessages:
         """Return the queue of the user's messages, which is made at the first."""
         if self.current.messages is None:
-            self.current.messages = self._first_queue(UserMessages())
+            self.current.messages = self._first_queue(UserMessages(0 if self.cell is None else self.cell.process))
         return self.current.messages
 
     def _first_queue(self, made: UserMessages) -> UserMessages:
@@ -444,7 +445,7 @@ class Turn:
         if self.cell is not None:
             self.last_used = self.host.clock()
             of = compiled.fingerprinter.of
-            batch = None if written is None else of(self.cell.nonce + b"%d" % written)
+            batch = None if written is None else of(b"%d %d" % (self.cell.process, written))
             call_id = None if call_id is None else of(utf8(name_text(call_id)))
             written = None
         results = self._results

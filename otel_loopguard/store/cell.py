@@ -5,18 +5,21 @@ somebody has, the same events are folded again on the newer state: an event has 
 of it runs on one background loop, one write of a cell at a time; the events that come meanwhile are written together.
 So no exception of a signal handler can cut it short, and threads and tasks wait for it alike.
 
-Three rules keep the promise that nothing new is withheld:
+Four rules keep the promises that nothing new is withheld, and that no message of the user is read twice:
 
 1. *No proof, no refusal.* A verdict above a nudge comes from a state that was swapped in. While the store cannot be
    asked, an event is folded here (it is ``late`` from then on), and a refusal that needs proof is a nudge.
 2. *A gap is a change.* Whenever something may have been missed, a ``Gap`` ends all that had been shown before.
 3. *Each write counts once.* A state begins with the tokens of its last writes. They tell whether a write arrived whose
    answer was lost, and whose state is newer after a failover.
+4. *The store gives a message to one process.* The model gets it once the write is confirmed that takes it. If the store
+   has lost something, what waited may have been read: it is lost then, and its sender is told.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import time
 from collections import deque
@@ -39,13 +42,15 @@ from otel_loopguard.store import background
 from otel_loopguard.store.store import ANYTHING, Newer, Swapped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Sequence
 
     from otel_loopguard.engine.compiled import CompiledPolicy
     from otel_loopguard.engine.messages import Notes, UserMessages
     from otel_loopguard.engine.state import State
     from otel_loopguard.shield import Shield
     from otel_loopguard.store.store import Store
+
+logger = logging.getLogger("otel_loopguard")
 
 _TOKEN = 8
 """Bytes."""
@@ -59,6 +64,10 @@ WATCH_PAUSES = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 60.0, 60.0, 60.0, 60.0, 60
 """Seconds between the looks after a message until it is delivered."""
 _LONGEST_WAIT = 5.0
 """Seconds for the background loop, if the store does not keep its own time-out."""
+_LOST = (
+    "The shared store has lost a message of the user, which the model may have read before. Say it again if the model "
+    "does not follow it."
+)
 
 _OF_CALLS = frozenset({Began, Ended, Observed, Answered})
 _NOT_JUDGED = Verdict()
@@ -122,8 +131,8 @@ class Cell:
         self._of = compiled.fingerprinter.of
         self._turn_id = turn_id
         self._number = self._of(utf8(turn_id))
-        self.nonce = os.urandom(8)
-        """Tells the model messages of this process from others."""
+        self.process = self.new_op()
+        """Tells this part in the turn from others."""
         self.is_alone = False
         """Another turn has replaced this one in the cell: it goes on in this process, as a turn that is not shared."""
         self.own_calls = 0
@@ -141,6 +150,10 @@ class Cell:
         self._has_begun = False
         """The store had this turn."""
         self._owes_gap = False
+        self._epoch = ""
+        """The server, and a drawn part since it has lost something. Messages that were sent before that are lost."""
+        self._is_away = False
+        """The last request was not answered."""
         self._time = (0.0, 0.0)
         """The time of the server, and that of this process then."""
         # Events of this process
@@ -148,8 +161,8 @@ class Cell:
         self._batch: list[tuple[Any, Future[Verdict | None]]] = []
         """Those that are being written."""
         self._late: list[Late] = []
-        self._unanswered: dict[bytes, tuple[tuple[Late, ...], Notes]] = {}
-        """The events in writes that were not answered, and the messages that these gave, by the tokens."""
+        self._unanswered: dict[bytes, tuple[Late, ...]] = {}
+        """The events in writes that were not answered, by the tokens."""
         self._said: dict[int, UserMessage] = {}
         self._stored: set[int] = set()
         """The ids of the messages that the store had, waiting or delivered."""
@@ -215,7 +228,7 @@ class Cell:
         queue = turn.current.messages
         if type(event) is Began and (queue is None or not queue.stops):
             return self._would_refuse(turn, event)
-        return queue is not None and not queue.is_empty
+        return queue is not None and queue.has_shared
 
     def _would_refuse(self, turn: Turn, event: Began) -> bool:
         """Return True if this process would refuse a call for which only the store has the proof."""
@@ -239,7 +252,7 @@ class Cell:
 
     def say(self, turn: Turn, text: str, *, stop: bool) -> UserMessage:
         """Store a message, which is delivered with the next result in any process."""
-        message = UserMessage(text, turn.message_queue(), stop=stop, number=self.new_op() >> 1)
+        message = UserMessage(text, turn.message_queue(), stop=stop, number=self.new_op())
         future = self._send(turn, message)
         if stop or asyncio._get_running_loop() is None:  # noqa: SLF001 - documented, and without an exception
             _wait(future)
@@ -251,15 +264,12 @@ class Cell:
         return message
 
     def say_again(self, turn: Turn, notes: Notes) -> None:
-        """Send notes again that could not be delivered. They are new messages."""
-        for note in notes:
-            text = note if isinstance(note, str) else note.text
-            again = UserMessage(text, turn.message_queue(), number=self.new_op() >> 1)
-            if isinstance(note, UserMessage):
-                handle = self._said.pop(note.id, None)
-                if handle is not None:
-                    handle.id, handle.delivered, again = again.id, False, handle
-            self._send(turn, again)
+        """Let any process deliver notes for which there was no place."""
+        queue = turn.message_queue()
+        again = [UserMessage(note, queue, number=self.new_op()) if isinstance(note, str) else note for note in notes]
+        queue.put_back(tuple(again))
+        for message in again:
+            self._send(turn, message)
 
     def _send(self, turn: Turn, message: UserMessage) -> Future[Verdict | None]:
         self._said[message.id] = message
@@ -279,22 +289,30 @@ class Cell:
         self._watching = None
 
     async def look_after(self, turn: Turn) -> None:
-        """Load the cell, and store the messages that it has not, or has lost."""
+        """Load the cell, and store the messages that it has not, and those to stop that it has lost."""
         if not await self._look(turn):
             return
         self._start(turn)
         with turn.lock:
-            self._note_delivered(turn.message_queue())
+            self._note_what_became(turn.message_queue())
             lost = [
                 one for number, one in self._said.items()
-                if one.stored and not one.delivered and number not in self._stored
+                if one.stop and one.stored and not one.delivered and number not in self._stored
             ]  # fmt: skip
         for message in lost:
             self._put(turn, Said(message.id, message))
 
-    def _note_delivered(self, queue: UserMessages) -> None:
+    def _note_what_became(self, queue: UserMessages) -> None:
+        """Note which messages of this process were delivered, and tell the user which may not have been."""
         for number, message in self._said.items():
-            message.delivered = number in queue.done
+            taker = queue.taker(number)
+            message.delivered = bool(taker)
+            if message.stop or message.is_own or message.forgotten or taker or queue.has(number):
+                continue
+            if taker == 0 or (message.sent_in is not None and (message.stored or message.sent_in != self._epoch)):
+                message.forgotten = True
+                logger.warning(_LOST)
+        self._late = [late for late in self._late if not _is_left(late.event)]
 
     # --- on the background loop --------------------------------------------------------------------------------------
 
@@ -373,6 +391,7 @@ class Cell:
     async def _load(self, turn: Turn) -> bool:
         reply = await self._store.swap(self._key, ANYTHING, b"", b"")
         if not isinstance(reply, Newer):
+            self._is_away = True
             return False
         with turn.lock:
             self._adopt(turn, reply)
@@ -397,6 +416,7 @@ class Cell:
                 write = self._pack(turn)
             reply = await self._store.swap(self._key, self._seen, write.token, write.state)
             with turn.lock:
+                self._is_away = reply is None
                 if isinstance(reply, Swapped) or (reply is not None and write.token == reply.version):
                     if not self._note_server(reply):
                         self._swapped(turn, write, events)
@@ -404,7 +424,7 @@ class Cell:
                     reply = None  # another server: it may lack what others have written since we had the cell
                 self._take_back(turn, verdicts)
                 if reply is None:
-                    return self._go_on_unanswered(turn, events, write, verdicts), False
+                    return self._go_on_unanswered(turn, events, write), False
                 self._adopt(turn, reply)
             if tried:  # several processes write at once
                 await asyncio.sleep(0.002 * 2 ** min(tried, 5) * os.urandom(1)[0] / 255)
@@ -424,10 +444,20 @@ class Cell:
 
     def _fold(self, turn: Turn, events: list[Any]) -> list[Verdict]:
         """Fold events that wait for their verdicts, which are final if the state is swapped in."""
+        self._keep_own(turn, events)
         now, state = self.now(), turn.current
         if any(type(event) in _OF_CALLS for event in events):
             state.is_over = False
-        return [_NOT_JUDGED if _is_left(event) else fold(state, event, now) for event in events]
+        state.claims = True
+        verdicts = [_NOT_JUDGED if _is_left(event) else fold(state, event, now) for event in events]
+        state.claims = False
+        return verdicts
+
+    def _keep_own(self, turn: Turn, events: list[Any]) -> None:
+        """Keep messages for this process that come while the store does not answer: no other one can have them."""
+        for event in events if self._is_away else ():
+            if type(event) is Said and event.message.sent_in is None and not (event.message.stop or _is_left(event)):
+                turn.message_queue().keep(event.message)
 
     @staticmethod
     def _take_back(turn: Turn, verdicts: list[Verdict]) -> None:
@@ -439,8 +469,8 @@ class Cell:
     def _pack(self, turn: Turn) -> _Write:
         token, state = os.urandom(_TOKEN), turn.current
         tokens = [token, *_tokens_of(self._known)[: _MOST_TOKENS - 1]]
-        messages = None if state.messages is None else state.messages.to_list()
-        data = bytes((len(tokens),)) + b"".join(tokens) + orjson.dumps([wire.plain(state), messages])
+        messages = [[], [], []] if state.messages is None else state.messages.to_list()
+        data = bytes((len(tokens),)) + b"".join(tokens) + orjson.dumps([wire.plain(state), [*messages, self._epoch]])
         return _Write(token, data, tuple(self._late))
 
     def _swapped(self, turn: Turn, write: _Write, events: list[Any]) -> None:
@@ -449,21 +479,25 @@ class Cell:
         self._know(write.state, turn.current)
         self._has_begun = True
         self._unanswered.clear()
-        self._written(turn, write.late, events)
+        self._note_written(write.late, events)
+        queue = turn.current.messages
+        if queue is not None:
+            for message in queue.release():  # this process may make no further call
+                self._put(turn, Said(message.id, message))
+            self._note_what_became(queue)
+        if self._said and self._watching is None and WATCH_PAUSES:
+            self._watching = asyncio.ensure_future(self._watch(turn))
 
     def _know(self, data: bytes, state: State) -> None:
         self._known, self._known_moves = data, (state.history.changes, state.history.writes)
 
-    def _written(self, turn: Turn, late: tuple[Late, ...], events: list[Any]) -> None:
+    def _note_written(self, late: tuple[Late, ...], events: Sequence[Any] = ()) -> None:
+        """Note that the store has had these events."""
         gone = set(map(id, late))
         self._late = [one for one in self._late if id(one) not in gone]
         for event in (*events, *(one.event for one in late)):
             if type(event) is Said:
-                event.message.stored = not event.message.forgotten
-        if self._said:
-            self._note_delivered(turn.message_queue())
-            if self._watching is None and WATCH_PAUSES:
-                self._watching = asyncio.ensure_future(self._watch(turn))
+                event.message.stored, event.message.sent_in = not event.message.forgotten, self._epoch
 
     def _note_server(self, reply: Swapped | Newer) -> bool:
         """Set the clock by a reply. Return True if it comes from another server than the one before."""
@@ -473,29 +507,41 @@ class Cell:
 
     def _adopt(self, turn: Turn, reply: Newer) -> None:
         """Take the state of the store; or keep our own, if the store has lost it."""
-        self._owes_gap |= self._note_server(reply)
-        self._has_read = True
+        has_lost = self._note_server(reply)
+        self._has_read, self._is_away = True, False
         theirs, ours = _tokens_of(reply.state), _tokens_of(self._known)
         state = None
-        given: list[Any] = []
         for token in [one for one in theirs if one in self._unanswered]:  # that write has arrived
-            late, notes = self._unanswered.pop(token)
-            self._written(turn, late, [])
-            given += [note for note in notes if note in turn.message_queue()]
+            self._note_written(self._unanswered.pop(token))
             if theirs[0] == token or token not in ours:
                 ours = [token, *ours]
         if ours and (not theirs or (theirs[0] in ours and theirs[0] != ours[0])):
-            self._owes_gap = True  # it is gone, or an earlier one: others may have lost more than we know
+            has_lost = True  # it is gone, or an earlier one: others may have lost more than we know
+            self._adopt_messages(turn, [[], [], [], self._epoch], has_lost=True)
         elif theirs:
-            self._owes_gap |= bool(ours) and ours[0] not in theirs and len(theirs) < _MOST_TOKENS
-            state = self._take(turn, reply.state)
+            has_lost |= bool(ours) and ours[0] not in theirs and len(theirs) < _MOST_TOKENS
+            state = self._take(turn, reply.state, has_lost=has_lost)
             if self.is_alone:
                 return
-            turn.message_queue().put_back(tuple(given))  # in that write alone: the model has not read them
+        self._owes_gap |= has_lost
+        self._epoch = self._epoch or f"{self._server.hex()} 0"
         self._seen = reply.version
         self.rebuild(turn, state)
+        self._note_what_became(turn.message_queue())
 
-    def _take(self, turn: Turn, data: bytes) -> State | None:
+    def _adopt_messages(self, turn: Turn, messages: list[Any], *, has_lost: bool) -> None:
+        """Take over the messages that the store has; those that waited are lost if it has lost what became of them."""
+        waiting, stops, done, epoch = messages
+        if not epoch.startswith(self._server.hex()) or (has_lost and epoch == self._epoch):
+            done = [*done, *([number, 0] for number, _, stop in waiting if not stop)]
+            waiting = [one for one in waiting if one[2]]
+            epoch = f"{self._server.hex()} {self.new_op():x}"
+        has_lost, self._epoch = self._epoch not in ("", epoch), epoch
+        for _ in range(turn.message_queue().adopt(waiting, stops, done, has_lost=has_lost)):
+            logger.warning(_LOST)
+        self._stored = {number for number, *_ in (*waiting, *stops, *done)}
+
+    def _take(self, turn: Turn, data: bytes, *, has_lost: bool) -> State | None:
         """Take a state of the store, and return it; None if it is that of a turn before this one, or after it."""
         state = self._empty(turn)
         messages = _read(data, state)
@@ -504,11 +550,10 @@ class Cell:
         if not self._adopts and state.turn not in (0, self._number):
             if state.turn in turn.current.past:  # the server has lost this turn
                 self._owes_gap = True
+                self._adopt_messages(turn, [[], [], [], self._epoch], has_lost=True)
                 return None
             if self._has_begun or self._number in state.past:
-                self.is_alone, self._owes_gap = True, False
-                self.rebuild(turn)
-                self._late = []
+                self._go_alone(turn)
                 return None
         elif not self._adopts and state.turn:
             self._has_begun = True
@@ -516,24 +561,39 @@ class Cell:
             self._owes_gap = True  # a late event is folded after a change that may have come later than it
         state.history.keep_values_of(turn.current.history)
         self._know(data, state)
-        if messages is not None and (self._adopts or state.turn == self._number):
-            turn.message_queue().merge(messages)
-            waiting, stops, done = messages
-            self._stored = {*done, *(number for number, *_ in (*waiting, *stops))}
+        if not (self._adopts or state.turn == self._number):
+            messages = [[], [], [], messages[-1]]
+        self._adopt_messages(turn, messages, has_lost=has_lost)
         return state
+
+    def _go_alone(self, turn: Turn) -> None:
+        """Go on as a turn that is not shared: another one has replaced it. What another process may read is lost."""
+        queue = turn.message_queue()
+        for late in self._late:
+            if type(late.event) is Said and late.event.message.sent_in is None:
+                queue.keep(late.event.message)
+        self.is_alone, self._owes_gap = True, False
+        self.rebuild(turn)
+        self._late = []
+        queue.adopt([], [], [], has_lost=True)
+        self._forget()
 
     def _leave(self, turn: Turn) -> None:
         """Leave the turn that this process went on with for the next one, which takes over nothing of it."""
-        turn.message_queue().forget()
-        for message in self._said.values():
-            message.forgotten = not message.delivered
+        turn.message_queue().forget(own=True)
+        self._forget()
         self._late, self._unanswered, self._said = [], {}, {}
+
+    def _forget(self) -> None:
+        for message in self._said.values():
+            message.forgotten = not (message.delivered or message.is_own or message.stop)
 
     def rebuild(self, turn: Turn, state: State | None = None, *, gap: bool = True) -> None:
         """Make the state again: from this one, or from the bytes of the last one that is known, and the late events."""
         if state is None:
             state = self._empty(turn)
-            _read(self._known, state)
+            if self._known:
+                _read(self._known, state)
             state.history.keep_values_of(turn.current.history)
         state.messages = turn.current.messages
         self._enter(turn, state)
@@ -545,7 +605,7 @@ class Cell:
 
     def _empty(self, turn: Turn) -> State:
         state = turn.new_state()
-        state.messages = turn.current.messages
+        state.messages, state.claims = turn.current.messages, self.is_alone
         return state
 
     def _enter(self, turn: Turn, state: State) -> None:
@@ -568,19 +628,20 @@ class Cell:
         fold(state, late.event, self._at(late.own))
         state.messages = state.messages or queue
 
-    def _go_on_unanswered(
-        self, turn: Turn, events: list[Any], write: _Write, verdicts: list[Verdict]
-    ) -> list[Verdict | None]:
+    def _go_on_unanswered(self, turn: Turn, events: list[Any], write: _Write) -> list[Verdict | None]:
         """Go on without the store after a write that may have arrived: its events must not count twice then."""
+        for event in (*events, *(late.event for late in write.late)):
+            if type(event) is Said and not event.message.is_own:
+                event.message.sent_in = event.message.sent_in or self._epoch
         without = self._go_on_without(turn, events)
-        late = (*write.late, *self._late[len(self._late) - len(events) :])
-        self._unanswered[write.token] = late, tuple(note for verdict in verdicts for note in verdict.notes)
+        self._unanswered[write.token] = (*write.late, *self._late[len(self._late) - len(events) :])
         return without
 
     def _go_on_without(self, turn: Turn, events: list[Any]) -> list[Verdict | None]:
         """Fold events here, because the store cannot be asked: nothing that needs proof is refused."""
         if self.is_alone:
             return [None] * len(events)
+        self._keep_own(turn, events)
         self.rebuild(turn, gap=False)  # that the evidence is void matters once there is proof again
         self._owes_gap = True
         verdicts: list[Verdict | None] = []
@@ -622,7 +683,7 @@ class Cell:
 
     def after_fork(self, turn: Turn) -> None:
         """Go on in a child process as any other process of the turn. Its running calls are the parent's."""
-        self.nonce = os.urandom(8)
+        self.process = self.new_op()
         self._waiting, self._writing, self._watching, self._retries = deque(), None, None, 0
         self._batch = []
         self._late, self._unanswered, self._said = [], {}, {}
@@ -634,7 +695,7 @@ class Cell:
     @staticmethod
     def new_op() -> int:
         """Return the identity of an event that no other process makes."""
-        return int.from_bytes(os.urandom(8), "big")
+        return int.from_bytes(os.urandom(8), "big") >> 1
 
     def op_of(self, call_id: Any) -> int:
         """Return the identity of the event of an observed call, which is equal in all processes."""
@@ -651,10 +712,8 @@ def _tokens_of(data: bytes) -> list[bytes]:
     return [data[place : place + _TOKEN] for place in range(1, 1 + data[0] * _TOKEN, _TOKEN)] if data else []
 
 
-def _read(data: bytes, state: State) -> list[Any] | None:
-    """Read a packed state into an empty one. Return the user's messages in it, as plain values."""
-    if not data:
-        return None
+def _read(data: bytes, state: State) -> list[Any]:
+    """Read a packed state into an empty one. Return the user's messages in it and their epoch, as plain values."""
     values, messages = orjson.loads(data[1 + data[0] * _TOKEN :])
     wire.read(values, state)
     return messages  # type: ignore[no-any-return]  # as ``UserMessages.to_list`` returned them

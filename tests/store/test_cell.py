@@ -19,6 +19,7 @@ from otel_loopguard.guard.guard import Guard
 from otel_loopguard.store import background, cell
 from otel_loopguard.store.store import ANYTHING
 from tests.store.memory import FlakyStore
+from tests.store.processes import look_after, settle
 
 KEY = b"k" * 16
 SAME = Outcome("the same old text")
@@ -574,18 +575,93 @@ def test_a_call_that_waits_while_the_log_fails_for_another_one_is_judged():
     assert found == [True]
 
 
-def test_a_message_that_was_delivered_without_the_log_is_no_message_to_stop():
-    """Not in a copy from a snapshot in which it still waits."""
+def test_a_message_that_other_processes_have_waits_for_the_store():
+    """One of them may have given it to the model."""
     log = FlakyStore()
     one = Process(log)
     one.call(arguments={"n": 1})
     call = ToolCall("read_file", {"n": 2})
     one.turn.begin(call)
-    one.turn.say("use the other file")
+    message = one.turn.say("use the other file")
     log.faults = ["refused"]
-    assert one.turn.end(call, Outcome("two")).message == "use the other file"
-    one.turn.begin(ToolCall("read_file", {"n": 3}))
-    assert Process(log).call(arguments={"n": 4})[0].runs
+    assert one.turn.end(call, Outcome("two")).message is None
+    assert message.status == "stored"
+    assert one.call(arguments={"n": 3}, outcome=Outcome("three"))[1].message == "use the other file"
+
+
+def test_a_message_that_comes_while_the_store_is_away_is_read_here_at_once():
+    """No other process can have it, then or later."""
+    log = FlakyStore()
+    one, other = Process(log), Process(log)
+    one.call(arguments={"n": 1})
+    log.faults = ["timed out"] * 5
+    one.call(arguments={"n": 2})
+    message = one.turn.say("use the other file")
+    assert one.call(arguments={"n": 3}, outcome=Outcome("three"))[1].message == "use the other file"
+    log.faults = []
+    assert other.call(arguments={"n": 4}, outcome=Outcome("four"))[1].message is None
+    assert message.delivered
+
+
+def test_a_message_that_came_while_the_store_was_away_is_given_to_any_process_later():
+    """Its own may make no further call."""
+    log = FlakyStore()
+    one, other = Process(log), Process(log)
+    one.call(arguments={"n": 1})
+    log.faults = ["timed out"] * 3
+    one.call(arguments={"n": 2})
+    message = one.turn.say("use the other file")
+    log.faults = []
+    look_after(one.turn)
+    settle()
+    assert other.call(arguments={"n": 4}, outcome=Outcome("four"))[1].message == "use the other file"
+    look_after(one.turn)
+    assert message.delivered
+
+
+def test_a_message_that_a_lost_answer_gave_to_a_process_is_read_once():
+    """The store has the write that took it, and no process had an answer. The first one hands it on when it knows."""
+    log = FlakyStore()
+    one, other = Process(log), Process(log)
+    call = ToolCall("read_file", {"n": 1})
+    one.turn.begin(call)
+    other.turn.say("use the other file")
+    look_after(one.turn)
+    log.faults = ["timed out"]
+    assert one.turn.end(call, Outcome("one")).message is None
+    later = []
+    for number in range(2, 6):
+        settle()
+        process = (other, one)[number % 2]
+        later.append(process.call(arguments={"n": number}, outcome=Outcome(f"result {number}"))[1].message)
+    assert [text for text in later if text] == ["use the other file"]
+
+
+def test_a_message_that_the_store_has_lost_is_read_by_nobody_and_its_sender_is_told(caplog):
+    """Another process may have given it to the model before."""
+    log = FlakyStore()
+    one, other = Process(log), Process(log)
+    one.call(arguments={"n": 1})
+    message = one.turn.say("use the other file")
+    log.cells.clear()
+    for number, process in enumerate((other, one, Process(log)), 2):
+        assert process.call(arguments={"n": number}, outcome=Outcome(str(number)))[1].message is None
+    assert message.returned
+    assert not message.delivered
+    assert "say it again" in caplog.text.lower()
+
+
+def test_a_message_waits_in_a_shared_turn_for_the_end_of_a_nested_one():
+    """The nested turn does not ask the store who delivers it."""
+    log = FlakyStore()
+    one = Process(log)
+    call, inner = ToolCall("agent", {"n": 1}), ToolCall("read_file", {"n": 2})
+    one.turn.begin(call)
+    one.turn.say("use the other file")
+    nested = one.turn.child(call)
+    nested.begin(inner)
+    assert nested.end(inner, Outcome("two")).message is None
+    assert one.turn.end(call, Outcome("one")).message == "use the other file"
 
 
 def test_a_message_for_a_call_that_ended_without_the_log_is_delivered_with_a_later_one():

@@ -92,7 +92,7 @@ def test_a_loop_runs_twice_while_the_store_is_well(seed, no_pauses):
 @drawn
 @given(seed=st.integers(0, 2**32))
 def test_a_message_arrives(fault, share, holds, seed, no_pauses):
-    """Once; after a failover sometimes again, since the new server may not know that the model has it."""
+    """Once; or its sender knows that the store has lost it."""
     rng, world = random.Random(seed), World(3)
     sender = world.process()
     said, read = {}, Counter()
@@ -100,7 +100,7 @@ def test_a_message_arrives(fault, share, holds, seed, no_pauses):
     def call(number):
         _, text = world.call(rng.choice(world.processes), "read_file", f"{LONG}{number}", path=str(number))
         read.update(message for message in said if message in text)
-        for turn in set(said.values()):
+        for turn, _ in said.values():
             look_after(turn)
 
     for number in range(24):
@@ -109,11 +109,12 @@ def test_a_message_arrives(fault, share, holds, seed, no_pauses):
         if number % 2 == 0:
             turn = shared(sender) if holds else sender.shared_turn("turn:one", begins=False)
             text = f"message-{number:02}!"
-            world.do(turn.say, text)
-            said[text] = turn
+            said[text] = turn, world.do(turn.say, text)
     world.store.faults = []
     for number in range(20):
         world.now += 1
         call(1_000 + number)
-    assert set(read) == set(said)
-    assert fault == "failover" or set(read.values()) == {1}
+    lost = {text for text, (_, message) in said.items() if message.returned}
+    assert set(read) | lost == set(said)
+    assert set(read.values()) <= {1}
+    assert fault in ("empty", "failover") or not lost
