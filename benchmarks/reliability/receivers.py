@@ -10,6 +10,7 @@ import json
 import logging
 import socket
 import threading
+import time
 from contextlib import closing
 from http.client import HTTPConnection, HTTPException
 from itertools import count
@@ -112,17 +113,28 @@ class Watcher:
 
     def problems(self) -> Iterator[str]:
         """Send loops, and yield what is wrong."""
-        self.judge.flush(SECONDS)
         fates = self.report._fates
-        if self.taken > sum(fates[name] for name in FATES) and not self.report.shield.seen:
+        if not soon(lambda: self.taken <= sum(fates[name] for name in FATES) or bool(self.report.shield.seen)):
             yield "spans are lost"
         before, sent = self.report.trips, self.send_loops()
         if sent < 4:
             yield f"{4 - sent} of 4 later messages are not taken"
-        if not self.judge.flush(SECONDS):
-            yield "the judge hangs, or has ended"
-        elif self.report.trips - before < sent * (CALLS - 1):
-            yield "a later loop is not found"
+        if not soon(lambda: self.report.trips - before >= sent * (CALLS - 1)):
+            yield "the judge hangs, or has ended" if self.judge.budget.used else "a later loop is not found"
+
+    def is_idle(self) -> bool:
+        """Return True if nothing waits to be judged."""
+        return not (self.judge.budget.used or self.judge.turns.waiting)
+
+
+def soon(check: Callable[[], bool], seconds: float | None = None) -> bool:
+    """Return True once this holds, and False if it does not within these seconds."""
+    deadline = time.monotonic() + (SECONDS if seconds is None else seconds)
+    while not check():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.005)
+    return True
 
 
 def measure(seed: int, scale: float) -> Iterator[Row]:
@@ -150,7 +162,7 @@ def broken_once(label: str, fault: Any) -> Iterator[str]:
     with closing(Watcher()) as watcher:
         with broken(ours(())[label], fault):
             watcher.send_loops()
-            watcher.judge.flush(1.0)
+            soon(watcher.is_idle, 1.0)
         yield from watcher.problems()
 
 
@@ -165,8 +177,8 @@ def _called() -> set[str]:
     threading.setprofile(note)
     with closing(Watcher()) as watcher:
         codes.clear()
-        watcher.send_loops()
-        watcher.judge.flush(SECONDS)
+        loops = watcher.send_loops()
+        soon(lambda: watcher.report.trips == loops * (CALLS - 1))
         found = frozenset(codes)
     threading.setprofile(None)
     return {name for name, function in ours(()).items() if function.__code__ in found}

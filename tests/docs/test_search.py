@@ -63,6 +63,7 @@ QUESTIONS = {
     "fork": "how-to/deploy",
     "restart": "how-to/deploy",
     "several processes": "how-to/shared-store",
+    "Kafka": "how-to/kafka",
     "async": "how-to/deploy",
     "Python versions": "reference/versions",
     "supported versions": "reference/versions",

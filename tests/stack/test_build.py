@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from .harness.collector import page_configs
 from .harness.programs import ROOT
 
 COLLECTOR = ROOT / "collector"
@@ -42,8 +43,11 @@ def test_builder_and_collector_have_the_same_version() -> None:
 def test_configs_use_exactly_the_components_that_are_built() -> None:
     """A component in a config but not in the manifest would not start; the other way round it is dead weight."""
     used: set[str] = set()
-    for path in ROOT.glob("collector-config*.yaml"):
-        config = yaml.safe_load(path.read_text())
+    texts = [path.read_text() for path in ROOT.glob("collector-config*.yaml")]
+    # A page has the other side of collector-config-kafka.yaml.
+    texts += page_configs()
+    for text in texts:
+        config = yaml.safe_load(text)
         for kind in ("receivers", "processors", "connectors", "exporters", "extensions"):
             used |= {name.split("/")[0].replace("_", "") for name in config.get(kind, {})}
     built = {module.rsplit("/", 1)[1] for module, _ in components() if "/provider/" not in module}

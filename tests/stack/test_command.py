@@ -136,7 +136,7 @@ def test_check_accepts_what_is_shipped(capsys: pytest.CaptureFixture[str]) -> No
         "collector",
         "collector with a trace back end",
         "collector with a watcher",
-        "collector with Kafka",
+        "collector that reads from Kafka",
         "collector that spreads the load",
         "Prometheus",
         "alert rules",

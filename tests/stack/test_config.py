@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from opentelemetry.trace import set_span_in_context
 
-from .harness.collector import CONFIG, CONFIG_BALANCER, CONFIG_KAFKA, CONFIG_TEMPO, CONFIG_WATCH
+from .harness.collector import CONFIG, CONFIG_BALANCER, CONFIG_KAFKA, CONFIG_TEMPO, CONFIG_WATCH, page_configs
 from .harness.process import answers, wait_until
 from .harness.programs import ROOT, need
 
@@ -21,22 +21,33 @@ if TYPE_CHECKING:
     from .harness.collector import Collector
 
 DOCS = ROOT / "docs" / "stack.md"
+WHOLE = (CONFIG, CONFIG_BALANCER, CONFIG_KAFKA)
+"""The configurations that run by themselves; the others are added to the first one."""
 NUMBERS = [
-    (path, name)
-    for path in (CONFIG, CONFIG_BALANCER)
-    for name in sorted(set(re.findall(r"\+\$\{env:(LOOPGUARD_\w+):-", path.read_text())))
+    (path, name) for path in WHOLE for name in sorted(set(re.findall(r"\+\$\{env:(LOOPGUARD_\w+):-", path.read_text())))
 ]
 
 
-def validate(config: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [need("collector"), "validate", f"--config={config}"]
+def validate(*configs: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [need("collector"), "validate", *(f"--config={config}" for config in configs)]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
 
 
-@pytest.mark.parametrize("config", [CONFIG, CONFIG_BALANCER], ids=lambda path: path.stem)
+@pytest.mark.parametrize("config", WHOLE, ids=lambda path: path.stem)
 def test_config_is_valid_without_any_setting(config: Path) -> None:
     """The file runs unchanged: every variable has a default."""
     result = validate(config)
+
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize(("number", "config"), [(0, CONFIG), (1, CONFIG_KAFKA)], ids=["producer", "login"])
+def test_what_the_page_about_kafka_adds_is_valid(number: int, config: Path, tmp_path: Path) -> None:
+    """The page has the side that writes to Kafka, and a login; here each is added to its file."""
+    added = tmp_path / "added.yaml"
+    added.write_text(page_configs()[number])
+
+    result = validate(config, added, KAFKA_PASSWORD="of the test")
 
     assert result.returncode == 0, result.stderr
 
@@ -49,7 +60,7 @@ def test_an_empty_number_is_refused(config: Path, name: str) -> None:
     assert result.returncode != 0
 
 
-@pytest.mark.parametrize("config", [CONFIG, CONFIG_BALANCER], ids=lambda path: path.stem)
+@pytest.mark.parametrize("config", WHOLE, ids=lambda path: path.stem)
 def test_every_number_and_duration_is_guarded(config: Path) -> None:
     """Every variable that is a number or a duration has a plus sign before it."""
     defaults = dict(re.findall(r"\$\{env:(LOOPGUARD_\w+):-([^}]*)\}", config.read_text()))

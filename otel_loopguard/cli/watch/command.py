@@ -1,4 +1,4 @@
-"""``otel-loopguard watch``: run a program (``-- python app.py``), or judge spans (``--otlp``, ``--kafka``)."""
+"""``otel-loopguard watch``: run a program (``-- python app.py``), or judge spans (``--otlp``)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DESCRIPTION = """
 Runs your program with the guard on and the action `observe`: every call runs, and nothing is refused. OpenTelemetry's
 exporters are off; the spans go to a file. When the program ends, they are judged by the policy of the environment, as
 `replay` does: a summary goes to standard error, and an HTML report to a file. Input and output are those of your
-program. With --otlp, --otlp-http or --kafka it runs no program, and judges the spans of those that run elsewhere.
+program. With --otlp or --otlp-http it runs no program, and judges the spans of those that run elsewhere.
 """
 _EPILOG = (
     "Exit status: that of your program (128 and the signal that ended it); 2 wrong use. Without a program: 0 after "
@@ -47,11 +47,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = (
         "otel-loopguard watch [-h] [-o FILE] [--record FILE] -- COMMAND ...\n"
         "       otel-loopguard watch [--otlp [HOST]:PORT] [--otlp-http [HOST]:PORT]\n"
-        "                            [--kafka BROKERS TOPIC] [--kafka-group GROUP]\n"
-        "                            [--kafka-config NAME=VALUE]\n"
-        "                            [--kafka-config-file FILE] [--window SECONDS]\n"
-        "                            [--turns conversation|agent|trace] [--queue MB]\n"
-        "                            [--preset NAME | --policy FILE]"
+        "                            [--window SECONDS] [--turns conversation|agent|trace]\n"
+        "                            [--queue MB] [--preset NAME | --policy FILE]"
     )
     parser.add_argument("-o", "--output", metavar="FILE", default=_REPORT, help=f"the report (default: {_REPORT})")
     parser.add_argument("--record", metavar="FILE", help="keep the spans, for `otel-loopguard replay FILE`")

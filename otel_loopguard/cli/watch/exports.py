@@ -52,7 +52,6 @@ class Exports:
         self._shield = shield
         self._interval = interval
         self._pairs: list[tuple[Pair, list[_Reader]]] = []
-        self._exporting = threading.Lock()
         self._wake = threading.Event()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="loopguard-watch-export", daemon=True)
@@ -75,13 +74,6 @@ class Exports:
         """Export the metrics now: a new service has its counters, all zero."""
         self._wake.set()
 
-    def flush(self) -> None:
-        """Export all that there is, and return."""
-        self._export()
-        for processor in self._log_processors:
-            with self._shield("watch.export"):
-                processor.force_flush()
-
     def close(self) -> None:
         """Export all that is left, and end. Without a start nothing is exported."""
         self._closed = True
@@ -102,15 +94,14 @@ class Exports:
             self._export()
 
     def _export(self) -> None:
-        with self._exporting:  # a reader keeps what it has collected
-            pairs = list(self._pairs)
-            for number, exporter in enumerate(self._metrics):
-                with self._shield("watch.export"):
-                    for first in range(0, len(pairs), _SERVICES_PER_EXPORT):
-                        some = pairs[first : first + _SERVICES_PER_EXPORT]
-                        found = [resource for _, readers in some for resource in readers[number].collected()]
-                        if found:
-                            exporter.export(MetricsData(found))
+        pairs = list(self._pairs)
+        for number, exporter in enumerate(self._metrics):
+            with self._shield("watch.export"):
+                for first in range(0, len(pairs), _SERVICES_PER_EXPORT):
+                    some = pairs[first : first + _SERVICES_PER_EXPORT]
+                    found = [resource for _, readers in some for resource in readers[number].collected()]
+                    if found:
+                        exporter.export(MetricsData(found))
 
 
 class _Reader(MetricReader):

@@ -1,17 +1,16 @@
 """The live judge: a bounded queue of OTLP messages, and the thread that judges their spans.
 
-Receivers (gRPC, HTTP, Kafka) call ``take`` from any thread. If the budget of memory is used up, a message is refused,
+Receivers (gRPC, HTTP) call ``take`` from any thread. If the budget of memory is used up, a message is refused,
 and the sender has to keep it: nothing is dropped here for want of room.
 """
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections import deque
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import orjson
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # the package has no type hints
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from otel_loopguard.cli.replay.judge import PolicyJudge
-    from otel_loopguard.cli.watch.seen import Seen
     from otel_loopguard.shield import Shield
 
 MOST_BYTES = 64 << 20
@@ -53,33 +51,18 @@ class LiveReport(Report, Protocol):
         """Count a message that was not taken: ``full``, ``malformed``, ``large``, ``slow`` or ``closed``."""
 
 
-def nothing() -> None:
-    """Do nothing: for messages that need no answer when they are judged."""
+class _Message(NamedTuple):
+    """A decoded message, and its share of the budget."""
 
-
-class _Message:
-    """A decoded message, its share of the budget, and the number of its spans that are not judged yet."""
-
-    __slots__ = ("_done", "content", "left", "share")
-
-    def __init__(self, content: Any, share: Share, done: Callable[[], None]) -> None:
-        self.content = content
-        self.share = share
-        self.left = 0
-        self._done = done
-
-    def span_done(self) -> None:
-        """Count a span that was judged or left out."""
-        self.left -= 1
-        if self.left == 0:
-            self._done()
+    content: Any
+    share: Share
 
 
 class LiveJudge:
     """Judges the tool spans of messages, in a thread, as long as it is open.
 
     ``window`` is the time, in seconds, for which a span waits for others that began before it. ``turns_by`` is the
-    widest source of turns: by ``trace`` or ``agent_span`` several consumers can share the traces among them.
+    widest source of turns: by ``trace`` or ``agent_span`` several watchers can share the traces among them.
     """
 
     def __init__(
@@ -90,7 +73,6 @@ class LiveJudge:
         *,
         window: float = WINDOW,
         turns_by: str = TURNS_BY[0],
-        seen: Seen | None = None,
         most_bytes: int = MOST_BYTES,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -100,10 +82,8 @@ class LiveJudge:
         self._tick = max(window / _TICKS, 0.01)
         self.budget = Budget(most_bytes)
         self.ancestry = Ancestry(judge.turns_by if turns_by == TURNS_BY[0] else turns_by)
-        self.turns = LiveTurns(judge, self.ancestry, report, shield, window=window, seen=seen)
+        self.turns = LiveTurns(judge, self.ancestry, report, shield, window=window)
         self._queue: deque[_Message] = deque()
-        self._flushes: list[threading.Event] = []
-        """Set when the queue is empty and no span waits."""
         self._changed = threading.Condition()
         self._open = True
         self._thread = threading.Thread(target=self._run, name="loopguard-watch", daemon=True)
@@ -127,11 +107,10 @@ class LiveJudge:
             self._report.refused("slow")
             raise
 
-    def take(self, payload: bytes, done: Callable[[], None] = nothing, *, is_json: bool = False) -> bool:
+    def take(self, payload: bytes, *, is_json: bool = False) -> bool:
         """Take a serialised TracesData or ExportTraceServiceRequest. Return False if there is no room, or it is closed.
 
-        ``done`` is called once, on the judge's thread, when all tool spans of the message are judged or left out. Raise
-        ``MalformedError`` if the message is no OTLP, and ``TooLargeError`` if there can never be room for it.
+        Raise ``MalformedError`` if the message is no OTLP, and ``TooLargeError`` if there can never be room for it.
         """
         with ExitStack() as undo:
             share = undo.enter_context(self.budget.share())
@@ -143,7 +122,7 @@ class LiveJudge:
                 return False
             with self._changed:
                 if self._open:
-                    self._queue.append(_Message(content, share, done))
+                    self._queue.append(_Message(content, share))
                     self._changed.notify()
                     undo.pop_all()  # the share is the message's now
                     return True
@@ -160,21 +139,6 @@ class LiveJudge:
             )
         share.resize(size)
 
-    def moved(self) -> None:
-        """Note that spans may come from now on whose traces another watcher has judged so far."""
-        self.turns.seen.moved()
-
-    def flush(self, seconds: float) -> bool:
-        """Judge all messages that were taken, without waiting for spans before them. Return False if that takes longer.
-
-        Turns go on. This is for a receiver that has to give its senders away.
-        """
-        judged = threading.Event()
-        with self._changed:
-            self._flushes.append(judged)
-            self._changed.notify()
-        return judged.wait(seconds)
-
     def close(self) -> None:
         """Take no more messages, judge all that were taken, and return."""
         with self._changed:
@@ -188,41 +152,29 @@ class LiveJudge:
         next_tick = self._clock()
         while True:
             with self._changed:
-                if not self._queue and self._open and not self._flushes:
+                if not self._queue and self._open:
                     self._changed.wait(max(next_tick - self._clock(), 0.001) if self.turns.waiting else None)
                 message = self._queue.popleft() if self._queue else None
-                flushes: list[threading.Event] = []
-                if not self._queue:
-                    flushes, self._flushes = self._flushes, flushes
                 is_over = message is None and not self._open
             if message is not None:
                 with self.shield("watch.message"), message.share:
-                    self._judge(message)
+                    self._judge(message.content)
+                message = None  # its memory is free while the judge waits
             now = self._clock()
             if now >= next_tick:
                 next_tick = now + self._tick
                 with self.shield("watch.turns"):
                     self.turns.advance(now)
-            if flushes:
-                with self.shield("watch.turns"):
-                    self.turns.advance(math.inf)
-                for judged in flushes:
-                    judged.set()
             if is_over:
                 with self.shield("watch.turns"):
                     self.turns.close_all()
                 return
 
-    def _judge(self, message: _Message) -> None:
+    def _judge(self, content: Any) -> None:
         """Hand the tool spans of a message to their turns."""
-        content, message.content = message.content, None
-        message.left = 1  # until all its spans are added
-        try:
-            spans, number = _spans_of(content, self.ancestry)
-            self._report.received(number)
-            message.left += self.turns.add(spans, self._clock(), message.span_done)
-        finally:
-            message.span_done()
+        spans, number = _spans_of(content, self.ancestry)
+        self._report.received(number)
+        self.turns.add(spans, self._clock())
 
 
 def _decoded(payload: bytes, *, is_json: bool) -> Any:

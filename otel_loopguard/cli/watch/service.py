@@ -13,22 +13,16 @@ from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
 from otel_loopguard.cli.output import counted
-from otel_loopguard.cli.watch import kafka_settings
 from otel_loopguard.cli.watch.address import Address
-from otel_loopguard.cli.watch.kafka_settings import KafkaSettings
 from otel_loopguard.errors import LoopGuardError
-from otel_loopguard.policy_files.load import PREFIX, preset_names
+from otel_loopguard.policy_files.load import preset_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from types import FrameType
 
-    from otel_loopguard.cli.replay.judge import PolicyJudge
-    from otel_loopguard.cli.watch.exports import Exports
-    from otel_loopguard.cli.watch.kafka import KafkaSource
     from otel_loopguard.cli.watch.live import LiveJudge
     from otel_loopguard.cli.watch.report import WatchReport
-    from otel_loopguard.cli.watch.seen import Seen
     from otel_loopguard.engine.policy.policy import Policy
 
 WINDOW = 10.0
@@ -83,8 +77,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--turns",
         choices=list(_TURNS),
+        default="conversation",
         help="the widest turn: the calls of one conversation, else of one span of an agent's run, else of one trace "
-        "(default: conversation; with --kafka: agent)",
+        "(default: %(default)s)",
     )
     group.add_argument(
         "--queue",
@@ -99,22 +94,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     which.add_argument(
         "--policy", metavar="FILE", help="judge with this policy file; default: the environment's policy"
     )
-    kafka_settings.configure(parser)
 
 
 def is_wanted(options: argparse.Namespace) -> bool:
     """Return True if spans of other programs are to be judged."""
-    return any(one is not None for one in (options.otlp, options.otlp_http, options.kafka))
+    return options.otlp is not None or options.otlp_http is not None
 
 
 def run(options: argparse.Namespace) -> int:
     """Receive and judge until SIGTERM or SIGINT; then judge what was taken, and export it."""
     if options.command:
-        raise LoopGuardError("`watch` either runs a program (-- COMMAND) or receives spans (--otlp, --kafka); not both")
+        raise LoopGuardError("`watch` either runs a program (-- COMMAND) or receives spans (--otlp); not both")
     policy = _policy(options.preset, options.policy)
-    kafka = None if options.kafka is None else KafkaSettings.of(options)
-    # Several consumers get the spans of one conversation, as its traces are in several partitions.
-    options.turns = options.turns or ("conversation" if kafka is None else "agent")
     _check_endpoints(os.environ, [one for one in (options.otlp, options.otlp_http) if one is not None])
     # Imported here, because `--help` needs none of these, and they import the SDK.
     from otel_loopguard.cli.replay.judge import PolicyJudge  # noqa: PLC0415 - see above
@@ -135,21 +126,17 @@ def run(options: argparse.Namespace) -> int:
             report.shield,
             window=options.window,
             turns_by=_TURNS[options.turns],
-            seen=None if kafka is None else _seen(policy, judge),
             most_bytes=options.queue,
         )
         closing.callback(live.close)
         report.watch(live)
         receivers = list(_receivers(options, live))
-        source = None if kafka is None else _source(kafka, live, outlet)
         stopping = _signals()
         outlet.start()
         for one in receivers:
             one.start()
             closing.callback(one.stop)
         _print_start(receivers, options)
-        if source is not None:
-            source.run(stopping)
         # Not ``stopping.wait()``: a handler that interrupts it waits for its lock, and a signal that another thread of
         # the process gets does not end it.
         while not stopping.is_set():
@@ -168,24 +155,6 @@ def _receivers(options: argparse.Namespace, live: LiveJudge) -> Iterable[Receive
         from otel_loopguard.cli.watch.http_receiver import HttpReceiver  # noqa: PLC0415 - as its imports
 
         yield HttpReceiver(options.otlp_http, live)
-
-
-def _source(settings: KafkaSettings, live: LiveJudge, outlet: Exports) -> KafkaSource:
-    from otel_loopguard.cli.watch.kafka import KafkaSource  # noqa: PLC0415 - as for the receivers
-
-    return KafkaSource(settings, live, outlet.flush)
-
-
-def _seen(policy: Policy, judge: PolicyJudge) -> Seen | None:
-    """Return the memory of spans that other consumers share, if the environment names a store."""
-    url = os.environ.get(PREFIX + "STORE", "").strip()
-    if not url:
-        return None
-    from otel_loopguard.cli.watch.seen import STORE_SECONDS, SeenInStore  # noqa: PLC0415 - as for the receivers
-    from otel_loopguard.store.settings import open_store  # noqa: PLC0415 - few programs need it
-
-    store = open_store(url, hash_key=policy.hash_key, expiry=STORE_SECONDS)
-    return SeenInStore(store, judge.compiled.fingerprinter.name)
 
 
 def _signals() -> Event:
@@ -210,9 +179,6 @@ def _print_start(receivers: Iterable[Receiver], options: argparse.Namespace) -> 
                 file=sys.stderr,
             )
     places = [f"by {type(one).__name__.removesuffix('Receiver').upper()} at {one.address}" for one in receivers]
-    if options.kafka is not None:
-        brokers, topic = options.kafka
-        places.append(f"from the topic {topic} at {brokers} in the group {options.kafka_group}")
     print(
         f"otel-loopguard: receiving OTLP {' and '.join(places)}. Turns by {options.turns}; a span waits "
         f"{options.window:g} s for others. Ctrl-C ends.",

@@ -17,18 +17,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from otel_loopguard.cli.replay.judge import is_listed
 from otel_loopguard.cli.replay.recorded_turn import RecordedTurn
-from otel_loopguard.cli.watch.seen import SeenInMemory
+from otel_loopguard.cli.watch.seen import Seen
 from otel_loopguard.engine.events import Reached
 from otel_loopguard.engine.fold import fold
 from otel_loopguard.engine.words import Action, First
 from otel_loopguard.spans.ancestry import TurnName
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from otel_loopguard.cli.replay.judge import PolicyJudge
     from otel_loopguard.cli.replay.recorded_turn import Folded
-    from otel_loopguard.cli.watch.seen import Seen
     from otel_loopguard.engine.words import Record, Trip
     from otel_loopguard.shield import Shield
     from otel_loopguard.spans.ancestry import Ancestry
@@ -76,12 +75,11 @@ class Report(Protocol):
 class _Waiting:
     """A span that waits for those before it."""
 
-    __slots__ = ("begun", "done", "due", "span", "turn")
+    __slots__ = ("begun", "due", "span", "turn")
 
-    def __init__(self, span: ToolSpan, due: float, done: Callable[[], None]) -> None:
+    def __init__(self, span: ToolSpan, due: float) -> None:
         self.span = span
         self.due = due
-        self.done = done
         self.turn: TurnName | None = None
         self.begun = False
 
@@ -147,7 +145,6 @@ class LiveTurns:
         shield: Shield,
         *,
         window: float,
-        seen: Seen | None = None,
         most_turns: int = MOST_TURNS,
         most_waiting: int = MOST_WAITING,
     ) -> None:
@@ -156,7 +153,7 @@ class LiveTurns:
         self._report = report
         self._shield = shield
         self._window = window
-        self.seen: Seen = SeenInMemory() if seen is None else seen
+        self._seen = Seen()
         self._most_turns, self._most_waiting = most_turns, most_waiting
         self._turns: OrderedDict[TurnName, _LiveTurn] = OrderedDict()
         self._by_arrival: deque[_Waiting] = deque()
@@ -171,31 +168,20 @@ class LiveTurns:
         """The number of spans that wait."""
         return len(self._by_arrival)
 
-    @property
-    def next_due(self) -> float | None:
-        """The time at which a span has waited long enough; None if none waits."""
-        return self._by_arrival[0].due if self._by_arrival else None
-
-    def add(self, spans: Iterable[ToolSpan], now: float, done: Callable[[], None]) -> int:
-        """Add the tool spans of a message. ``done`` is called for each that is over, and not for those left out here.
-
-        Returns the number of those that wait.
-        """
-        added = 0
+    def add(self, spans: Iterable[ToolSpan], now: float) -> None:
+        """Add the tool spans of a message."""
         for span in spans:
             if span.own or self._ancestry.is_guarded(span.trace):
                 self._report.spans("guarded", 1)
-            elif not self.seen.add(span):
+            elif not self._seen.add(span):
                 self._report.spans("duplicate", 1)
             else:
                 self._report.arrived(span)
-                waiting = _Waiting(span, now + self._window, done)
+                waiting = _Waiting(span, now + self._window)
                 self._by_arrival.append(waiting)
                 of_trace = self._by_trace.get(span.trace) or self._by_trace.setdefault(span.trace, _Trace())
                 of_trace.waiting.append(waiting)
                 of_trace.known = -1
-                added += 1
-        return added
 
     def advance(self, now: float) -> None:
         """Judge the spans that have waited long enough, and the oldest if too many wait."""
@@ -270,10 +256,6 @@ class LiveTurns:
         except Exception as error:  # noqa: BLE001 - one span must not keep others from being judged
             self._shield.take("watch.judge", error)
             self._report.spans("dropped", 1)
-        else:
-            self.seen.judged(span)
-        finally:
-            waiting.done()
 
     def _judge_until(self, turn: _LiveTurn, waiting: _Waiting) -> None:
         """Begin this span and those of the turn that began before its end, and end the calls that are over then."""

@@ -52,9 +52,10 @@ def test_all_services_share_the_exporter() -> None:
     """They are in few messages, and none of these has too many of them for a collector."""
     exporter = Counting()
     outlet = Exports([exporter], [], Shield(), interval=3600)
+    outlet.start()
     for number in range(45):
         add_service(outlet, number)
-    outlet.flush()
+    outlet.close()
 
     assert exporter.sizes == [20, 20, 5]
 
@@ -89,8 +90,9 @@ def test_a_fault_of_one_exporter_keeps_no_other_from_its_export() -> None:
     broken, exporter = Counting(), Counting()
     broken.export = lambda *_: 1 / 0  # type: ignore[method-assign,assignment,return-value]
     outlet = Exports([broken, exporter], [], Shield(faults.append), interval=3600)
+    outlet.start()
     add_service(outlet, 1)
-    outlet.flush()
+    outlet.close()
 
     assert exporter.sizes == [1]
     assert faults == ["watch.export"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from threading import Event
 
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
@@ -11,7 +10,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from otel_loopguard.cli.watch.budget import TooLargeError
 from otel_loopguard.cli.watch.live import MalformedError
 
-from .messages import as_json, call, message, span
+from .messages import as_json, call, message
 
 LOOP = [message(call(number)) for number in range(1, 9)]
 
@@ -32,48 +31,12 @@ def test_messages_are_judged_in_protobuf_and_json(make, kept, is_json) -> None:
 def test_what_was_taken_is_judged_when_the_judge_is_closed(make, kept) -> None:
     """Closing waits neither for the window nor for the tick, and judges all that is queued."""
     judge = make(window=3600.0)
-    over: list[int] = []
-    for number, one in enumerate(LOOP):
-        assert judge.take(one.SerializeToString(), lambda number=number: over.append(number))
+    for one in LOOP:
+        assert judge.take(one.SerializeToString())
     judge.close()
 
     assert len(kept.calls) == 8
-    assert sorted(over) == list(range(8))
     assert not judge.take(LOOP[0].SerializeToString())
-
-
-def test_a_flush_judges_what_was_taken_and_the_turn_goes_on(make, kept) -> None:
-    """It does not wait for the window, and calls that come later are counted in the same turn."""
-    judge = make(window=3600.0)
-    for one in LOOP[:4]:
-        assert judge.take(one.SerializeToString())
-    assert judge.flush(30)
-    assert len(kept.calls) == 4
-    for one in LOOP[4:]:
-        assert judge.take(one.SerializeToString())
-    assert judge.flush(30)
-    judge.close()
-
-    assert [trip.call for trip in kept.trips] == list(range(1, 8))
-
-
-def test_done_is_called_once_for_a_message_when_all_its_spans_are_judged(make, kept) -> None:
-    """A message without tool spans is done at once, one with some after the last of them."""
-    judge = make(window=0.05)
-    calls: list[str] = []
-    over = Event()
-    assert judge.take(message(span("GET /", 1)).SerializeToString(), lambda: calls.append("plain"))
-    three = message(call(1), call(2), call(2), span("GET /", 3), call(4))
-
-    def last() -> None:
-        calls.append(f"after {len(kept.calls)}")
-        over.set()
-
-    assert judge.take(three.SerializeToString(), last)
-    assert over.wait(30)
-    judge.close()
-
-    assert calls == ["plain", "after 3"]
 
 
 def test_a_full_queue_refuses_and_takes_again_when_there_is_room(make, kept) -> None:

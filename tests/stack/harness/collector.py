@@ -7,14 +7,14 @@ import urllib.request
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from tests.docs.blocks import blocks
+
 from .process import Program, free_ports
 from .programs import ROOT, need
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-    from .broker import Broker
 
 CONFIG = ROOT / "collector-config.yaml"
 CONFIG_TEMPO = ROOT / "collector-config-tempo.yaml"
@@ -85,16 +85,6 @@ class Collector(Program):
         }
 
 
-class KafkaCollector(Collector):
-    """A collector that also writes all spans to a topic."""
-
-    adding = (CONFIG_KAFKA,)
-
-    def __init__(self, folder: Path, broker: Broker, topic: str, **settings: str) -> None:
-        places = {"LOOPGUARD_KAFKA_BROKERS": broker.address, "LOOPGUARD_KAFKA_TOPIC": topic}
-        super().__init__(folder, tempo=False, **(places | settings))
-
-
 class WatchCollector(Collector):
     """A collector that also sends all spans to a watcher."""
 
@@ -115,6 +105,12 @@ class Balancer(Collector):
             "LOOPGUARD_SECOND_COLLECTOR_ENDPOINT": f"127.0.0.1:{second.grpc}",
         }
         super().__init__(folder, tempo=False, **(endpoints | settings))
+
+
+def page_configs() -> list[str]:
+    """The configurations that the page about Kafka adds: to CONFIG a producer, and to CONFIG_KAFKA a login."""
+    found = blocks("how-to/kafka", "text")  # type: ignore[no-untyped-call]  # shared with tests without hints
+    return [block["text"] for block in found if block["file"]]
 
 
 def spans_of(export: dict[str, Any], service: str | None) -> Iterator[dict[str, Any]]:

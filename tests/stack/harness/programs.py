@@ -20,8 +20,6 @@ _NAMES = {
     "alertmanager": ("prometheus-alertmanager", "alertmanager"),
     "amtool": ("amtool",),
 }
-# Not on the PATH: a script prints where they are.
-_SCRIPTS = {"collector": "collector/build", "broker": ".ci/kafka"}
 
 
 def need(program: str) -> str:
@@ -29,8 +27,7 @@ def need(program: str) -> str:
     path = _find(program)
     if path:
         return path
-    script = ".ci/kafka" if program == "broker" else ".ci/stack"
-    reason = f"{program} is not installed here: {script} installs what these tests run"
+    reason = f"{program} is not installed here: .ci/stack installs what these tests run"
     if REQUIRED:
         pytest.fail(reason)
     pytest.skip(reason)
@@ -38,11 +35,14 @@ def need(program: str) -> str:
 
 @cache
 def _find(program: str) -> str | None:
-    if program in _SCRIPTS:
-        return _find_with(ROOT / _SCRIPTS[program])
+    if program == "collector":
+        return _find_collector()
     return next((path for name in _NAMES[program] if (path := shutil.which(name))), None)
 
 
-def _find_with(script: Path) -> str | None:
-    found = subprocess.run([script, "--find"], capture_output=True, text=True, check=False, timeout=30)
+def _find_collector() -> str | None:
+    """It is not on the PATH: the script that builds it prints where it is."""
+    found = subprocess.run(
+        [ROOT / "collector" / "build", "--find"], capture_output=True, text=True, check=False, timeout=30
+    )
     return found.stdout.strip() if found.returncode == 0 else None
