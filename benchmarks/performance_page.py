@@ -10,8 +10,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.accuracy.markdown import table
 from benchmarks.harness import HEAD, Section, cells
+from benchmarks.markdown import table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from benchmarks.accuracy.markdown import table
+from benchmarks.markdown import table
 
 if TYPE_CHECKING:
     from benchmarks.reliability.result import Row

@@ -1,4 +1,4 @@
-"""Markdown."""
+"""Tables in Markdown, for the pages."""
 
 from __future__ import annotations
 

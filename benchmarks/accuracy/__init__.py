@@ -1,1 +1,0 @@
-"""The measurements of docs/accuracy.md, a section a file."""
