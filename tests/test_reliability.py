@@ -19,8 +19,7 @@ pytest.importorskip("langgraph")
 pytest.importorskip("openai")
 
 from benchmarks.reliability import canaries, copies, faults, forks, receivers, signals, ways
-from benchmarks.reliability.__main__ import PARTS
-from benchmarks.reliability.page import PAGE
+from benchmarks.reliability.__main__ import PAGE, PARTS
 from otel_loopguard.testing import Toolbox, Transcript, guarded
 from otel_loopguard.testing.scripted.by_hand import DRIVERS
 from tests.instrumentation.fault_injection import boom

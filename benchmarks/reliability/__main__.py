@@ -8,23 +8,55 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import platform
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
+from typing import NamedTuple
 
-from benchmarks.reliability.page import Part, write
+from benchmarks.markdown import table
 from benchmarks.reliability.result import Row
 from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
 from otel_loopguard.testing.scripted import installed
 
 ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "reliability.md"
+MARK = "<!-- The rest is written by python -m benchmarks.reliability --write -->\n"
 PARTS = ("faults", "ways", "receivers", "canaries", "threads", "turns", "signals", "forks", "copies", "values")
 LONGEST_PART = 1_800
 """Seconds after which a part counts as hung: a promise may be broken by a hang."""
+
+
+class Part(NamedTuple):
+    """One part of the campaign, measured."""
+
+    title: str
+    about: str
+    command: str
+    rows: list[Row]
+
+
+def write(part: Part, titles: list[str]) -> None:
+    """Replace the section of this part. The page has its sections in the order of the titles."""
+    head, mark, rest = PAGE.read_text("utf-8").partition(MARK)
+    sections = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", rest, re.MULTILINE | re.DOTALL))
+    sections[part.title] = section(part)
+    text = "\n".join(f"## {title}\n{sections[title].rstrip()}\n" for title in titles if title in sections)
+    PAGE.write_text(f"{head}{mark}\n{text}", "utf-8")
+
+
+def section(part: Part) -> str:
+    """Return a section as Markdown, without its title."""
+    rows = [[row.label, f"{row.tried:,}", f"{row.broken:,}", row.note] for row in part.rows]
+    versions = ", ".join(f"{name} {version(name)}" for name in ("opentelemetry-sdk", "wrapt"))
+    measured = f"Measured by `{part.command}` with Python {platform.python_version()}, {versions}."
+    return f"\n{part.about}\n\n{table(['attempt', 'tried', 'broken', 'note'], rows)}\n\n{measured}"
 
 
 def main() -> int:

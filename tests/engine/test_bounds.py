@@ -1,14 +1,14 @@
 """Every value is handled in a bounded number of steps, and a bound never makes two values equal.
 
-The values are those of ``python -m benchmarks.hostile``, which measures them in milliseconds.
+The values are those of ``python -m benchmarks.reliability values``, which measures them in milliseconds.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from benchmarks.hostile import texts, values
-from benchmarks.hostile.places import PLACES, play, turn
+from benchmarks.reliability.hostile import texts, values
+from benchmarks.reliability.hostile.places import PLACES, play, turn
 from otel_loopguard.engine.policy.policy import Policy
 from otel_loopguard.engine.tools.contracts import LONGEST_TOOL_NAME, Contracts
 from otel_loopguard.engine.values.canonical import canonical, result_bytes
