@@ -76,7 +76,7 @@ example: $(STAMP) ## run a LangGraph program that is guarded from process start,
 	  $(BIN)/opentelemetry-instrument $(BIN)/python examples/langgraph_agent.py
 
 bench: $(STAMP) ## measure docs/performance.md: time and memory beside bare spans and other instrumentations
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.performance
 
 accuracy: $(STAMP) ## measure docs/accuracy.md: decisions on recorded runs and on drawn agents
 	$(BIN)/python -m benchmarks.accuracy

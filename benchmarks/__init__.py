@@ -1,1 +1,1 @@
-"""The budgets of the design, measured side by side in one run; ratios are what counts."""
+"""Measurements. Each page of docs/ that has figures is made by the file or folder of its name."""

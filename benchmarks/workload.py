@@ -1,7 +1,8 @@
-"""What the benchmarks measure with: new arguments and results, a bare span, a tracer provider that drops its spans."""
+"""What the benchmarks measure with: new arguments, results and conversations, a bare span, a provider of tracers."""
 
 from __future__ import annotations
 
+import json
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -22,26 +23,22 @@ PADDING = "x" * 120
 WORDS = "the quick brown fox jumps over that lazy dog and sees".split()  # noqa: SIM905 - shorter
 TEXTS = [" ".join((WORDS[place:] + WORDS[:place]) * 1_000) for place in range(len(WORDS))]
 TOOL = "read_file"
-Fixed = dict[str, "AttributeValue"]
-AT_START: Fixed = {
+TURN = 15
+"""Calls of a usual turn."""
+ATTRIBUTES: dict[str, AttributeValue] = {
     semconv.OPERATION_NAME: "execute_tool",
     semconv.TOOL_NAME: TOOL,
     semconv.TOOL_TYPE: "function",
     semconv.TURN_ID: "0123456789ab-1",
     semconv.TURN_SOURCE: "explicit",
-}
-BEFORE_THE_TOOL: Fixed = {
     semconv.TOOL_KIND: "read",
     semconv.CALL_INDEX: 3,
     semconv.ARGUMENTS_HASH: "blake2b-64:0123456789abcdef",
     semconv.TOOL_REGISTERED: True,
-}
-AFTER_THE_TOOL: Fixed = {
     semconv.OUTCOME: "executed",
     semconv.RESULT_HASH: "blake2b-64:0123456789abcdef",
     semconv.RESULT_SAMENESS: "first",
 }
-ATTRIBUTES = {**AT_START, **BEFORE_THE_TOOL, **AFTER_THE_TOOL}
 """The attributes of the span of a guarded call."""
 
 
@@ -85,3 +82,20 @@ def result(size: int = 2_048) -> str:
 def bare_span(tracer: Tracer) -> AbstractContextManager[Span]:
     """Open the span of a program that only traces its tools: ours, without the guard."""
     return tracer.start_as_current_span(f"execute_tool {TOOL}", attributes=ATTRIBUTES)
+
+
+def conversation(number: int, length: int) -> list[dict[str, Any]]:
+    """Return the messages of a chat: a question, and then calls that are all different, with results of 1 KB."""
+    made: list[dict[str, Any]] = [
+        {"role": "system", "content": "Help."},
+        {"role": "user", "content": f"question {number}"},
+    ]
+    while len(made) < length:
+        call_id = f"call_{number}_{len(made)}"
+        function = {"name": TOOL, "arguments": json.dumps({"path": f"{call_id}.py"})}
+        call = {"id": call_id, "type": "function", "function": function}
+        made.append({"role": "assistant", "content": "", "tool_calls": [call]})
+        made.append({"role": "tool", "tool_call_id": call_id, "content": call_id + " text" * 200})
+    for one in made:  # as in a program that has sent them before
+        hash(one["content"])
+    return made

@@ -1,4 +1,4 @@
-"""The figures of ``python -m benchmarks`` are what they say: medians, ratios, goals, and what could not be measured."""
+"""The figures of docs/performance.md are what they say: medians, ratios, goals, and what could not be measured."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from benchmarks import __main__ as command
-from benchmarks import bench_call, bench_frameworks, bench_replay, performance_page, workload
+from benchmarks import workload
 from benchmarks.harness import Goal, Row, Section, cells, compared, dump, interleaved, load, times
+from benchmarks.performance import __main__ as performance
+from benchmarks.performance import call as calls
+from benchmarks.performance import frameworks, replay
 from otel_loopguard import call, instrument, turn, uninstrument
 
 ROWS = [
@@ -59,7 +61,7 @@ def test_a_base_that_is_lost_in_noise_has_no_ratio():
 
 @pytest.fixture(name="cases")
 def _cases():
-    made = bench_call.Cases(15)
+    made = calls.Cases(15)
     yield made
     made.close()
 
@@ -67,7 +69,7 @@ def _cases():
 def test_the_base_of_tasks_has_nothing_of_ours(cases, monkeypatch):
     """A turn in the base would make the ratio smaller."""
     opened = []
-    monkeypatch.setattr(bench_call, "turn", lambda: opened.append(1) or turn())
+    monkeypatch.setattr(calls, "turn", lambda: opened.append(1) or turn())
     for name, case in cases.async_cases().items():
         before = len(opened)
         assert case() > 0
@@ -76,7 +78,7 @@ def test_the_base_of_tasks_has_nothing_of_ours(cases, monkeypatch):
 
 def test_the_work_of_the_exporters_thread_is_measured(cases):
     """Durations are passed on at a collection: a figure without it would leave a part of a call out."""
-    assert cases.sync_cases()[bench_call.COLLECTED]() > 0
+    assert cases.sync_cases()[calls.COLLECTED]() > 0
 
 
 def test_cases_take_turns_and_the_first_round_does_not_count():
@@ -96,10 +98,10 @@ def test_figures_pass_from_a_benchmark_to_the_page_unchanged():
 
 def test_the_page_keeps_what_is_written_by_hand():
     """A run replaces what is below the mark, and gathers the goals in front."""
-    text = performance_page.page([Section("A table", "About it.", ROWS)], "The machine.")
-    by_hand = performance_page.PAGE.read_text("utf-8").partition(performance_page.MARK)[0]
+    text = performance.page([Section("A table", "About it.", ROWS)], "The machine.")
+    by_hand = performance.PAGE.read_text("utf-8").partition(performance.MARK)[0]
     assert text.startswith(by_hand)
-    generated = text.partition(performance_page.MARK)[2]
+    generated = text.partition(performance.MARK)[2]
     assert generated.index("The machine.") < generated.index("## The goals") < generated.index("## A table")
     assert "| A table: others |" in generated
     assert "could not be installed" in generated
@@ -107,20 +109,20 @@ def test_the_page_keeps_what_is_written_by_hand():
 
 def test_a_benchmark_that_fails_does_not_end_the_run(tmp_path, monkeypatch, capsys):
     """The page has a line with the reason, and all other figures."""
-    monkeypatch.setattr(command, "BENCHMARKS", ("no_such_benchmark",))
-    monkeypatch.setattr(sys, "argv", ["benchmarks", "--quick", "--output", str(tmp_path / "page.md")])
-    assert command.main() == 1
-    assert "`python -m benchmarks.no_such_benchmark` failed" in (tmp_path / "page.md").read_text("utf-8")
-    assert "no_such_benchmark" in capsys.readouterr().err
+    monkeypatch.setattr(performance, "PARTS", ("no_such_part",))
+    monkeypatch.setattr(sys, "argv", ["performance", "--quick", "--output", str(tmp_path / "page.md")])
+    assert performance.main() == 1
+    assert "`python -m benchmarks.performance.no_such_part` failed" in (tmp_path / "page.md").read_text("utf-8")
+    assert "no_such_part" in capsys.readouterr().err
 
 
 def test_a_library_that_cannot_be_loaded_is_a_row_with_the_reason(monkeypatch):
     """The other libraries of the framework are measured all the same."""
-    case = bench_frameworks.CASES[0]._replace(
-        others=(bench_frameworks.Library("Another", "opentelemetry-sdk", "no.such.module:Class"),), runs=1
+    case = frameworks.CASES[0]._replace(
+        others=(frameworks.Library("Another", "opentelemetry-sdk", "no.such.module:Class"),), runs=1
     )
-    monkeypatch.setattr(bench_frameworks, "python_of", lambda *_: sys.executable)
-    rows = {row.what: row for row in bench_frameworks.measured_in(case, rounds=1, generations=2).rows}
+    monkeypatch.setattr(frameworks, "python_of", lambda *_: sys.executable)
+    rows = {row.what: row for row in frameworks.measured_in(case, rounds=1, generations=2).rows}
     assert "No module named 'no'" in rows["Another, added"].note
     assert rows["Another, added"].values == []
     assert len(rows["otel_loopguard, added"].values) == 2
@@ -132,9 +134,9 @@ def test_a_library_that_cannot_be_installed_is_a_row_with_the_reason(monkeypatch
     def environment(*_, **__):
         raise subprocess.CalledProcessError(1, "uv", output="a line\nno solution found\n")
 
-    monkeypatch.setattr(bench_frameworks, "environment", environment)
-    for case in bench_frameworks.CASES:
-        first, *rows = bench_frameworks.measured_in(case, rounds=1, generations=2).rows
+    monkeypatch.setattr(frameworks, "environment", environment)
+    for case in frameworks.CASES:
+        first, *rows = frameworks.measured_in(case, rounds=1, generations=2).rows
         assert first.what == "a call without anything"
         assert [row.what for row in rows] == [
             f"{name}, added" for name in ("bare span", "otel_loopguard", *(one.name for one in case.others))
@@ -153,9 +155,9 @@ def test_libraries_that_do_not_fit_into_one_environment_get_one_each(monkeypatch
             raise subprocess.CalledProcessError(1, "uv", output="conflict")
         return sys.executable
 
-    monkeypatch.setattr(bench_frameworks, "environment", environment)
-    case = bench_frameworks.CASES[0]
-    assert bench_frameworks.python_of(case, case.others[1]) == sys.executable
+    monkeypatch.setattr(frameworks, "environment", environment)
+    case = frameworks.CASES[0]
+    assert frameworks.python_of(case, case.others[1]) == sys.executable
     assert made[-1] == (
         "bench-langchain-opentelemetry-instrumentation-langchain",
         ("langchain", "langgraph", "opentelemetry-instrumentation-langchain"),
@@ -164,8 +166,8 @@ def test_libraries_that_do_not_fit_into_one_environment_get_one_each(monkeypatch
 
 def test_without_the_recorded_runs_the_replay_is_not_measured(monkeypatch):
     """Runs that are made up are easier, and would meet the goal for us."""
-    monkeypatch.setattr(bench_replay, "recorded_lines", list)
-    (section,) = bench_replay.sections(quick=True)
+    monkeypatch.setattr(replay, "recorded_lines", list)
+    (section,) = replay.sections(quick=True)
     assert section.rows
     assert all(row.met is None and row.goal and row.note for row in section.rows)
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from benchmarks import call_steps
+from . import call_steps
 
 
 class Limit(NamedTuple):
@@ -29,6 +29,9 @@ LIMITS = {
     "an awaited call": Limit(134.5, 466.2),
     "a span that is no tool call": Limit(5.3, 137.5),
 }
+IN_LANGCHAIN = 125.5
+"""Functions of this package for a call of a LangChain tool."""
+MOST_FILES = 31
 BLOCKS = 2.8
 MORE, LESS = 1.05, 0.90
 """The functions of this package are counted alike in each version of Python and of OpenTelemetry."""
@@ -45,7 +48,7 @@ def measured() -> dict[str, call_steps.Steps]:
 def test_a_call_takes_as_few_steps_as_when_its_limit_was_set(name):
     """More function calls fail; a tenth less means that the limit has to be lowered, or it holds nothing."""
     steps, limit = measured()[name], LIMITS[name]
-    where = f'run `python -m benchmarks.call_steps "{name}"` before and after the change, and compare the functions'
+    where = f'run `python -m tests.call_steps "{name}"` before and after the change, and compare the functions'
     assert steps.ours <= limit.ours * MORE, where
     assert steps.all <= limit.all * MORE_OF_ALL, where
     assert steps.ours >= limit.ours * LESS, f"set its limit lower: {round(steps.ours, 1)}, {round(steps.all, 1)}"
@@ -62,6 +65,14 @@ def test_a_guarded_call_takes_few_times_the_steps_of_a_bare_span():
     """Whatever the SDK does in a span, it does in both."""
     found = measured()
     assert 1 < found["a guarded call"].all / found[call_steps.BARE].all <= 2.2
+
+
+def test_a_call_of_a_framework_visits_few_files():
+    """Who reads the way of a call reads so many files."""
+    pytest.importorskip("langchain_core")
+    steps = call_steps.in_langchain()
+    assert IN_LANGCHAIN * LESS <= steps.ours <= IN_LANGCHAIN * MORE
+    assert 10 < len(steps.files) <= MOST_FILES
 
 
 def test_one_more_function_is_counted():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from benchmarks.performance_page import GOALS, MARK, PAGE
+from benchmarks.performance.__main__ import GOALS, MARK, PAGE
 
 ROOT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"[^.\n]*(?:\n[^.\n]+)*\[[^]]*\]\((?:docs/)?performance\.md\)[^.]*\.")
@@ -19,7 +19,7 @@ def test_the_figures_come_from_a_run_that_says_where_and_when():
     """Date, processors, load, Python and the versions; a short run says that it is one."""
     first = generated().strip().partition("\n\n")[0]
     assert re.match(
-        r"Measured on \d{4}-\d\d-\d\d by `python -m benchmarks(`| --quick`, a short run with few rounds): "
+        r"Measured on \d{4}-\d\d-\d\d by `python -m benchmarks\.performance(`| --quick`, a short run with few rounds): "
         r"\d+ processors",
         first,
     )

@@ -1,7 +1,7 @@
-"""Measure the stack with 200 instances: series, scrapes, rules, memory, and the time of every panel.
+"""Measure the section "Load" of docs/stack.md: series, scrapes, rules, memory, and the time of every panel.
 
-    python -m benchmarks.bench_stack                        # 200 instances of 10 services, 4 minutes
-    python -m benchmarks.bench_stack --instances 20 --minutes 2
+    python -m benchmarks.stack                        # 200 instances of 10 services, 4 minutes
+    python -m benchmarks.stack --instances 20 --minutes 2
 
 The collector, Prometheus, its rules and its intervals are those that are shipped. Each instance has the package's own
 instruments, 12 tools and a loop a minute, and exports each minute. The hours before are written into Prometheus's
@@ -19,7 +19,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.parse
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -39,8 +38,8 @@ from otel_loopguard.engine.policy.policy import Policy
 from otel_loopguard.engine.words import Action, First, Trip
 from otel_loopguard.telemetry.meters import Meters, announced_trips
 from tests.stack.harness.collector import Collector
-from tests.stack.harness.process import Program, free_ports
 from tests.stack.harness.programs import ROOT, need
+from tests.stack.harness.prometheus import HOME, Prometheus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,37 +76,15 @@ class Instance:
         self._reader.collect()
 
 
-class Prometheus(Program):
-    """A Prometheus with the shipped configuration, rules and intervals, at the ports of a collector."""
+class Unhurried(Prometheus):
+    """The Prometheus of the tests, with the intervals and rules that are shipped."""
 
     def __init__(self, folder: Path, collector: Collector) -> None:
-        (self.port,) = free_ports(1)
-        self.data = folder / "data"
-        config = yaml.safe_load((ROOT / "dashboards/prometheus/prometheus.yml").read_text())
-        for job, port in zip(config["scrape_configs"], (collector.metrics, collector.own_metrics), strict=True):
-            job["static_configs"] = [{"targets": [f"127.0.0.1:{port}"]}]
-        config["rule_files"] = [str(ROOT / "dashboards/prometheus/rules.yml")]
-        config["alerting"] = {}
-        path = folder / "prometheus.yml"
-        path.write_text(yaml.safe_dump(config))
-        command = [
-            need("prometheus"),
-            f"--config.file={path}",
-            f"--storage.tsdb.path={self.data}",
-            f"--web.listen-address=127.0.0.1:{self.port}",
-            "--enable-feature=exemplar-storage",
-        ]
-        super().__init__(command, folder / "prometheus.log", {}, f"http://127.0.0.1:{self.port}/-/ready")
-
-    def get(self, path: str, **parameters: object) -> Any:
-        """The data of an answer of the HTTP API."""
-        url = f"http://127.0.0.1:{self.port}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
-        with urllib.request.urlopen(url, timeout=60) as response:
-            return json.load(response)["data"]
-
-    def value(self, expression: str) -> float:
-        """The one value of a query."""
-        return float(self.get("query", query=expression)["result"][0]["value"][1])
+        super().__init__(folder, collector)
+        self.data = folder / "prometheus-data"
+        path, shipped = folder / "prometheus.yml", yaml.safe_load((HOME / "prometheus.yml").read_text())
+        config = {**yaml.safe_load(path.read_text()), "global": shipped["global"]}
+        path.write_text(yaml.safe_dump({**config, "rule_files": [str(HOME / "rules.yml")]}))
 
     def megabytes(self) -> float:
         """The memory that Prometheus itself uses."""
@@ -128,7 +105,7 @@ def main() -> int:
     with ExitStack() as stopping:
         folder = Path(stopping.enter_context(tempfile.TemporaryDirectory(prefix="bench-stack-")))
         collector = Collector(folder, LOOPGUARD_TRIPS_FLUSH_INTERVAL="15s")
-        prometheus = Prometheus(folder, collector)
+        prometheus = Unhurried(folder, collector)
         for program in (collector, prometheus):
             stopping.callback(program.stop)
             program.start()
@@ -140,15 +117,8 @@ def main() -> int:
         history = _history(prometheus, panels, began)
         prometheus.stop()
         (folder / "history.txt").write_text(history)
-        command = [
-            need("promtool"),
-            "tsdb",
-            "create-blocks-from",
-            "openmetrics",
-            folder / "history.txt",
-            prometheus.data,
-        ]
-        subprocess.run(command, check=True, capture_output=True, timeout=600)
+        command = ("tsdb", "create-blocks-from", "openmetrics", folder / "history.txt", prometheus.data)
+        subprocess.run([need("promtool"), *command], check=True, capture_output=True, timeout=600)
         prometheus.start()
         prometheus.wait_ready()
         time.sleep(STEP * 2)
@@ -170,7 +140,7 @@ def _load(collector: Collector, options: argparse.Namespace) -> None:
         each.provider.shutdown()
 
 
-def _report_load(collector: Collector, prometheus: Prometheus, instances: int) -> None:
+def _report_load(collector: Collector, prometheus: Unhurried, instances: int) -> None:
     text = collector.exposition()
     series = [line for line in text.splitlines() if not line.startswith("#") and 'instance="service-' in line]
     print(
@@ -253,9 +223,9 @@ def _ask(prometheus: Prometheus, query: str, seconds: int, instant: bool) -> flo
     now = time.time()
     began = time.perf_counter()
     if instant:
-        prometheus.get("query", query=query, time=now)
+        prometheus.get("query", query=query, time=str(now))
     else:
-        prometheus.get("query_range", query=query, start=now - seconds, end=now, step=STEP)
+        prometheus.get("query_range", query=query, start=str(now - seconds), end=str(now), step=str(STEP))
     return time.perf_counter() - began
 
 

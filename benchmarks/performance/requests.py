@@ -1,6 +1,4 @@
-"""Measure reading the requests of OpenAI's client, beside the bare client, in one run.
-
-python -m benchmarks.bench_requests [--quick]
+"""Measure reading the requests of OpenAI's client, beside the bare client: python -m benchmarks.performance.requests.
 
 The conversation has 200 messages of 1 KB before each request, of which two are new. The client's transport answers at
 once, so the client's figure is its own work alone. All cases take turns, round by round.
@@ -15,6 +13,7 @@ from time import thread_time
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.harness import Goal, Row, Section, compared, interleaved, main
+from benchmarks.workload import TOOL, conversation
 from otel_loopguard.instrumentation.instrumentor import instrument, uninstrument
 from otel_loopguard.instrumentation.model_api import Sent
 from otel_loopguard.instrumentation.models.openai_chat import CHAT
@@ -28,27 +27,8 @@ if TYPE_CHECKING:
 MESSAGES = 200
 GOAL = Goal(100)
 TOOLS: list[Any] = [
-    {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}} for name in ("read", "write")
+    {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}} for name in (TOOL, "write_file")
 ]
-
-
-def conversation(messages: int, number: int) -> list[Any]:
-    """A conversation whose calls are all different."""
-    made: list[Any] = [{"role": "system", "content": "Help."}, {"role": "user", "content": f"question {number}"}]
-    while len(made) < messages:
-        call_id = f"call_{number}_{len(made)}"
-        function = {"name": "read", "arguments": json.dumps({"path": f"{call_id}.py"})}
-        made.append(
-            {
-                "role": "assistant",
-                "content": "",
-                "tool_calls": [{"id": call_id, "type": "function", "function": function}],
-            }
-        )
-        made.append({"role": "tool", "tool_call_id": call_id, "content": call_id + " text" * 200})
-    for one in made:  # as in a program that has sent them before
-        hash(one["content"])
-    return made
 
 
 def sent(messages: list[Any]) -> Sent:
@@ -70,23 +50,23 @@ def read(messages: list[Any]) -> tuple[float, float]:
 
 def reading(number: int) -> tuple[float, float]:
     """Read a conversation, and then its next request, with two new messages."""
-    messages = conversation(MESSAGES + 2, number)
+    messages = conversation(number, MESSAGES + 2)
     read(messages[:MESSAGES])
     call, known = messages[MESSAGES]["tool_calls"][0], latest.get()
     assert known is not None
-    known.reply(Reply((WrittenCall(call["id"], "read", json.loads(call["function"]["arguments"])),)), 0.0)
+    known.reply(Reply((WrittenCall(call["id"], TOOL, json.loads(call["function"]["arguments"])),)), 0.0)
     return read(messages[: MESSAGES + 2])
 
 
 def cold(messages: int, number: int) -> float:
     """Read a conversation that is not known."""
-    made = conversation(messages, number)
+    made = conversation(number, messages)
     return sum(read(made))
 
 
 def client_call(create: Callable[..., Any], number: int) -> float:
     """Send a request with the bare client."""
-    messages = conversation(MESSAGES + 2, number)
+    messages = conversation(number, MESSAGES + 2)
     started = thread_time()
     create(model="m", messages=messages, tools=TOOLS)
     return thread_time() - started

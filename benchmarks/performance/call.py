@@ -1,6 +1,4 @@
-"""Measure guarded calls beside bare spans, and our processor on spans that are no tool calls.
-
-python -m benchmarks.bench_call [--quick]
+"""Measure guarded calls beside bare spans, and our processor on other spans: python -m benchmarks.performance.call.
 
 Every call has new arguments of 180 bytes and a new result of 2 KB, which are made before the clock runs: there are no
 repeats, because nearly all calls are none. A batch processor takes the spans, and its exporter drops them.
@@ -22,10 +20,8 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
 from benchmarks.harness import Goal, Row, Section, compared, interleaved, main, measure, measure_each, times
 from benchmarks.workload import (
-    AFTER_THE_TOOL,
-    AT_START,
-    BEFORE_THE_TOOL,
     TOOL,
+    TURN,
     arguments,
     bare_span,
     provider,
@@ -45,9 +41,7 @@ if TYPE_CHECKING:
 
 KNOWN = (TOOL,)
 TASKS = 100
-TURN = 15
-BARE, OLDER = "bare span, its 12 attributes given at its start", "bare span, attributes written in three steps"
-"""The base, and the base of earlier pages."""
+BARE = "bare span, its 12 attributes given at its start"
 COLLECTED = "guarded call, its metrics at the next collection"
 """What the exporter's thread does later, and is in no other figure of a guarded call."""
 results: list[str] = []
@@ -90,7 +84,6 @@ class Cases:
         """Calls one after the other, in one turn."""
         return {
             BARE: lambda: self._calls_of(self._bare),
-            OLDER: lambda: self._calls_of(self._older),
             "guarded call": lambda: self._guarded(self._recorded, self._call),
             "guarded call, sampled out": lambda: self._guarded(self._sampled_out, self._call),
             "`@tool`": lambda: self._guarded(self._recorded, lambda given: self._decorated(**given)),
@@ -109,12 +102,6 @@ class Cases:
     def _bare(self, given: dict[str, Any]) -> None:
         with bare_span(self._tracer):
             read_file(**given)
-
-    def _older(self, given: dict[str, Any]) -> None:
-        with self._tracer.start_as_current_span(f"execute_tool {TOOL}", attributes=AT_START) as span:
-            span.set_attributes(BEFORE_THE_TOOL)
-            read_file(**given)
-            span.set_attributes(AFTER_THE_TOOL)
 
     def _call(self, given: dict[str, Any]) -> None:
         call(TOOL, given, read_file, known_tools=KNOWN)
@@ -179,15 +166,6 @@ def of_calls(*, quick: bool) -> Section:
     awaited = interleaved(cases.async_cases(), rounds)
     cases.close()
     rows = compared(found, BARE, "bare span", {"guarded call": times(1.75), "guarded call, sampled out": Goal(18)})
-    rows.insert(
-        3,
-        Row(
-            "guarded call, to the base of earlier pages",
-            found["guarded call"],
-            base=found[OLDER],
-            base_name="bare span in three steps",
-        ),
-    )
     for tasks in (1, TASKS):
         base, ours = (awaited[f"async {what}, tasks at once: {tasks}"] for what in ("bare span", "`@tool`"))
         rows.append(Row(f"async bare span, {tasks} at once", base))

@@ -1,6 +1,6 @@
-"""Run calls of one framework in a process with one instrumentation: python -m benchmarks.framework_process.
+"""Run calls of one framework in a process with one instrumentation.
 
-``bench_frameworks`` starts it in the framework's environment, and sends a line with a number of runs for each round, so
+``frameworks.py`` starts it in the framework's environment, and sends a line with a number of runs for each round, so
 that processes take turns. The answer is a line with the microseconds of a call. An instrumentation stays on: some do
 not switch off, and classes that are patched again and again are slower than others.
 """
@@ -18,18 +18,17 @@ from time import process_time
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader, PeriodicExportingMetricReader
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import SpanProcessor
 
 import otel_loopguard as loopguard
 from benchmarks.harness import measure
-from benchmarks.workload import NUMBERS, TOOL, Nowhere, arguments, bare_span, provider, result
+from benchmarks.workload import NUMBERS, TOOL, TURN, Nowhere, arguments, bare_span, provider, result
 from otel_loopguard.testing.agent import Ask
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-CALLS = 15
 WARM_UP = 4
 NOTHING, BARE, OURS, OWN = "nothing", "bare span", "otel_loopguard", "own"
 DRIVERS = {
@@ -99,9 +98,9 @@ def workload(framework: str, tool: Callable[[str], str], *, in_turn: bool) -> Ca
         return tool(path)
 
     def run() -> None:
-        steps = [[Ask(TOOL, {"path": f"/src/app/{next(NUMBERS)}.py"})] for _ in range(CALLS)]
+        steps = [[Ask(TOOL, {"path": f"/src/app/{next(NUMBERS)}.py"})] for _ in range(TURN)]
         transcript = drive({TOOL: read_file}, steps)
-        if transcript.error or len(transcript.read) != CALLS or transcript.refused:
+        if transcript.error or len(transcript.read) != TURN or transcript.refused:
             raise RuntimeError(f"the run went wrong: {transcript.error!r}, {transcript.read}")
 
     return run
@@ -117,20 +116,11 @@ def _invocations(tool: Callable[[str], str], *, in_turn: bool) -> Callable[[], N
 
     def run() -> None:
         with loopguard.turn() if in_turn else contextlib.nullcontext():
-            for _ in range(CALLS):
+            for _ in range(TURN):
                 call = {"name": TOOL, "args": arguments(), "id": f"call-{next(NUMBERS)}", "type": "tool_call"}
                 read.invoke(call)
 
     return run
-
-
-def exported_to(url: str) -> tuple[Any, Any]:
-    """Return providers that export with OTLP over HTTP."""
-    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-
-    reader = PeriodicExportingMetricReader(OTLPMetricExporter(f"{url}/v1/metrics"), export_interval_millis=3_600_000)
-    return provider(exporter=OTLPSpanExporter(f"{url}/v1/traces")), MeterProvider([reader])
 
 
 def main() -> int:
@@ -139,18 +129,13 @@ def main() -> int:
     parser.add_argument("framework")
     parser.add_argument("instrumentation", help=f"{NOTHING}, {BARE}, {OURS}, {OWN}, or module:Class")
     parser.add_argument("--distributions", nargs="*", default=[], help="whose versions are told")
-    parser.add_argument("--export", metavar="URL", help="export there, and flush in each round")
     options = parser.parse_args()
     # What libraries print is no figure.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
 
     counted = Nowhere()
-    tracers, meters = (
-        exported_to(options.export)
-        if options.export
-        else (provider(exporter=counted), MeterProvider([InMemoryMetricReader()]))
-    )
+    tracers, meters = provider(exporter=counted), MeterProvider([InMemoryMetricReader()])
     one = Instrumentation(options.instrumentation, options.framework, tracers, meters)
     run = workload(options.framework, one.tool, in_turn=options.instrumentation == OURS)
 
@@ -160,19 +145,16 @@ def main() -> int:
         def all_runs() -> None:
             for _ in range(runs):
                 run()
-            if options.export:
-                tracers.force_flush()
-                meters.force_flush()
 
         run()
-        return measure(all_runs, 1, process_time) / runs / CALLS
+        return measure(all_runs, 1, process_time) / runs / TURN
 
     spent(WARM_UP)
     one.on()
     spent(WARM_UP)
     tracers.force_flush()
     told = {name: version(name) for name in options.distributions}
-    print(json.dumps({"spans": counted.spans / (WARM_UP + 1) / CALLS, "versions": told}), file=answers)
+    print(json.dumps({"spans": counted.spans / (WARM_UP + 1) / TURN, "versions": told}), file=answers)
     for line in sys.stdin:
         print(spent(int(line)), file=answers)
     os._exit(0)  # other libraries' threads and exit functions are not measured

@@ -1,7 +1,7 @@
 """Count the function calls and memory blocks of usual calls, which are the same on every machine.
 
-    python -m benchmarks.call_steps                     # all figures
-    python -m benchmarks.call_steps "a guarded call"    # and its functions, with the number of calls of each
+    python -m tests.call_steps                     # all figures
+    python -m tests.call_steps "a guarded call"    # and its functions, with the number of calls of each
 
 A figure is for one call of a turn of 15 first calls. ``tests/test_call_steps.py`` has the limits. To see what a change
 has added, run the second command before and after it, and compare.
@@ -23,9 +23,10 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON
 
 import otel_loopguard
-from benchmarks.workload import TOOL, Nowhere, arguments, bare_span, result
+from benchmarks.workload import TOOL, TURN, Nowhere, arguments, bare_span, result
 from otel_loopguard import Guard, ToolCall, call, tool, turn
 from otel_loopguard.engine.words import Outcome
+from otel_loopguard.instrumentation.instrumentor import LoopGuardInstrumentor
 from otel_loopguard.instrumentation.runtime import Runtime, active_runtime
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
 
 PACKAGE = str(Path(otel_loopguard.__file__).parent) + "/"
-CALLS = 15
 WARM_UP = 3
 KNOWN = (TOOL,)
 
@@ -48,7 +48,12 @@ class Steps(NamedTuple):
     all: float
     """Calls of all functions, those in C and of other packages, too."""
     functions: Counter[str]
-    """Ours by name, of the whole turn."""
+    """Ours by file and name, of the whole turn."""
+
+    @property
+    def files(self) -> set[str]:
+        """The files of this package that each call visits."""
+        return {name.partition(":")[0] for name, times in self.functions.items() if times >= TURN}
 
 
 def count(run: Callable[[], object]) -> Steps:
@@ -76,7 +81,7 @@ def count(run: Callable[[], object]) -> Steps:
     finally:
         sys.setprofile(None)
         gc.enable()
-    return Steps(functions.total() / CALLS, every / CALLS, functions)
+    return Steps(functions.total() / TURN, every / TURN, functions)
 
 
 def kept(run: Callable[[], object]) -> float:
@@ -86,12 +91,12 @@ def kept(run: Callable[[], object]) -> float:
     before = sys.getallocatedblocks()
     live += [run() for _ in range(10)]
     gc.collect()
-    return (sys.getallocatedblocks() - before) / 10 / CALLS
+    return (sys.getallocatedblocks() - before) / 10 / TURN
 
 
 # --- turns of 15 first calls -------------------------------------------------------------------------------------
 
-GIVEN = [arguments() for _ in range(CALLS)]
+GIVEN = [arguments() for _ in range(TURN)]
 TEXTS = {given["path"]: result() for given in GIVEN}
 guard = Guard()
 
@@ -164,6 +169,34 @@ def runtime(sampler: Any = ALWAYS_ON) -> tuple[Runtime, Tracer]:
     return made, tracers.get_tracer("app")
 
 
+def langchain_tool() -> Callable[[], None]:
+    """Return a turn of calls of a LangChain tool, as a ``ToolNode`` makes them."""
+    from langchain_core.tools import tool as as_tool
+
+    @as_tool(TOOL)
+    def read(path: str, start: int, end: int, pattern: str) -> str:
+        """Read a file."""
+        return TEXTS[path]
+
+    def run() -> None:
+        with turn():
+            for number, given in enumerate(GIVEN):
+                read.invoke({"name": TOOL, "args": given, "id": f"call-{number}", "type": "tool_call"})
+
+    return run
+
+
+def in_langchain() -> Steps:
+    """Count the steps of a call of a LangChain tool."""
+    made, _ = runtime()
+    instrumentor = LoopGuardInstrumentor()
+    instrumentor.instrument(runtime=made)
+    try:
+        return count(langchain_tool())
+    finally:
+        instrumentor.uninstrument()
+
+
 BARE = "a bare span"
 
 
@@ -201,7 +234,7 @@ def main(names: list[str]) -> int:
         print(f"{steps.ours:8.1f} functions of this package, {steps.all:8.1f} of all   {name}")
     print(f"{kept(core):8.1f} memory blocks kept by a live turn")
     for name in names:
-        print(f"\n{name}, in a turn of {CALLS} calls:")
+        print(f"\n{name}, in a turn of {TURN} calls:")
         print("\n".join(f"{times:6}  {function}" for function, times in found[name].functions.most_common()))
     return 0
 

@@ -1,6 +1,4 @@
-"""Measure what guards and tracers add to a tool call within agent frameworks.
-
-python -m benchmarks.bench_frameworks [--quick]
+"""Measure what guards and tracers add to a tool call within frameworks: python -m benchmarks.performance.frameworks.
 
 Each instrumentation runs in a process of its own, and the processes take turns. The environments are made by uv in
 .envs/, with everything in its newest version. What cannot be installed or loaded is a row that says so.
@@ -16,12 +14,12 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from benchmarks.framework_process import BARE, NOTHING, OURS, OWN
 from benchmarks.harness import Goal, Row, Section, main, number, progress, times
+from benchmarks.performance.framework_process import BARE, NOTHING, OURS, OWN
 from tests.environments import ROOT, environment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -139,7 +137,7 @@ CASES = (
 class Process:
     """A process of ``framework_process``. ``problem`` says why it gives no figures."""
 
-    def __init__(self, case: Case, library: Library, *more: str, seed: int) -> None:
+    def __init__(self, case: Case, library: Library, seed: int) -> None:
         self.library = library
         self.figures: list[float] = []
         """Microseconds of a call, of each round."""
@@ -157,7 +155,7 @@ class Process:
         self._errors = tempfile.SpooledTemporaryFile(mode="w+")  # noqa: SIM115 - closed when the process has ended
         arguments = (case.framework, library.instrumentor, "--distributions", library.distribution, *case.requirements)
         self._process = subprocess.Popen(
-            [str(python), "-W", "ignore", "-m", "benchmarks.framework_process", *arguments, *more],
+            [str(python), "-W", "ignore", "-m", "benchmarks.performance.framework_process", *arguments],
             cwd=ROOT,
             env={**os.environ, "PYTHONHASHSEED": str(seed)},
             stdin=subprocess.PIPE,
@@ -217,24 +215,18 @@ def python_of(case: Case, library: Library) -> Path:
     return environment(f"{name}-{library.distribution}", (*case.requirements, library.distribution))
 
 
-def started(case: Case, *more: str, seed: int = 0) -> dict[str, Process]:
-    """Start a process for each instrumentation."""
-    libraries = (*OF_OUR_OWN, *case.others)
-    processes = {one.name: Process(case, one, *more, seed=seed) for one in libraries}
-    for process in processes.values():
+def measured_by(case: Case, rounds: int, seed: int) -> dict[str, Process]:
+    """Run a process for each instrumentation. They take turns, beginning with another one in each round."""
+    order = [Process(case, one, seed) for one in (*OF_OUR_OWN, *case.others)]
+    for process in order:
         process.start()
-    return processes
-
-
-def in_turns(processes: dict[str, Process], rounds: int, run: Callable[[Process], None]) -> None:
-    """Let the processes take turns, beginning with another in each round; then end them."""
-    order = list(processes.values())
     for number_of_round in range(rounds):
         first = number_of_round % len(order)
         for process in order[first:] + order[:first]:
-            run(process)
+            process.round(case.runs)
     for process in order:
         process.end()
+    return {process.library.name: process for process in order}
 
 
 def measured_in(case: Case, *, rounds: int, generations: int) -> Section:
@@ -245,36 +237,25 @@ def measured_in(case: Case, *, rounds: int, generations: int) -> Section:
     progress(f"  {case.title}")
     processes: dict[str, Process] = {}
     for seed in range(generations):
-        young = started(case, seed=seed)
-        in_turns(young, rounds, lambda process: process.round(case.runs))
+        young = measured_by(case, rounds, seed)
         for name, process in processes.items():
             young[name].figures = process.figures + young[name].figures
         processes = young
-    about = f"{case.about} With {versions(processes)}."
-    return Section(case.title, about, list(rows(case, processes)))
-
-
-def versions(processes: dict[str, Process]) -> str:
-    """The versions in these processes."""
     told = {name: version for one in processes.values() for name, version in one.ready.get("versions", {}).items()}
-    return ", ".join(f"{name} {version}" for name, version in sorted(told.items()))
+    versions = ", ".join(f"{name} {version}" for name, version in sorted(told.items()))
+    return Section(case.title, f"{case.about} With {versions}.", list(rows(case, processes)))
 
 
-def added_by(processes: dict[str, Process]) -> dict[str, list[float]]:
-    """Return the microseconds that each adds to a call, round by round: none for one that was not measured."""
+def rows(case: Case, processes: dict[str, Process]) -> Iterator[Row]:
+    """Rows of what each adds, then of the differences."""
     nothing = processes[NOTHING]
-    return {
+    added = {
         name: []
         if one.problem or nothing.problem
         else [whole - base for whole, base in zip(one.figures, nothing.figures, strict=True)]
         for name, one in processes.items()
         if one is not nothing
     }
-
-
-def rows(case: Case, processes: dict[str, Process]) -> Iterator[Row]:
-    """Rows of what each adds, then of the differences."""
-    nothing, added = processes[NOTHING], added_by(processes)
     yield Row("a call without anything", nothing.figures, note=nothing.problem)
     for name, values in added.items():
         one = processes[name]

@@ -1,6 +1,4 @@
-"""Measure a replay of recorded runs: its time beside that of parsing their lines, its memory, and several processes.
-
-python -m benchmarks.bench_replay [--quick]
+"""Measure a replay of recorded runs, its time and its memory: python -m benchmarks.performance.replay.
 
 The recorded runs are those of the accuracy figures. Without them nothing is measured: runs that are made up are easier.
 """
@@ -22,11 +20,11 @@ from benchmarks.harness import Goal, Row, Section, compared, interleaved, main, 
 from otel_loopguard.cli.replay.replay import Replay
 from otel_loopguard.cli.replay.sources import Reader
 from otel_loopguard.policy_files.load import load_preset, preset_names
+from tests.engine.judges.corpus import CORPORA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-CORPORA = Path(__file__).resolve().parents[2] / "shared" / "corpora"
 MEGABYTE = 1 << 20
 PARSED = "json.loads of each line"
 GOAL = times(10)
@@ -76,27 +74,23 @@ def time_of_presets(lines: list[bytes], folder: Path, *, quick: bool) -> Section
     return Section("Replay of recorded runs", ABOUT_TIME, rows)
 
 
-COMMAND = "import sys; from otel_loopguard.cli.main import main; sys.exit(main())"
-MEASURED = """
-import resource, sys
-from otel_loopguard.cli.main import main
-main()
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, file=sys.stderr)
-"""
+def command(path: Path, jobs: int) -> subprocess.Popen[bytes]:
+    """Start a replay of this file."""
+    given = [sys.executable, "-m", "otel_loopguard.cli.main", "replay", "--json", "--jobs", str(jobs), str(path)]
+    return subprocess.Popen(given, stdout=subprocess.DEVNULL)
 
 
 def memory(path: Path) -> float:
-    """The peak memory, in MB, of a separate process for this file."""
-    given = [sys.executable, "-c", MEASURED, "replay", "--json", "--jobs", "1", str(path)]
-    ended = subprocess.run(given, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=True)
-    return float(ended.stderr.split()[-1])
+    """The peak memory, in MB, of a replay of this file."""
+    _, status, usage = os.wait4(command(path, 1).pid, 0)
+    assert status == 0
+    return usage.ru_maxrss / 1024
 
 
 def elapsed(path: Path, jobs: int) -> float:
     """The seconds that a replay of this file takes."""
     started = time.perf_counter()
-    given = [sys.executable, "-c", COMMAND, "replay", "--jobs", str(jobs), str(path)]
-    subprocess.run(given, stdout=subprocess.DEVNULL, check=True)
+    assert command(path, jobs).wait() == 0
     return time.perf_counter() - started
 
 

@@ -1,4 +1,4 @@
-"""Measure the start of a process with us and without: python -m benchmarks.bench_startup [--quick].
+"""Measure the start of a process with us and without: python -m benchmarks.performance.startup.
 
 Two environments with the same packages, of which one has ours too, are made by uv in .envs/.
 """

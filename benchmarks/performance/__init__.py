@@ -1,0 +1,1 @@
+"""The measurements of docs/performance.md, a file for each table."""
