@@ -13,12 +13,11 @@ import time
 from pathlib import Path
 
 import pytest
-import wrapt
 
 pytest.importorskip("langgraph")
 pytest.importorskip("openai")
 
-from benchmarks.reliability import canaries, copies, faults, forks, receivers, signals, ways
+from benchmarks.reliability import canaries, faults, forks, receivers, signals, ways
 from benchmarks.reliability.__main__ import PAGE, PARTS
 from otel_loopguard.testing import Toolbox, Transcript, guarded
 from otel_loopguard.testing.scripted.by_hand import DRIVERS
@@ -101,20 +100,6 @@ def test_a_watcher_whose_judge_has_ended_is_found(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(threading, "excepthook", receivers.Printed())
     problems = list(receivers.broken_once("shield:Shield.__call__", boom))
     assert "the judge hangs, or has ended" in problems
-
-
-def test_a_proxy_in_place_of_a_function_is_found() -> None:
-    """Another wrapper cannot be copied or referred to by a weak method, and is another object each time."""
-
-    class Agent:
-        def run(self) -> str:
-            return "text"
-
-    place = copies.Patched(Agent, "run")
-    without = copies._answers([place])
-    Agent.run = wrapt.FunctionWrapper(Agent.run, lambda wrapped, instance, args, kwargs: wrapped(*args, **kwargs))  # type: ignore[assignment,method-assign]
-    broken = {what for (_, what) in copies._broken(without, copies._answers([place]))}
-    assert {"deepcopy", "WeakMethod", "identity"} <= broken
 
 
 def test_a_hung_child_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

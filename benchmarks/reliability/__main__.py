@@ -28,7 +28,7 @@ from otel_loopguard.testing.scripted import installed
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reliability.md"
 MARK = "<!-- The rest is written by python -m benchmarks.reliability --write -->\n"
-PARTS = ("faults", "ways", "receivers", "canaries", "threads", "turns", "signals", "forks", "copies", "values")
+PARTS = ("faults", "ways", "receivers", "canaries", "threads", "turns", "signals", "forks", "values")
 LONGEST_PART = 1_800
 """Seconds after which a part counts as hung: a promise may be broken by a hang."""
 
