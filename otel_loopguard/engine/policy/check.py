@@ -155,8 +155,6 @@ class Checker:
             elif name in schema.RULE:
                 belongs = ", ".join(schema.OF_MODES[name])
                 self._report((*path, name), item, f"{mode} has no such setting; it is one of {belongs}.")
-            elif name in schema.RENAMED:
-                self._report((*path, name), item, f"no such setting; it is called {schema.RENAMED[name]} now.")
             else:
                 self._report((*path, name), item, f"no such setting of a mode; {suggestion_or_all(name, own)}")
 

@@ -84,19 +84,6 @@ OF_MODES: Mapping[str, tuple[str, ...]] = {
     if name not in OF_EVERY_MODE
 }
 """Settings that only these modes have; all other settings are for every mode."""
-RENAMED: Mapping[str, str] = {
-    "reading": "block_after_reads",
-    "transient": "block_if_transient",
-    "changed": "nudge_after_changes",
-    "any_result": "nudge_any_result",
-    "hinted": "block_if_destructive",
-    "longest": "max_period",
-    "apart": "min_interval",
-    "share": "nudge_at_share",
-    "barren_nudge": "no_news_nudge",
-    "barren_block": "no_news_block",
-}
-"""Old names of settings of a mode, from before the first release."""
 CONTRACT: Mapping[str, Setting] = {
     "kind": Setting(f"one of {', '.join(KINDS)}", lambda value: Kind(value) if value in KINDS else None, KINDS),
     "query": TEXT,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from otel_loopguard.engine.policy import schema
 from otel_loopguard.errors import PolicyError
 from otel_loopguard.policy_files.load import load_file, load_text
 
@@ -104,12 +103,3 @@ def test_a_file_that_is_not_there(tmp_path):
     assert "No such file" in str(load_file(str(tmp_path / "none.toml")).problems[0])
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
     assert "not UTF-8" in str(load_file(str(tmp_path / "binary.toml")).problems[0])
-
-
-@pytest.mark.parametrize(("old", "new"), schema.RENAMED.items())
-def test_an_old_spelling_names_the_new_one(old, new):
-    """The old name of a setting is a mistake whose remedy is the new name, and the new name is accepted."""
-    mode = schema.OF_MODES[new][0]
-    (message,) = told(f"[modes.{mode}]\n{old} = 1")
-    assert message.endswith(f"no such setting; it is called {new} now.")
-    assert new in schema.RULE
