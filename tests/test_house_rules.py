@@ -76,7 +76,6 @@ NOT_SHIELDED = {
     "policy_files/load.py:text": "whatever the parser raises is a mistake in the text",
     "policy_files/own_detectors.py:find": "whatever the user's module raises is a mistake in the policy",
     "telemetry/providers.py:outlets": "without a provider there is nothing to count a fault with",
-    "cli/doctor/selftest.py:_try": "the error of a framework is the finding",
     "instrumentation/functions/generators.py:drive_generator": "the error is thrown into the user's generator",
     "instrumentation/functions/generators.py:driver": "the error is thrown into the user's generator",
     "testing/scripted/langchain.py:_transcript": "the transcript holds the error that ended the run",

@@ -66,7 +66,7 @@ def test_a_record_stands_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_each_trip_is_one_record_and_one_event_of_the_span() -> None:
-    """The event of the span has its old name and the same facts, so both count the same trips."""
+    """The event of the span has a name of its own and the same facts: both count the same trips."""
     recording = looping(6)
     events = [event for span in recording.spans for event in span.events]
     assert {event.name for event in events} == {"tool_loop_detected"}

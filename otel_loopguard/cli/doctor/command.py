@@ -12,10 +12,10 @@ from otel_loopguard.private_files import check_writable, write_private
 
 _DESCRIPTION = """
 Reports whether tool loops are stopped here, and what to do if not. Without a command it starts a small program with
-zero-code start (as opentelemetry-instrument does), in which every installed framework loops on purpose; nothing of
-that is exported. With `-- python app.py` it starts your program the same way, and reports on it when it ends: input
-and output are those of your program, and the findings go to standard error, or to a file (--output). It reads the same
-environment variables as your program. The hash key is never shown.
+zero-code start (as opentelemetry-instrument does), which loops on purpose, and looks for the patches of all installed
+frameworks; nothing of that is exported. With `-- python app.py` it starts your program the same way, and reports on it
+when it ends: input and output are those of your program, and the findings go to standard error, or to a file
+(--output). It reads the same environment variables as your program. The hash key is never shown.
 """
 _EPILOG = """
 Exit status: 0 guarded calls were seen, and nothing breaks the protection (there may be warnings); 1 something breaks

@@ -141,13 +141,8 @@ KINDS = {
     ),
     "loop-ran": FindingKind(
         BREAKS,
-        "{framework}: the same call, made six times, was not refused in the self-test.",
+        "The same call, made six times, was not refused in the self-test.",
         "See the other findings; if there are none, please report it with this output.",
-    ),
-    "not-tried": FindingKind(
-        TELLS,
-        "{framework}: the self-test could not try it ({reason}).",
-        "Examine your own program: otel-loopguard doctor -- python app.py",
     ),
     # --- calls of the program
     "no-calls": FindingKind(

@@ -54,7 +54,7 @@ class Probe:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.label = "app"
-        """The source of the calls: the program, or a framework that the self-test tries."""
+        """The source of the calls: the program, or the loop of the self-test."""
         self.calls: Counter[tuple[str, str, bool, str]] = Counter()
         """By label, source of the turn, enforcement, and outcome."""
         self.counted = 0
@@ -73,7 +73,7 @@ class Probe:
         self._facts: dict[str, Any] = {}
         self._gathered = _NEVER
         self.tested: dict[str, str] = {}
-        """The results of the self-test, by framework."""
+        """The result of the loop of the self-test, by its name."""
 
     def turn_over(self) -> None:
         """Write the counts so far: workers, and programs that are killed, end without ``atexit``."""

@@ -1,4 +1,4 @@
-"""The program of the self-test: it loops on purpose, with every installed framework.
+"""The program of the self-test: a loop by hand that makes one call again and again.
 
 It exports nothing: instrumentation is suppressed, and the guard works without it.
 """
@@ -6,50 +6,35 @@ It exports nothing: instrumentation is suppressed, and the guard works without i
 from __future__ import annotations
 
 import contextlib
-import io
 import logging
-import tempfile
 from importlib import import_module
-from pathlib import Path
 
 from opentelemetry.instrumentation.utils import suppress_instrumentation
 
 from otel_loopguard.cli.doctor import facts, probe
-from otel_loopguard.errors import LoopGuardError
-from otel_loopguard.testing.agent import Ask
-from otel_loopguard.testing.scripted import installed, load
-from otel_loopguard.testing.scripted.world import World
+from otel_loopguard.testing.agent import Ask, ScriptedAgent
 
-_STEPS = [[Ask("read_file", {"path": "config.yaml"})]] * 6
+_NAME = "by-hand"
+_LOOP = [Ask("read_file", {"path": "config.yaml"})] * 6
 
 
 def main() -> None:
-    """Try every framework that is installed."""
+    """Loop, and import every module with functions to patch, so that the probe finds the patches."""
     if probe.current is None:
         return
     logging.disable()
-    for name in installed():
-        probe.current.label = name
-        probe.current.tested[name] = _try(name)
+    probe.current.label = _NAME
+    probe.current.tested[_NAME] = "refused" if _is_refused() else "ran"
     for module in facts.importable():
         with contextlib.suppress(ImportError):  # this version of the framework has no such module
             import_module(module)
 
 
-def _try(name: str) -> str:
-    """Return ``refused``, ``ran``, or the reason why the framework could not be tried."""
-    try:
-        run = load(name)
-    except LoopGuardError:
-        return "too old or too new to be tried"
-    with tempfile.TemporaryDirectory() as folder, suppress_instrumentation(), contextlib.redirect_stdout(io.StringIO()):
-        try:
-            transcript = run(World(Path(folder)).tools(), _STEPS)
-        except Exception as error:  # noqa: BLE001 - it is reported by its type
-            return f"failed: {type(error).__name__}"
-    if transcript.error is not None:
-        return f"failed: {type(transcript.error).__name__}"
-    return "refused" if transcript.refused else "ran"
+def _is_refused() -> bool:
+    """True if the guard refuses a repeat of the loop."""
+    with suppress_instrumentation():
+        transcript = ScriptedAgent({"read_file": lambda path: f"the text of {path}"}, _LOOP).run()
+    return bool(transcript.refused or transcript.error)
 
 
 if __name__ == "__main__":
