@@ -37,8 +37,8 @@ from otel_loopguard.telemetry.call_span import CallSpan, NativeSpan
 from otel_loopguard.telemetry.run_span import RunSpan
 from otel_loopguard.telemetry.settings import Settings
 from otel_loopguard.testing import Ask, Recording, Toolbox, guarded
-from otel_loopguard.testing.scripted.langchain import DRIVERS
 from otel_loopguard.turns.scope import Scope
+from tests.scripted.langchain import DRIVERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -20,8 +20,8 @@ pytest.importorskip("openai")
 from benchmarks.reliability import canaries, faults, forks, receivers, signals, ways
 from benchmarks.reliability.__main__ import PAGE, PARTS
 from otel_loopguard.testing import Toolbox, Transcript, guarded
-from otel_loopguard.testing.scripted.by_hand import DRIVERS
 from tests.instrumentation.fault_injection import boom
+from tests.scripted.by_hand import DRIVERS
 
 ROOT = Path(__file__).resolve().parents[1]
 SCALE = 0.01

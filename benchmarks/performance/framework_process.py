@@ -91,7 +91,7 @@ def workload(framework: str, tool: Callable[[str], str], *, in_turn: bool) -> Ca
     if framework == "langchain":
         return _invocations(tool, in_turn=in_turn)
     module, name = DRIVERS[framework]
-    drive = import_module(f"otel_loopguard.testing.scripted.{module}").DRIVERS[name]
+    drive = import_module(f"tests.scripted.{module}").DRIVERS[name]
 
     def read_file(path: str) -> str:
         """Read a file."""

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from benchmarks.markdown import table
 from benchmarks.reliability.result import Row
 from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
-from otel_loopguard.testing.scripted import installed
+from tests.scripted import installed
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reliability.md"

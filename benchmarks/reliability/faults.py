@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.reliability.result import Row
 from otel_loopguard.testing import Ask, Toolbox, guarded
-from otel_loopguard.testing.scripted import installed
 from otel_loopguard.turns.scope import bind, current_scope
 from tests.instrumentation.fault_injection import EXCUSED, boom, broken, called, ours, out_of_memory, too_deep
+from tests.scripted import installed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,10 +41,7 @@ LONGEST_RUN = 30
 
 def measure(seed: int, scale: float) -> Iterator[Row]:
     """Break every function under drivers that the seed draws."""
-    drivers = (
-        (name, import_module(f"otel_loopguard.testing.scripted.{name.replace('-', '_')}").DRIVERS)
-        for name in installed()
-    )
+    drivers = ((name, import_module(f"tests.scripted.{name.replace('-', '_')}").DRIVERS) for name in installed())
     yield from broken_under(drivers, Random(seed), scale)
 
 

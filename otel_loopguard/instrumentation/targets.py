@@ -196,7 +196,7 @@ class OwnLimit(NamedTuple):
 class Framework:
     """The facts of one framework. Each framework's module or package exports one, as ``FRAMEWORK``.
 
-    Patching, the doctor, the demo, the matrix of tested versions and the check of docs/frameworks.md read them here.
+    Patching, the doctor, the matrix of tested versions and the check of docs/frameworks.md read them here.
     """
 
     name: str
@@ -216,7 +216,7 @@ class Framework:
 
     @property
     def command_name(self) -> str:
-        """The framework's name on a command line."""
+        """The name with hyphens, as the environments of its tests have it."""
         return self.name.replace("_", "-")
 
     @property

@@ -17,8 +17,8 @@ pytest.importorskip("langgraph")
 import otel_loopguard as loopguard
 from otel_loopguard import semconv
 from otel_loopguard.testing import Ask, Toolbox, guarded
-from otel_loopguard.testing.scripted.langchain import DRIVERS
 from otel_loopguard.turns.scope import bind, current_scope
+from tests.scripted.langchain import DRIVERS
 
 from .fault_injection import EXCUSED, NOT_COUNTED, PACKAGE, broken, called, ours
 

@@ -17,8 +17,8 @@ from otel_loopguard.instrumentation.frameworks import langchain
 from otel_loopguard.spans import open_spans
 from otel_loopguard.telemetry import call_span, events, meters, providers, watcher
 from otel_loopguard.testing import Ask, Toolbox, guarded
-from otel_loopguard.testing.scripted.langchain import DRIVERS
 from otel_loopguard.turns import attribution, conversations, runs, scope
+from tests.scripted.langchain import DRIVERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

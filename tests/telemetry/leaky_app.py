@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.tools import tool
 
 import otel_loopguard as loopguard
-from otel_loopguard.testing.scripted.langchain import ScriptedModel, own_graph
+from tests.scripted.langchain import ScriptedModel, own_graph
 
 logging.basicConfig(level=logging.DEBUG)
 logging.getLogger("urllib3").setLevel(logging.WARNING)

@@ -18,8 +18,8 @@ from otel_loopguard.instrumentation.instrumentor import LoopGuardInstrumentor
 from otel_loopguard.instrumentation.runtime import Runtime
 from otel_loopguard.telemetry.run_span import RunSpan
 from otel_loopguard.testing import Ask, Toolbox
-from otel_loopguard.testing.scripted.langchain import DRIVERS
 from otel_loopguard.turns.scope import Scope
+from tests.scripted.langchain import DRIVERS
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

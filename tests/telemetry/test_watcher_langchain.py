@@ -19,7 +19,7 @@ from langgraph.types import Command
 from otel_loopguard import semconv
 from otel_loopguard.instrumentation.instrumentor import LoopGuardInstrumentor
 from otel_loopguard.testing import Ask, Recording, Toolbox, guarded
-from otel_loopguard.testing.scripted.langchain import (
+from tests.scripted.langchain import (
     QUESTION,
     ScriptedModel,
     async_tools,

@@ -15,7 +15,7 @@ from agents import Agent, Runner, function_tool, set_trace_processors, set_traci
 from otel_loopguard import semconv
 from otel_loopguard.instrumentation.instrumentor import LoopGuardInstrumentor
 from otel_loopguard.testing import Ask, Recording, guarded
-from otel_loopguard.testing.scripted.openai_agents import ScriptedModel
+from tests.scripted.openai_agents import ScriptedModel
 
 from .watching import all_spans, calls, executions, watching, written_trips
 

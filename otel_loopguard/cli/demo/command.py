@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from otel_loopguard.engine.policy.problems import suggestion
 from otel_loopguard.errors import LoopGuardError
-from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
 
 if TYPE_CHECKING:
     import argparse
@@ -20,20 +19,16 @@ if TYPE_CHECKING:
     from otel_loopguard.cli.demo.stories import Story
 
 _DESCRIPTION = """
-An agent with small real tools and a scripted model falls into loops: three stories, or all with --all. Each line is a
+An agent with small tools and a scripted model falls into loops: three stories, or all with --all. Each line is a
 call, the guard's decision and its reason, and the text that the model reads, if there is one. Nothing is acted: the
 guard decides, as in your own program. No account, no network, a few seconds. In a terminal with `rich` installed it
 is in colours (NO_COLOR=1: not).
 """
-_BY_HAND = "by-hand"
-_NAMES = (_BY_HAND, *(framework.command_name for framework in FRAMEWORKS if framework.versions))
-_FRAMEWORK = (
-    f"run the agent with this framework, if it is installed: {', '.join(_NAMES)} (default: {_BY_HAND}, a plain loop)"
-)
 _EPILOG = """
-Exit status: 0 every stuck agent was stopped and no working one was hindered; 1 not so; 2 wrong use, a framework that
-is not installed, or no collector at the endpoint of --otlp.
+Exit status: 0 every stuck agent was stopped and no working one was hindered; 1 not so; 2 wrong use, no LangGraph for
+`--story langgraph`, or no collector at the endpoint of --otlp.
 """
+_NEEDS_LANGGRAPH = "this story needs LangGraph: pip install --upgrade langgraph"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -41,13 +36,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = _DESCRIPTION, _EPILOG
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--story", action="append", metavar="NAME", help="show this story; may be given several times")
-    which.add_argument("--all", action="store_true", help="show each kind of loop, and agents that work")
+    which.add_argument(
+        "--all", action="store_true", help="show each kind of loop, agents that work, and an agent of LangGraph"
+    )
     which.add_argument("--list", action="store_true", help="list the stories, a sentence each, and run none")
     which.add_argument(
         "--forever", action="store_true", help="make load for dashboards, three in ten agents stuck, until Ctrl-C"
-    )
-    parser.add_argument(
-        "--framework", type=_framework, choices=sorted(_NAMES), default=_BY_HAND, metavar="NAME", help=_FRAMEWORK
     )
     parser.add_argument(
         "--otlp",
@@ -61,49 +55,38 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run)
 
 
-def _framework(name: str) -> str:
-    """Return the name of a framework for one of its packages: langchain for langgraph."""
-    of_package = {package: one.command_name for one in FRAMEWORKS if one.versions for package in one.packages}
-    return name if name in _NAMES else of_package.get(name, name)
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Run the demo. All wrong use is reported before the first story."""
     # Imported here, because `--help` needs none of these, and they import the SDK.
-    from otel_loopguard.cli.demo.screen import make_screen  # noqa: PLC0415 - see above
-    from otel_loopguard.cli.demo.session import Session, guarded, run_forever  # noqa: PLC0415 - see above
-    from otel_loopguard.cli.demo.show import (  # noqa: PLC0415 - see above
-        Narrator,
-        print_list,
-        print_summary,
-        runs_of,
-    )
+    from otel_loopguard.cli.demo import screen as screens  # noqa: PLC0415 - see above
+    from otel_loopguard.cli.demo import session as sessions  # noqa: PLC0415 - see above
+    from otel_loopguard.cli.demo import show  # noqa: PLC0415 - see above
     from otel_loopguard.report import Report  # noqa: PLC0415 - see above
-    from otel_loopguard.testing.scripted import load  # noqa: PLC0415 - see above
 
     if arguments.forever and arguments.html:
         raise LoopGuardError("--html goes with a demo that ends, --forever makes one that does not: leave one out")
-    screen = make_screen()
+    screen = screens.make_screen()
     if arguments.list:
-        print_list(screen)
+        show.print_list(screen)
         return 0
     stories = _stories(arguments)
-    framework = load(arguments.framework)
+    if not any(map(sessions.agent_of, stories)):
+        raise LoopGuardError(_NEEDS_LANGGRAPH)
     report = Report(arguments.html) if arguments.html else None  # an error if the path cannot be written
     exports = None
     if arguments.otlp is not None:
         from otel_loopguard.cli.demo.export import open_exports  # noqa: PLC0415 - imports exporters
 
         exports = open_exports(arguments.otlp)
-    with nullcontext() if exports is None else closing(exports), guarded(exports) as spans:
+    with nullcontext() if exports is None else closing(exports), sessions.guarded(exports) as spans:
         if arguments.forever:
-            run_forever(Session(framework, spans, lambda _row: None), screen)
+            sessions.run_forever(sessions.Session(spans, lambda _row: None), screen)
             return 0
-        narrator = Narrator(screen)
-        results = _run_all(Session(framework, spans, narrator.row), narrator, stories)
-    print_summary(screen, results)
+        narrator = show.Narrator(screen)
+        results = _run_all(sessions.Session(spans, narrator.row), narrator, stories)
+    show.print_summary(screen, results)
     if report is not None:
-        for one in runs_of(results):
+        for one in show.runs_of(results):
             report.add(one)
         report.write(title="otel-loopguard demo")
     _print_more(screen, arguments)
@@ -123,25 +106,30 @@ def _stories(arguments: argparse.Namespace) -> list[Story]:
 
 
 def _run_all(session: Session, narrator: Narrator, stories: Sequence[Story]) -> list[StoryResult]:
+    from otel_loopguard.cli.demo.session import agent_of  # noqa: PLC0415 - as in run
+
     results = []
     for number, story in enumerate(stories, start=1):
         narrator.story(story, number, len(stories))
-        results.append(session.run(story))
+        agent = agent_of(story)
+        if agent is None:
+            narrator.left_out(_NEEDS_LANGGRAPH)
+            continue
+        results.append(session.run(story, agent))
         narrator.end(results[-1])
     return results
 
 
 def _print_more(screen: Screen, arguments: argparse.Namespace) -> None:
     """Say what else there is."""
-    from otel_loopguard.cli.demo.screen import write_block  # noqa: PLC0415 - as in run
-    from otel_loopguard.cli.demo.stories import STORIES  # noqa: PLC0415 - as above
+    from otel_loopguard.cli.demo.stories import STORIES  # noqa: PLC0415 - as in run
 
-    screen.line(("", ""))
+    screen.write()
     if arguments.html:
-        screen.line((f"The page: {arguments.html}", "bold"))
+        screen.write(f"The page: {arguments.html}", "bold")
     else:
-        write_block(screen, "As a page for a browser: otel-loopguard demo --html demo.html")
+        screen.write("As a page for a browser: otel-loopguard demo --html demo.html")
     if not arguments.all:
-        write_block(screen, f"All {len(STORIES)} stories: otel-loopguard demo --all")
-        write_block(screen, "One of them: otel-loopguard demo --story NAME; their names: otel-loopguard demo --list")
-    write_block(screen, "Your own program: otel-loopguard doctor -- python app.py")
+        screen.write(f"All {len(STORIES)} stories, one with LangGraph: otel-loopguard demo --all")
+        screen.write("One of them: otel-loopguard demo --story NAME; their names: otel-loopguard demo --list")
+    screen.write("Your own program: otel-loopguard doctor -- python app.py")

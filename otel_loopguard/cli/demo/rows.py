@@ -48,13 +48,12 @@ class StoryResult(NamedTuple):
     story: Story
     rows: list[Row]
     error: ToolLoopError | None
-    ended: str
-    """The framework's own words, if this version of it ended the run."""
+    """The error with which the guard ended the run, if it did."""
 
     @property
     def as_expected(self) -> bool:
         """True if a stuck agent was stopped, or a working one not hindered."""
-        return bool(self.ended) or any(row.refused for row in self.rows) != self.story.works
+        return any(row.refused for row in self.rows) != self.story.works
 
 
 class SpanLog(SpanProcessor):

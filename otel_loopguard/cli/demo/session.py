@@ -9,7 +9,8 @@ import signal
 import tempfile
 import threading
 import time
-from collections import Counter, deque
+import warnings
+from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,73 +19,75 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
 from otel_loopguard.cli.demo.rows import Row, SpanLog, StoryResult, row_of
-from otel_loopguard.cli.demo.screen import write_block
 from otel_loopguard.cli.demo.stories import POLICY, STUCK, WORKING, Story
 from otel_loopguard.cli.demo.tokens import book_request
+from otel_loopguard.cli.demo.world import make_tools
 from otel_loopguard.cli.output import counted
 from otel_loopguard.errors import ToolLoopError
-from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
 from otel_loopguard.instrumentation.instrumentor import instrument, uninstrument
-from otel_loopguard.testing.scripted.world import World
+from otel_loopguard.testing.agent import Ask, ScriptedAgent, Transcript
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from typing import TypeAlias
 
     from otel_loopguard.cli.demo.export import Exports
     from otel_loopguard.cli.demo.screen import Screen
-    from otel_loopguard.testing.agent import Ask
-    from otel_loopguard.testing.scripted import ScriptedRun
+    from otel_loopguard.cli.demo.stories import NextCall
+    from otel_loopguard.cli.demo.world import Tools
+
+    Agent: TypeAlias = Callable[[Tools, NextCall], Transcript]
 
 
-class Model:
-    """Makes the calls of a story one after the other, until it has read often enough that it is in a loop."""
+def agent_of(story: Story) -> Agent | None:
+    """Return the agent of a story; None if it needs LangGraph, which is not installed here or too old."""
+    if not story.of_langgraph:
+        return _by_hand
+    try:
+        with warnings.catch_warnings(record=True):
+            warnings.simplefilter("ignore")  # some versions warn of themselves, after a filter of their own
+            from otel_loopguard.cli.demo import langgraph_agent  # noqa: PLC0415 - imports LangGraph
+    except ImportError:
+        return None
+    return langgraph_agent.run
 
-    def __init__(self, story: Story, spans: SpanLog, show: Callable[[Row], None]) -> None:
-        self._story = story
-        self._spans = spans
-        self._show = show
-        self._asked: deque[Ask] = deque()
-        self.rows: list[Row] = []
 
-    def next(self, read: Sequence[str]) -> Sequence[Ask]:
-        """Give the next call, or none for the answer; ``read`` are the results of all calls so far."""
-        for text in read[len(self.rows) :]:
-            self.add_row(text)
-        step, refused = len(self.rows), sum(row.refused for row in self.rows)
-        if step >= len(self._story.script) or refused >= self._story.gives_up:
-            return ()
-        self._asked.append(self._story.script[step])
-        return (self._asked[-1],)
-
-    def add_row(self, text: str) -> None:
-        """Add the row of the last call, which ended with this text."""
-        if self._asked and self._spans.ended:
-            span, call = self._spans.ended.popleft()
-            row = row_of(len(self.rows) + 1, self._asked.popleft(), span, call, text)
-            book_request(self.rows, row, span)
-            self.rows.append(row)
-            self._show(row)
+def _by_hand(tools: Tools, next_call: NextCall) -> Transcript:
+    return ScriptedAgent(tools, lambda transcript: next_call(transcript.read), agent_name="demo").run()
 
 
 class Session:
-    """Runs stories with one framework, all of them under the same guard."""
+    """Runs stories, all of them under the same guard, and shows the row of each call as it ends."""
 
-    def __init__(self, run: ScriptedRun, spans: SpanLog, show: Callable[[Row], None]) -> None:
-        self._run = run
+    def __init__(self, spans: SpanLog, show: Callable[[Row], None]) -> None:
         self._spans = spans
         self._show = show
 
-    def run(self, story: Story) -> StoryResult:
+    def run(self, story: Story, agent: Agent) -> StoryResult:
         """Run one message of a user, in a world that no other story shares."""
-        model = Model(story, self._spans, self._show)
+        rows: list[Row] = []
+
+        def next_call(read: Sequence[str]) -> Ask | None:
+            for text in read[len(rows) :]:
+                self._add_row(story, rows, text)
+            gives_up = sum(row.refused for row in rows) >= story.gives_up
+            return None if gives_up or len(rows) == len(story.script) else story.script[len(rows)]
+
         with tempfile.TemporaryDirectory(prefix="loopguard-demo-") as folder:
-            transcript = self._run(World(Path(folder)).tools(), model.next)
-        error = transcript.error
+            error = agent(make_tools(Path(folder)), next_call).error
         if error is not None and not isinstance(error, ToolLoopError):
             raise error
-        if error is not None or transcript.ended:
-            model.add_row(str(error or transcript.ended))
-        return StoryResult(story, model.rows, error, transcript.ended)
+        if error is not None:
+            self._add_row(story, rows, str(error))
+        return StoryResult(story, rows, error)
+
+    def _add_row(self, story: Story, rows: list[Row], text: str) -> None:
+        """Add the row of the last call, which ended with this text."""
+        span, call = self._spans.ended.popleft()
+        row = row_of(len(rows) + 1, story.script[len(rows)], span, call, text)
+        book_request(rows, row, span)
+        rows.append(row)
+        self._show(row)
 
 
 @contextmanager
@@ -93,8 +96,7 @@ def guarded(exports: Exports | None = None) -> Iterator[SpanLog]:
     # The settings of a user's own programs do not apply here: the demo needs all spans.
     os.environ.pop("OTEL_SDK_DISABLED", None)
     os.environ["OTEL_PYTHON_LOOPGUARD_SUMMARY"] = "off"  # the demo has its own
-    for name in ("otel_loopguard", *(logger for framework in FRAMEWORKS for logger in framework.loggers)):
-        logging.getLogger(name).setLevel(logging.CRITICAL)  # the demo shows their news already
+    logging.getLogger("otel_loopguard").setLevel(logging.CRITICAL)  # the demo shows its news already
     spans = SpanLog()
     tracers = TracerProvider(sampler=ALWAYS_ON) if exports is None else exports.tracers
     tracers.add_span_processor(spans)
@@ -107,7 +109,7 @@ def guarded(exports: Exports | None = None) -> Iterator[SpanLog]:
 
 # --- load without end ----------------------------------------------------------------------------------------------
 
-SHARE_STUCK = 0.3
+_SHARE_STUCK = 0.3
 _PAUSE_SECONDS = (0.05, 0.6)
 _REPORT_EVERY_SECONDS = 10.0
 
@@ -117,27 +119,26 @@ def run_forever(session: Session, screen: Screen) -> None:
     counts: Counter[str] = Counter()
     draw, reported = random.Random(), time.monotonic()  # noqa: S311 - it protects nothing
     _interrupt_on_terminate()
-    write_block(screen, "Load until Ctrl-C: seven in ten agents work, three are stuck.", 0, "bold")
+    screen.write("Load until Ctrl-C: seven in ten agents work, three are stuck.", "bold")
     try:
         while True:
-            result = session.run(draw.choice(STUCK if draw.random() < SHARE_STUCK else WORKING))
-            counts["runs"] += 1
-            counts["calls"] += len(result.rows)
+            story = draw.choice(STUCK if draw.random() < _SHARE_STUCK else WORKING)
+            result = session.run(story, agent_of(story) or _by_hand)
+            counts["run"] += 1
+            counts["call"] += len(result.rows)
             counts["refused"] += sum(row.refused for row in result.rows)
             counts["ended"] += result.error is not None
             if time.monotonic() - reported > _REPORT_EVERY_SECONDS:
                 reported = time.monotonic()
-                write_block(screen, _counts_line(counts))
+                screen.write(_counts_line(counts))
             time.sleep(draw.uniform(*_PAUSE_SECONDS))
     except KeyboardInterrupt:
-        write_block(screen, f"Stopped. {_counts_line(counts)}", 0, "bold")
+        screen.write(f"Stopped. {_counts_line(counts)}", "bold")
 
 
 def _counts_line(counts: Counter[str]) -> str:
-    runs, calls, ended = (
-        counted(counts[one], word) for one, word in (("runs", "run"), ("calls", "call"), ("ended", "run"))
-    )
-    return f"{runs}, {calls}, {counts['refused']:,} refused, {ended} ended"
+    runs, calls = (counted(counts[word], word) for word in ("run", "call"))
+    return f"{runs}, {calls}, {counts['refused']:,} refused, {counted(counts['ended'], 'run')} ended"
 
 
 def _interrupt_on_terminate() -> None:

@@ -6,10 +6,18 @@ A story only lists the calls that the model makes. Their outcome is the guard's 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from otel_loopguard.engine.modes import Mode
 from otel_loopguard.engine.policy.policy import Policy, ToolContract
 from otel_loopguard.testing.agent import Ask
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import TypeAlias
+
+    NextCall: TypeAlias = Callable[[Sequence[str]], Ask | None]
+    """A function from the results of all calls so far to the next call, or None for the answer."""
 
 POLICY = Policy(
     tools={
@@ -20,7 +28,7 @@ POLICY = Policy(
 )
 """The default policy, with the facts that only the owner of a tool knows."""
 
-NEVER = 1_000
+_NEVER = 1_000
 
 
 @dataclass(frozen=True)
@@ -34,6 +42,8 @@ class Story:
     """The number of refusals after which the model stops and answers."""
     works: bool = False
     """True for an agent that makes progress: no call may be refused."""
+    of_langgraph: bool = False
+    """True for an agent of LangGraph, which has the tool ``read_file`` only; the others are loops by hand."""
 
 
 def _ask(tool: str, **arguments: str | int) -> Ask:
@@ -137,7 +147,13 @@ STUCK = (
         "abort_after",
         "It takes no notice of refusals: after ten the run is ended.",
         (_CONFIG,) * 40,
-        gives_up=NEVER,
+        gives_up=_NEVER,
+    ),
+    Story(
+        "langgraph",
+        "A LangGraph agent, unchanged, reads the same file again and again.",
+        (_CONFIG,) * 10,
+        of_langgraph=True,
     ),
 )
 WORKING = (

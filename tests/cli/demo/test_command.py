@@ -2,124 +2,74 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 import signal
 import subprocess
+import sys
+from dataclasses import replace
 from functools import partial
 
 import pytest
 
-from otel_loopguard.cli.demo.command import configure
-from otel_loopguard.cli.demo.rows import SpanLog
-from otel_loopguard.cli.demo.session import Session
+from otel_loopguard.cli import main as cli
 from otel_loopguard.cli.demo.show import runs_of
 from otel_loopguard.cli.demo.stories import POLICY, SHORT, STORIES, STUCK, WORKING
-from otel_loopguard.cli.demo.tokens import FIRST_TOKENS, MOST_STEPS, estimate, spent_on
+from otel_loopguard.cli.demo.tokens import spent_on
 from otel_loopguard.engine.modes import Mode
-from otel_loopguard.instrumentation.instrumentor import uninstrument
-from otel_loopguard.testing import guarded
-from otel_loopguard.testing.scripted import BY_HAND, installed, load
+from otel_loopguard.engine.words import Action
+from tests.cli.demo.conftest import run_stories
 from tests.cli.processes import COMMAND, command, environment, in_terminal
 from tests.stack.harness.process import wait_until
 from tests.telemetry.otlp import receiver
 
-INSTALLED = list(installed())
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
-SHOWN = {str(story.name) for story in STUCK} - {"abort_after"}
+SHOWN = {str(story.name) for story in STUCK} - {"abort_after", "langgraph"}
 """The modes that the demo shows."""
 
 
-def run_stories(name, stories, policy=POLICY):
-    spans = SpanLog()
-    with guarded(policy) as recording:
-        recording.tracer_provider.add_span_processor(spans)
-        session = Session(load(name), spans, lambda row: None)
-        return [session.run(story) for story in stories]
-
-
-@pytest.fixture(scope="module")
-def by_hand():
-    return run_stories(BY_HAND, (*STUCK, *WORKING))
-
-
 def test_a_stuck_story_has_the_name_of_its_mode():
-    """The demo shows the modes in stories of their names, and a run that ends."""
+    """The demo shows the modes in stories of their names, a run that ends, and an agent of LangGraph."""
     assert set(map(str, Mode)) >= SHOWN
 
 
-@pytest.mark.filterwarnings("ignore")  # deprecation notices of old framework versions
-@pytest.mark.parametrize("name", INSTALLED)
-def test_each_mode_is_fallen_into_and_refused(name):
-    """With each framework that is installed, every stuck story is refused first for its own mode; work is not."""
-    results = run_stories(name, (*STUCK, *WORKING))
-    first = {
-        str(result.story.name): next((row.mode for row in result.rows if row.refused), None)
-        for result in results
-        if not result.ended  # older versions end a run at a tool that does not exist
-    }
-    expected = {mode: mode for mode in SHOWN} | {"abort_after": "generic_repeat"}
-    expected |= {story.name: None for story in WORKING}
-    assert first == {story: mode for story, mode in expected.items() if story in first}
-    assert all(result.as_expected for result in results)
-    assert [result.story.name for result in results if result.error] == ["abort_after"]
+def test_each_mode_is_fallen_into_and_refused(results):
+    """Every stuck story is refused first for its own mode, by hand and in LangGraph; work is not."""
+    pytest.importorskip("langgraph")
+    first = {name: next((row.mode for row in result.rows if row.refused), None) for name, result in results.items()}
+    expected = {mode: mode for mode in SHOWN} | dict.fromkeys(("abort_after", "langgraph"), "generic_repeat")
+    assert first == expected | {story.name: None for story in WORKING}
+    assert all(result.as_expected for result in results.values())
+    assert [result.story.name for result in results.values() if result.error] == ["abort_after"]
 
 
 def test_decisions_are_the_guards_own():
     """Nothing is acted: under a policy that only observes, the same stories are refused nowhere."""
-    from dataclasses import replace
-
-    from otel_loopguard.engine.words import Action
-
-    results = run_stories(BY_HAND, STUCK[:3], replace(POLICY, action=Action.OBSERVE))
+    results, _ = run_stories(STUCK[:3], replace(POLICY, action=Action.OBSERVE))
     assert [row.outcome for result in results for row in result.rows if row.outcome not in ("executed", "failed")] == []
     assert not any(result.as_expected for result in results)
 
 
-def test_the_estimate_follows_its_formula(by_hand):
-    """Tokens not spent are those of the requests from where the run ended to where it would have."""
-    result = by_hand[0]
-    a_call = sum(len(row.text) + len(str(row.ask)) for row in result.rows) // len(result.rows) // 4
-    missing = range(len(result.rows), MOST_STEPS)
-    expected = sum(FIRST_TOKENS + number * a_call for number in missing)
-    assert estimate(result, MOST_STEPS) == (len(missing), expected, len(missing) * 2.0)
-    assert estimate(by_hand[-1], MOST_STEPS).tokens == 0
-
-
 def test_the_tokens_of_the_summary_are_those_of_the_metric():
     """Each request is counted once, as a step of a loop or as work; an agent that works is in no loop."""
-    spans = SpanLog()
-    with guarded(POLICY) as recording:
-        recording.tracer_provider.add_span_processor(spans)
-        session = Session(load(BY_HAND), spans, lambda row: None)
-        results = [session.run(story) for story in (*STUCK[:4], *WORKING)]
-        spent = [spent_on(result.rows) for result in results]
-        counted = partial(recording.counted, "loopguard.model.tokens")
-        assert counted() == sum(one.tokens for one in spent)
-        assert counted(loopguard__step="loop") == sum(one.in_loops for one in spent)
-        assert recording.counted("loopguard.model.requests") == sum(len(result.rows) for result in results)
-    assert [bool(one.in_loops) for one in spent] == [True] * 4 + [False] * 2
+    results, recording = run_stories((*STUCK[:4], STORIES["langgraph"], *WORKING))
+    spent = [spent_on(result.rows) for result in results]
+    counted = partial(recording.counted, "loopguard.model.tokens")
+    assert counted() == sum(one.tokens for one in spent)
+    assert counted(loopguard__step="loop") == sum(one.in_loops for one in spent)
+    assert recording.counted("loopguard.model.requests") == sum(len(result.rows) for result in results)
+    assert [bool(one.in_loops) for one in spent] == [not result.story.works for result in results]
 
 
-@pytest.mark.filterwarnings("ignore")  # deprecation notices of old framework versions
-@pytest.mark.parametrize("name", INSTALLED)
-def test_each_framework_spends_in_loops(name):
-    """The guard's own record of a call tells it, whatever span the framework makes."""
-    (result,) = run_stories(name, [story for story in STUCK if story.name == Mode.GENERIC_REPEAT])
-    spent = spent_on(result.rows)
-    assert 0 < spent.in_loops < spent.tokens
-
-
-def test_the_report_holds_no_value(by_hand):
+def test_the_report_holds_no_value(results):
     """The HTML report has names, numbers and decisions only."""
-    runs = list(runs_of(by_hand))
-    assert [len(run.calls) for run in runs] == [len(result.rows) for result in by_hand]
+    runs = list(runs_of(results.values()))
+    assert [len(run.calls) for run in runs] == [len(result.rows) for result in results.values()]
     assert "config.yaml" not in str(runs)
     assert {call.decision for run in runs for call in run.calls} == {"ran", "failed", "nudged", "refused", "aborted"}
 
 
 def test_plain_text_where_there_is_no_terminal(tmp_path):
-    """In a pipe there are no escape codes; with --all each mode, the estimate and the page's path are there."""
+    """In a pipe there are no escape codes; with --all each mode, the tokens and the page's path are there."""
     report = tmp_path / "report.html"
     done = command("demo", "--all", "--html", str(report))
     assert (done.returncode, done.stderr) == (0, "")
@@ -127,7 +77,6 @@ def test_plain_text_where_there_is_no_terminal(tmp_path):
     assert [mode for mode in SHOWN if f" {mode}\n" not in done.stdout] == []
     assert "ping_pong: 3, limit 3" in done.stdout
     assert re.search(r"loopguard\.model\.tokens: [\d,]+ tokens were spent, [\d,]+ of them in loops\.", done.stdout)
-    assert re.search(r"Not spent, as an estimate: [\d,]+ to [\d,]+ tokens", done.stdout)
     assert str(report) in done.stdout
     assert report.read_text("utf-8").startswith("<!")
 
@@ -137,7 +86,7 @@ def test_a_short_demo_names_what_else_there_is(tmp_path):
     done = command("demo", more={"TMPDIR": str(tmp_path)})
     assert done.returncode == 0, done.stderr
     assert re.findall(r"^\d+/\d+ (.+)$", done.stdout, flags=re.MULTILINE) == list(SHORT)
-    assert f"All {len(STORIES)} stories: otel-loopguard demo --all" in done.stdout
+    assert f"All {len(STORIES)} stories, one with LangGraph: otel-loopguard demo --all" in done.stdout
     assert list(tmp_path.iterdir()) == []
 
 
@@ -150,7 +99,7 @@ def test_stories_are_chosen_by_name():
 def test_the_list_has_a_sentence_for_each_story():
     """--list runs nothing, and has each name with its sentence."""
     done = command("demo", "--list", more={"COLUMNS": "140"})
-    assert done.stdout.splitlines() == [f"{name:<23} {story.title}" for name, story in STORIES.items()]
+    assert done.stdout.splitlines() == [f"{name:<22} {story.title}" for name, story in STORIES.items()]
 
 
 def test_what_the_owner_set_for_other_programs_does_not_matter():
@@ -221,7 +170,6 @@ def test_load_until_it_is_interrupted(number):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--framework", "nosuch"], "invalid choice: 'nosuch'"),
         (["--otlp", "http://127.0.0.1:9"], "No answer from http://127.0.0.1:9/v1/traces"),
         (["--otlp", "ftp://somewhere"], "is no address"),
         (["--html", "/nowhere/at/all.html"], "cannot be written"),
@@ -241,20 +189,24 @@ def test_wrong_use_is_one_line_and_status_2(arguments, said):
     assert "Traceback" not in done.stderr
 
 
-def test_a_package_of_a_framework_is_a_name_for_it():
-    """An agent of LangGraph is one of LangChain, too."""
-    parser = argparse.ArgumentParser()
-    configure(parser)
-    assert parser.parse_args(["--framework", "langgraph"]).framework == "langchain"
+@pytest.fixture
+def without_langgraph(monkeypatch):
+    """A Python in which LangGraph cannot be imported, as where it is not installed."""
+    monkeypatch.setitem(sys.modules, "otel_loopguard.cli.demo.langgraph_agent", None)
+    monkeypatch.delattr("otel_loopguard.cli.demo.langgraph_agent", raising=False)
 
 
-def test_a_framework_that_is_not_installed_names_the_command(monkeypatch, capsys):
-    """The line names what to type."""
-    from otel_loopguard.cli import main as cli
+@pytest.mark.usefixtures("without_langgraph")
+def test_without_langgraph_the_other_stories_run(capsys):
+    """The story of LangGraph says what to install, and is not counted."""
+    assert cli.main(["demo", "--story", "langgraph", "--story", "waits_for_a_job"]) == 0
+    out = capsys.readouterr().out
+    assert "Left out: this story needs LangGraph: pip install --upgrade langgraph\n" in out
+    assert "\n0 refused calls in 1 working run.\n" in out
 
-    monkeypatch.setattr("otel_loopguard.testing.scripted.find_spec", lambda name: None)
-    assert cli.main(["demo", "--framework", "openai-agents"]) == 2
-    assert capsys.readouterr().err == (
-        "otel-loopguard: openai-agents is not installed here; install it first: pip install openai-agents\n"
-    )
-    uninstrument()
+
+@pytest.mark.usefixtures("without_langgraph")
+def test_the_story_of_langgraph_alone_needs_it(capsys):
+    """The line names what to type, and the status is that of wrong use."""
+    assert cli.main(["demo", "--story", "langgraph"]) == 2
+    assert capsys.readouterr().err == ("otel-loopguard: this story needs LangGraph: pip install --upgrade langgraph\n")

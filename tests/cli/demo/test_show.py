@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from otel_loopguard.cli.demo.screen import Plain
+from otel_loopguard.cli.demo.screen import Screen
 from otel_loopguard.cli.demo.show import Narrator, print_list, print_summary
 from otel_loopguard.cli.demo.stories import STORIES
 from tests.cli.processes import command, in_terminal
@@ -21,7 +21,7 @@ UNFOLDED = 100_000
 
 def shown(capsys, results, width: int) -> tuple[str, str]:
     """Show the stories at a width, and return the text of the stories and that of the summary."""
-    screen = Plain(width)
+    screen = Screen(width)
     narrator = Narrator(screen)
     for number, result in enumerate(results, start=1):
         narrator.story(result.story, number, len(results))
@@ -61,7 +61,7 @@ def test_the_table_has_all_its_numbers_at_each_width(width, results, capsys):
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_list_has_all_its_words_at_each_width(width, capsys):
     """Names and sentences are complete."""
-    print_list(Plain(width))
+    print_list(Screen(width))
     listed = capsys.readouterr().out
     assert listed.split() == " ".join(f"{name} {story.title}" for name, story in STORIES.items()).split()
     assert too_wide(listed, width) == []

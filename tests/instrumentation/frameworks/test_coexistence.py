@@ -20,8 +20,8 @@ import otel_loopguard as loopguard
 from otel_loopguard import semconv
 from otel_loopguard.instrumentation.instrumentor import LoopGuardInstrumentor
 from otel_loopguard.testing import SCENARIOS, Scenario
-from otel_loopguard.testing.scripted.langchain import DRIVERS, QUESTION, prebuilt_agent
 from tests.instrumentation.frameworks.langchain.test_graphs import look, results, script
+from tests.scripted.langchain import DRIVERS, QUESTION, prebuilt_agent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,7 +19,7 @@ import otel_loopguard as loopguard
 from otel_loopguard import Policy, ToolContract, ToolLoopError, semconv
 from otel_loopguard.policy_files.load import load_preset
 from otel_loopguard.testing import SCENARIOS, Ask, Recording, Scenario, assert_no_trip, assert_trips, guarded
-from otel_loopguard.testing.scripted.mcp import (
+from tests.scripted.mcp import (
     DRIVERS,
     Client,
     Image,

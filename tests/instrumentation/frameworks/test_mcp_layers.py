@@ -16,7 +16,7 @@ from otel_loopguard.testing import Ask, Recording, guarded
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-PROGRAM = {"command": sys.executable, "args": ["-m", "otel_loopguard.testing.scripted.mcp"]}
+PROGRAM = {"command": sys.executable, "args": ["-m", "tests.scripted.mcp"]}
 STEPS = [[Ask("count", {})]] * 5
 
 
@@ -26,7 +26,7 @@ async def by_langchain(steps: Any = STEPS) -> list[str]:
     from langchain_mcp_adapters.client import MultiServerMCPClient
     from langchain_mcp_adapters.tools import load_mcp_tools
 
-    from otel_loopguard.testing.scripted.langchain import QUESTION, ScriptedModel, prebuilt_agent
+    from tests.scripted.langchain import QUESTION, ScriptedModel, prebuilt_agent
 
     async with MultiServerMCPClient({"s": {**PROGRAM, "transport": "stdio"}}).session("s") as session:
         tools = await load_mcp_tools(session)
@@ -41,7 +41,7 @@ async def by_openai_agents(steps: Any = STEPS) -> list[str]:
     from agents import Agent, Runner
     from agents.mcp import MCPServerStdio
 
-    from otel_loopguard.testing.scripted.openai_agents import ScriptedModel
+    from tests.scripted.openai_agents import ScriptedModel
 
     async with MCPServerStdio(PROGRAM) as server:
         model = ScriptedModel(steps)
@@ -55,7 +55,7 @@ async def by_pydantic_ai(steps: Any = STEPS) -> list[str]:
     from pydantic_ai import Agent
     from pydantic_ai.mcp import MCPToolset
 
-    from otel_loopguard.testing.scripted.pydantic_ai import Script
+    from tests.scripted.pydantic_ai import Script
 
     server: Any = MCPToolset({"mcpServers": {"s": PROGRAM}})
     script = Script(steps)
@@ -95,8 +95,8 @@ async def test_what_a_server_says_is_heard_through_langchain() -> None:
     pytest.importorskip("langchain_mcp_adapters.tools", exc_type=ImportError)
     from langchain_mcp_adapters.tools import load_mcp_tools
 
-    from otel_loopguard.testing.scripted.langchain import QUESTION, ScriptedModel, prebuilt_agent
-    from otel_loopguard.testing.scripted.mcp import over_memory, server_of, tool_annotations
+    from tests.scripted.langchain import QUESTION, ScriptedModel, prebuilt_agent
+    from tests.scripted.mcp import over_memory, server_of, tool_annotations
 
     def frobnicate(path: str) -> str:
         return "ok"

@@ -38,7 +38,9 @@ import otel_loopguard as loopguard
 from otel_loopguard import Policy, ToolContract, ToolLoopError, semconv
 from otel_loopguard.policy_files.load import load_preset
 from otel_loopguard.testing import SCENARIOS, Ask, Scenario, assert_no_trip, assert_trips, guarded
-from otel_loopguard.testing.scripted.openai_agents import (
+from otel_loopguard.turns.scope import current_scope
+from tests.instrumentation.processes import ROOT, start
+from tests.scripted.openai_agents import (
     DRIVERS,
     TELLS_UNKNOWN,
     ScriptedModel,
@@ -49,8 +51,6 @@ from otel_loopguard.testing.scripted.openai_agents import (
     run_sync,
     text_message,
 )
-from otel_loopguard.turns.scope import current_scope
-from tests.instrumentation.processes import ROOT, start
 from tests.telemetry.otlp import attributes, receiver
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -26,7 +26,9 @@ import otel_loopguard as loopguard
 from otel_loopguard import Policy, ToolContract, ToolLoopError, semconv
 from otel_loopguard.policy_files.load import load_preset
 from otel_loopguard.testing import SCENARIOS, Ask, Scenario, assert_no_trip, assert_trips, guarded
-from otel_loopguard.testing.scripted.pydantic_ai import (
+from otel_loopguard.turns.scope import current_scope
+from tests.instrumentation.processes import ROOT, start
+from tests.scripted.pydantic_ai import (
     DRIVERS,
     Script,
     agent_of,
@@ -35,8 +37,6 @@ from otel_loopguard.testing.scripted.pydantic_ai import (
     run_stream,
     run_sync,
 )
-from otel_loopguard.turns.scope import current_scope
-from tests.instrumentation.processes import ROOT, start
 from tests.telemetry.otlp import attributes, receiver
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -16,8 +16,8 @@ from starlette.testclient import TestClient
 
 from otel_loopguard import Policy
 from otel_loopguard.testing import guarded
-from otel_loopguard.testing.scripted.langchain import QUESTION, prebuilt_agent
 from tests.instrumentation.frameworks.langchain.test_graphs import look, script
+from tests.scripted.langchain import QUESTION, prebuilt_agent
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

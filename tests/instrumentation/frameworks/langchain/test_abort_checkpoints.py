@@ -18,7 +18,7 @@ from langgraph.prebuilt import ToolNode
 
 from otel_loopguard import Policy, ToolLoopError
 from otel_loopguard.testing import Ask, guarded
-from otel_loopguard.testing.scripted.langchain import QUESTION, ScriptedModel, State, prebuilt_agent
+from tests.scripted.langchain import QUESTION, ScriptedModel, State, prebuilt_agent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,8 +18,8 @@ from langgraph.graph import END, START, StateGraph
 
 from otel_loopguard import Policy, ToolLoopError
 from otel_loopguard.testing import guarded
-from otel_loopguard.testing.scripted.langchain import QUESTION, State
 from otel_loopguard.turns.scope import current_scope
+from tests.scripted.langchain import QUESTION, State
 
 if TYPE_CHECKING:
     from collections.abc import Callable

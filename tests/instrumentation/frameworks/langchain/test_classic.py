@@ -14,11 +14,11 @@ from langchain_core.prompts import ChatPromptTemplate
 
 from otel_loopguard import semconv
 from otel_loopguard.testing import SCENARIOS, Scenario, Transcript, guarded
-from otel_loopguard.testing.scripted.langchain import ScriptedModel, sync_tools
 from tests.instrumentation.frameworks.langchain.test_graphs import look, script
+from tests.scripted.langchain import ScriptedModel, sync_tools
 
 if TYPE_CHECKING:
-    from otel_loopguard.testing.scripted.langchain import Steps, Tools
+    from tests.scripted.langchain import Steps, Tools
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -19,7 +19,7 @@ from langgraph.types import Command, Send
 from otel_loopguard import ToolLoopError
 from otel_loopguard.instrumentation.frameworks.langchain.commands import annotated, result_of
 from otel_loopguard.testing import assert_no_trip, assert_trips, guarded
-from otel_loopguard.testing.scripted.langchain import QUESTION, ScriptedModel, State, prebuilt_agent
+from tests.scripted.langchain import QUESTION, ScriptedModel, State, prebuilt_agent
 
 if TYPE_CHECKING:
     from collections.abc import Callable

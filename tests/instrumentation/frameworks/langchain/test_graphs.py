@@ -20,7 +20,8 @@ from langgraph.types import Command, interrupt
 from otel_loopguard import ToolLoopError, semconv
 from otel_loopguard.engine.policy.policy import Policy, ToolContract
 from otel_loopguard.testing import Ask, assert_no_trip, assert_trips, guarded
-from otel_loopguard.testing.scripted.langchain import (
+from otel_loopguard.turns.scope import current_scope
+from tests.scripted.langchain import (
     QUESTION,
     ScriptedModel,
     State,
@@ -28,7 +29,6 @@ from otel_loopguard.testing.scripted.langchain import (
     prebuilt_agent,
     text_of,
 )
-from otel_loopguard.turns.scope import current_scope
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

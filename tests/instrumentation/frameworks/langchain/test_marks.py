@@ -16,7 +16,7 @@ from otel_loopguard import semconv
 from otel_loopguard.instrumentation.frameworks.langchain import tools
 from otel_loopguard.policy_files.load import load_preset
 from otel_loopguard.testing import Ask, guarded
-from otel_loopguard.testing.scripted.langchain import QUESTION, ScriptedModel, own_graph, prebuilt_agent
+from tests.scripted.langchain import QUESTION, ScriptedModel, own_graph, prebuilt_agent
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

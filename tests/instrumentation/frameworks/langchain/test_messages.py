@@ -19,7 +19,7 @@ from langgraph.types import Command, interrupt
 import otel_loopguard as loopguard
 from otel_loopguard import Policy, ToolContract, semconv
 from otel_loopguard.testing import Ask, assert_no_trip, guarded
-from otel_loopguard.testing.scripted.langchain import (
+from tests.scripted.langchain import (
     QUESTION,
     ScriptedModel,
     State,

@@ -15,7 +15,7 @@ from langchain_core.tools import tool
 
 from otel_loopguard import ToolLoopError, semconv
 from otel_loopguard.testing import Ask, assert_no_trip, assert_trips, guarded
-from otel_loopguard.testing.scripted.langchain import QUESTION, ScriptedModel
+from tests.scripted.langchain import QUESTION, ScriptedModel
 
 if TYPE_CHECKING:
     from collections.abc import Callable

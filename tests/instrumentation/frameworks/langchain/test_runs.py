@@ -17,7 +17,7 @@ from langgraph.types import Command, interrupt
 
 from otel_loopguard import semconv
 from otel_loopguard.testing import Ask, guarded
-from otel_loopguard.testing.scripted.langchain import QUESTION, ScriptedModel, own_graph, prebuilt_agent
+from tests.scripted.langchain import QUESTION, ScriptedModel, own_graph, prebuilt_agent
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("langgraph")
 
 from otel_loopguard.testing import SCENARIOS, Scenario
-from otel_loopguard.testing.scripted.langchain import DRIVERS
+from tests.scripted.langchain import DRIVERS
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -12,7 +12,7 @@ from langchain_core.tools import tool
 
 from otel_loopguard import Policy, ToolLoopError
 from otel_loopguard.testing import Ask, guarded
-from otel_loopguard.testing.scripted.langchain import QUESTION, ScriptedModel, prebuilt_agent
+from tests.scripted.langchain import QUESTION, ScriptedModel, prebuilt_agent
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

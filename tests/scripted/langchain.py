@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import os
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
@@ -11,20 +10,20 @@ from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import RunnableLambda
-from langchain_core.tools import StructuredTool, ToolException
+from langchain_core.tools import StructuredTool
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.prebuilt import ToolNode
 
 import otel_loopguard as loopguard
-from otel_loopguard.testing.agent import Transcript
-from otel_loopguard.testing.scripted import AGENT_NAME, failing_as, next_calls
+from otel_loopguard.testing import Transcript
+from tests.scripted import next_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from otel_loopguard.testing.agent import Ask
-    from otel_loopguard.testing.scripted import Steps, Tools
+    from otel_loopguard.testing import Ask
+    from tests.scripted import Steps, Tools
 
 os.environ.update(LANGSMITH_TRACING="false", LANGCHAIN_TRACING_V2="false")
 
@@ -54,7 +53,7 @@ class ScriptedModel(BaseChatModel):
                 step = 0
             elif isinstance(message, AIMessage) and message.tool_calls:
                 step += 1
-        asks = next_calls(self.steps, step, self.read)
+        asks = next_calls(self.steps, step)
         return ChatResult(generations=[ChatGeneration(message=self._answer(asks))])
 
     def _answer(self, asks: Sequence[Ask]) -> AIMessage:
@@ -96,17 +95,6 @@ def _async_tool(function: Callable[..., Any]) -> StructuredTool:
     return StructuredTool.from_function(coroutine=run, name=function.__name__, description="A tool.")
 
 
-def _failing_tools(functions: Tools) -> list[StructuredTool]:
-    return [
-        StructuredTool.from_function(failing_as(function, _fail), handle_tool_error=True)
-        for function in functions.values()
-    ]
-
-
-def _fail(text: str) -> str:
-    raise ToolException(text)
-
-
 class State(TypedDict):
     """The state of a hand-written graph."""
 
@@ -138,9 +126,9 @@ def prebuilt_agent(model: ScriptedModel, tools: list[StructuredTool], **options:
     """Build an agent with ``create_agent``, or with the function that came before it."""
     create: Any
     try:
-        from langchain.agents import create_agent as create  # noqa: PLC0415 - newer versions have it
+        from langchain.agents import create_agent as create
     except ImportError:
-        from langgraph.prebuilt import create_react_agent as create  # noqa: PLC0415 - as above
+        from langgraph.prebuilt import create_react_agent as create
     return create(model, tools, **options)
 
 
@@ -148,7 +136,7 @@ def _transcript(model: ScriptedModel, run: Callable[[], Any]) -> Transcript:
     transcript = Transcript()
     try:
         run()
-    except BaseException as error:  # noqa: BLE001 - the transcript says what ended the run
+    except BaseException as error:
         transcript.error = error
     transcript.read = model.read
     return transcript
@@ -209,7 +197,6 @@ def _events(agent: Any) -> None:
     asyncio.run(run())
 
 
-run = driver(functools.partial(prebuilt_agent, name=AGENT_NAME), _invoke, _failing_tools)
 DRIVERS = {
     "agent-invoke": driver(prebuilt_agent, _invoke),
     "agent-ainvoke": driver(prebuilt_agent, _ainvoke, async_tools),

@@ -1,8 +1,5 @@
 """A scripted model of the OpenAI Agents SDK, and a driver for each way of running an agent with it."""
 
-# mypy: disable-error-code="import-not-found"
-# It is not among what development installs: each framework has an environment of its own.
-
 from __future__ import annotations
 
 import asyncio
@@ -15,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 os.environ["OPENAI_AGENTS_DISABLE_TRACING"] = "1"
 
 from agents import Agent, RunConfig, Runner, function_tool
-from agents.exceptions import ModelBehaviorError
 from agents.items import ModelResponse
 from agents.models.interface import Model
 from agents.usage import Usage
@@ -27,13 +23,13 @@ from openai.types.responses import (
     ResponseOutputText,
 )
 
-from otel_loopguard.testing.agent import Transcript
-from otel_loopguard.testing.scripted import AGENT_NAME, next_calls
+from otel_loopguard.testing import Transcript
+from tests.scripted import next_calls
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from otel_loopguard.testing.scripted import Steps, Tools
+    from tests.scripted import Steps, Tools
 
 _MOST_TURNS = 1_000
 _numbers = itertools.count()
@@ -82,7 +78,7 @@ class ScriptedModel(Model):  # type: ignore[misc,unused-ignore]  # the base clas
                 arguments=_json(ask.arguments),
                 call_id=f"call-{next(_numbers)}",
             )
-            for ask in next_calls(self.steps, step, self.read)
+            for ask in next_calls(self.steps, step)
         ] or [text_message(self.answer)]
 
     @property
@@ -164,17 +160,15 @@ def run_streamed(agent: Agent[Any], **options: Any) -> Any:
     return asyncio.run(stream())
 
 
-def driver(go: Callable[[Any], Any], make_tools: Any = sync_tools, name: str = "helper") -> Any:
+def driver(go: Callable[[Any], Any], make_tools: Any = sync_tools) -> Any:
     """Make a driver that runs an agent this way, with tools made this way."""
 
     def drive(tools: Tools, steps: Steps) -> Transcript:
         model = ScriptedModel(steps)
         transcript = Transcript()
         try:
-            go(Agent(name=name, model=model, tools=make_tools(tools)))
-        except ModelBehaviorError as error:  # older versions end a run at a tool that does not exist
-            transcript.ended = str(error)
-        except BaseException as error:  # noqa: BLE001 - the transcript says what ended the run
+            go(Agent(name="helper", model=model, tools=make_tools(tools)))
+        except BaseException as error:
             transcript.error = error
         transcript.read = model.read
         return transcript
@@ -182,7 +176,6 @@ def driver(go: Callable[[Any], Any], make_tools: Any = sync_tools, name: str = "
     return drive
 
 
-run = driver(run_async, name=AGENT_NAME)
 DRIVERS = {
     "run": driver(run_async),
     "run-async-tools": driver(run_async, async_tools),

@@ -1,8 +1,5 @@
 """A script for Pydantic AI's function model, and a driver for each way of running an agent with it."""
 
-# mypy: disable-error-code="import-not-found"
-# It is not among what development installs: each framework has an environment of its own.
-
 from __future__ import annotations
 
 import asyncio
@@ -10,20 +7,19 @@ import itertools
 import json
 from typing import TYPE_CHECKING, Any
 
-from pydantic_ai import Agent, ModelRetry, Tool
+from pydantic_ai import Agent, Tool
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, UserPromptPart
 from pydantic_ai.models.function import DeltaToolCall, FunctionModel
 from pydantic_ai.toolsets import FunctionToolset
-from pydantic_ai.usage import UsageLimits
 
-from otel_loopguard.testing.agent import Transcript
-from otel_loopguard.testing.scripted import AGENT_NAME, failing_as, next_calls
+from otel_loopguard.testing import Transcript
+from tests.scripted import next_calls
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
-    from otel_loopguard.testing.agent import Ask
-    from otel_loopguard.testing.scripted import Steps, Tools
+    from otel_loopguard.testing import Ask
+    from tests.scripted import Steps, Tools
 
 RETRIES = 20
 _numbers = itertools.count()
@@ -71,7 +67,7 @@ class Script:
                 step += any(isinstance(part, ToolCallPart) for part in message.parts)
             elif any(isinstance(part, UserPromptPart) for part in message.parts):
                 step = 0
-        return next_calls(self.steps, step, self.read)
+        return next_calls(self.steps, step)
 
     @property
     def returned(self) -> list[Any]:
@@ -132,14 +128,6 @@ def toolsets(functions: Tools) -> dict[str, Any]:
     return {"toolsets": [inner.filtered(lambda *_: True)]}
 
 
-def _failing_tools(functions: Tools) -> dict[str, Any]:
-    return {"tools": [failing_as(function, _fail) for function in functions.values()]}
-
-
-def _fail(text: str) -> str:
-    raise ModelRetry(text)
-
-
 def run_async(agent: Agent[Any, Any], **options: Any) -> Any:
     """Run the agent with ``run``."""
     return asyncio.run(agent.run("Go on.", **options))
@@ -185,7 +173,7 @@ def driver(go: Callable[[Any], Any], make_tools: Any = plain_tools, **options: A
         script, transcript = Script(steps), Transcript()
         try:
             go(agent_of(script, **make_tools(tools), **options))
-        except BaseException as error:  # noqa: BLE001 - the transcript says what ended the run
+        except BaseException as error:
             transcript.error = error
         transcript.read = script.read
         return transcript
@@ -193,11 +181,6 @@ def driver(go: Callable[[Any], Any], make_tools: Any = plain_tools, **options: A
     return drive
 
 
-def _run_long(agent: Agent[Any, Any]) -> Any:
-    return run_async(agent, usage_limits=UsageLimits(request_limit=None))
-
-
-run = driver(_run_long, _failing_tools, name=AGENT_NAME, retries=1_000)
 DRIVERS = {
     "run": driver(run_async),
     "run-async-tools": driver(run_async, async_tools),

@@ -3,9 +3,6 @@
 Run as a program, it is such a server over stdio.
 """
 
-# mypy: disable-error-code="import-not-found"
-# It is not among what development installs: each framework has an environment of its own.
-
 from __future__ import annotations
 
 import asyncio
@@ -22,8 +19,8 @@ from mcp.client import streamable_http
 from mcp.client.stdio import stdio_client
 
 import otel_loopguard as loopguard
-from otel_loopguard.testing.agent import Transcript
-from otel_loopguard.testing.scripted import AGENT_NAME, next_calls
+from otel_loopguard.testing import Transcript
+from tests.scripted import next_calls
 
 try:
     from mcp.client.client import Client
@@ -38,7 +35,7 @@ except ImportError:  # version 1
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
-    from otel_loopguard.testing.scripted import Steps, Tools
+    from tests.scripted import Steps, Tools
 
 __all__ = ["Client", "Image", "MCPServer", "over_http", "over_memory", "over_stdio", "server_of", "tool_annotations"]
 
@@ -63,7 +60,7 @@ def tool_annotations(**hints: bool) -> Any:
 async def over_memory(server: Any) -> AsyncIterator[Any]:
     """Open a session with a server in this process."""
     if Client is None:
-        async with create_connected_server_and_client_session(server._mcp_server) as session:  # noqa: SLF001 - as its own tests do
+        async with create_connected_server_and_client_session(server._mcp_server) as session:
             yield session
     else:
         async with Client(server) as client:
@@ -90,14 +87,15 @@ async def over_http(server: Any) -> AsyncIterator[Any]:
 @contextmanager
 def serving(server: Any) -> Iterator[str]:
     """Run the server in a thread of its own, on a port that the system chooses."""
-    import uvicorn  # noqa: PLC0415 - only for HTTP
+    import uvicorn
 
     config = uvicorn.Config(server.streamable_http_app(), host="127.0.0.1", port=0, log_level="error")
     web = uvicorn.Server(config)
     thread = threading.Thread(target=web.run, daemon=True)
     thread.start()
-    deadline = time.monotonic() + 20
-    while not web.started and time.monotonic() < deadline:
+    for _ in range(2_000):
+        if web.started:
+            break
         time.sleep(0.01)
     try:
         yield f"http://127.0.0.1:{web.servers[0].sockets[0].getsockname()[1]}/mcp"
@@ -138,10 +136,10 @@ async def agent(session: Any, steps: Steps) -> Transcript:
     """
     transcript = Transcript()
     await session.list_tools()
-    with loopguard.turn(agent_name=AGENT_NAME):
+    with loopguard.turn(agent_name="helper"):
         try:
             for step in itertools.count():
-                asks = next_calls(steps, step, transcript.read)
+                asks = next_calls(steps, step)
                 if not asks:
                     break
                 results = await asyncio.gather(*(session.call_tool(ask.tool, ask.arguments) for ask in asks))
@@ -166,7 +164,6 @@ def structured(result: Any) -> Any:
     return getattr(result, "structured_content", getattr(result, "structuredContent", None))
 
 
-run = driver(over_memory)
 DRIVERS = {"memory": driver(over_memory), "http": driver(over_http)}
 if Client is not None:
     DRIVERS["client"] = driver(by_client)

@@ -1,0 +1,34 @@
+"""The scripted model of each framework, one file a framework. The tests and the benchmarks share them.
+
+A file has a model that follows a script, and ``DRIVERS`` for every way to run an agent with it. It imports its
+framework, so it is imported by name. Its vendor's own tracing is switched off: a scripted run sends nothing to anyone.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from otel_loopguard.testing import Ask
+
+    Tools = Mapping[str, Callable[..., Any]]
+    Steps = Sequence[Sequence[Ask]]
+    """The calls of each model message."""
+
+
+def installed() -> Iterator[str]:
+    """The names of all frameworks that are installed, with ``by-hand`` for the loop without one."""
+    yield "by-hand"
+    for framework in FRAMEWORKS:
+        if framework.versions and all(find_spec(module) is not None for module in framework.modules):
+            yield framework.command_name
+
+
+def next_calls(steps: Steps, step: int) -> Sequence[Ask]:
+    """The calls of the model message of this number; none: it answers."""
+    return steps[step] if step < len(steps) else ()
