@@ -99,6 +99,13 @@ def test_the_changelog_has_versions_dates_and_groups():
         assert groups == [name for name in GROUPS if name in groups]
 
 
+def test_a_version_is_a_screen_or_two():
+    """A version has a list of at most 60 lines."""
+    sections = re.split(r"^## ", CHANGELOG, flags=re.MULTILINE)[1:]
+    lists = [[line for line in section.splitlines() if re.match(r"- |  \S", line)] for section in sections]
+    assert max(map(len, lists)) <= 60
+
+
 def test_the_changelog_begins_with_this_version():
     """The first version with a date is the one that the package states."""
     (newest, *_) = re.findall(r"^## \[([\d.]+)\] - ", CHANGELOG, flags=re.MULTILINE)
