@@ -98,6 +98,7 @@ class Diagnosis(NamedTuple):
                 if one.level == level:
                     yield f"{_HEADS[level]}: {one.text} [{one.code}]"
                     yield f"    -> {one.remedy}"
+                    yield f"    {one.page}"
         partly = dict.fromkeys(f"[{one.code}]" for one in self.findings if one.code in _PARTLY)
         yield _VERDICTS[self.verdict].format(codes=" and ".join(partly))
         if self.status is None:

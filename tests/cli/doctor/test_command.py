@@ -17,7 +17,8 @@ from threading import Thread
 import pytest
 
 from otel_loopguard.cli.doctor.endpoint import of_exporters
-from otel_loopguard.cli.doctor.kinds import BREAKS, KINDS
+from otel_loopguard.cli.doctor.findings import _of_selftest
+from otel_loopguard.cli.doctor.kinds import BREAKS, KINDS, OPEN, TELLS, WARNS, finding
 from tests.cli.processes import COMMAND, command, environment
 from tests.telemetry.otlp import receiver
 
@@ -85,13 +86,14 @@ def test_the_self_test_is_not_exported():
 
 
 def test_text_for_people():
-    """Plain text names the guard's state, each setting with where it comes from, and each finding with its remedy."""
+    """Plain text has the guard's state, each setting with its source, each finding with its remedy and its section."""
     done = command("doctor", more={"OTEL_PYTHON_LOOPGUARD_ACTION": "observe"})
     assert done.returncode == 0
     assert "guard: on, action observe" in done.stdout
     assert 'action = "observe"  # OTEL_PYTHON_LOOPGUARD_ACTION' in done.stdout
     assert "[only-observing]" in done.stdout
     assert "set OTEL_PYTHON_LOOPGUARD_ACTION=block" in done.stdout
+    assert "/docs/doctor.md#only-observing\n" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -397,12 +399,7 @@ def test_a_program_that_catches_the_end_of_its_run(tmp_path, caught):
     found, done = examined(tmp_path, *script(tmp_path, text))
     assert (done.returncode, found["verdict"]) == (0, "partly" if caught else "stopped")
     assert [one["text"] for one in found["findings"] if one["code"] == "abort-caught"] == (
-        [
-            "The program catches the ToolLoopError that ends a run, and goes on (1 turn): "
-            "each repeat is refused, but the model is asked again and again."
-        ]
-        if caught
-        else []
+        ["The program catches the ToolLoopError that ends a run, and goes on (1 turn)."] if caught else []
     )
 
 
@@ -682,15 +679,22 @@ def test_wrong_use_is_one_line_and_status_2(arguments, said):
 
 
 def test_the_documentation_has_each_finding():
-    """docs/doctor.md has every finding with its level, text and remedy, and no other."""
+    """docs/doctor.md has a section for every finding, with its level and an explanation, and no other."""
+    words = {"breaks the protection": BREAKS, "leaves the verdict open": OPEN, "warning": WARNS, "note": TELLS}
     text = (ROOT / "docs" / "doctor.md").read_text("utf-8")
-    sections = re.findall(r"^### (\S+)\n\n\*(.+?)\.?\*? ?.*?\n\n\*\*Remedy\.\*\* (.+?)\n", text, re.M)
-    assert {code: remedy for code, _, remedy in sections} == {code: kind.remedy for code, kind in KINDS.items()}
-    for kind in KINDS.values():
-        word = {
-            "breaks": "It breaks the protection",
-            "open": "It leaves the verdict open",
-            "warns": "A warning",
-            "tells": "A note",
-        }[kind.level]
-        assert f"*{word}.* {kind.text}" in text
+    sections = re.findall(r"^### (\S+)\n\n\*(?:It|A) (.+?)\.\* \S", text, re.M)
+    assert {code: words[level] for code, level in sections} == {code: kind.level for code, kind in KINDS.items()}
+    assert finding("not-loaded").page.endswith("/docs/doctor.md#not-loaded")
+
+
+def test_a_finding_is_a_few_words():
+    """Text and remedy are two sentences at most; the rest is in the section."""
+    ends = {code: [len(re.findall(r"[.:?] [A-Z]", part)) for part in kind[1:]] for code, kind in KINDS.items()}
+    assert [code for code, counts in ends.items() if max(counts) > 1] == []
+
+
+def test_a_loop_that_ran_in_the_self_test_breaks_the_protection():
+    """Under a policy that refuses; one that observes lets it run."""
+    report = {"tested": {"by-hand": "ran"}, "action": "block"}
+    assert [one.code for one in _of_selftest(report)] == ["loop-ran"]
+    assert list(_of_selftest({**report, "action": "observe"})) == []
