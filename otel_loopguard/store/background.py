@@ -47,6 +47,8 @@ class _Loop(asyncio.SelectorEventLoop):
         self.end = asyncio.Event()
         """Set when the program ends."""
         self.closers: set[Close] = set()
+        self.closing: set[asyncio.Future[None]] = set()
+        """Tasks: a loop refers to them weakly."""
         self.was_left = False
         """In a child process: the parent goes on with the loop. They share its selector, so nothing is changed here."""
 
@@ -152,7 +154,13 @@ def close_with(owner: object, close: Close) -> None:
 def _close(of: _Loop, close: Close) -> None:
     if not of.is_closed():
         of.closers.discard(close)
-        of.call_soon_threadsafe(lambda: asyncio.ensure_future(close()))
+        of.call_soon_threadsafe(_start_closing, of, close)
+
+
+def _start_closing(of: _Loop, close: Close) -> None:
+    task = asyncio.ensure_future(close())
+    of.closing.add(task)
+    task.add_done_callback(of.closing.discard)
 
 
 @atexit.register

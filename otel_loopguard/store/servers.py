@@ -123,8 +123,8 @@ class Servers:
 
     async def close(self) -> None:
         """Close all connections. They are made again if they are needed."""
-        for client in (self.client, *self._others):
-            await client.aclose()
+        clients = (self.client, *self._others)
+        await asyncio.gather(*(client.aclose() for client in clients), return_exceptions=True)  # one may not answer
 
     async def end(self) -> None:
         """Close all connections, also those that are being made."""

@@ -301,15 +301,14 @@ class Turns:
 
     def _check_messages(self) -> None:
         for text, said in self.said.items():
-            if self.read[text] or said.handle is None or said.process in self.dead:
+            is_over = said.run != self.run or self.is_stopped(self.run) or self.run in self.over
+            if self.read[text] or said.handle is None or said.process in self.dead or is_over:
                 continue
-            if said.handle.delivered and not self.dead:
+            if said.handle.delivered and not self.dead:  # to its sender; the process that was given it must have said
                 self.words.lost -= 1
                 if self.words.lost < 0:
                     raise BrokenPromiseError(f"invariant 3: {text} counts as delivered, and was not read")
-            elif said.handle.returned and self.server.losses:
-                pass  # its sender knows that it may be lost
-            elif said.run == self.run and not (self.is_stopped(self.run) or self.run in self.over):
+            elif not (said.handle.returned and self.server.losses):
                 raise BrokenPromiseError(f"invariant 3: {text} was not read; its status: {said.handle.status}")
 
 
