@@ -43,14 +43,6 @@ _NEED_NO_PROOF = DECLARED | {Mode.UNKNOWN_TOOL_REPEAT}
 """These hold whatever another process may have done since."""
 
 
-class _Everything:
-    def __contains__(self, _: object) -> bool:
-        return True
-
-
-_EVERYTHING: Any = _Everything()
-
-
 def fold(state: State, event: Any, now: float | None) -> Verdict:
     """Change the state by one event, and return what was decided. ``now`` is None if the time was not recorded."""
     return _FOLDS[type(event)](state, event, now)
@@ -103,10 +95,8 @@ def _settle(state: State, event: Began, record: Record) -> Verdict:
     history, messages, trip = state.history, state.messages, record.trip
     if messages is not None and messages.stops:
         return _stopped(state, record, _stop_before(state, record))
-    if record.resolved.tool.contract.reuse and not state.is_recorded:
-        state.reusable = _EVERYTHING if event.reusable else ()
     if trip is not None:
-        record.trip = trip = _possible(state, record, trip)
+        record.trip = trip = _possible(state, record, trip, is_reusable=event.reusable or record.key in state.reusable)
     if event.ran is False and (state.is_recorded or trip is None or trip.action <= _NUDGE):
         update.refuse(history, record, trip)  # so it was decided
         return Verdict(record, trip)
@@ -145,14 +135,14 @@ def _nothing_seen(record: Record) -> Verdict:
     return tuple.__new__(Verdict, (record, None, None, (), (), (), 0, None, False, False, False))
 
 
-def _possible(state: State, record: Record, trip: Trip, *, ran: bool = False) -> Trip:
+def _possible(state: State, record: Record, trip: Trip, *, is_reusable: bool = False) -> Trip:
     """Replace REUSE by another action if there is no result to give again, and CONCLUDE after a conclusion.
 
     A mode whose nudge is switched off does not nudge here either: the call runs.
     """
     if trip.action is _CONCLUDE and state.history.concluded_at >= 0:  # once a turn
         return trip._replace(action=_BLOCK)
-    if trip.action is not Action.REUSE or (record.key in state.reusable and not ran):
+    if trip.action is not Action.REUSE or is_reusable:
         return trip
     tool = record.resolved.tool
     if min(tool.ceiling(trip.mode, state.compiled.policy), state.ceiling) >= _BLOCK:
@@ -341,7 +331,7 @@ def _count_observed(
             record.trip = None
             return None
         history.refusals = refusals  # an executor would not have run it
-    trip = _possible(state, record, trip, ran=True)
+    trip = _possible(state, record, trip)
     if trip.action >= _BLOCK:
         step = decide.next_step(history, record, state.compiled.policy)
         if step > trip.action:
@@ -361,7 +351,7 @@ def _settle_observed(state: State, record: Record, trip: Trip | None, recovered:
         return _stopped(state, record, _stop_after(state, record))._replace(recovered=recovered)
     if trip is None:
         return Verdict(record, None, None, recovered, () if messages is None else messages.take(claims=state.claims))
-    trip = _possible(state, record, trip, ran=True)
+    trip = _possible(state, record, trip)
     if trip.action > _NUDGE:
         update.count_refusal(history, record, trip)
         if trip.action < _CONCLUDE:

@@ -88,7 +88,7 @@ class State:
         self.fingerprinter = fingerprinter or compiled.fingerprinter
         self.history: History = compiled.new_history()
         self.reusable: Collection[int] = ()
-        """The calls whose earlier result can be given again: of recorded calls, those that succeeded."""
+        """The recorded calls whose earlier result could be given again: those that succeeded."""
         self.messages: UserMessages | None = None
         """The user's messages that wait; one queue for a turn and its nested turns."""
         self.claims = True

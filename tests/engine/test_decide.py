@@ -168,3 +168,18 @@ def test_earlier_results_are_not_given_again_without_end() -> None:
     turn = Guard(Policy(tools={"read_file": ToolContract(reuse=True)})).turn()
     reuse = Action.REUSE
     assert [message(turn, "a")[0] for _ in range(13)] == [RUNS, NUDGE, *[reuse] * 6, CONCLUDE, *[reuse] * 3, ABORT]
+
+
+def test_a_call_without_an_earlier_result_is_refused_where_on_trip_wants_to_give_it_again() -> None:
+    """Results of tools that are not declared ``reuse`` are not kept, whatever was made before."""
+    policy = Policy(
+        tools={"read_file": ToolContract(reuse=True)},
+        on_trip=lambda trip: Action.REUSE if trip.action is BLOCK and trip.tool == "look_up" else None,
+    )
+    turn = Guard(policy).turn()
+    assert [message(turn, "a") for _ in range(3)] == [[RUNS], [NUDGE], [Action.REUSE]]
+    call = ToolCall("look_up", {"name": "a"})
+    for _ in range(2):
+        turn.begin(call)
+        turn.end(call, Outcome("same"))
+    assert turn.begin(call).action is BLOCK
