@@ -60,8 +60,8 @@ class CompiledPolicy:
         self.fingerprinter = fingerprinter or Fingerprinter(policy.hash_key)
         self.contracts = Contracts(policy, self.fingerprinter, declared)
         self.prices = Prices(policy.cost_per_million_tokens)
-        self._detectors = _detectors_of(policy)
-        self.custom = tuple(one for one in policy.detectors if _is_active(one, policy))
+        self._detectors = _detectors_of(policy) if self.judges else ()
+        self.custom = tuple(one for one in policy.detectors if self.judges and _is_active(one, policy))
         """The user's detectors. They are asked outside of the turn's lock."""
         self.once_per: dict[str, OncePer] = {mode: row.once_per for mode, row in {**ROWS, **policy.own_rows}.items()}
 

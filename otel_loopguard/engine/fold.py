@@ -81,7 +81,7 @@ def _judged(state: State, event: Began, now: float | None) -> Record:
         record.index, record.resumed = index, True
         return record
     history.judged += 1
-    if state.compiled.judges and event.judged:
+    if event.judged:
         record.trip = decide.before(history, record, state.compiled, state.ceiling, event.custom)
     return record
 
@@ -165,8 +165,6 @@ def opened(state: State, event: Began, now: float | None) -> Record:
 
 def would_trip(state: State, event: Began, now: float) -> Trip | None:
     """Return the trip that a call would have, and change nothing that is decided by."""
-    if not state.compiled.judges:
-        return None
     history, gates = state.history, dict(state.history.gates)
     record = opened(state, event, now)
     trip = decide.before(history, record, state.compiled, state.ceiling, event.custom)
@@ -250,7 +248,7 @@ def _count(state: State, began: Began, record: Record, facts: OutcomeFacts, now:
         history.window.end(record)
     if state.is_recorded and record.resolved.tool.contract.reuse and not record.error:
         state.reusable = {*state.reusable, record.key}
-    if record.trip is not None or not (state.compiled.judges and began.judged):
+    if record.trip is not None or not began.judged:
         return None
     return decide.after(history, record, state.compiled, state.ceiling)
 
