@@ -53,10 +53,10 @@ def fold(state: State, event: Any, now: float | None) -> Verdict:
 
 def _began(state: State, event: Began, now: float | None) -> Verdict:
     record = _judged(state, event, now)
-    if event.unproven or event.ran is not None:
+    if record.trip is not None:
         _lower(event, record)
-    if event.asks and record.trip is not None and event.ran is None:
-        return _ask(record)
+        if event.asks and event.ran is None:
+            return _ask(record)
     return _settle(state, event, record)
 
 
@@ -74,8 +74,7 @@ def _judged(state: State, event: Began, now: float | None) -> Record:
         now=now,
         written=event.written if batch is None else batch.written,
     )
-    if event.unproven:
-        record.unproven = True
+    record.unproven = event.unproven
     index = state.resumed_index(event, batch, record.key)
     if index is not None:
         record.index, record.resumed = index, True
@@ -174,10 +173,10 @@ def would_trip(state: State, event: Began, now: float) -> Trip | None:
 
 def _lower(event: Began | Answered, record: Record) -> None:
     """Lower a refusal that needs the proof that nothing has changed, if there is none, or if the call ran."""
-    trip = record.trip
-    if trip is None or trip.action <= _NUDGE or event.ran is False or not (event.ran or event.unproven):
+    trip: Any = record.trip
+    if trip.action <= _NUDGE or event.ran is False:
         return
-    if event.ran or not needs_no_proof(trip):
+    if event.ran or (event.unproven and not needs_no_proof(trip)):
         record.trip = trip._replace(action=_NUDGE)
 
 
@@ -314,7 +313,7 @@ def _count_observed(
     Return the trip of the outcome, or that of the call, unless the outcome is news. A declared limit holds anyway.
     """
     history, trip = state.history, record.trip
-    if trip is None and (history.refusals or history.half_open):
+    if trip is None:
         update.let_run(history, record, heeds=state.heeds)
     update.start(history, record)
     refusals = history.refusals
