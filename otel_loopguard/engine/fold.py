@@ -103,8 +103,7 @@ def _settle(state: State, event: Began, record: Record) -> Verdict:
         state.remember(trip)
         if trip.action > _NUDGE:
             return _refused(state, event, record, trip)
-    if history.refusals or history.half_open:
-        update.let_run(history, record, heeds=state.heeds)
+    update.let_run(history, record, heeds=state.heeds)
     _start(state, event, record)
     if state.batch is not None:
         state.add_to_batch(event, record)
@@ -125,7 +124,7 @@ def _refused(state: State, event: Began, record: Record, trip: Trip) -> Verdict:
 
 def _start(state: State, event: Began, record: Record) -> None:
     update.start(state.history, record)
-    if not state.is_recorded:  # a recording ends each call once
+    if state.is_shared:
         state.keep(event, record)
 
 
@@ -189,16 +188,15 @@ def needs_no_proof(trip: Trip) -> bool:
 
 
 def _ended(state: State, event: Ended, now: float | None) -> Verdict:
-    is_open = state.is_recorded or state.take(event.began.op) is not None
-    if event.record is None or not (is_open or state.is_shared):
-        return _NOTHING
-    facts, record = event.facts, state.own(event.record)
+    is_open = not state.is_shared or state.take(event.began.op) is not None
+    facts, record = event.facts, state.own(event.record)  # type: ignore[arg-type]  # it began
     if facts is None:
         _cancelled(state, event.began, now)
         return _nothing_seen(record)
     if not is_open:  # it ran, though the store has lost that it began, or had decided otherwise
         update.start(state.history, record)
-        record.trip = None if record.trip is None else record.trip._replace(action=_NUDGE)
+        if record.trip is not None:
+            record.trip = record.trip._replace(action=min(record.trip.action, _NUDGE))
     record.registered = event.exists or record.registered
     record.child_news = event.child_news or record.child_news
     state.history.calls += event.nested
@@ -255,7 +253,7 @@ def _count(state: State, began: Began, record: Record, facts: OutcomeFacts, now:
 def _recovered(state: State, record: Record) -> tuple[Trip, ...]:
     """Return the trips from which the agent has recovered with this outcome."""
     history = state.history
-    if not record.news or not history.open_trips:
+    if not record.news:
         return ()
     recovered, history.open_trips = history.open_trips, ()
     return recovered

@@ -93,14 +93,14 @@ class State:
         """The user's messages that wait; one queue for a turn and its nested turns."""
         self.claims = True
         """The model may get any of them. False if other processes may deliver them, and the store is not asked."""
-        self.open: dict[int, OpenCall] = EMPTY
-        """By the event with which the call began."""
         self.batch: Batch | None = None
         """That of the latest call."""
         self.batches: dict[int, Batch] = EMPTY
         self.place: ConversationTurn | None = None
         """The place in a conversation that is remembered beyond the turn."""
         # Of shared turns:
+        self.open: dict[int, OpenCall] = EMPTY
+        """By the event with which the call began."""
         self.answered: dict[int, Verdict] = EMPTY
         """The verdicts about observed calls that have a trip or notes, by their events."""
         self.observed: dict[int, None] = EMPTY

@@ -222,7 +222,7 @@ class Turn:
         state = self.current
         state.start_over()
         state.history.reached = EMPTY
-        state.open = state.batches = EMPTY
+        state.batches = EMPTY
         state.batch = None
         if self._tree is not None:
             self._tree.after_fork()

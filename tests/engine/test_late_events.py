@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,8 +14,10 @@ from otel_loopguard.engine.policy.policy import Policy, ToolContract
 from otel_loopguard.engine.rule import Rule
 from otel_loopguard.engine.state import State
 from otel_loopguard.engine.values.results import outcome_facts
-from otel_loopguard.engine.verdict import Verdict
 from otel_loopguard.engine.words import USER_STOP, Action, First, Kind, Outcome, ToolCall, Trip
+
+if TYPE_CHECKING:
+    from otel_loopguard.engine.verdict import Verdict
 
 NUDGE, BLOCK = Action.NUDGE, Action.BLOCK
 
@@ -149,8 +151,11 @@ def test_the_end_of_a_call_has_what_its_process_knows() -> None:
     assert record.news
 
 
-def test_an_end_without_a_begin_changes_nothing() -> None:
-    """The call was not judged, because the turn was being changed."""
-    turn = Shared()
-    assert turn.end(turn.event(), Verdict()) == Verdict()
-    assert turn.counted == (0, 0)
+def test_an_observation_of_a_call_whose_begin_was_lost_stays_one() -> None:
+    """In a turn that only observes, the model is told nothing."""
+    turn = Shared(Policy(modes={Mode.GENERIC_REPEAT: Rule(action="observe")}))
+    turn.repeat(2)
+    event = turn.event()
+    verdict = fold(turn.state, event, 9.0)
+    turn.state.take(event.op)
+    assert turn.end(event, verdict).action is Action.OBSERVE
