@@ -270,7 +270,6 @@ def _over_turns(state: State, record: Record, facts: OutcomeFacts, now: float | 
 def _settle_end(state: State, record: Record, trip: Trip | None, recovered: tuple[Trip, ...]) -> Verdict:
     messages, first = state.messages, None
     if trip is not None:
-        record.trip = trip
         if not state.is_recorded:  # no model has read it, so none has recovered from it
             state.remember(trip)
         first = state.reach(trip)
@@ -351,7 +350,6 @@ def _settle_observed(state: State, record: Record, trip: Trip | None, recovered:
         update.count_refusal(history, record, trip)
         if trip.action < _CONCLUDE:
             trip = trip._replace(action=_NUDGE)
-    record.trip = trip
     state.remember(trip)
     notes = () if messages is None or trip.action is _ABORT else messages.take(claims=state.claims)
     return Verdict(record, trip, trip.action, recovered, notes, (), history.refusals, state.reach(trip))

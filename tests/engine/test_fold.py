@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from otel_loopguard.engine.compiled import CompiledPolicy
-from otel_loopguard.engine.events import Began, Ended
+from otel_loopguard.engine.events import Began, Concluded, Ended
 from otel_loopguard.engine.fold import fold
 from otel_loopguard.engine.policy.policy import Policy
 from otel_loopguard.engine.state import State
 from otel_loopguard.engine.values.results import outcome_facts
+from otel_loopguard.engine.verdict import Verdict
 from otel_loopguard.engine.words import Action, Outcome, ToolCall
 from otel_loopguard.guard.guard import Guard
 
@@ -34,6 +35,7 @@ def test_recorded_calls_count_as_runs_and_as_refusals():
     assert [trip and trip.action for trip in trips] == [None, Action.NUDGE, *[Action.BLOCK] * 3, Action.ABORT]
     assert state.history.calls == 6
     assert state.history.refusals == 4
+    assert len(state.history.open_trips) == 4  # no model has read the nudge
 
 
 def test_recorded_calls_have_the_trips_of_live_ones_up_to_the_first_refusal():
@@ -114,3 +116,41 @@ def test_an_observed_nested_call_counts_in_the_outer_turn_even_if_it_would_be_st
     turn.say("stop", stop=True)
     turn.child(outer).observe(CALL, Outcome("text"))
     assert turn.calls == 2
+
+
+def test_a_recorded_call_without_a_time_takes_none():
+    """A cancelled one does not move the clock: the next pause is counted from the last time that is known."""
+    state, _ = recorded(Policy(), 1)
+    began = Began(9, *state.compiled.contracts.identify(CALL))
+    fold(state, Ended(9, began, fold(state, began, None).record, None), None)
+    assert fold(state, began._replace(op=10), 5.0).record.gap == 5.0
+
+
+def test_a_call_of_which_too_little_is_known_is_not_judged():
+    """Neither when it begins nor with its result."""
+    state, _ = recorded(Policy(), 0)
+    trips = []
+    for number in range(5):
+        began = Began(number, *state.compiled.contracts.identify(CALL), judged=False)
+        record = fold(state, began, float(number)).record
+        facts = outcome_facts(Outcome("same"), {}, state.fingerprinter, state.compiled.contracts.pending)
+        trips += [record.trip, fold(state, Ended(number, began, record, facts), float(number)).trip]
+    assert trips == [None] * 10
+
+
+def test_a_conclusion_is_made_once():
+    """What another process makes of it later finds nothing due, and does not move the place of it."""
+    state, _ = recorded(Policy(), 12)
+    state.history.news += 1
+    assert fold(state, Concluded(12), 12.0) == Verdict()
+    made_at = state.history.concluded_at
+    state.history.news += 1
+    fold(state, Concluded(13), 13.0)
+    assert state.history.concluded_at == made_at
+
+
+def test_a_conclusion_names_the_trip_that_made_it_due():
+    """Not the one that came after it."""
+    state, _ = recorded(Policy(), 9)
+    state.remember(state.history.open_trips[0])
+    assert fold(state, Concluded(12), 12.0).trip.action is Action.CONCLUDE

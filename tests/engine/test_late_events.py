@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from otel_loopguard.engine.compiled import CompiledPolicy
-from otel_loopguard.engine.events import Began, Ended
+from otel_loopguard.engine.events import Answered, Began, Ended, Observed
 from otel_loopguard.engine.fold import fold, needs_no_proof
 from otel_loopguard.engine.modes import Mode
 from otel_loopguard.engine.policy.policy import Policy, ToolContract
@@ -159,3 +159,85 @@ def test_an_observation_of_a_call_whose_begin_was_lost_stays_one() -> None:
     verdict = fold(turn.state, event, 9.0)
     turn.state.take(event.op)
     assert turn.end(event, verdict).action is Action.OBSERVE
+
+
+@pytest.mark.parametrize(
+    ("answer", "ran", "action"), [(BLOCK, True, NUDGE), (BLOCK, None, NUDGE), (BLOCK, False, BLOCK)]
+)
+def test_an_answer_about_a_trip_is_lowered_as_the_trip_is(answer: Action, ran: bool | None, action: Action) -> None:
+    """If there is no proof, or if the call has run; one that was refused stays so."""
+    turn = Shared()
+    turn.repeat(2)
+    event = turn.event(asks=True, unproven=True)
+    asked = fold(turn.state, event, 9.0)
+    answered = Answered(10, event, asked, trip_of(Mode.GENERIC_REPEAT), ran=ran)
+    assert fold(turn.state, answered, 9.0).action is action
+
+
+def test_an_answer_without_proof_does_not_refuse() -> None:
+    """The store was away since ``on_trip`` was asked."""
+    turn = Shared()
+    turn.repeat(2)
+    event = turn.event(asks=True)
+    answered = Answered(10, event, fold(turn.state, event, 9.0), trip_of(Mode.GENERIC_REPEAT), unproven=True)
+    assert fold(turn.state, answered, 9.0).action is NUDGE
+
+
+def test_a_call_that_was_nudged_at_its_begin_is_not_nudged_with_its_result() -> None:
+    """The model is told once of a call."""
+    turn = Shared(Policy(tools={"read_file": ToolContract(cap=1, action="nudge")}))
+    turn.repeat(1)
+    event = turn.event()
+    begun = fold(turn.state, event, 9.0)
+    assert begun.trip is not None
+    assert turn.end(event, begun).trip is None
+
+
+class Seen(Shared):
+    """Calls that have run already."""
+
+    def see(self, outcome: Outcome, op: int = 0, **more: Any) -> Any:
+        """Fold one more call that was observed, which ran for 2 s until 1 s ago. Return its verdict."""
+        event = self.event()._replace(op=op or self.ops)
+        facts = outcome_facts(outcome, {}, self.compiled.fingerprinter, self.compiled.contracts.pending)
+        ended = Ended(event.op, event, None, facts, **more)
+        return fold(self.state, Observed(event.op, event, ended, 2.0, 1.0), 100.0)
+
+
+def test_a_call_that_two_processes_observe_counts_once() -> None:
+    """The other one gets the same verdict, as a repeated one."""
+    turn = Seen()
+    for _ in range(2):
+        verdict = turn.see(Outcome("same"))
+    again = turn.see(Outcome("same"), op=turn.ops)
+    assert (again.repeated, again.trip, turn.counted) == (True, verdict.trip, (2, 0))
+
+
+def test_an_observed_call_has_its_own_time() -> None:
+    """It began before it ran, and ended before it was found."""
+    turn = Seen()
+    assert turn.see(Outcome("same")).record.at == 97.0
+    assert turn.state.history.active_at == 99.0
+
+
+def test_only_a_repeat_is_said_to_be_pending() -> None:
+    """Whether a call is a repeat is known where all calls are; an error is transient at the first."""
+    turn = Seen()
+    pending = Outcome('{"status": "pending"}')
+    assert [turn.see(pending).record.pending for _ in range(2)] == [False, True]
+    assert Seen().see(Outcome(error="HTTP 503")).record.transient
+
+
+def test_an_observed_tool_that_answered_exists() -> None:
+    """Though it is not registered."""
+    assert Seen().see(Outcome("same"), exists=True).record.registered
+
+
+def test_the_users_detectors_are_not_asked_about_an_outcome_that_has_a_trip() -> None:
+    """Neither if its call has one."""
+    turn = Seen()
+    assert [turn.see(Outcome("same"), finds=True).finds for _ in range(3)] == [True, False, False]
+    begun = Shared(Policy(tools={"read_file": ToolContract(cap=1, action="nudge")}))
+    begun.repeat(1)
+    event = begun.event()
+    assert not begun.end(event, fold(begun.state, event, 9.0), finds=True).finds

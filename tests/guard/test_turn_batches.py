@@ -82,3 +82,13 @@ def test_without_an_interrupt_calls_with_one_id_are_repeats() -> None:
     """Only an interrupted batch is resumed."""
     turn = Guard().turn()
     assert [str(make(turn, turn.tick).action) for _ in range(3)] == ["None", "nudge", "block"]
+
+
+def test_the_call_of_an_earlier_message_interrupts_none() -> None:
+    """A provider that numbers the calls of each message from 0 uses ids again: those calls are new."""
+    turn = Guard().turn()
+    early = ToolCall("wait", {}, "early", written=turn.tick)
+    turn.begin(early)
+    make(turn, turn.tick, "c0", tool="look")
+    turn.end(early, Outcome(cancelled=True))
+    assert not make(turn, turn.tick, "c0").record.resumed

@@ -105,6 +105,46 @@ def test_a_declared_cap_holds_though_the_call_brings_news() -> None:
     assert see(turn, "more", result="more news " * 9)[0].action is ABORT
 
 
+def test_a_conclusion_that_news_has_withdrawn_is_due_again_with_the_next_call_over_a_cap() -> None:
+    """The turn is not given more calls for it."""
+    turn = Guard(Policy(tools={"read_file": ToolContract(cap=2)})).turn()
+    seen = [see(turn, str(number), result=f"text {number} " * 9)[0].action for number in range(10)]
+    assert seen[8:] == [CONCLUDE, CONCLUDE]
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        Policy(max_calls=2),
+        Policy(detectors=[lambda *_: Trip("budget", "x", 1, 0, BLOCK)]),
+        Policy(counting="calls", modes={"generic_repeat": Rule(block=3)}),
+    ],
+    ids=["calls of the turn", "a detector of the user", "a policy that counts calls"],
+)
+def test_a_declared_limit_holds_though_the_call_brings_news(policy: Policy) -> None:
+    """No result can make it void."""
+    turn = Guard(policy).turn()
+    seen = [see(turn, "a", result=f"text {number} " * 9)[0].trip for number in range(3)]
+    assert seen[-1] is not None
+    assert seen[-1].verdict is BLOCK
+
+
+def test_news_makes_a_trip_void_that_a_ceiling_has_lowered() -> None:
+    """It is not logged as one that would have been a refusal; without news it is."""
+    turn = Guard(Policy(action="nudge")).turn()
+    actions(turn, 4, "a")
+    assert see(turn, "a")[0].record.capped is not None
+    news = see(turn, "a", result="news " * 40)[0]
+    assert (news.record.capped, news.record.trip) == (None, None)
+
+
+def test_what_a_turn_that_only_observes_would_refuse_is_no_less_for_news() -> None:
+    """It is reported as it would be where the call is refused before it has a result."""
+    turn = Guard().turn(enforced=False)
+    actions(turn, 3, "a")
+    assert see(turn, "a", result="news " * 40)[0].record.capped is not None
+
+
 @pytest.mark.parametrize(("action", "highest"), [("observe", Action.OBSERVE), ("nudge", NUDGE)])
 def test_under_a_ceiling_nothing_is_concluded_or_ended(action: str, highest: Action) -> None:
     """``observe`` says nothing to the model; ``nudge`` tells it."""
@@ -172,6 +212,30 @@ def test_a_stop_comes_to_an_end_without_conclusions_too() -> None:
     assert [[decision.action for decision in see(turn, *paths, result="news")] for paths in ("ab", "c")] == [
         [NUDGE, NUDGE], [ABORT],
     ]  # fmt: skip
+
+
+def test_a_stop_never_ends_a_run_where_nothing_does() -> None:
+    """Without conclusions and aborts the model has the message, and goes on."""
+    turn = Guard(Policy(conclude_after=0, abort_after=0)).turn()
+    turn.say("stop", stop=True)
+    assert [see(turn, path, result="news")[0].action for path in "abc"] == [NUDGE] * 3
+
+
+def test_a_message_to_stop_is_only_delivered_where_nothing_is_done() -> None:
+    """A turn that observes concludes nothing."""
+    turn = Guard().turn(enforced=False)
+    turn.say("stop", stop=True)
+    (decision,) = see(turn, "a")
+    assert (decision.trip, decision.message) == (None, "stop")
+
+
+def test_words_wait_while_a_run_is_ended() -> None:
+    """An error that ends the run has no place for them."""
+    turn = Guard().turn()
+    actions(turn, 12, "a")
+    turn.say("try b")
+    assert actions(turn, 1, "a") == [[ABORT]]
+    assert turn.close() == ["try b"]
 
 
 def test_a_message_of_the_user_comes_with_the_result() -> None:
@@ -245,3 +309,15 @@ def test_the_key_of_a_call_is_that_of_its_record() -> None:
     call = ToolCall("call_tool", {"name": "read_file", "arguments": {"path": "a"}})
     assert turn.key_of(call) == turn.observe(call, Outcome(LONG)).record.key
     assert turn.key_of(call) == turn.key_of(ToolCall("read_file", {"path": "a"}))
+
+
+def test_the_time_of_a_cancelled_call_is_no_pause() -> None:
+    """As for a call that an executor cancels."""
+    seconds = [0.0]
+    turn = Guard(clock=lambda: seconds[0]).turn()
+    for _ in range(3):
+        (decision,) = see(turn, "a")
+        seconds[0] += 600
+        turn.observe(ToolCall("look_up", {}), Outcome(cancelled=True), ran=600)
+    assert decision.trip is not None
+    assert decision.trip.verdict is BLOCK
