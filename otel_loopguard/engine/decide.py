@@ -68,7 +68,7 @@ def after(history: History, record: Record, compiled: CompiledPolicy, highest: A
     """Return the nudge for a result: that of the first mode that has one and is due."""
     tool = record.resolved.tool
     checks = tool.checks or compiled.checks_of(tool)
-    if history.losses and record.lost:
+    if record.lost:
         return _first_due(history, record, compiled, highest, checks.after_loss, once=False)
     is_first_news = record.news and record.stats is None and not record.error
     return _first_due(history, record, compiled, highest, checks.after_news if is_first_news else checks.after)

@@ -147,20 +147,14 @@ class State:
 
     def keep(self, event: Began, record: Record) -> None:
         """Remember a call that began."""
-        call = tuple.__new__(OpenCall, (event.call_id, event.batch, record.key, record.index))
-        if not self.open:
-            self.open = {event.op: call}
-            return
-        self.open[event.op] = call
+        self.open = self.open or {}
+        self.open[event.op] = OpenCall(event.call_id, event.batch, record.key, record.index)
         if len(self.open) > MOST_OPEN:
             self.open.pop(next(iter(self.open)))
 
     def take(self, op: int) -> OpenCall | None:
         """Remove and return an open call."""
-        call = self.open.pop(op, None)
-        if not self.open:
-            self.open = EMPTY
-        return call
+        return self.open.pop(op, None)
 
     def own(self, record: Record) -> Record:
         """Return the record of a call as a part of this state, which may have been read from bytes since.
