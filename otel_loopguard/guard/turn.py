@@ -271,9 +271,11 @@ class Turn:
     def redeliver(self, decision: Decision) -> None:
         """Deliver the notes of a decision with the next result: there was no place for them in this one."""
         notes = self.undelivered_notes(decision)
-        if notes and (self.cell is None or self.cell.is_alone):
+        if not notes:
+            return
+        if self.cell is None or self.cell.is_alone:
             self.message_queue().put_back(notes)
-        elif notes and self.cell is not None:
+        else:
             self.cell.say_again(self, notes)
 
     undelivered_notes = staticmethod(wording.undelivered_notes)
@@ -509,8 +511,8 @@ class Turn:
             if trip is None:
                 return nothing_seen(record)
         self._note_first(verdict)
-        reuses = action is Action.REUSE and self._results is not None
-        return wording.begun(verdict, call, self.policy, self._results.get(record.key) if reuses else None)  # type: ignore[union-attr]  # as asked
+        earlier = self._results.get(record.key) if action is Action.REUSE else None  # type: ignore[union-attr]  # it has one
+        return wording.begun(verdict, call, self.policy, earlier)
 
     def _run(self, call: ToolCall, event: Began, record: Record) -> None:
         running, identity = self.running, id(call)
@@ -556,8 +558,6 @@ class Turn:
 
     def _take_equal(self, call: ToolCall) -> Running | None:
         """Do the same for an equal call: the caller made a new object for its end."""
-        if not self.running:
-            return None
         key, name = self.key_of(call), name_text(call.tool)
         for running in list(self.running.values()):
             other = running.call

@@ -204,3 +204,10 @@ def test_a_sentence_that_waited_is_read_with_a_refusal():
     make(turn, path="a")
     turn.redeliver(make(turn, path="a"))
     assert "About the earlier call" in json.loads(make(turn, path="a").message)["note"]
+
+
+def test_a_decision_without_notes_has_nothing_to_redeliver():
+    """The turn is settled as before."""
+    turn = Guard().turn()
+    turn.redeliver(make(turn, path="a"))
+    assert turn.is_settled
