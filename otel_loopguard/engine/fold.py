@@ -25,7 +25,6 @@ from otel_loopguard.engine.events import (
     TurnEnded,
 )
 from otel_loopguard.engine.history import update
-from otel_loopguard.engine.history.bounded import EMPTY
 from otel_loopguard.engine.modes import DECLARED, Mode
 from otel_loopguard.engine.verdict import Verdict
 from otel_loopguard.engine.words import USER_STOP, Action, Record, Trip
@@ -166,7 +165,7 @@ def would_trip(state: State, event: Began, now: float) -> Trip | None:
     history, gates = state.history, dict(state.history.gates)
     record = opened(state, event, now)
     trip = decide.before(history, record, state.compiled, state.ceiling, event.custom)
-    history.gates = gates or EMPTY
+    history.gates = gates
     return trip
 
 

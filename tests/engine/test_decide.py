@@ -183,3 +183,17 @@ def test_a_call_without_an_earlier_result_is_refused_where_on_trip_wants_to_give
         turn.begin(call)
         turn.end(call, Outcome("same"))
     assert turn.begin(call).action is BLOCK
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        (Policy(action="reuse"), NUDGE),
+        (Policy(action="reuse", modes={Mode.GENERIC_REPEAT: Rule(nudge=0)}), Action.OBSERVE),
+        (Policy(action="reuse", detectors=[lambda *_: Trip("budget", "x", 1, 0, Action.REUSE)]), NUDGE),
+    ],
+    ids=["a mode", "a mode that does not nudge", "a detector of the user"],
+)
+def test_where_nothing_is_refused_a_call_without_an_earlier_result_runs(policy: Policy, expected: Action) -> None:
+    """The model is told instead, unless the mode tells it nothing."""
+    assert actions(policy, 3)[-1] is expected

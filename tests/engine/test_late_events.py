@@ -8,7 +8,7 @@ import pytest
 
 from otel_loopguard.engine.compiled import CompiledPolicy
 from otel_loopguard.engine.events import Answered, Began, Ended, Observed
-from otel_loopguard.engine.fold import fold, needs_no_proof
+from otel_loopguard.engine.fold import fold, needs_no_proof, would_trip
 from otel_loopguard.engine.modes import Mode
 from otel_loopguard.engine.policy.policy import Policy, ToolContract
 from otel_loopguard.engine.rule import Rule
@@ -123,11 +123,19 @@ def test_a_call_that_was_refused_stays_refused_and_is_reported_once() -> None:
 
 @pytest.mark.parametrize("repeats", [0, 1])
 def test_a_refusal_that_the_state_does_not_show_any_more_counts(repeats: int) -> None:
-    """The call did not run, though nothing refuses it now."""
-    turn = Shared(Policy(modes={Mode.GENERIC_REPEAT: Rule(nudge=2, block=9)}))
+    """The call did not run, though nothing refuses it now, or a nudge is all that there is."""
+    turn = Shared(Policy(tools={"read_file": ToolContract(cap=1, action="nudge")}))
     turn.repeat(repeats)
     assert turn.begin(ran=False).runs
     assert turn.counted == (repeats, 1)
+
+
+def test_the_calls_of_one_message_were_written_before_the_first_of_them() -> None:
+    """The processes of a shared turn have no common tick: the first call of the message marks it."""
+    turn = Shared()
+    turn.repeat(1)
+    records: list[Any] = [turn.begin(batch=5).record for _ in range(2)]
+    assert [record.written for record in records] == [2, 2]
 
 
 def test_a_call_whose_begin_was_lost_counts_with_its_end() -> None:
@@ -241,3 +249,13 @@ def test_the_users_detectors_are_not_asked_about_an_outcome_that_has_a_trip() ->
     begun.repeat(1)
     event = begun.event()
     assert not begun.end(event, fold(begun.state, event, 9.0), finds=True).finds
+
+
+def test_a_look_at_what_would_be_decided_changes_nothing() -> None:
+    """A nudge that was given is not due again, and one that is due stays so."""
+    turn = Shared(Policy(tools={"read_file": ToolContract(cap=1, action="nudge")}))
+    turn.repeat(1)
+    for due in (NUDGE, None):
+        trips = [would_trip(turn.state, turn.event(), 9.0) for _ in range(2)]
+        assert [trip and trip.action for trip in trips] == [due, due]
+        assert turn.begin().action is due
