@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,10 +14,8 @@ from otel_loopguard.engine.policy.policy import Policy, ToolContract
 from otel_loopguard.engine.rule import Rule
 from otel_loopguard.engine.state import State
 from otel_loopguard.engine.values.results import outcome_facts
+from otel_loopguard.engine.verdict import Verdict
 from otel_loopguard.engine.words import USER_STOP, Action, First, Kind, Outcome, ToolCall, Trip
-
-if TYPE_CHECKING:
-    from otel_loopguard.engine.verdict import Verdict
 
 NUDGE, BLOCK = Action.NUDGE, Action.BLOCK
 
@@ -138,15 +136,16 @@ def test_the_calls_of_one_message_were_written_before_the_first_of_them() -> Non
     assert [record.written for record in records] == [2, 2]
 
 
-def test_a_call_whose_begin_was_lost_counts_with_its_end() -> None:
+@pytest.mark.parametrize(("repeats", "action"), [(0, None), (2, NUDGE)])
+def test_a_call_whose_begin_was_lost_counts_with_its_end(repeats: int, action: Action | None) -> None:
     """Whatever would have been decided about it, it has run."""
     turn = Shared()
-    turn.repeat(2)
+    turn.repeat(repeats)
     event = turn.event()
-    verdict = fold(turn.state, event, 9.0)
-    assert verdict.action is BLOCK
-    assert turn.end(event, verdict).action is NUDGE
-    assert turn.counted[0] == 3
+    record: Any = fold(State(turn.compiled, is_shared=True), event, 9.0).record
+    record.trip = trip_of(Mode.GENERIC_REPEAT) if repeats else None
+    assert turn.end(event, Verdict(record)).action is action
+    assert turn.counted[0] == repeats + 1
 
 
 def test_the_end_of_a_call_has_what_its_process_knows() -> None:
@@ -157,6 +156,10 @@ def test_the_end_of_a_call_has_what_its_process_knows() -> None:
     record: Any = turn.end(event, fold(turn.state, event, 9.0), exists=True, child_news=True).record
     assert record.registered
     assert record.news
+    event = turn.event()
+    verdict: Any = fold(turn.state, event, 9.0)
+    verdict.record.child_news = True  # since the end was read
+    assert turn.end(event, verdict).record.news  # type: ignore[union-attr]  # of a call
 
 
 def test_an_observation_of_a_call_whose_begin_was_lost_stays_one() -> None:
@@ -245,6 +248,8 @@ def test_the_users_detectors_are_not_asked_about_an_outcome_that_has_a_trip() ->
     """Neither if its call has one."""
     turn = Seen()
     assert [turn.see(Outcome("same"), finds=True).finds for _ in range(3)] == [True, False, False]
+    event = turn.event()._replace(arguments=1)
+    assert turn.end(event, fold(turn.state, event, 9.0), finds=True).finds
     begun = Shared(Policy(tools={"read_file": ToolContract(cap=1, action="nudge")}))
     begun.repeat(1)
     event = begun.event()
