@@ -14,7 +14,7 @@ from otel_loopguard.engine.conversation import MOST_OUTCOMES, MOST_TURNS, Conver
 from otel_loopguard.engine.modes import Mode
 from otel_loopguard.engine.policy.policy import Policy, ToolContract
 from otel_loopguard.engine.rule import Rule
-from otel_loopguard.engine.words import OVER_TURNS, Action, Outcome, ToolCall
+from otel_loopguard.engine.words import OVER_TURNS, Action, Outcome, ToolCall, Trip
 from otel_loopguard.guard.conversation_memory import ConversationMemory
 from otel_loopguard.guard.guard import Guard
 from tests.engine.judges.corpus import Clock
@@ -111,6 +111,13 @@ def test_a_turn_that_only_repeats_itself_ends():
     assert actions[:3] == [None, Action.NUDGE, Action.BLOCK]
     assert Action.CONCLUDE in actions
     assert actions[-1] is Action.ABORT
+
+
+def test_a_call_that_is_nudged_does_not_report_its_turns():
+    """The report waits for a call that has nothing else to tell."""
+    own = [lambda *_: Trip("budget", "x", 1, 0, Action.NUDGE)]
+    guard = Guard(replace(REMEMBERS, detectors=own, modes={"budget": Rule(nudge=1)}))
+    assert lived(guard, [[NO_MAIL]] * 15) == {}
 
 
 def test_runs_that_begin_again_within_one_task_are_seen():

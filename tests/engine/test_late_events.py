@@ -225,10 +225,14 @@ def test_a_call_that_two_processes_observe_counts_once() -> None:
 
 
 def test_an_observed_call_has_its_own_time() -> None:
-    """It began before it ran, and ended before it was found."""
+    """It began before it ran, and ended before it was found; or no time was recorded."""
     turn = Seen()
     assert turn.see(Outcome("same")).record.at == 97.0
     assert turn.state.history.active_at == 99.0
+    event = turn.event()
+    observed = Observed(event.op, event, Ended(event.op, event, None, None), 2.0)
+    record: Any = fold(turn.state, observed, None).record
+    assert record.at is None
 
 
 def test_only_a_repeat_is_said_to_be_pending() -> None:

@@ -96,6 +96,13 @@ def test_news_makes_a_trip_void_and_resets_the_refusals() -> None:
     assert [CONCLUDE in row for row in actions(turn, 9, "a")][:8] == [False] * 8
 
 
+def test_a_turn_recovers_with_news_only() -> None:
+    """A result that is known already ends no loop."""
+    turn = Guard().turn()
+    assert not any(see(turn, "a")[0].recovered for _ in range(4))
+    assert len(see(turn, "b", result="news " * 40)[0].recovered) == 3
+
+
 def test_a_declared_cap_holds_though_the_call_brings_news() -> None:
     """The user has said how often the tool may be called: a call beyond it counts, whatever it returns."""
     turn = Guard(Policy(tools={"read_file": ToolContract(cap=2)})).turn()
