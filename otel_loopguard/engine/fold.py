@@ -296,7 +296,7 @@ def _observed(state: State, event: Observed, now: float | None) -> Verdict:
     record.registered = event.ended.exists or record.registered
     trip = _count_observed(state, event, record, facts, now)
     recovered = _recovered(state, record)
-    if event.ended.finds and trip is None and record.trip is None:
+    if event.ended.finds and trip is None:
         return Verdict(record, recovered=recovered, finds=True)
     return _counted(state, event, record, now, trip, recovered)
 
@@ -444,10 +444,7 @@ def _gap(state: State, _event: Gap, _: float | None) -> Verdict:
 
 
 def _turn_began(state: State, event: TurnBegan, _: float | None) -> Verdict:
-    if event.number == state.turn:
-        state.is_over = False
-    else:
-        state.begin_turn(event.number, event.turn_id)
+    state.begin_turn(event.number, event.turn_id)
     return _NOTHING
 
 

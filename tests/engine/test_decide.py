@@ -197,3 +197,24 @@ def test_a_call_without_an_earlier_result_is_refused_where_on_trip_wants_to_give
 def test_where_nothing_is_refused_a_call_without_an_earlier_result_runs(policy: Policy, expected: Action) -> None:
     """The model is told instead, unless the mode tells it nothing."""
     assert actions(policy, 3)[-1] is expected
+
+
+def test_a_ceiling_below_a_refusal_has_no_ladder() -> None:
+    """The earlier result is given as often as it is asked for."""
+    policy = Policy(action="reuse", tools={"read_file": ToolContract(reuse=True)})
+    assert actions(policy, 14) == [RUNS, NUDGE, *[Action.REUSE] * 12]
+
+
+def test_an_abort_limit_holds_for_results_that_could_be_given_again() -> None:
+    """Only a refusal is replaced by the earlier result."""
+    policy = Policy(
+        action="abort", tools={"read_file": ToolContract(reuse=True)}, modes={Mode.GENERIC_REPEAT: Rule(abort=3)}
+    )
+    assert actions(policy, 3) == [RUNS, NUDGE, ABORT]
+
+
+def test_a_nudge_before_a_call_is_given_once_a_limit() -> None:
+    """A detector that finds the same count again has nothing to add."""
+    policy = Policy(detectors=[lambda *_: Trip("budget", "x", 1, 1, NUDGE)])
+    turn = Guard(policy).turn()
+    assert [turn.begin(ToolCall("look_up", {"number": 7})).action for _ in range(3)] == [NUDGE, RUNS, RUNS]

@@ -244,8 +244,15 @@ def test_only_a_repeat_is_said_to_be_pending() -> None:
 
 
 def test_an_observed_tool_that_answered_exists() -> None:
-    """Though it is not registered."""
+    """Though it is not registered; and so does one that is."""
     assert Seen().see(Outcome("same"), exists=True).record.registered
+    turn = Seen()
+    event = turn.event(registered=True)
+    facts = outcome_facts(Outcome("same"), {}, turn.compiled.fingerprinter, None)
+    observed = Observed(event.op, event, Ended(event.op, event, None, facts), 0.0)
+    verdict: Any = fold(turn.state, observed, 9.0)
+    assert verdict.record.registered
+    assert not verdict.finds
 
 
 def test_the_users_detectors_are_not_asked_about_an_outcome_that_has_a_trip() -> None:

@@ -211,3 +211,38 @@ def test_a_decision_without_notes_has_nothing_to_redeliver():
     turn = Guard().turn()
     turn.redeliver(make(turn, path="a"))
     assert turn.is_settled
+
+
+def test_refusals_by_a_stop_conclude_the_turn_when_it_is_time():
+    """Though the model reads of the stop with that refusal; not before."""
+    turn = Guard(Policy(conclude_after=2)).turn()
+    turn.say("stop", stop=True)
+    seen = [(make(turn, path=path).action, turn.conclusion_due) for path in "ab"]
+    assert seen == [(Action.BLOCK, False), (Action.CONCLUDE, True)]
+    turn = Guard(Policy(conclude_after=1)).turn()
+    turn.say("stop", stop=True)
+    assert make(turn, path="a").action is Action.CONCLUDE
+
+
+def test_words_wait_while_a_run_is_ended_by_a_stop():
+    """The error has no place for them."""
+    turn = Guard(Policy(abort_after=1)).turn()
+    turn.say("stop", stop=True)
+    make(turn, path="a")
+    turn.say("and write no file")
+    assert make(turn, path="b").action is Action.ABORT
+    assert turn.close() == ["and write no file"]
+
+
+def test_a_stop_that_comes_while_a_call_runs_is_read_with_its_result():
+    """The nudge about it stays what it is, also if ``on_trip`` is asked about it."""
+    turn = Guard(Policy(on_trip=lambda _: None)).turn()
+    call = ToolCall("read_file", {"path": "a"})
+    turn.begin(call)
+    turn.end(call, Outcome("text"))
+    turn.begin(call)
+    turn.say("stop", stop=True)
+    decision = turn.end(call, Outcome("text"))
+    assert decision.action is Action.NUDGE
+    assert decision.trip.mode != USER_STOP
+    assert decision.message.startswith("stop")

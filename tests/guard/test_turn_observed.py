@@ -145,6 +145,13 @@ def test_news_makes_a_trip_void_that_a_ceiling_has_lowered() -> None:
     assert (news.record.capped, news.record.trip) == (None, None)
 
 
+def test_news_does_not_make_a_declared_limit_void_that_a_ceiling_has_lowered() -> None:
+    """The call is logged as one that would have been refused; one that would have been nudged is not."""
+    turn = Guard(Policy(action="nudge", tools={"read_file": ToolContract(cap=2)})).turn()
+    seen = [see(turn, "a", result=f"text {number} " * 40)[0].record.capped is None for number in range(3)]
+    assert seen == [True, True, False]
+
+
 def test_what_a_turn_that_only_observes_would_refuse_is_no_less_for_news() -> None:
     """It is reported as it would be where the call is refused before it has a result."""
     turn = Guard().turn(enforced=False)
