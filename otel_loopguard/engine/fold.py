@@ -291,7 +291,7 @@ def _observed(state: State, event: Observed, now: float | None) -> Verdict:
     if facts is None:
         _cancelled(state, event.began, now)
         return state.answer(event.op, Verdict(record))
-    if state.is_shared and not facts.is_error and state.pending_words_for(record) is None:
+    if not facts.is_error and state.pending_words_for(record) is None:
         facts = facts._replace(pending=False, transient=False)
     record.registered = event.ended.exists or record.registered
     trip = _count_observed(state, event, record, facts, now)

@@ -214,7 +214,9 @@ def test_an_abort_limit_holds_for_results_that_could_be_given_again() -> None:
 
 
 def test_a_nudge_before_a_call_is_given_once_a_limit() -> None:
-    """A detector that finds the same count again has nothing to add."""
+    """A detector that finds the same count again has nothing to add, and no refusal to log."""
     policy = Policy(detectors=[lambda *_: Trip("budget", "x", 1, 1, NUDGE)])
     turn = Guard(policy).turn()
-    assert [turn.begin(ToolCall("look_up", {"number": 7})).action for _ in range(3)] == [NUDGE, RUNS, RUNS]
+    decisions = [turn.begin(ToolCall("look_up", {"number": 7})) for _ in range(3)]
+    assert [decision.action for decision in decisions] == [NUDGE, RUNS, RUNS]
+    assert {decision.record.capped for decision in decisions if decision.record} == {None}
