@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.engine.values.canonical import result_bytes
+from otel_loopguard.engine.values.introspect import is_iterator
 
 if TYPE_CHECKING:
     from otel_loopguard.engine.words import Outcome
@@ -31,11 +33,13 @@ class ReusableResults:
         return None if found is None else found[0]
 
     def put(self, key: int, outcome: Outcome, size: int) -> None:
-        """Keep a result of ``size`` bytes in place of an earlier one of the same call."""
+        """Keep a result of ``size`` bytes in place of an earlier one of the same call, unless one use takes it up."""
         result = outcome.result
         if outcome.keep is not None:
             result, size = outcome.keep, _size_of(outcome.keep)
         self._bytes -= self._results.pop(key, (None, 0))[1]
+        if is_iterator(result) or type(result) is CoroutineType:
+            return
         self._results[key] = (result, size)
         self._bytes += size
         while self._bytes > _MOST_BYTES:

@@ -298,7 +298,7 @@ class Turn:
         event = self._began(call)
         if self.cell is None and not event.asks:
             return self._begun(call, event, self.apply(event))
-        return self._drive(self._begin(call, event, waits=not _on_event_loop()))
+        return self._drive(self._begin(call, event, waits=not on_event_loop()))
 
     async def abegin(self, call: ToolCall) -> Decision:
         """Do the same in async code, where an async ``on_trip`` is awaited."""
@@ -309,7 +309,7 @@ class Turn:
 
     def end(self, call: ToolCall, outcome: Outcome) -> Decision:
         """Count the outcome of a call that ran. The decision's message, a nudge, is for the model, with the result."""
-        return self._drive(self._end(call, outcome, waits=not _on_event_loop()))
+        return self._drive(self._end(call, outcome, waits=not on_event_loop()))
 
     async def aend(self, call: ToolCall, outcome: Outcome) -> Decision:
         """Do the same in async code, where an async ``on_trip`` is awaited."""
@@ -322,7 +322,7 @@ class Turn:
         for the model with the result, says so. The action is OBSERVE, NUDGE, CONCLUDE (a conclusion is due) or ABORT
         (the run is to be ended).
         """
-        return self._drive(self._observe(call, outcome, ran, ago, waits=not _on_event_loop()))
+        return self._drive(self._observe(call, outcome, ran, ago, waits=not on_event_loop()))
 
     async def aobserve(self, call: ToolCall, outcome: Outcome, *, ran: float = 0.0, ago: float = 0.0) -> Decision:
         """Do the same in async code, where an async ``on_trip`` is awaited."""
@@ -632,7 +632,7 @@ class Turn:
 
     def runs_elsewhere(self) -> bool:
         """Read the cell, and return True if a turn may go on in it. On an event loop the store cannot be waited for."""
-        return _on_event_loop() or self.cell.reads(self)  # type: ignore[union-attr]  # a shared turn
+        return on_event_loop() or self.cell.reads(self)  # type: ignore[union-attr]  # a shared turn
 
     @property
     def is_settled(self) -> bool:
@@ -665,6 +665,6 @@ def is_registered(called: Any, name: str, known: Collection[str]) -> bool | None
     return name in known if name == called else None
 
 
-def _on_event_loop() -> bool:
+def on_event_loop() -> bool:
     """Return True if this thread runs an event loop now, so that it must not wait."""
     return asyncio._get_running_loop() is not None  # noqa: SLF001 - documented, and without an exception

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.engine.values.walker import unique_bytes
 from otel_loopguard.engine.words import Outcome
 from otel_loopguard.instrumentation.targets import no_place
 
@@ -55,13 +54,3 @@ class ShieldedAdapter:
 def closed_to_text(adapter: ToolAdapter) -> ToolAdapter:
     """Return an adapter that adds no text to the result: the model has read it already, or the program reads it."""
     return replace(adapter, annotate=no_place)
-
-
-def closed_to_reading(adapter: ToolAdapter) -> ToolAdapter:
-    """Return an adapter that does not read the result, which reading would use up, and adds no text to it."""
-    return replace(adapter, annotate=no_place, outcome=_unread)
-
-
-def _unread(reading: Reading, result: Any) -> Outcome:  # noqa: ARG001 - the signature of ToolAdapter.outcome
-    """Return an outcome that equals no other, as for any unreadable value. REUSE returns the object itself."""
-    return Outcome(result=unique_bytes().decode(), keep=result)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from otel_loopguard.engine.words import Action, Decision, Outcome
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.aborts import abort_error, gets_answer
-from otel_loopguard.instrumentation.adapter import ShieldedAdapter, closed_to_reading, closed_to_text
+from otel_loopguard.instrumentation.adapter import ShieldedAdapter, closed_to_text
 from otel_loopguard.telemetry.call_span import CallSpan
 from otel_loopguard.turns.gc_safety import garbage_collector
 from otel_loopguard.turns.scope import bind, current_scope, unbind
@@ -55,7 +55,6 @@ class GuardedCall:
     _inside: Scope | None = None
     """The scope of the code that runs the tool."""
     _bound: Any = None
-    _left_open = False
 
     def __init__(
         self, runtime: Runtime, adapter: ToolAdapter, reading: Reading, scope: Scope, outer: Scope | None
@@ -90,18 +89,13 @@ class GuardedCall:
     # --- before the tool -----------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
-        if not self._left_open and self._may_await:
+        if self._may_await:
             with self.runtime.shield("guard.begin"):
                 self._bind()
                 await self._decide_ahead()
         return self.__enter__()
 
     def __enter__(self) -> Self:
-        if self._left_open:  # the decision was taken when the function was called
-            self._left_open = False
-            with self.runtime.shield("span.attach"):
-                self.resume()
-            return self
         try:
             if self._bound is None:
                 self._bind()
@@ -209,11 +203,6 @@ class GuardedCall:
                 unbind(self._bound, self._inside, thrown_away=thrown_away)
                 self._bound = None
 
-    def leave_open(self) -> None:
-        """Leave the call open after the ``with`` block: its work begins later, in a second ``with`` block."""
-        self.suspend()
-        self._left_open = True
-
     # --- after the tool ------------------------------------------------------------------------------------------
 
     def result(self, value: Any) -> Any:
@@ -269,10 +258,6 @@ class GuardedCall:
         self._adapter = closed_to_text(self._adapter)
         return value()
 
-    def unread(self) -> None:
-        """Do not read the result, because reading would use it up."""
-        self._adapter = closed_to_reading(self._adapter)
-
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
@@ -281,7 +266,7 @@ class GuardedCall:
                 self._defer_end()
                 return
             try:
-                if not self.finished and not self._left_open:
+                if not self.finished:
                     self._fail(error)
             finally:
                 self.suspend(thrown_away=isinstance(error, GeneratorExit))
@@ -292,7 +277,7 @@ class GuardedCall:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         try:
-            if not self.finished and not self._left_open and self._may_await and not garbage_collector.runs_here():
+            if not self.finished and self._may_await and not garbage_collector.runs_here():
                 with self.runtime.shield("guard.end"):
                     await self._ask_ahead(self._shielded.failure(error))
         finally:
@@ -300,12 +285,12 @@ class GuardedCall:
 
     def _defer_end(self) -> None:
         """Leave the end to the next call, or to the turn's end: nothing can be locked or judged here."""
-        if not self.finished and not self._left_open:
+        if not self.finished:
             self.span.end_time = time_ns()
             self.runtime.deferred_ends.append(self)
 
     def end(self) -> None:
-        """End a call whose work was never begun, or was thrown away under the garbage collector."""
+        """End a call that was cut short, or was thrown away under the garbage collector."""
         self.suspend(thrown_away=True)
         if not self.finished:
             self._fail(None)
@@ -319,8 +304,7 @@ class GuardedCall:
             return
         with self.runtime.shield("guard.end"):
             try:
-                if not self._left_open:
-                    self.end()
+                self.end()
             finally:
                 if self._inside is not None and current_scope() is self._inside:
                     bind(self._outer)

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import inspect
 import logging
-import types
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
@@ -46,22 +45,6 @@ async def async_pieces(x: int) -> AsyncIterator[str]:
     yield str(x)
 
 
-class Promise:
-    """An awaitable of an unknown type."""
-
-    def __init__(self, x: int) -> None:
-        self._x = x
-
-    def __await__(self) -> Iterator[Any]:
-        return later(self._x).__await__()
-
-
-@types.coroutine
-def old(x: int) -> Iterator[Any]:
-    """A generator that is a coroutine."""
-    return (yield from Promise(x).__await__())
-
-
 def fail(x: int) -> str:
     """A tool that fails."""
     raise KeyError(x)
@@ -86,11 +69,8 @@ async def functions() -> list[Any]:
     with loopguard.turn("conversation"):
         read.extend(plain_tool(number) for number in range(2))
         read += [await value_of(tool(1)) for tool in PLAIN]
-        read.append(await value_of(loopguard.call("t", {"x": 1}, lambda x: asyncio.ensure_future(later(x)))))
-        read.append(await value_of(loopguard.call("p", {"x": 1}, Promise)))
-        read.append(await value_of(loopguard.call("o", {"x": 1}, lambda x: old(x))))  # noqa: PLW0108
         for name, function in (("a", later), ("b", pieces), ("c", async_pieces)):
-            read.append(await value_of(loopguard.call(name, {"x": 1}, lambda x, f=function: f(x))))
+            read.append(await value_of(loopguard.call(name, {"x": 1}, function)))
         with pytest.raises(KeyError):
             loopguard.call("fail", '{"x": 1}', fail)
         loopguard.say("hello", conversation_id="conversation")

@@ -100,7 +100,6 @@ async def async_functions() -> list[Any]:
         read = [await loopguard.call("read_file", {"path": "a"}, async_read_file) for _ in range(6)]
         await later(1)
         [item async for item in async_pieces(1)]
-        await loopguard.call("deferred", {"at": 1}, lambda at: async_read_file(at))  # noqa: PLW0108 - known only then
         with pytest.raises(ZeroDivisionError):
             await loopguard.call("failing", {"at": 1}, failing_later)
     return read

@@ -161,15 +161,21 @@ _CONTENT: Final = frozenset({"__pydantic_extra__", "__pydantic_private__"})
 
 
 def is_opaque(kind: type, base: type = object) -> bool:
-    """Return True if an object may hold state that cannot be read: a proxy, or one larger than its fields.
+    """Return True if an object may hold state that cannot be read: a proxy, work to await, or more than its fields.
 
     ``base`` is the type whose content is read in another way.
     """
     for one in classes(kind)[:-1]:
         members = _dict_of(one)
-        if "__class__" in members or ("__dict__" in members and type(members["__dict__"]) not in _DESCRIPTORS):
+        if not _CONTENT_ELSEWHERE.isdisjoint(members):
+            return True
+        if "__dict__" in members and type(members["__dict__"]) not in _DESCRIPTORS:
             return True
     return _hidden_size(kind) > _hidden_size(base) and BaseException not in classes(kind)
+
+
+_CONTENT_ELSEWHERE: Final = frozenset({"__class__", "__await__"})
+"""What a class has whose objects stand for another one: one to load, or one to await."""
 
 
 def _hidden_size(kind: type) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import json
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,8 +15,8 @@ from otel_loopguard.engine.words import Outcome, ToolCall
 from otel_loopguard.instrumentation.call import drive_async
 from otel_loopguard.instrumentation.content import appended
 from otel_loopguard.instrumentation.functions.arguments import Arguments
-from otel_loopguard.instrumentation.functions.deferred import drive_function, is_async
-from otel_loopguard.instrumentation.functions.generators import async_driver, drive_generator
+from otel_loopguard.instrumentation.functions.drivers import drive_function, driver_of
+from otel_loopguard.instrumentation.functions.generators import async_driver, drive_async_generator, drive_generator
 from otel_loopguard.instrumentation.functions.objects import GuardedObject, is_function
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import Reading, ToolAdapter
@@ -99,16 +98,18 @@ def _wrap(function: Any, name: str) -> Any:
         return _open(name, arguments, known=(name,))
 
     wrapper: Any
-    if inspect.isasyncgenfunction(function):
+    driver = driver_of(function)
+    if driver is drive_async_generator:
         wrapper = functools.wraps(function)(async_driver(open_guarded, function))
 
-    elif inspect.isgeneratorfunction(function):
+    elif driver is drive_generator:
 
         @functools.wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            return (yield from drive_generator(open_guarded(args, kwargs), function(*args, **kwargs)))
+            run = functools.partial(function, *args, **kwargs)
+            return (yield from drive_generator(open_guarded(args, kwargs), run))
 
-    elif is_async(function):
+    elif driver is drive_async:
 
         @functools.wraps(function)
         async def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -118,7 +119,7 @@ def _wrap(function: Any, name: str) -> Any:
 
         @functools.wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            return drive_function(open_guarded(args, kwargs), functools.partial(function, *args, **kwargs), function)
+            return drive_function(open_guarded(args, kwargs), functools.partial(function, *args, **kwargs))
 
     if not isinstance(function, (FunctionType, MethodType)):  # it has no annotations, and those here are ours
         wrapper.__annotations__ = {}
@@ -143,10 +144,8 @@ def call(
     adapter = MISSING if function is None else FUNCTION
     guarded = _open(name, arguments, known=known, call_id=call_id, adapter=adapter)
     if function is None:
-        return drive_function(guarded, functools.partial(sentences.no_such_tool, known), None)
-
-    run = functools.partial(_call_with, function, arguments)
-    return drive_async(guarded, run) if is_async(function) else drive_function(guarded, run, function)
+        return drive_function(guarded, functools.partial(sentences.no_such_tool, known))
+    return driver_of(function)(guarded, functools.partial(_call_with, function, arguments))
 
 
 def _call_with(function: Callable[..., Any], arguments: Any) -> Any:

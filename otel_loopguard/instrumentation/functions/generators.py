@@ -132,14 +132,17 @@ class _GuardedStream:
                 await self._guarded.aresult(self._guarded.streamed(self._result.value))
 
 
-def drive_generator(guarded: GuardedCall | None, source: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-    """Run a generator in its call. The loop is written out, because ``yield from`` runs no code between two items."""
+def drive_generator(
+    guarded: GuardedCall | None, run: Callable[[], Generator[Any, Any, Any]]
+) -> Generator[Any, Any, Any]:
+    """Run a generator function as this call. The loop is written out: ``yield from`` runs no code between two items."""
     stream = _GuardedStream(guarded)
     try:
         with stream:
             if stream.answered:
                 yield stream.answer
                 return None
+            source = run()
             failure: BaseException | None = None
             sent: Any = None
             while True:
@@ -170,13 +173,13 @@ def async_driver(
 
     async def driver(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         guarded = open_call(args, kwargs)
-        source = function(*args, **kwargs)
         stream = _GuardedStream(guarded)
         try:
             async with stream:
                 if stream.answered:
                     yield stream.answer
                     return
+                source = function(*args, **kwargs)
                 failure: BaseException | None = None
                 sent: Any = None
                 while True:
@@ -201,3 +204,10 @@ def async_driver(
             raise
 
     return driver
+
+
+def drive_async_generator(
+    guarded: GuardedCall | None, run: Callable[[], AsyncGenerator[Any, Any]]
+) -> AsyncGenerator[Any, Any]:
+    """Run an async generator function as this call."""
+    return async_driver(lambda *_: guarded, run)()
