@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from otel_loopguard.errors import ToolLoopError
     from otel_loopguard.instrumentation.model_api import Sent
     from otel_loopguard.instrumentation.model_reader import Exchange
-    from otel_loopguard.instrumentation.runtime import Runtime
     from otel_loopguard.instrumentation.targets import Original
 
     Read = Callable[[Any, tuple[Any, ...], dict[str, Any]], Sent | None]
@@ -66,25 +65,21 @@ def request_wrapper(read: Read, error: ErrorOf) -> Callable[[Original], Callable
     def wrapper(original: Original) -> Callable[..., Any]:
         def request(*given: Any, **kwargs: Any) -> Any:
             wrapped, instance, args = original.bind(given)
-            runtime = active_runtime.instrumented
-            opened = None if runtime is None else _open(runtime, read, instance, args, kwargs)
-            if runtime is None or opened is None:
+            opened = _open(read, instance, args, kwargs)
+            if opened is None:
                 return wrapped(*args, **kwargs)
-            with runtime.shield("model.observe"):
+            with opened.shield("model.observe"):
                 opened.observe()
-            with runtime.shield("model.change"):
-                args, kwargs = opened.prepare(error, args, kwargs)
+            args, kwargs = _prepared(opened, error, args, kwargs)
             sending, token = _Sending(), None
             try:
                 token = _owner.set(ref(sending))
                 reply = wrapped(*args, **kwargs)
             finally:
                 sending.runs = False
-                with runtime.shield("model.end"):
+                with opened.shield("model.end"):
                     _disown(token)
-            with runtime.shield("model.reply"):
-                return opened.listen(reply)
-            return reply
+            return _heard(opened, reply)
 
         return request
 
@@ -97,25 +92,21 @@ def async_request_wrapper(read: Read, error: ErrorOf) -> Callable[[Original], Ca
     def wrapper(original: Original) -> Callable[..., Any]:
         async def request(*given: Any, **kwargs: Any) -> Any:
             wrapped, instance, args = original.bind(given)
-            runtime = active_runtime.instrumented
-            opened = None if runtime is None else _open(runtime, read, instance, args, kwargs)
-            if runtime is None or opened is None:
+            opened = _open(read, instance, args, kwargs)
+            if opened is None:
                 return await wrapped(*args, **kwargs)
-            with runtime.shield("model.observe"):
+            with opened.shield("model.observe"):
                 await opened.aobserve()
-            with runtime.shield("model.change"):
-                args, kwargs = opened.prepare(error, args, kwargs)
+            args, kwargs = _prepared(opened, error, args, kwargs)
             sending, token = _Sending(), None
             try:
                 token = _owner.set(ref(sending))
                 reply = await wrapped(*args, **kwargs)
             finally:
                 sending.runs = False
-                with runtime.shield("model.end"):
+                with opened.shield("model.end"):
                     _disown(token)
-            with runtime.shield("model.reply"):
-                return opened.listen(reply)
-            return reply
+            return _heard(opened, reply)
 
         return request
 
@@ -128,19 +119,15 @@ def generator_request_wrapper(read: Read, error: ErrorOf) -> Callable[[Original]
     def wrapper(original: Original) -> Callable[..., Any]:
         def request(*given: Any, **kwargs: Any) -> Any:
             wrapped, instance, args = original.bind(given)
-            runtime = active_runtime.instrumented
-            opened = None if runtime is None else _open(runtime, read, instance, args, kwargs)
-            if runtime is None or opened is None:
+            opened = _open(read, instance, args, kwargs)
+            if opened is None:
                 yield from wrapped(*args, **kwargs)
                 return
-            with runtime.shield("model.observe"):
+            with opened.shield("model.observe"):
                 opened.observe()
-            with runtime.shield("model.change"):
-                args, kwargs = opened.prepare(error, args, kwargs)
-            chunks = wrapped(*args, **kwargs)  # not owned: code of the program runs between the chunks
-            with runtime.shield("model.reply"):
-                chunks = opened.listen(chunks)
-            yield from chunks
+            args, kwargs = _prepared(opened, error, args, kwargs)
+            # Not owned: code of the program runs between the chunks.
+            yield from _heard(opened, wrapped(*args, **kwargs))
 
         return request
 
@@ -149,9 +136,7 @@ def generator_request_wrapper(read: Read, error: ErrorOf) -> Callable[[Original]
 
 def _disown(token: Token[ref[_Sending] | None] | None) -> None:
     """Undo ``_owner.set``. A request that was abandoned or passed on ends in another context, which is left alone."""
-    if token is None:
-        return
-    if garbage_collector.running and garbage_collector.runs_here():
+    if token is None or (garbage_collector.running and garbage_collector.runs_here()):
         return
     try:
         _owner.reset(token)
@@ -159,9 +144,10 @@ def _disown(token: Token[ref[_Sending] | None] | None) -> None:
         pass_interrupt(error)
 
 
-def _open(runtime: Runtime, read: Read, instance: Any, args: Any, kwargs: Any) -> Exchange | None:
+def _open(read: Read, instance: Any, args: Any, kwargs: Any) -> Exchange | None:
     """Read a request; None if it is none to a model, is that of a method above, or after a fault."""
-    if garbage_collector.running and garbage_collector.runs_here():
+    runtime = active_runtime.instrumented
+    if runtime is None or (garbage_collector.running and garbage_collector.runs_here()):
         return None
     with runtime.shield("model.read"):
         if _is_owned():
@@ -169,3 +155,17 @@ def _open(runtime: Runtime, read: Read, instance: Any, args: Any, kwargs: Any) -
         sent = read(instance, args, kwargs)
         return None if sent is None else runtime.reader.open(sent)
     return None
+
+
+def _prepared(opened: Exchange, error: ErrorOf, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """Return the arguments of the request as it is to be sent."""
+    with opened.shield("model.change"):
+        return opened.prepare(error, args, kwargs)
+    return args, kwargs
+
+
+def _heard(opened: Exchange, reply: Any) -> Any:
+    """Return the reply, which the exchange reads on its way."""
+    with opened.shield("model.reply"):
+        return opened.listen(reply)
+    return reply

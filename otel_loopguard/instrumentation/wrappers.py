@@ -198,11 +198,8 @@ def _run(start: Callable[..., Any], target: RunTarget, original: Original) -> Ca
     """Wrap a plain function that is a run, or that starts one which goes on in the background."""
 
     def guarded(*given: Any, **kwargs: Any) -> Any:
-        wrapped, instance, args = original.bind(given)
-        runtime = active_runtime.instrumented
-        if runtime is None:
-            return wrapped(*args, **kwargs)
-        return start(AgentRun(runtime, target, instance, args, kwargs), partial(wrapped, *args, **kwargs))
+        agent_run, run = _open_run(target, original, given, kwargs)
+        return run() if agent_run is None else start(agent_run, run)
 
     return guarded
 
@@ -220,11 +217,8 @@ def _run_context(target: RunTarget, original: Original) -> Callable[..., Any]:
 
 def _run_async(target: RunTarget, original: Original) -> Callable[..., Any]:
     async def guarded(*given: Any, **kwargs: Any) -> Any:
-        wrapped, instance, args = original.bind(given)
-        runtime = active_runtime.instrumented
-        if runtime is None:
-            return await wrapped(*args, **kwargs)
-        return await run_async(AgentRun(runtime, target, instance, args, kwargs), partial(wrapped, *args, **kwargs))
+        agent_run, run = _open_run(target, original, given, kwargs)
+        return await (run() if agent_run is None else run_async(agent_run, run))
 
     return guarded
 

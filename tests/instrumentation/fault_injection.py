@@ -55,6 +55,8 @@ EXCUSED = {
     "shield:Shield.take": "as above",
     "instrumentation.wrappers:open_call": "holds the shield of a framework's call; its first line is outside of it",
     "instrumentation.model_request:_open": "holds the shield of a request",
+    "instrumentation.model_request:_prepared": "as above",
+    "instrumentation.model_request:_heard": "as above",
     "cli.watch.grpc_receiver:GrpcReceiver._export": "as above",
     "gateway.gateway:judge": "as above",
     "gateway.gateway:learn": "as above",

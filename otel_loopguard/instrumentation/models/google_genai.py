@@ -17,7 +17,7 @@ from otel_loopguard.instrumentation.model_request import (
 )
 from otel_loopguard.instrumentation.models.error_classes import error_class
 from otel_loopguard.instrumentation.models.fields import count, field, sequence
-from otel_loopguard.instrumentation.models.streams import tapped
+from otel_loopguard.instrumentation.models.streams import Tapped
 from otel_loopguard.instrumentation.targets import CallTarget
 from otel_loopguard.turns.messages import Message, Reply, WrittenCall, WrittenResult, unmarked
 
@@ -181,7 +181,7 @@ def _read_request(instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 def _listen(reply: Any, listener: Listener) -> Any:
     if hasattr(reply, "__next__") or hasattr(reply, "__anext__"):
-        return tapped(reply, listener)
+        return Tapped(reply, listener)
     listener.whole(reply)
     return reply
 

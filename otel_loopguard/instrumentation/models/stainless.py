@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from otel_loopguard.instrumentation.model_api import JUDGED, Sent, may_be_gateway
 from otel_loopguard.instrumentation.model_request import async_request_wrapper, request_wrapper
 from otel_loopguard.instrumentation.models.error_classes import error_class
-from otel_loopguard.instrumentation.models.streams import tapped
+from otel_loopguard.instrumentation.models.streams import Tapped
 from otel_loopguard.instrumentation.targets import CallTarget
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def listen(reply: Any, listener: Listener) -> Any:
     if hasattr(reply, "http_response"):
         _listen_to_raw(reply, listener)
     elif getattr(reply, "_iterator", None) is not None:
-        reply._iterator = tapped(reply._iterator, listener)  # noqa: SLF001 - a stream has no public way to be watched
+        reply._iterator = Tapped(reply._iterator, listener)  # noqa: SLF001 - a stream has no public way to be watched
     else:
         listener.whole(reply)
     return reply

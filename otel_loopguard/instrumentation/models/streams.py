@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import Callable
 
     from typing_extensions import Self
 
@@ -15,37 +15,20 @@ if TYPE_CHECKING:
 # --- streams that keep their iterator in a field -----------------------------------------------------------------
 
 
-def tapped(iterator: Any, listener: Listener) -> TappedIterator | TappedAsyncIterator:
-    """Return an iterator over the same chunks, which the listener gets, too."""
-    return (TappedAsyncIterator if hasattr(iterator, "__anext__") else TappedIterator)(iterator, listener)
+class Tapped:
+    """A plain or async iterator whose chunks a listener gets, too. Its other attributes are those of the original."""
 
-
-class TappedIterator:
-    """An iterator whose chunks a listener gets, too. Its other attributes are those of the original."""
-
-    def __init__(self, iterator: Iterator[Any], listener: Listener) -> None:
+    def __init__(self, iterator: Any, listener: Listener) -> None:
         self._iterator = iterator
         self._listener = listener
 
     def __iter__(self) -> Self:
         return self
 
+    __aiter__ = __iter__
+
     def __next__(self) -> Any:
         return _next(self._iterator.__next__, self._listener)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._iterator, name)
-
-
-class TappedAsyncIterator:
-    """The same for an async iterator."""
-
-    def __init__(self, iterator: AsyncIterator[Any], listener: Listener) -> None:
-        self._iterator = iterator
-        self._listener = listener
-
-    def __aiter__(self) -> Self:
-        return self
 
     async def __anext__(self) -> Any:
         return await _anext(self._iterator.__anext__, self._listener)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from otel_loopguard.instrumentation.models.streams import tapped
+from otel_loopguard.instrumentation.models.streams import Tapped
 from otel_loopguard.shield import Shield
 
 
@@ -24,7 +24,7 @@ class Listener:
 def test_chunks_are_passed_on_and_counted_one_by_one():
     """None is read before the program asks for it."""
     listener = Listener()
-    stream = tapped(iter("ab"), listener)
+    stream = Tapped(iter("ab"), listener)
     assert iter(stream) is stream
     assert (next(stream), listener.heard) == ("a", ["a"])
     assert (list(stream), listener.heard) == (["b"], ["a", "b", "over"])
@@ -38,7 +38,7 @@ async def test_async_chunks_are_passed_on():
         yield "b"
 
     listener = Listener()
-    stream = tapped(chunks(), listener)
+    stream = Tapped(chunks(), listener)
     assert aiter(stream) is stream
     assert [chunk async for chunk in stream] == ["a", "b"]
     assert listener.heard == ["a", "b", "over"]
@@ -53,7 +53,7 @@ def test_an_error_of_the_stream_passes_and_is_no_end():
 
     listener = Listener()
     with pytest.raises(ConnectionError):
-        list(tapped(chunks(), listener))
+        list(Tapped(chunks(), listener))
     assert listener.heard == ["a"]
 
 
@@ -67,7 +67,7 @@ def test_a_stream_can_be_closed():
         finally:
             closed.append(True)
 
-    stream = tapped(chunks(), Listener())
+    stream = Tapped(chunks(), Listener())
     next(stream)
     stream.close()
     assert closed == [True]
