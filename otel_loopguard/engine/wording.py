@@ -14,15 +14,13 @@ if TYPE_CHECKING:
     from otel_loopguard.engine.verdict import Verdict
     from otel_loopguard.engine.words import ToolCall
 
-_NUDGE = Action.NUDGE
-
 
 def begun(verdict: Verdict, call: ToolCall, policy: Policy, earlier: Any = None) -> Decision:
     """Word the decision before a call. ``earlier`` is its earlier result, for an action that gives it again."""
     record, trip, action = verdict.record, verdict.trip, verdict.action
     if action is None:
         return nothing_seen(record)
-    if action <= _NUDGE:
+    if action <= Action.NUDGE:
         return Decision(action, trip, record=record)
     if trip is None or trip.mode == USER_STOP:
         return _stopped(verdict)
@@ -48,7 +46,7 @@ def observed(verdict: Verdict, call: ToolCall, policy: Policy) -> Decision:
         return nothing_seen(record)._replace(recovered=verdict.recovered, repeated=verdict.repeated)
     if trip is not None and trip.mode == USER_STOP:
         decision = _stopped(verdict)._replace(recovered=verdict.recovered)
-    elif trip is None or trip.action < _NUDGE or (trip.action is _NUDGE and trip.verdict is _NUDGE):
+    elif trip is None or trip.action < Action.NUDGE or (trip.action is Action.NUDGE and trip.verdict is Action.NUDGE):
         decision = _with_nudge(verdict, call, policy)
     else:
         sentence = sentences.told(record, trip, policy, verdict.refusals, call.known_tools)  # type: ignore[arg-type]  # it has a trip
@@ -67,7 +65,7 @@ def concluded(verdict: Verdict, policy: Policy, *, stopped: bool) -> str | None:
 def undelivered_notes(decision: Decision) -> Notes:
     """Return the notes of a decision as they are worded with a later result."""
     notes: Notes = decision.notes
-    if decision.action is _NUDGE and notes and isinstance(notes[-1], str):
+    if decision.action is Action.NUDGE and notes and isinstance(notes[-1], str):
         notes = (*notes[:-1], sentences.about_earlier_call(decision.record.tool, notes[-1]))
     return notes
 
@@ -80,7 +78,7 @@ def _stopped(verdict: Verdict) -> Decision:
 def _with_nudge(verdict: Verdict, call: ToolCall, policy: Policy) -> Decision:
     notes, record = verdict.notes, verdict.record
     shown: Any = verdict.trip or (None if record is None else record.trip)
-    if shown is not None and shown.action is _NUDGE:
+    if shown is not None and shown.action is Action.NUDGE:
         notes = (*notes, sentences.nudge(shown, policy, call.known_tools))
     return Decision(
         verdict.action, verdict.trip, _joined(notes) or None, record=record, recovered=verdict.recovered, notes=notes

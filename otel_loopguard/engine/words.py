@@ -327,7 +327,9 @@ class Decision(NamedTuple):
 
 
 def nothing_seen(record: Record | None) -> Decision:
-    """Return the decision for a call without a loop. ``tuple.__new__`` takes half the time of the constructor."""
+    """Return the decision for a call without a loop."""
+    # The constructor takes twice the time. With the three others that stay (``Began``, ``OutcomeFacts``, ``Verdict``)
+    # that is 2 % of a guarded call.
     return tuple.__new__(Decision, (None, None, None, None, record, (), None, (), False))
 
 

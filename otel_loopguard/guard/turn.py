@@ -452,7 +452,7 @@ class Turn:
             written = None
         results = self._results
         reusable = results is not None and arguments ^ resolved.tool.digest in results
-        event: Began = tuple.__new__(Began, (
+        event: Began = tuple.__new__(Began, (  # see `nothing_seen`
             op or self._op(), resolved, arguments, registered, call_id, batch, written, call.may_exist, (),
             policy.on_trip is not None, reusable, None, False, True,
         ))  # fmt: skip
@@ -478,10 +478,7 @@ class Turn:
             with self.lock:
                 nested, self.cell.nested = self.cell.nested, 0
         asks = compiled.policy.on_trip is not None
-        ended: Ended = tuple.__new__(
-            Ended, (op, began, record, facts, outcome.exists, record.child_news, nested, asks, bool(compiled.custom))
-        )
-        return ended
+        return Ended(op, began, record, facts, outcome.exists, record.child_news, nested, asks, bool(compiled.custom))
 
     def _observed(self, call: ToolCall, outcome: Outcome, ran: float, ago: float) -> Observed:
         op = self._op()
@@ -520,7 +517,7 @@ class Turn:
             self.running = running = {}
         elif len(running) >= _MOST_RUNNING:
             running.pop(next(iter(running)), None)
-        running[identity] = tuple.__new__(Running, (call, event, record, running.get(identity)))
+        running[identity] = Running(call, event, record, running.get(identity))
         if self.parent is not None and not record.resumed:
             self.parent.count_call()
         if self.cell is not None:

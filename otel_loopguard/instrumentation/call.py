@@ -41,21 +41,6 @@ class GuardedCall:
     have to be awaited; the rest is the same.
     """
 
-    # The state that a call begins with is the class's: nothing is copied for what most calls never need.
-    decision = _NOTHING
-    """The turn's decision. After a fault of this package the call runs."""
-    answered = False
-    answer: Any = None
-    finished = False
-    _decided = False
-    _seconds = 0.0
-    """The time that judging the call took."""
-    _asked: tuple[Outcome, Decision] | None = None
-    """The outcome that async code has asked the turn about, and the turn's decision."""
-    _inside: Scope | None = None
-    """The scope of the code that runs the tool."""
-    _bound: Any = None
-
     def __init__(
         self, runtime: Runtime, adapter: ToolAdapter, reading: Reading, scope: Scope, outer: Scope | None
     ) -> None:
@@ -67,6 +52,17 @@ class GuardedCall:
         self._reading = reading
         self._outer = outer
         """The current scope of the code that makes the call."""
+        self.decision = _NOTHING
+        """The turn's decision. After a fault of this package the call runs."""
+        self.answered = self.finished = self._decided = False
+        self.answer: Any = None
+        self._seconds = 0.0
+        """The time that judging the call took."""
+        self._asked: tuple[Outcome, Decision] | None = None
+        """The outcome that async code has asked the turn about, and the turn's decision."""
+        self._inside: Scope | None = None
+        """The scope of the code that runs the tool."""
+        self._bound: Any = None
         run_state = scope.run_state
         if run_state is not None and run_state.abort_error is not None:
             # The run was aborted already: no further call of it is judged.

@@ -37,7 +37,6 @@ NO_CALL: Final = object()
 _SUPPRESSED = _SUPPRESS_INSTRUMENTATION_KEY
 _SUPPRESSED_BY_OTHERS = "suppress_instrumentation"
 _UNDECIDED = Decision()
-_NUDGE = Action.NUDGE  # access to a member is slow before Python 3.12
 _FAILED = Status(StatusCode.ERROR)
 _IDENTITY = (
     semconv.TURN_ID,
@@ -72,12 +71,7 @@ class NativeSpan(enum.Enum):
     """It exists in any case, also if the call is refused."""
 
 
-_NONE, _OUTER, _INNER = (
-    NativeSpan.NONE,
-    NativeSpan.OUTER,
-    NativeSpan.INNER,
-)  # access to a member is slow before Python 3.12
-_NOT_OURS = (_INNER, NativeSpan.BESIDE)
+_NOT_OURS = (NativeSpan.INNER, NativeSpan.BESIDE)
 
 
 class InContext:
@@ -134,38 +128,37 @@ class CallSpan(InContext):
     span was sampled out. It is described once in each case.
     """
 
-    # The state that a call begins with is the class's: nothing is copied for what most calls never need.
-    name = semconv.UNKNOWN_TOOL
-    """The tool's name as it may be shown."""
-    otel_span: Span = INVALID_SPAN
-    described = False
-    """True if the decision is reported, and written on the span if there is a trip."""
-    end_time: int | None = None
-    """The end of the span, if that is not now."""
-    is_nudged = False
-    """The result carries a sentence of the guard, whatever the outcome is."""
-    usage: Usage | None = None
-    """The tokens of the model request that wrote this call, if it is the first one that the request wrote."""
     _outlets: Outlets
-    _decision = _UNDECIDED
-    _registered: bool | None = None
-    _unwritten: Record | None = None
-    """The record of a call without a trip: its attributes are written with those of the end."""
-    _uses_native_span = False
-    """True if ``otel_span`` is the framework's own, which ends it."""
-    _began = 0
-    """The start of our span."""
-    _has_run = False
-    """The call has run already: it was read in a model request."""
-    _is_measured = False
-    """The ``execute_tool`` span of the call is ours, and has its duration."""
-    _trip_reported = False
 
     def __init__(self, providers: Providers, call: ToolCall, scope: Scope, native_span: NativeSpan) -> None:
         self.call = call
         self.scope = scope
         self._providers = providers
         self._native_span = native_span
+        self.name = semconv.UNKNOWN_TOOL
+        """The tool's name as it may be shown."""
+        self.otel_span: Span = INVALID_SPAN
+        self.described = False
+        """True if the decision is reported, and written on the span if there is a trip."""
+        self.end_time: int | None = None
+        """The end of the span, if that is not now."""
+        self.is_nudged = False
+        """The result carries a sentence of the guard, whatever the outcome is."""
+        self.usage: Usage | None = None
+        """The tokens of the model request that wrote this call, if it is the first one that the request wrote."""
+        self._decision = _UNDECIDED
+        self._registered: bool | None = None
+        self._unwritten: Record | None = None
+        """The record of a call without a trip: its attributes are written with those of the end."""
+        self._uses_native_span = False
+        """True if ``otel_span`` is the framework's own, which ends it."""
+        self._began = 0
+        """The start of our span."""
+        self._has_run = False
+        """The call has run already: it was read in a model request."""
+        self._is_measured = False
+        """The ``execute_tool`` span of the call is ours, and has its duration."""
+        self._trip_reported = False
 
     def start(self, call: CalledBack, start_time: int | None = None) -> None:
         """Start the span, or take the framework's own if that is open. May fail: the caller holds the shield.
@@ -187,7 +180,7 @@ class CallSpan(InContext):
         if context.get(_SUPPRESSED) or context.get(_SUPPRESSED_BY_OTHERS):
             self.context = context
             return
-        if self._native_span is _OUTER:
+        if self._native_span is NativeSpan.OUTER:
             span = trace.get_current_span()
             if span.is_recording():
                 self.otel_span, self._uses_native_span = span, True
@@ -195,7 +188,7 @@ class CallSpan(InContext):
                 return
         if start_time is None:
             self._began = time_ns()
-            self._is_measured = self._native_span is _NONE
+            self._is_measured = self._native_span is NativeSpan.NONE
         else:  # it is not known when its tool ran
             self._began = start_time
         word = semconv.SPAN_LOOPGUARD if self._native_span in _NOT_OURS else semconv.SPAN_EXECUTE_TOOL
@@ -258,7 +251,7 @@ class CallSpan(InContext):
                     self._unwritten = record
                 else:
                     span.set_attributes(self._attributes_of_record(record))
-                    if behind_gateway or (self._native_span is _INNER and not decision.runs):
+                    if behind_gateway or (self._native_span is NativeSpan.INNER and not decision.runs):
                         self._rename(span, refused=not decision.runs)
         if trip is not None:
             self._report(trip, span)
@@ -287,10 +280,10 @@ class CallSpan(InContext):
         """Rename the span after a decision: for the tool behind a gateway, or for a native span that will not open."""
         span.set_attribute(semconv.TOOL_NAME, self.name)
         word = semconv.SPAN_LOOPGUARD if self._native_span in _NOT_OURS else semconv.SPAN_EXECUTE_TOOL
-        if refused and self._native_span is _INNER:
+        if refused and self._native_span is NativeSpan.INNER:
             word, self._is_measured = semconv.SPAN_EXECUTE_TOOL, True
             span.set_attribute(semconv.OPERATION_NAME, semconv.OPERATION_EXECUTE_TOOL)
-        if self._native_span is not _OUTER:
+        if self._native_span is not NativeSpan.OUTER:
             span.update_name(f"{word} {self.name}")
 
     def _report(self, trip: Trip, span: Span) -> None:
@@ -363,7 +356,7 @@ class CallSpan(InContext):
             _add_findings(attributes, record, record.result)
         if error_type is not None:
             attributes[semconv.ERROR_TYPE] = error_type
-        if ended.action is _NUDGE and not self.is_nudged:
+        if ended.action is Action.NUDGE and not self.is_nudged:
             attributes[semconv.UNDELIVERED] = True
         span.set_attributes(attributes)
         if error_type is not None and ending not in semconv.REFUSED_OUTCOMES:

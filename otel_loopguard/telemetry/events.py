@@ -57,7 +57,6 @@ _FATES_AT_A_CALL: Final = {
 }
 """The fate of the call of a loop. After `reuse` the model got a result, and after `abort` the run is over."""
 _FATES_AT_A_REQUEST: Final = {Action.OBSERVE: UNTOLD}
-_BLOCK, _CONCLUDE = Action.BLOCK, Action.CONCLUDE
 _DOCS: Final = "https://github.com/otel-loopguard/otel-loopguard/tree/main/docs"
 _REFUSED: Final = (
     ". To observe and refuse nothing, set OTEL_PYTHON_LOOPGUARD_ACTION=observe. "
@@ -174,7 +173,7 @@ class Events:
 
     def note_loop(self, trip: Trip, turn_id: str) -> None:
         """Count the loop of this trip for the line at exit, once a turn and mode."""
-        if trip.verdict >= _BLOCK:
+        if trip.verdict >= Action.BLOCK:
             self._count_loop(trip, self._counts_of(turn_id))
 
     def log(self, trip: Trip, tool: str, record: Record | None, turn: Turn, *, has_run: bool = False) -> None:
@@ -185,7 +184,7 @@ class Events:
         refused, and the conclusion is that request. Arguments are logged as a fingerprint. ``LogLimit`` is the bound.
         """
         action, mode = trip.action, trip.mode
-        if trip.verdict < _BLOCK:
+        if trip.verdict < Action.BLOCK:
             return
         counts, number = self._counts_of(turn.id), 0
         if mode not in counts.modes:
@@ -195,7 +194,7 @@ class Events:
             self._summary.loop_calls[fate][mode] += 1
             calls = counts.calls[fate]
             calls[mode] = number = calls[mode] + 1
-        if action is Action.ABORT or (action is _CONCLUDE and has_run):
+        if action is Action.ABORT or (action is Action.CONCLUDE and has_run):
             counts.endings[action] += 1
             number = counts.endings[action]
         if action is Action.ABORT:
@@ -230,9 +229,9 @@ class Events:
         """Log that a model request is sent with its tools withdrawn, unless the line of its last call says so."""
         self._summary.concluded += 1
         counts = self._counts_of(turn_id)
-        if not counts.endings[_CONCLUDE]:
-            counts.endings[_CONCLUDE] = 1
-            left_out = 0 if counts.has_line else self._limit.ask("", str(_CONCLUDE), turn_id)
+        if not counts.endings[Action.CONCLUDE]:
+            counts.endings[Action.CONCLUDE] = 1
+            left_out = 0 if counts.has_line else self._limit.ask("", str(Action.CONCLUDE), turn_id)
             if left_out is None:
                 return
             before = f", after {counts.sums()}" if counts.calls else ""

@@ -86,7 +86,7 @@ def limit_of(history: History, record: Record, stats: CallStats, flags: int, sin
                 block, reason = max(block, rule.block_if_acknowledged or 0), Reason.MOVES
     never = forgets or 0 < (rule.fresh_after_news or 0) <= news
     weight = 0.0 if never or not block else 1 / (block - 1) if block > 1 else 1.0
-    return tuple.__new__(Limit, (block, mode, reason, forgets, never, weight))  # half the time of the constructor
+    return Limit(block, mode, reason, forgets, never, weight)
 
 
 def first_limit(rule: Rule) -> int:

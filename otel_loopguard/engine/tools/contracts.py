@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from otel_loopguard.engine.policy.policy import Policy, ToolContract
     from otel_loopguard.engine.words import Hints, ToolCall
 
-_WRITE = Kind.WRITE
 _COUNTING = [row for row in DETECTORS if row.counts_calls]
 _WITHOUT_CASE = frozenset({"url", "query"})
 _MOST_NAMES = 4_096
@@ -149,8 +148,8 @@ class Contracts:
         if call.hints is None and type(name) is str and type(arguments) is dict:
             tool = self._tools.get(name)
             if tool is not None and tool.is_plain and (tool.declared or arguments.keys().isdisjoint(self._meaningful)):
-                resolved = tuple.__new__(ResolvedCall, (tool, arguments, tool.kind))
-                return resolved, fingerprinter.arguments(arguments, fold_blanks=tool.kind is not _WRITE)
+                resolved = ResolvedCall(tool, arguments, tool.kind)
+                return resolved, fingerprinter.arguments(arguments, fold_blanks=tool.kind is not Kind.WRITE)
         if type(arguments) is KnownArguments:
             return ResolvedCall(self.tool(name, call.hints), None, Kind(arguments.kind)), arguments.digest
         resolved = self.resolve(call)
@@ -176,7 +175,7 @@ class Contracts:
         target = tool.contract.target
         if target is not None and type(arguments) is dict and target in arguments:
             arguments = {target: arguments[target]}
-        return tuple.__new__(ResolvedCall, (tool, arguments, kind))
+        return ResolvedCall(tool, arguments, kind)
 
     def compared(self, tool: Tool, arguments: Any, kind: Kind) -> tuple[Any, bool]:
         """Return the arguments that a call is compared by, and True if blanks at their ends and runs of blanks fold.
@@ -187,7 +186,7 @@ class Contracts:
         if self._counts_calls:
             if self._policy.arguments == "identical":
                 return arguments, False
-            return _without_case(arguments), kind is not _WRITE
+            return _without_case(arguments), kind is not Kind.WRITE
         if (
             type(arguments) is dict
             and not tool.declared
@@ -196,7 +195,7 @@ class Contracts:
         ):
             silent = self._words.silent_parameters(tool.name, kind)
             arguments = {name: value for name, value in arguments.items() if name not in silent} or arguments
-        return arguments, kind is not _WRITE
+        return arguments, kind is not Kind.WRITE
 
     def kind(self, tool: Tool, arguments: Any) -> Kind:
         """Return the kind of one call of a tool."""

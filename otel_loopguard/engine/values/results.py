@@ -129,7 +129,7 @@ def outcome_facts(
         lower = text.lower()
         pending, transient = pending_words.are_in(lower), is_transient(text, lower, timeout=_TIMED_OUT)
     empty = length <= _LONGEST_EMPTY and data in _EMPTY
-    # nearly every call's
+    # Nearly every call's; see ``nothing_seen``.
     return tuple.__new__(
         OutcomeFacts, (digest, data, False, 0, transient, pending, empty, length <= LONGEST_BRIEF, None)
     )

@@ -61,7 +61,7 @@ class CallWindow:
         """Count this call from now on."""
         now = record.at or 0.0  # without recorded times all calls are in the window
         self.forget_until(now)
-        self._append(tuple.__new__(CountedCall, (now, record.key, record.registered is False, record.index, False)))
+        self._append(CountedCall(now, record.key, record.registered is False, record.index))
         tool = record.resolved.tool
         if tool.contract.query is not None:
             query = query_of(record.resolved.arguments, tool.contract.query)
