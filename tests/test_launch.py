@@ -132,5 +132,9 @@ def test_only_the_launcher_acts() -> None:
 def test_a_guarded_program_does_not_load_the_comparison_of_words(tmp_path: Path) -> None:
     """It is needed for a mistake in a policy, an unknown tool or a query alone, and took a third of the start."""
     app = tmp_path / "app.py"
-    app.write_text("import sys\nprint('otel_loopguard.guard' in sys.modules, 'rapidfuzz' in sys.modules)\n")
+    app.write_text(
+        "import otel_loopguard, sys\n"
+        "otel_loopguard.call('look', {}, str)\n"
+        "print('otel_loopguard.guard' in sys.modules, 'rapidfuzz' in sys.modules)\n"
+    )
     assert start(app, environment=NOTHING_EXPORTED).stdout.split() == ["True", "False"]

@@ -1,21 +1,32 @@
-"""Switch the guard on and off: the entry point of ``opentelemetry-instrument``, and the functions for code."""
+"""Switch the guard on and off: the entry point of ``opentelemetry-instrument``, and the functions for code.
+
+Most processes that start under ``opentelemetry-instrument`` have no agent. So the imports of the guard and its adapters
+are in functions, which run at the first use.
+"""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+import os
+import sys
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
+from opentelemetry import trace
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]  # the package has no type hints
 
-from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
-from otel_loopguard.instrumentation.models import CLIENTS
-from otel_loopguard.instrumentation.patching import Patches
-from otel_loopguard.instrumentation.runtime import Runtime, active_runtime
+from otel_loopguard.instrumentation import frameworks, models
+from otel_loopguard.instrumentation.imports import when_imported
+from otel_loopguard.instrumentation.process_start import process_start
 from otel_loopguard.instrumentation.unguarded import warn_at_imports
+from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.shield import Shield
+from otel_loopguard.telemetry.settings import PREFIX, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+    from types import ModuleType
 
     from opentelemetry._logs import LoggerProvider
     from opentelemetry.metrics import MeterProvider
@@ -23,6 +34,9 @@ if TYPE_CHECKING:
 
     from otel_loopguard.engine.policy.policy import Policy
     from otel_loopguard.guard.guard import Guard
+    from otel_loopguard.instrumentation.patching import Patches
+    from otel_loopguard.instrumentation.runtime import Runtime
+    from otel_loopguard.telemetry.waiting import WaitingWatcher
 
 logger = logging.getLogger("otel_loopguard")
 
@@ -35,7 +49,8 @@ class LoopGuardInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
     Options: ``policy``, ``guard``, ``settings``, ``tracer_provider``, ``meter_provider``, ``logger_provider``.
     """
 
-    _patches: tuple[Patches, ...] = ()
+    _patches: Final[dict[str, Patches]] = {}
+    """The patches of each adapter that was imported, by the adapter's module."""
 
     def instrumentation_dependencies(self) -> Collection[str]:
         """Return nothing: a framework that is not installed is never imported, and so never patched."""
@@ -45,27 +60,83 @@ class LoopGuardInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
         """Switch on. An exception from here would end all of a program's automatic instrumentation: none gets out."""
         options = {name: kwargs[name] for name in _OPTIONS if kwargs.get(name) is not None}
         runtime = kwargs.get("runtime")
+        with Shield()("instrument"):
+            if runtime is None and not options and _may_wait():
+                process_start.wait(partial(self._switch_on, settings=Settings.from_environment(os.environ)))
+                process_start.attachments.add_processor(trace.get_tracer_provider(), Shield())
+            else:
+                self._switch_on(None, runtime, **options)
+            if process_start.watcher is not None:
+                self._patch_at_imports(standard=False)
+                warn_at_imports()
+
+    def _switch_on(self, waiting: WaitingWatcher | None, runtime: Runtime | None = None, **options: Any) -> None:
+        """Make the runtime, unless it is given, and guard calls from now on: in place of the start that waited."""
         if runtime is None:
             with Shield()("runtime"):
-                runtime = Runtime(**options)
+                from otel_loopguard.instrumentation.runtime import Runtime  # noqa: PLC0415 - see above
+
+                runtime = Runtime(**options, open_spans=None if waiting is None else waiting.open_spans)
             if runtime is None:
+                process_start.give_up(waiting)
                 return
-        active_runtime.put(runtime)
-        with runtime.shield("instrument"):
-            self._patches = self._patches or (
-                *(Patches(one.targets, one.native_scopes) for one in FRAMEWORKS),
-                *(Patches(one.targets) for one in CLIENTS),
-            )
-            for patches in self._patches:
-                patches.install()
-            warn_at_imports()
-        runtime.start()
+        from otel_loopguard.instrumentation.runtime import active_runtime  # noqa: PLC0415 - see above
+
+        if active_runtime.put(runtime, instead_of=waiting):
+            with runtime.shield("instrument"):
+                self._patch_at_imports(standard=True)
+            runtime.start()
+
+    def _patch_at_imports(self, *, standard: bool) -> None:
+        """Patch the modules that are imported, and the rest when they are. Those of the standard library always are."""
+        for room, fact in ((frameworks, "FRAMEWORK"), (models, "CLIENT")):
+            for name, modules in room.PATCHED_MODULES.items():
+                for module in modules:
+                    if (module.partition(".")[0] in sys.stdlib_module_names) is standard:
+                        when_imported(module, partial(self._patch, f"{room.__name__}.{name}", fact))
+
+    def _patch(self, adapter: str, fact: str, module: ModuleType) -> None:
+        """Import the adapter, and patch a module of its framework. Runs inside the program's import statement."""
+        process_start.wake()
+        if process_start.watcher is None:  # the guard was switched off
+            return
+        from otel_loopguard.instrumentation.patching import Patches  # noqa: PLC0415 - see above
+        from otel_loopguard.instrumentation.runtime import active_runtime  # noqa: PLC0415 - see above
+
+        runtime = active_runtime.instrumented
+        if runtime is None:
+            return
+        with runtime.shield(f"import.{adapter}"):
+            if adapter not in self._patches:
+                found = getattr(import_module(adapter), fact)
+                self._patches.setdefault(adapter, Patches(found.targets, getattr(found, "native_scopes", ())))
+            self._patches[adapter].patch(module)
 
     def _uninstrument(self, **kwargs: Any) -> None:  # noqa: ARG002 - the signature of the base class
+        from otel_loopguard.instrumentation.runtime import active_runtime  # noqa: PLC0415 - see above
+
         active_runtime.put(None)
-        for patches in self._patches:
+        for patches in self._patches.values():
             for place in patches.restore():
                 logger.info("Another library wraps our patch of %s, so the patch stays in place, switched off.", place)
+
+
+def _may_wait() -> bool:
+    """Return True unless the runtime has something to tell at the start: a mistake in the environment, or a store."""
+    try:
+        trace.get_tracer_provider()
+    except Exception as error:  # noqa: BLE001 - the environment names a provider that cannot be loaded
+        pass_interrupt(error)
+        return False
+    names = [name.removeprefix(PREFIX) for name in os.environ if name.startswith(PREFIX)]
+    if not names:
+        return True
+    if any(name.startswith("STORE") for name in names):
+        return False
+    from otel_loopguard.policy_files.load import load_environment  # noqa: PLC0415 - only for a policy that was set
+
+    loaded = load_environment(os.environ)
+    return not loaded.problems and not loaded.notes
 
 
 def instrument(
@@ -85,6 +156,8 @@ def instrument(
     instrumentor = LoopGuardInstrumentor()
     if instrumentor.is_instrumented_by_opentelemetry:
         instrumentor.uninstrument()
+    from otel_loopguard.instrumentation.runtime import Runtime, active_runtime  # noqa: PLC0415 - see above
+
     # Made here, because a mistake in code must fail at its line; the entry point fails quietly.
     runtime = Runtime(
         policy,
@@ -109,4 +182,6 @@ def attach(provider: Any) -> bool:
 
     Only needed for a provider that is not the global one, such as one that a vendor's package keeps to itself.
     """
+    from otel_loopguard.instrumentation.runtime import active_runtime  # noqa: PLC0415 - see above
+
     return active_runtime.get().providers.attach(provider)

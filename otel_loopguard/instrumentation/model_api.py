@@ -103,15 +103,6 @@ def may_be_gateway(address: str) -> bool:
     return bool(host) and not any(host == domain or host.endswith(f".{domain}") for domain in _PROVIDERS)
 
 
-class TextProtocol(NamedTuple):
-    """A kind of agent that asks for tool calls in plain text. Its loop cannot be read in requests to a model."""
-
-    name: str
-    module: str
-    path: str
-    """The function that runs only in a program that uses it."""
-
-
 @dataclass(frozen=True)
 class ModelClient:
     """The facts of one client. Each client's module exports one, as ``CLIENT``."""

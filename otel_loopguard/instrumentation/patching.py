@@ -1,4 +1,4 @@
-"""Patch frameworks when they are imported, and restore them. Only this file imports wrapt.
+"""Patch frameworks when they are imported, and restore them.
 
 A wrapper checks at each call if there is a runtime. So a wrapper that cannot be removed, because another library wraps
 it, does nothing after ``uninstrument()``. OpenTelemetry's own ``unwrap()`` would remove the other library's instead.
@@ -18,11 +18,12 @@ from weakref import WeakKeyDictionary
 import wrapt
 
 from otel_loopguard.instrumentation.distributions import distributions_of
+from otel_loopguard.instrumentation.imports import when_imported
+from otel_loopguard.instrumentation.process_start import process_start
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import CallStyle, Original, RunTarget, ToolTarget
 from otel_loopguard.instrumentation.wrappers import wrapper_of
 from otel_loopguard.interrupts import pass_interrupt
-from otel_loopguard.shield import Shield
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -59,10 +60,11 @@ class Patches:
     def install(self) -> None:
         """Patch the modules that are imported already, and the rest when they are imported."""
         for module in dict.fromkeys(target.module for target in self._targets):
-            wrapt.register_post_import_hook(self._imported, module)
+            when_imported(module, self.patch)
 
-    def _imported(self, module: ModuleType) -> None:
-        """Patch one module. Runs inside the program's import statement, so no fault may leave it."""
+    def patch(self, module: ModuleType) -> None:
+        """Patch one module, if the guard is on. A target that cannot be patched does not keep the others from it."""
+        process_start.wake()
         runtime = active_runtime.instrumented
         if runtime is None:
             return
@@ -90,16 +92,6 @@ class Patches:
             if module is not None and not _unwrap(module, target.path):
                 left.append(f"{target.module}:{target.path}")
         return left
-
-
-def when_imported(module: str, listener: Callable[[], None]) -> None:
-    """Call a listener when the module is imported, or now if it is. No fault of it leaves the import statement."""
-
-    def imported(_module: ModuleType) -> None:
-        with Shield()(f"import.{module}"):
-            listener()
-
-    wrapt.register_post_import_hook(imported, module)
 
 
 def _wrap(module: ModuleType, target: Target) -> bool:

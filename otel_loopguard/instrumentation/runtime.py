@@ -14,12 +14,12 @@ from otel_loopguard.engine.tools.declared import DeclaredTools
 from otel_loopguard.engine.words import Action, hash_text
 from otel_loopguard.guard.guard import Guard
 from otel_loopguard.instrumentation.model_reader import ModelReader
+from otel_loopguard.instrumentation.process_start import process_start
 from otel_loopguard.policy_files.load import PREFIX, key_of_environment, load_environment, short_key
 from otel_loopguard.policy_files.reload import PolicyFileWatch
 from otel_loopguard.shield import Shield
 from otel_loopguard.spans.open_spans import OpenSpans
 from otel_loopguard.store.settings import store_from_environment
-from otel_loopguard.telemetry.attachments import Attachments
 from otel_loopguard.telemetry.meters import announced_trips
 from otel_loopguard.telemetry.providers import Providers
 from otel_loopguard.telemetry.settings import Settings
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from otel_loopguard.engine.policy.policy import Policy, ToolContract
     from otel_loopguard.engine.words import Usage
     from otel_loopguard.guard.turn import Turn
-    from otel_loopguard.telemetry.processor import LoopGuardSpanProcessor
+    from otel_loopguard.telemetry.waiting import WaitingWatcher
     from otel_loopguard.turns.gc_safety import DeferredEnd
 
 logger = logging.getLogger("otel_loopguard")
@@ -57,6 +57,7 @@ class Runtime:
         tracer_provider: TracerProvider | None = None,
         meter_provider: MeterProvider | None = None,
         logger_provider: LoggerProvider | None = None,
+        open_spans: OpenSpans | None = None,
     ) -> None:
         self.settings = settings if settings is not None else Settings.from_environment(os.environ)
         self._policy_name = _policy_name(given=policy is not None or guard is not None)
@@ -72,12 +73,12 @@ class Runtime:
             self._share_turns()
         self.guard.faults.report_to = self.guard.faults.report_to or self.shield.report
         self.guard.faults.shield = self.shield
-        self.open_spans = OpenSpans()
+        self.open_spans = OpenSpans() if open_spans is None else open_spans
         self.conversations = Conversations(elsewhere=self._turn_elsewhere)
         self.providers = Providers(
             self.settings,
             self.shield,
-            active_runtime.attachments,
+            process_start.attachments,
             fingerprint=self.hash,
             announced=announced_trips(self.guard.policy),
             clock=self.guard.clock,
@@ -246,9 +247,6 @@ class ActiveRuntime:
         """The runtime of ``instrument()``. Patches do nothing without it."""
         self._own: Runtime | None = None
         """The runtime for ``tool``, ``call`` and ``turn`` in a program that never called ``instrument()``."""
-        self.watcher: SpanWatcher | None = None
-        """The watcher of the runtime; None while the guard is off."""
-        self.attachments = Attachments(self._new_processor, self._live)
         self.expects_calls = False
         """True once the program imported a guarded framework or client, or called ``instrument()`` itself."""
         self.patched_scopes: set[str] = set()
@@ -261,13 +259,18 @@ class ActiveRuntime:
         known = self.instrumented or self._own
         if known is not None:  # without the lock: a signal handler may run this
             return known
+        process_start.wake()
+        if self.instrumented is not None:
+            return self.instrumented
         with self._lock:
             if self._own is None:
                 own = Runtime()
                 own.off = _disabled()
                 own.summarize_at_exit()
                 if self._own is None:  # a signal handler may have made one in between
-                    self.watcher, self._own = None if own.off else own.watcher, own
+                    self._own = own
+                    if process_start.watcher is None and not own.off:
+                        process_start.watcher = own.watcher
             return self._own
 
     def declare(self, name: str, contract: ToolContract) -> None:
@@ -279,35 +282,28 @@ class ActiveRuntime:
             if runtime is not None:
                 runtime.guard.compiled.contracts.forget(name)
 
-    def put(self, runtime: Runtime | None) -> None:
-        """Make this the runtime of the process. None switches the guard off."""
+    def put(self, runtime: Runtime | None, *, instead_of: WaitingWatcher | None = None) -> bool:
+        """Make this the runtime of the process. None switches the guard off.
+
+        ``instead_of``: only if this start still waits. Return False if another thread has ended it.
+        """
         with self._lock:
+            if instead_of is not None and process_start.watcher is not instead_of:
+                return False
             self.instrumented, self._own = runtime, None
-            self.watcher = None if runtime is None else runtime.watcher
-
-    def _new_processor(self) -> LoopGuardSpanProcessor:
-        from otel_loopguard.telemetry.processor import LoopGuardSpanProcessor  # noqa: PLC0415 - imports the SDK
-
-        return LoopGuardSpanProcessor(self)
-
-    def _live(self) -> int:
-        return 0 if self.watcher is None else self.watcher.guard.live
-
-    def forked(self) -> None:
-        """Note that the process has children."""
-        self.attachments.summary.forked()
+            process_start.watcher = None if runtime is None else runtime.watcher
+            return True
 
     def after_fork(self) -> None:
         """Renew the lock in a child process: a thread that is gone may hold it."""
         self._lock = threading.RLock()
-        self.attachments.after_fork()
 
 
 class _Forks:
     def __init__(self) -> None:
         self._runtimes: weakref.WeakSet[Runtime] = weakref.WeakSet()
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_parent=active_runtime.forked, after_in_child=self._forked)
+            os.register_at_fork(after_in_child=self._forked)
 
     def watch(self, runtime: Runtime) -> None:
         self._runtimes.add(runtime)

@@ -12,12 +12,12 @@ from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from otel_loopguard.instrumentation.models import CLIENTS
-from otel_loopguard.instrumentation.patching import when_imported
-from otel_loopguard.instrumentation.runtime import active_runtime
+from otel_loopguard.instrumentation.imports import when_imported
+from otel_loopguard.instrumentation.process_start import process_start
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import ModuleType
 
 logger = logging.getLogger("otel_loopguard")
 
@@ -109,7 +109,13 @@ def warn_at_imports() -> None:
             when_imported(one.module, partial(_warn, one))
 
 
-def _warn(one: Unguarded) -> None:
+def _warn(one: Unguarded, _module: ModuleType) -> None:
+    process_start.wake()
+    if process_start.watcher is None:
+        return
+    from otel_loopguard.instrumentation.models import CLIENTS  # noqa: PLC0415 - the start of a process does not need it
+    from otel_loopguard.instrumentation.runtime import active_runtime  # noqa: PLC0415 - as above
+
     runtime = active_runtime.instrumented
     if runtime is None or not runtime.guard.policy.action or one.module in _warned:
         return

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from otel_loopguard import semconv
 from otel_loopguard.telemetry.exit_summary import ExitSummary
-from otel_loopguard.telemetry.meters import Meters
 from otel_loopguard.version import __version__
 
 if TYPE_CHECKING:
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
 
     from otel_loopguard.shield import Shield
+    from otel_loopguard.telemetry.meters import Meters
 
 
 class Attachments:
@@ -55,6 +55,8 @@ class Attachments:
         with self._lock:
             found = self._meters.get(provider)
             if found is None:
+                from otel_loopguard.telemetry.meters import Meters  # noqa: PLC0415 - a process without a call has none
+
                 found = Meters(provider.get_meter(semconv.SCOPE, __version__, semconv.SCHEMA_URL), self._live)
                 self._meters[provider] = found
             return found

@@ -8,11 +8,11 @@ from __future__ import annotations
 import enum
 from contextvars import Token
 from time import time_ns
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from opentelemetry import context as otel_context
 from opentelemetry import trace
-from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY, Context, create_key
+from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY, Context
 from opentelemetry.trace import INVALID_SPAN, Status, StatusCode
 
 from otel_loopguard import semconv
@@ -21,6 +21,7 @@ from otel_loopguard.engine.words import Action, Decision, ToolCall, hash_text
 from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.telemetry.events import tripped_attributes
 from otel_loopguard.telemetry.meters import shown_model
+from otel_loopguard.turns.scope import CALL
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
@@ -28,11 +29,6 @@ if TYPE_CHECKING:
     from otel_loopguard.engine.words import Outcome, Record, Trip, Usage
     from otel_loopguard.telemetry.providers import Outlets, Providers
     from otel_loopguard.turns.scope import Scope
-
-CALL: Final = create_key("loopguard-call")
-"""The span processor finds the call under this key, in the context that its span was started with."""
-NO_CALL: Final = object()
-"""Stands under the key for a span of this package that is no call's."""
 
 _SUPPRESSED = _SUPPRESS_INSTRUMENTATION_KEY
 _SUPPRESSED_BY_OTHERS = "suppress_instrumentation"

@@ -7,7 +7,7 @@ spans that are no tool calls, so little is done for each of them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from opentelemetry import context as otel_context
 from opentelemetry.sdk.trace import SpanProcessor
@@ -15,20 +15,22 @@ from opentelemetry.sdk.trace import SpanProcessor
 from otel_loopguard.semconv import TURN_ID
 from otel_loopguard.spans.dialects import SIGNS
 from otel_loopguard.spans.open_spans import attributes_of
-from otel_loopguard.telemetry.call_span import CALL, NO_CALL
-from otel_loopguard.turns.scope import current_scope
+from otel_loopguard.turns.scope import CALL, NO_CALL, current_scope
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.sdk.trace import ReadableSpan, Span
 
+    from otel_loopguard.telemetry.waiting import WaitingWatcher
     from otel_loopguard.telemetry.watcher import SpanWatcher
+
+    Watcher: TypeAlias = SpanWatcher | WaitingWatcher
 
 
 class HasWatcher(Protocol):
     """Whatever knows the watcher of the current runtime: a processor stays with its provider, and runtimes change."""
 
-    watcher: SpanWatcher | None
+    watcher: Watcher | None
     """None while the guard is off."""
 
 

@@ -12,7 +12,8 @@ from opentelemetry.trace import Status, StatusCode
 
 from otel_loopguard import semconv
 from otel_loopguard.engine.names import clean_name
-from otel_loopguard.telemetry.call_span import CALL, NO_CALL, InContext
+from otel_loopguard.telemetry.call_span import InContext
+from otel_loopguard.turns.scope import CALL, NO_CALL
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context

@@ -107,6 +107,11 @@ class SpanWatcher:
         self.marks: dict[int, _Mark] = {}
         self._logged: set[str] = set()
 
+    @property
+    def live(self) -> int:
+        """The number of turns that are not over."""
+        return self.guard.live
+
     def _mark(self, span: ReadableSpan) -> _Mark:
         if len(self.marks) >= MOST_MARKS:
             self.marks.pop(next(iter(self.marks)), None)

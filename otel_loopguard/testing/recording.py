@@ -18,6 +18,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from otel_loopguard import semconv
 from otel_loopguard.guard.guard import Guard
 from otel_loopguard.instrumentation.instrumentor import LoopGuardInstrumentor
+from otel_loopguard.instrumentation.process_start import process_start
 from otel_loopguard.instrumentation.runtime import Runtime, active_runtime, policy_from_environment
 from otel_loopguard.telemetry.settings import Settings
 
@@ -140,6 +141,7 @@ def guarded(
     slowly as the test wants: a call that waited long enough is not refused.
     """
     recording = Recording(sampler)
+    process_start.wake()
     before = active_runtime.instrumented
     recording.runtime = Runtime(
         policy if clock is None else None,

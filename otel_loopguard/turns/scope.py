@@ -7,7 +7,9 @@ set, and nowhere else: the garbage collector may close abandoned work in the con
 from __future__ import annotations
 
 from contextvars import ContextVar, Token
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+from opentelemetry.context import create_key
 
 from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.turns.gc_safety import garbage_collector
@@ -19,6 +21,11 @@ if TYPE_CHECKING:
     from otel_loopguard.errors import ToolLoopError
     from otel_loopguard.guard.turn import Turn
 
+
+CALL: Final = create_key("loopguard-call")
+"""The span processor finds the call under this key, in the context that its span was started with."""
+NO_CALL: Final = object()
+"""Stands under the key for a span of this package that is no call's."""
 
 _new = object.__new__
 _MISSING = Token.MISSING  # an attribute of a class is read slowly

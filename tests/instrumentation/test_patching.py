@@ -194,7 +194,7 @@ def test_uninstrument_says_what_it_left(
     patches.install()
     wrapt.wrap_function_wrapper(framework, "run", lambda wrapped, instance, args, kwargs: wrapped(*args, **kwargs))
     instrumentor = LoopGuardInstrumentor()
-    monkeypatch.setattr(instrumentor, "_patches", (patches,))
+    monkeypatch.setitem(instrumentor._patches, "of the test", patches)
     with caplog.at_level(logging.INFO, "otel_loopguard"):
         instrumentor._uninstrument()
     assert f"{MODULE}:run" in caplog.text

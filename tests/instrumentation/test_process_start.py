@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 from importlib.metadata import entry_points
@@ -11,12 +13,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from otel_loopguard import semconv
+from otel_loopguard.instrumentation.process_start import ProcessStart
 from tests.telemetry.otlp import attributes, receiver
 
 from .processes import EXAMPLE, NOTHING_EXPORTED, clean_environment, start
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+
+    from otel_loopguard.telemetry.waiting import WaitingWatcher
 
 pytest.importorskip("langchain")
 
@@ -61,6 +66,7 @@ def test_a_working_agent_is_left_alone() -> None:
         {"OTEL_SDK_DISABLED": "true"},
         {"OTEL_PYTHON_CONFIGURATOR": "there_is_none"},
         {"OTEL_PYTHON_TRACER_PROVIDER": "default_tracer_provider"},
+        {"OTEL_PYTHON_TRACER_PROVIDER": "bogus", "OTEL_PYTHON_CONFIGURATOR": "there_is_none"},
         {"OTEL_PYTHON_LOOPGUARD_EVENTS": "log"},
     ],
     ids=lambda settings: next(iter(settings)),
@@ -229,3 +235,234 @@ def test_the_line_at_start_is_heard_once_where_somebody_listens(tmp_path: Path, 
     assert "done" in ended.stdout, ended.stderr
     assert ended.stderr.count("otel_loopguard is on: action block, policy default.") == times, ended.stderr
     assert times or ended.stderr == "otel_loopguard: 3 tool calls, no loop.\n"
+
+
+# --- a process without an agent --------------------------------------------------------------------------------------
+
+MODULES = "import json, sys\nprint(json.dumps(sorted(sys.modules)))\n"
+MOST_MODULES = 30
+"""Modules of the package in a process without an agent. Who lowers them lowers the limit."""
+
+
+def imported(folder: Path, more: Mapping[str, str] | None = None, program: str = "") -> set[str]:
+    """Return the modules of a program that was started by OpenTelemetry."""
+    app = folder / "app.py"
+    app.write_text(program + MODULES)
+    ended = start(app, environment={**NOTHING_EXPORTED, **(more or {})})
+    assert ended.stderr == ""
+    return set(json.loads(ended.stdout.splitlines()[-1]))
+
+
+def ours(modules: Iterable[str]) -> set[str]:
+    """Return those of them that are of the package."""
+    return {name for name in modules if name.partition(".")[0] == "otel_loopguard"}
+
+
+def test_a_process_without_an_agent_pays_for_none(tmp_path: Path) -> None:
+    """The start imports no engine, no adapter, no policy and no store, and nothing heavy that others have made."""
+    alone = imported(tmp_path, {"OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": "*"})
+    modules = imported(tmp_path)
+    assert not ours(alone)
+    assert len(ours(modules)) <= MOST_MODULES, sorted(ours(modules))
+    rooms = ("engine.policy", "engine.fold", "guard", "policy_files", "store", "instrumentation.runtime")
+    adapters = ("instrumentation.frameworks.langchain", "instrumentation.models.openai", "instrumentation.patching")
+    assert not modules & {f"otel_loopguard.{name}" for name in (*rooms, *adapters)}
+    foreign = {name.partition(".")[0] for name in modules - alone}
+    assert foreign - sys.stdlib_module_names == {"otel_loopguard", "orjson"}
+    assert not foreign & {"asyncio", "concurrent", "multiprocessing", "ssl", "statistics", "tomllib"}
+
+
+def test_a_policy_is_checked_at_the_start_without_the_guard(tmp_path: Path) -> None:
+    """A policy without a mistake needs no engine before the first call, which it judges."""
+    policy = tmp_path / "policy.toml"
+    policy.write_text('action = "off"\n')
+    environment = {"OTEL_PYTHON_LOOPGUARD_CONFIG": str(policy)}
+    modules = imported(tmp_path, environment)
+    assert "otel_loopguard.policy_files.load" in modules
+    assert not modules & {"otel_loopguard.guard.guard", "otel_loopguard.engine.fold"}
+    calls = (
+        "import otel_loopguard\n"
+        "with otel_loopguard.turn():\n"
+        "    seen = {otel_loopguard.call('look', {}, str) for _ in range(9)}\n"
+        "assert seen == {''}\n"
+    )
+    assert "otel_loopguard.engine.fold" in imported(tmp_path, environment, calls)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "told"),
+    [
+        ("ACTION", "observ", "ACTION"),
+        ("MODE", "shadow", "no such variable"),
+        ("CONFIG", "/there/is/none", "cannot be read"),
+        ("EVENTS", "spam", "must be one of span, log, both"),
+        ("HASH_KEY", "pw1", "the hash key has 3 bytes"),
+        ("HASH_KEY_FILE", "/there/is/none", "the file of the hash key cannot be read"),
+        ("SCOPE", "galaxy", "SCOPE"),
+        ("STORE", "nonsense://", "The settings of the shared store have mistakes"),
+        ("STORE_EXPIRY", "soon", "The settings of the shared store have mistakes"),
+    ],
+)
+def test_a_mistake_is_told_at_the_start_of_any_process(tmp_path: Path, variable: str, value: str, told: str) -> None:
+    """Whoever sets a variable reads about its mistake at once, and once, although the process has no agent."""
+    app = tmp_path / "app.py"
+    app.write_text("")
+    ended = start(app, environment={**NOTHING_EXPORTED, f"OTEL_PYTHON_LOOPGUARD_{variable}": value})
+    assert ended.stderr.count(told) == 1, ended.stderr
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "import otel_loopguard; otel_loopguard.call('look', {}, str)",
+        "import openai",
+        "from langchain_core.tools import BaseTool",
+        "from opentelemetry import trace\n"
+        "tracer = trace.get_tracer('other')\n"
+        "with tracer.start_as_current_span('invoke_agent', attributes={'gen_ai.operation.name': 'invoke_agent'}):\n"
+        "    tool = {'gen_ai.operation.name': 'execute_tool', 'gen_ai.tool.name': 'look'}\n"
+        "    with tracer.start_as_current_span('execute_tool look', attributes=tool):\n        pass\n",
+    ],
+    ids=["a call", "a client", "a framework", "a span of another instrumentation"],
+)
+def test_the_first_use_switches_all_on(use: str, tmp_path: Path) -> None:
+    """The guard is on as if it had not waited; thread pools, which every process imports, are patched then."""
+    app = tmp_path / "app.py"
+    app.write_text(
+        "from concurrent.futures import ThreadPoolExecutor as pool\n"
+        "from otel_loopguard.instrumentation.process_start import process_start\n"
+        "before, submit = type(process_start.watcher).__name__, pool.submit\n"
+        f"{use}\n"
+        "from otel_loopguard.instrumentation.patching import is_ours\n"
+        "from otel_loopguard.instrumentation.runtime import active_runtime\n"
+        "print(before, type(process_start.watcher).__name__, is_ours(submit), is_ours(pool.submit))\n"
+        "print(active_runtime.instrumented.providers.summary.calls)\n"
+    )
+    ended = start(app)
+    watchers, calls = ended.stdout.splitlines()
+    assert watchers == "WaitingWatcher SpanWatcher False True", ended.stderr
+    assert int(calls) == ("look" in use)
+
+
+def test_a_start_that_waits_can_be_taken_back(tmp_path: Path) -> None:
+    """What is imported after ``uninstrument()`` is not patched; a later ``instrument()`` patches it."""
+    app = tmp_path / "app.py"
+    app.write_text(
+        "import otel_loopguard, sys\n"
+        "otel_loopguard.uninstrument()\n"
+        "import langchain_core.tools\n"
+        "from otel_loopguard.instrumentation.patching import is_ours\n"
+        "run = lambda: vars(langchain_core.tools.BaseTool)['run']\n"
+        "print(is_ours(run()))\n"
+        "otel_loopguard.instrument()\n"
+        "print(is_ours(run()))\n"
+        "otel_loopguard.uninstrument()\n"
+        "print(is_ours(run()))\n"
+    )
+    ended = start(app)
+    assert ended.stdout.split() == ["False", "True", "False"], ended.stderr
+
+
+def test_an_adapter_that_cannot_be_imported_is_a_fault_and_no_more(tmp_path: Path) -> None:
+    """The program has its import; the fault is counted, and told once, although two modules need the adapter."""
+    app = tmp_path / "app.py"
+    app.write_text(
+        "import sys\n"
+        "from opentelemetry import metrics\n"
+        "from opentelemetry.sdk.metrics import MeterProvider\n"
+        "from opentelemetry.sdk.metrics.export import InMemoryMetricReader\n"
+        "reader = InMemoryMetricReader()\n"
+        "metrics.set_meter_provider(MeterProvider([reader]))\n"
+        "adapter = 'otel_loopguard.instrumentation.frameworks.langchain'\n"
+        "sys.modules[adapter] = None  # its import fails\n"
+        "import langchain_core.tools, langgraph.pregel\n"
+        "data = reader.get_metrics_data().resource_metrics[0].scope_metrics[0].metrics\n"
+        "(errors,) = (one.data.data_points for one in data if one.name == 'loopguard.internal_errors')\n"
+        "counted = [point.value for point in errors if adapter in str(dict(point.attributes))]\n"
+        "print(langchain_core.tools.__name__, counted)\n"
+    )
+    ended = start(app, environment={**NOTHING_EXPORTED, "OTEL_PYTHON_CONFIGURATOR": "there_is_none"})
+    told = "a fault of its own at import.otel_loopguard.instrumentation.frameworks.langchain (ModuleNotFoundError"
+    assert ended.stderr.count(told) == 1, ended.stderr
+    name, counted = ended.stdout.split(maxsplit=1)
+    assert name == "langchain_core.tools"
+    assert json.loads(counted)[0] >= 2
+
+
+def test_nothing_is_made_within_the_making() -> None:
+    """A signal handler that needs the runtime while it is made, in the same thread, does not begin again."""
+    process, made = ProcessStart(), []
+
+    def switch_on(waiting: WaitingWatcher) -> None:
+        process.wake()
+        made.append(waiting)
+        process.give_up(waiting)
+
+    process.wait(switch_on)
+    waiting = process.watcher
+    process.wake()
+    process.wake()
+    assert made == [waiting]
+    assert process.watcher is None
+
+
+def test_an_exception_that_a_signal_handler_raises_leaves_the_start_waiting() -> None:
+    """A time limit that strikes while the runtime is made ends the program's work, and the next use makes it."""
+    process, strikes = ProcessStart(), iter([TimeoutError, None])
+
+    def switch_on(waiting: WaitingWatcher) -> None:
+        strike = next(strikes)
+        if strike is not None:
+            raise strike
+        process.give_up(waiting)
+
+    process.wait(switch_on)
+    with pytest.raises(TimeoutError):
+        process.wake()
+    assert process.watcher is not None
+    process.wake()
+    assert process.watcher is None
+
+
+def test_of_two_threads_one_makes_the_runtime(tmp_path: Path) -> None:
+    """Threads that use the guard at once have one runtime, and count into it."""
+    app = tmp_path / "app.py"
+    app.write_text(
+        "import otel_loopguard, threading\n"
+        "from otel_loopguard.instrumentation.runtime import active_runtime\n"
+        "gate, found = threading.Barrier(8), []\n"
+        "def use():\n"
+        "    gate.wait()\n"
+        "    otel_loopguard.call('look', {}, str)\n"
+        "    found.append(active_runtime.get())\n"
+        "threads = [threading.Thread(target=use) for _ in range(8)]\n"
+        "for thread in threads: thread.start()\n"
+        "for thread in threads: thread.join()\n"
+        "print(len(found), len(set(map(id, found))), found[0] is active_runtime.instrumented)\n"
+        "print(found[0].providers.summary.calls)\n"
+    )
+    ended = start(app)
+    assert ended.stdout.splitlines() == ["8 1 True", "8"], ended.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_a_child_of_a_process_that_waits_makes_its_own_runtime(tmp_path: Path) -> None:
+    """As in a server whose workers import the agent. The parent goes on waiting; its open spans are not the child's."""
+    app = tmp_path / "app.py"
+    app.write_text(
+        "import os, otel_loopguard\n"
+        "from opentelemetry import trace\n"
+        "from otel_loopguard.instrumentation.process_start import process_start\n"
+        "with trace.get_tracer('other').start_as_current_span('request'):\n"
+        "    print(len(process_start.watcher.open_spans), flush=True)\n"
+        "    if os.fork() == 0:\n"
+        "        print(len(process_start.watcher.open_spans), flush=True)\n"
+        "        with otel_loopguard.turn():\n"
+        "            kinds = [otel_loopguard.call('look', {}, lambda: 'text') for _ in range(3)]\n"
+        "        print('tool_loop_detected' in kinds[-1], type(process_start.watcher).__name__, flush=True)\n"
+        "        os._exit(0)\n"
+        "    os.wait()\n"
+        "print(type(process_start.watcher).__name__)\n"
+    )
+    ended = start(app)
+    assert ended.stdout.splitlines() == ["1", "0", "True SpanWatcher", "WaitingWatcher"], ended.stderr

@@ -9,7 +9,7 @@ from opentelemetry.sdk.trace import SpanProcessor
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, TraceIdRatioBased
 
 from otel_loopguard import semconv
-from otel_loopguard.instrumentation.runtime import active_runtime
+from otel_loopguard.instrumentation.process_start import process_start
 from otel_loopguard.telemetry.processor import LoopGuardSpanProcessor
 from otel_loopguard.testing import guarded
 from tests.telemetry.agents import attributes, stuck
@@ -49,7 +49,7 @@ def test_two_processors_judge_a_call_once() -> None:
         assert runtime is not None
         assert runtime.providers.attach(recording.tracer_provider)
         assert runtime.providers.attach(recording.tracer_provider)
-        second = LoopGuardSpanProcessor(active_runtime)
+        second = LoopGuardSpanProcessor(process_start)
         recording.tracer_provider.add_span_processor(second)
         assert stuck() == [2]
         assert [len(span.events) for span in recording.spans] == [0, 1, 1]

@@ -16,6 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 import otel_loopguard as loopguard
 from otel_loopguard import semconv
 from otel_loopguard.engine.policy.policy import Policy
+from otel_loopguard.instrumentation.process_start import process_start
 from otel_loopguard.instrumentation.runtime import Runtime, active_runtime
 from otel_loopguard.telemetry.processor import LoopGuardSpanProcessor
 from otel_loopguard.testing import Recording, ScriptedAgent, guarded
@@ -128,7 +129,7 @@ def test_a_provider_without_our_processor_has_the_same_spans(monkeypatch: pytest
     """Without our processor, as in a foreign SDK, the span has the same attributes and events."""
     with guarded() as recording:
         assert recording.runtime is not None
-        monkeypatch.setattr(active_runtime.attachments, "add_processor", lambda *_: False)
+        monkeypatch.setattr(process_start.attachments, "add_processor", lambda *_: False)
         assert stuck() == [2]
         assert [len(span.events) for span in recording.spans] == [0, 1, 1]
         assert attributes(recording.spans[2])[semconv.OUTCOME] == "blocked"

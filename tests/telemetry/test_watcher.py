@@ -17,7 +17,7 @@ import otel_loopguard as loopguard
 from otel_loopguard import semconv
 from otel_loopguard.engine.policy.policy import Policy
 from otel_loopguard.guard.guard import Guard
-from otel_loopguard.instrumentation.runtime import active_runtime
+from otel_loopguard.instrumentation.process_start import process_start
 from otel_loopguard.testing import Recording, guarded
 from tests.spans.samples import SAMPLES, Call
 
@@ -249,11 +249,11 @@ def test_after_uninstrument_nothing_is_looked_at() -> None:
     with watching() as recording:
         agent = Agent(recording, "langfuse")
         assert recording.runtime is not None
-        active_runtime.watcher = None
+        process_start.watcher = None
         for _ in range(3):
             agent.look("a.txt")
         assert calls(recording) == 0
-        active_runtime.watcher = recording.runtime.watcher
+        process_start.watcher = recording.runtime.watcher
         agent.look("a.txt")
         assert calls(recording) == 1
 

@@ -6,7 +6,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard import semconv
-from otel_loopguard.instrumentation.runtime import Runtime, active_runtime
+from otel_loopguard.instrumentation.process_start import process_start
+from otel_loopguard.instrumentation.runtime import Runtime
 from otel_loopguard.testing import Recording
 
 if TYPE_CHECKING:
@@ -25,12 +26,12 @@ def watching(**settings: Any) -> Iterator[Recording]:
         logger_provider=recording.logger_provider,
         **settings,
     )
-    before, active_runtime.watcher = active_runtime.watcher, recording.runtime.watcher
+    before, process_start.watcher = process_start.watcher, recording.runtime.watcher
     recording.runtime.start()
     try:
         yield recording
     finally:
-        active_runtime.watcher = before
+        process_start.watcher = before
     assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0, "a fault of otel_loopguard itself"
 
 

@@ -9,7 +9,7 @@ from opentelemetry.sdk.trace import SpanProcessor
 
 from otel_loopguard import semconv
 from otel_loopguard.cli.demo.reasons import reason_of
-from otel_loopguard.telemetry.call_span import CALL
+from otel_loopguard.turns.scope import CALL
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context

@@ -23,6 +23,7 @@ from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
 from otel_loopguard.instrumentation.model_api import ModelClient
 from otel_loopguard.instrumentation.models import CLIENTS
 from otel_loopguard.instrumentation.patching import is_ours
+from otel_loopguard.instrumentation.process_start import process_start
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.instrumentation.targets import RunTarget, ToolTarget
 from otel_loopguard.instrumentation.unguarded import installed
@@ -41,6 +42,7 @@ _SUBJECTS = ((ToolTarget, "tools"), (RunTarget, "runs"))
 
 def gather() -> dict[str, Any]:
     """Gather all facts, ready for JSON."""
+    process_start.wake()
     runtime = active_runtime.instrumented
     return {
         "python": ".".join(map(str, sys.version_info[:3])),

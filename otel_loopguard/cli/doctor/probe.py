@@ -16,14 +16,13 @@ from collections import Counter
 from contextlib import suppress
 from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_loopguard.engine.words import Action
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.aborts import LoopAbort
 from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
 from otel_loopguard.instrumentation.functions import decorator
-from otel_loopguard.instrumentation.models import TEXT_PROTOCOLS
 from otel_loopguard.instrumentation.patching import Patches
 from otel_loopguard.instrumentation.targets import CallTarget, OwnLimit
 from otel_loopguard.telemetry.call_span import CallSpan
@@ -177,6 +176,26 @@ _LIMITS = (
 )
 
 
+class _TextProtocol(NamedTuple):
+    """A kind of agent that asks for tool calls in plain text. Its loop cannot be read in requests to a model."""
+
+    name: str
+    module: str
+    path: str
+    """The function that runs only in a program that uses it."""
+
+
+_TEXT_PROTOCOLS = (
+    _TextProtocol("ReAct of DSPy", "dspy.predict.react", "ReAct.__init__"),
+    _TextProtocol("ReActV2 of DSPy", "dspy.predict.react_v2", "ReActV2.__init__"),
+    _TextProtocol("CodeAgent of smolagents", "smolagents.agents", "CodeAgent.__init__"),
+    _TextProtocol("ReActAgent of LlamaIndex", "llama_index.core.agent.workflow.react_agent", "ReActAgent.take_step"),
+    _TextProtocol(
+        "CodeActAgent of LlamaIndex", "llama_index.core.agent.workflow.codeact_agent", "CodeActAgent.take_step"
+    ),
+)
+
+
 def _listen(probe: Probe) -> None:
     """Count calls, turns and faults from now on, and note the limits and the text protocols that the program uses."""
     _before(CallSpan, "finish", lambda args: _count_call(probe, args[0], args[1]))
@@ -186,8 +205,9 @@ def _listen(probe: Probe) -> None:
     _before(Meters, "tool_call", lambda _args: _count_any(probe))
     _before(Meters, "error", lambda args: probe.errors.update([args[1]]))
     limits = (partial(_note, probe.guards, one.name, one.keyword) for one in _LIMITS)
-    protocols = (partial(_note, probe.text_protocols, one.name, None) for one in TEXT_PROTOCOLS)
-    noted = zip((*_LIMITS, *TEXT_PROTOCOLS), (*limits, *protocols), strict=True)
+    protocols = (partial(_note, probe.text_protocols, one.name, None) for one in _TEXT_PROTOCOLS)
+    used: tuple[OwnLimit | _TextProtocol, ...] = (*_LIMITS, *_TEXT_PROTOCOLS)
+    noted = zip(used, (*limits, *protocols), strict=True)
     Patches(CallTarget(one.module, one.path, wrapper) for one, wrapper in noted).install()
 
 

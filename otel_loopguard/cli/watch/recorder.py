@@ -17,7 +17,7 @@ from google.protobuf.json_format import MessageToDict  # type: ignore[import-unt
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 
-from otel_loopguard.instrumentation.runtime import active_runtime
+from otel_loopguard.instrumentation.process_start import process_start
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -70,7 +70,7 @@ def start() -> None:
     path = os.environ.get(FILE)
     if not path:
         return
-    attachments = active_runtime.attachments
+    attachments = process_start.attachments
     recorded: WeakSet[Any] = WeakSet()
     attach = attachments.add_processor
 

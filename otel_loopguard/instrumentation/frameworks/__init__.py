@@ -1,7 +1,47 @@
-"""The supported frameworks, one a file, with every fact of each. A framework is imported only inside of functions."""
+"""The supported frameworks, one a file, with every fact of each. A framework is imported only inside of functions.
+
+The start of a process reads the names below. It imports the file of a framework when the program imports one of them.
+"""
 
 from __future__ import annotations
 
-from otel_loopguard.instrumentation.frameworks import langchain, mcp, openai_agents, pydantic_ai, threads
+from typing import TYPE_CHECKING, Any, Final
 
-FRAMEWORKS = tuple(module.FRAMEWORK for module in (langchain, mcp, openai_agents, pydantic_ai, threads))
+if TYPE_CHECKING:
+    from otel_loopguard.instrumentation.targets import Framework
+
+    FRAMEWORKS: tuple[Framework, ...]
+
+PATCHED_MODULES: Final = {
+    "langchain": (
+        "langchain.agents.agent",
+        "langchain.chains.base",
+        "langchain_classic.agents.agent",
+        "langchain_classic.chains.base",
+        "langchain_core.tools.base",
+        "langgraph.prebuilt.tool_node",
+        "langgraph.pregel",
+        "langgraph.pregel._loop",
+        "langgraph.pregel.loop",
+        "langgraph.pregel.main",
+    ),
+    "mcp": ("mcp.client.client", "mcp.client.session"),
+    "openai_agents": (
+        "agents.run",
+        "agents.run_internal.tool_execution",
+        "agents.run_internal.turn_resolution",
+        "agents.tool",
+    ),
+    "pydantic_ai": ("pydantic_ai._tool_manager", "pydantic_ai.agent", "pydantic_ai.tool_manager"),
+    "threads": ("concurrent.futures.thread",),
+}
+"""The modules that hold the targets of each framework, in all its versions."""
+
+
+def __getattr__(name: str) -> Any:
+    if name != "FRAMEWORKS":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415 - a process that patches nothing pays for no import
+
+    globals()[name] = found = tuple(import_module(f"{__name__}.{one}").FRAMEWORK for one in PATCHED_MODULES)
+    return found

@@ -1,19 +1,35 @@
-"""The clients of model providers, one a file, with every fact of each. None is imported outside of functions."""
+"""The clients of model providers, one a file, with every fact of each. None is imported outside of functions.
+
+The start of a process reads the names below. It imports the file of a client when the program imports one of them.
+"""
 
 from __future__ import annotations
 
-from otel_loopguard.instrumentation.model_api import TextProtocol
-from otel_loopguard.instrumentation.models import anthropic, google_genai, litellm, openai
+from typing import TYPE_CHECKING, Any, Final
 
-CLIENTS = tuple(module.CLIENT for module in (anthropic, google_genai, litellm, openai))
+if TYPE_CHECKING:
+    from otel_loopguard.instrumentation.model_api import ModelClient
 
-TEXT_PROTOCOLS = (
-    TextProtocol("ReAct of DSPy", "dspy.predict.react", "ReAct.__init__"),
-    TextProtocol("ReActV2 of DSPy", "dspy.predict.react_v2", "ReActV2.__init__"),
-    TextProtocol("CodeAgent of smolagents", "smolagents.agents", "CodeAgent.__init__"),
-    TextProtocol("ReActAgent of LlamaIndex", "llama_index.core.agent.workflow.react_agent", "ReActAgent.take_step"),
-    TextProtocol(
-        "CodeActAgent of LlamaIndex", "llama_index.core.agent.workflow.codeact_agent", "CodeActAgent.take_step"
+    CLIENTS: tuple[ModelClient, ...]
+
+PATCHED_MODULES: Final = {
+    "anthropic": ("anthropic._base_client",),
+    "google_genai": ("google.genai._api_client",),
+    "litellm": (
+        "litellm",
+        "litellm.litellm_core_utils.streaming_handler",
+        "litellm.responses.litellm_completion_transformation.streaming_iterator",
+        "litellm.responses.streaming_iterator",
     ),
-)
-"""The doctor names those that a program uses."""
+    "openai": ("openai._base_client",),
+}
+"""The modules that hold the targets of each client, in all its versions."""
+
+
+def __getattr__(name: str) -> Any:
+    if name != "CLIENTS":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415 - a process that patches nothing pays for no import
+
+    globals()[name] = found = tuple(import_module(f"{__name__}.{one}").CLIENT for one in PATCHED_MODULES)
+    return found

@@ -24,6 +24,12 @@ def test_every_file_is_in_the_table():
     assert found == {framework.name for framework in FRAMEWORKS}
 
 
+@pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda framework: framework.name)
+def test_the_start_knows_the_modules_of_its_targets(framework):
+    """Its file is imported when the program imports one of these, so none may be missing."""
+    assert frameworks.PATCHED_MODULES[framework.name] == tuple(sorted({one.module for one in framework.targets}))
+
+
 @EACH
 def test_the_docs_name_its_supported_versions(framework):
     """The row of docs/frameworks.md begins with its title and its oldest versions."""
