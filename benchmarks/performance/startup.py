@@ -1,4 +1,6 @@
-"""Measure the start of a process, and what each instrumentation adds: python -m benchmarks.performance.startup [--quick].
+"""Measure the start of a process, and what each instrumentation adds.
+
+Run it by python -m benchmarks.performance.startup [--quick].
 
 The environments have the same packages but for the instrumentation. uv makes them in .envs/bench-start-NAME, as
 ``environment`` says: ``uv venv``, then ``uv pip install`` of ``REQUIREMENTS`` and what ``ADDED`` has for the name.
