@@ -305,9 +305,10 @@ class Cell:
     def _note_what_became(self, queue: UserMessages) -> None:
         """Note which messages of this process were delivered, and tell the user which may not have been."""
         for number, message in self._said.items():
-            taker = queue.taker(number)
-            message.delivered = bool(taker)
-            if message.stop or message.is_own or message.forgotten or taker or queue.has(number):
+            taker, waits = queue.taker(number), queue.has(number)
+            if waits or taker is not None:  # else it was done long ago, or the store has lost it
+                message.delivered = bool(taker)
+            if waits or message.stop or message.delivered or message.forgotten:
                 continue
             if taker == 0 or (message.sent_in is not None and (message.stored or message.sent_in != self._epoch)):
                 message.forgotten = True
