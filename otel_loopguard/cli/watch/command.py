@@ -47,8 +47,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = (
         "otel-loopguard watch [-h] [-o FILE] [--record FILE] -- COMMAND ...\n"
         "       otel-loopguard watch [--otlp [HOST]:PORT] [--otlp-http [HOST]:PORT]\n"
-        "                            [--window SECONDS] [--turns conversation|agent|trace]\n"
-        "                            [--queue MB] [--preset NAME | --policy FILE]"
+        "                            [--window SECONDS] [--queue MB]\n"
+        "                            [--turns conversation|agent|trace]\n"
+        "                            [--preset NAME | --policy FILE]"
     )
     parser.add_argument("-o", "--output", metavar="FILE", default=_REPORT, help=f"the report (default: {_REPORT})")
     parser.add_argument("--record", metavar="FILE", help="keep the spans, for `otel-loopguard replay FILE`")
