@@ -121,17 +121,25 @@ def test_the_index_takes_the_files(tool, arguments, distribution):
 
 
 def test_the_wheel_names_what_it_holds_of_others(wheel):
-    """Its bill of materials names the locked packages of report-assets, with version and checksum, and no others."""
+    """Its bill of materials names the locked packages, with version and checksum, and no others."""
     with zipfile.ZipFile(wheel) as archive:
         (bill,) = (name for name in archive.namelist() if ".dist-info/sboms/" in name)
         components = json.loads(archive.read(bill))["components"]
-    lock = json.loads((ROOT / "report-assets/package-lock.json").read_text("utf-8"))["packages"]
+    lock = json.loads((ROOT / "otel_loopguard/report/npm/package-lock.json").read_text("utf-8"))["packages"]
     locked = {path.removeprefix("node_modules/"): facts for path, facts in lock.items() if path}
     assert {one["name"]: one["version"] for one in components} == {"uplot": locked["uplot"]["version"]}
     for one in components:
         (checksum,) = (bytes.fromhex(hash_["content"]) for hash_ in one["hashes"])
         assert locked[one["name"]]["integrity"] == f"sha512-{base64.b64encode(checksum).decode()}"
     assert locked.keys() == {"uplot"}
+
+
+def test_what_fetches_the_library_is_not_in_the_wheel(wheel):
+    """The wheel holds the library, not the programs that copy it from npm."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    assert "otel_loopguard/report/assets/vendor/uPlot.iife.min.js" in names
+    assert [name for name in names if name.startswith("otel_loopguard/report/npm/")] == []
 
 
 @pytest.mark.parametrize("programs", ["installed", "without_grpc"])
