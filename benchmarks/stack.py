@@ -6,7 +6,7 @@
 The collector, Prometheus, its rules and its intervals are those that are shipped. Each instance has the package's own
 instruments, 12 tools and a loop a minute, and exports each minute. The hours before are written into Prometheus's
 store: the series that panels read, with as many labels as in the minutes that were measured. It needs the collector
-(``collector/build``), prometheus and promtool.
+(``deploy/collector/build``), prometheus and promtool.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import yaml
 from .harness.collector import page_configs
 from .harness.programs import ROOT
 
-COLLECTOR = ROOT / "collector"
+COLLECTOR = ROOT / "deploy" / "collector"
 
 
 def manifest() -> dict[str, Any]:

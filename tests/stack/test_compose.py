@@ -32,7 +32,7 @@ def test_images_are_pinned(service: str) -> None:
 
 def test_the_collector_is_the_release_that_is_tested() -> None:
     """Tests build it from the manifest, compose runs the official image of the same version."""
-    manifest = yaml.safe_load((ROOT / "collector" / "manifest.yaml").read_text())
+    manifest = yaml.safe_load((ROOT / "deploy" / "collector" / "manifest.yaml").read_text())
 
     assert SERVICES["collector"]["image"].endswith(f":{manifest['dist']['version']}")
 

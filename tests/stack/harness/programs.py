@@ -43,6 +43,6 @@ def _find(program: str) -> str | None:
 def _find_collector() -> str | None:
     """It is not on the PATH: the script that builds it prints where it is."""
     found = subprocess.run(
-        [ROOT / "collector" / "build", "--find"], capture_output=True, text=True, check=False, timeout=30
+        [ROOT / "deploy" / "collector" / "build", "--find"], capture_output=True, text=True, check=False, timeout=30
     )
     return found.stdout.strip() if found.returncode == 0 else None
