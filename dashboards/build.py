@@ -45,7 +45,7 @@ def generated() -> dict[str, str]:
 
 
 def in_compose(path: str) -> str:
-    """A configuration with the addresses that the programs have in compose.yaml."""
+    """A configuration with the addresses that the programs have in deploy/compose.yaml."""
     text = (HERE / path).read_text(encoding="utf-8")
     for address, name in COMPOSE_ADDRESSES.items():
         text = text.replace(address, name)

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 # files refer to each other by them.
 PATTERNS = (
     "collector-config.yaml",
-    "collector-config-tempo.yaml",
-    "collector-config-balancer.yaml",
-    "collector-config-kafka.yaml",
-    "collector-config-watch.yaml",
-    "compose.yaml",
+    "deploy/collector-config-tempo.yaml",
+    "deploy/collector-config-balancer.yaml",
+    "deploy/collector-config-kafka.yaml",
+    "deploy/collector-config-watch.yaml",
+    "deploy/compose.yaml",
     "dashboards/alertmanager/*.yml",
     "dashboards/compose/*.y*ml",
     "dashboards/grafana/provisioning/*/*.yaml",
@@ -60,28 +60,31 @@ CHECKS = (
     Check(
         "collector with a trace back end",
         ("otelcol-contrib", "otelcol-loopguard"),
-        ("validate", "--config=collector-config.yaml", "--config=collector-config-tempo.yaml"),
+        ("validate", "--config=collector-config.yaml", "--config=deploy/collector-config-tempo.yaml"),
     ),
     Check(
         "collector with a watcher",
         ("otelcol-contrib", "otelcol-loopguard"),
-        ("validate", "--config=collector-config.yaml", "--config=collector-config-watch.yaml"),
+        ("validate", "--config=collector-config.yaml", "--config=deploy/collector-config-watch.yaml"),
     ),
     Check(
         "collector that reads from Kafka",
         ("otelcol-contrib", "otelcol-loopguard"),
-        ("validate", "--config=collector-config-kafka.yaml"),
+        ("validate", "--config=deploy/collector-config-kafka.yaml"),
     ),
     Check(
         "collector that spreads the load",
         ("otelcol-contrib", "otelcol-loopguard"),
-        ("validate", "--config=collector-config-balancer.yaml"),
+        ("validate", "--config=deploy/collector-config-balancer.yaml"),
     ),
     Check("Prometheus", ("promtool",), ("check", "config", "dashboards/prometheus/prometheus.yml")),
     Check("alert rules", ("promtool",), ("test", "rules", "dashboards/prometheus/rules_test.yml")),
     Check("Alertmanager", ("amtool",), ("check-config", "dashboards/alertmanager/alertmanager.yml")),
     Check(
-        "compose.yaml", ("docker",), ("compose", "--file", "compose.yaml", "config", "--quiet"), ("compose", "version")
+        "compose.yaml",
+        ("docker",),
+        ("compose", "--file", "deploy/compose.yaml", "config", "--quiet"),
+        ("compose", "version"),
     ),
 )
 
@@ -152,7 +155,7 @@ def _export(options: argparse.Namespace) -> int:
     for path, content in contents.items():
         (target / path).parent.mkdir(parents=True, exist_ok=True)
         (target / path).write_bytes(content)
-    print(f"{len(contents)} files in {target}. Next: `docker compose up --detach` there, or read docs/stack.md.")
+    print(f"{len(contents)} files in {target}. Next: `docker compose up --detach` in deploy/, or read docs/stack.md.")
     return 0
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from .harness.collector import page_configs
+from .harness.collector import CONFIG, page_configs
 from .harness.programs import ROOT
 
 COLLECTOR = ROOT / "deploy" / "collector"
@@ -43,8 +43,8 @@ def test_builder_and_collector_have_the_same_version() -> None:
 def test_configs_use_exactly_the_components_that_are_built() -> None:
     """A component in a config but not in the manifest would not start; the other way round it is dead weight."""
     used: set[str] = set()
-    texts = [path.read_text() for path in ROOT.glob("collector-config*.yaml")]
-    # A page has the other side of collector-config-kafka.yaml.
+    texts = [path.read_text() for path in (CONFIG, *ROOT.glob("deploy/collector-config-*.yaml"))]
+    # A page has the other side of CONFIG_KAFKA.
     texts += page_configs()
     for text in texts:
         config = yaml.safe_load(text)

@@ -26,8 +26,8 @@ def test_export_writes_what_compose_and_prometheus_need(tmp_path: Path) -> None:
     assert run("export", tmp_path) == 0
 
     written = {str(path) for path in command.files(tmp_path)}
-    assert {"compose.yaml", "collector-config.yaml", "dashboards/prometheus/rules.yml"} <= written
-    assert (tmp_path / "compose.yaml").read_bytes() == (ROOT / "compose.yaml").read_bytes()
+    assert {"deploy/compose.yaml", "collector-config.yaml", "dashboards/prometheus/rules.yml"} <= written
+    assert (tmp_path / "deploy/compose.yaml").read_bytes() == (ROOT / "deploy/compose.yaml").read_bytes()
     assert len(written) == len(command.files(ROOT)) >= 20
 
 
@@ -113,7 +113,7 @@ def test_export_writes_through_no_symbolic_link(
     assert run("export", target, *options) == 2
     assert f"symbolic links, through which nothing is written; remove them:\n  {place}\n" in capsys.readouterr().err
     assert {path.read_text() for path in linked} == {"mine"}
-    assert not (target / "compose.yaml").exists()
+    assert not (target / "deploy/compose.yaml").exists()
 
 
 def test_the_folder_of_an_export_may_be_a_link(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_the_folder_of_an_export_may_be_a_link(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "real")
 
     assert run("export", tmp_path / "link") == 0
-    assert (tmp_path / "real" / "compose.yaml").exists()
+    assert (tmp_path / "real" / "deploy/compose.yaml").exists()
 
 
 def test_check_accepts_what_is_shipped(capsys: pytest.CaptureFixture[str]) -> None:
@@ -177,9 +177,9 @@ def test_check_says_what_it_could_not_judge(
     assert out.count("skipped  ") == len(command.CHECKS)
     assert "skipped  collector: no otelcol-contrib or otelcol-loopguard is installed\n" in out
     assert out.endswith("9 of 9 checks were skipped: nothing is known of their files.\n")
-    (tmp_path / "compose.yaml").unlink()
+    (tmp_path / "deploy/compose.yaml").unlink()
     assert run("check", tmp_path) == 1
-    assert "compose.yaml is missing" in capsys.readouterr().out
+    assert "deploy/compose.yaml is missing" in capsys.readouterr().out
 
 
 def test_an_installation_without_the_files_says_so(

@@ -13,7 +13,8 @@ import yaml
 from .harness.collector import CONFIG, CONFIG_TEMPO
 from .harness.programs import ROOT, need
 
-COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
+FILE = ROOT / "deploy" / "compose.yaml"
+COMPOSE = yaml.safe_load(FILE.read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 PROVISIONING = ROOT / "dashboards" / "grafana" / "provisioning"
 
@@ -48,7 +49,7 @@ def test_mounted_files_exist(service: str) -> None:
     """A file that lacks would be mounted as an empty directory."""
     for mount in SERVICES[service].get("volumes", []):
         source = mount.split(":")[0]
-        assert (ROOT / source).exists() if source.startswith("./") else source in COMPOSE["volumes"]
+        assert (FILE.parent / source).exists() if source.startswith(".") else source in COMPOSE["volumes"]
 
 
 def test_everything_that_serves_has_a_health_check() -> None:
@@ -61,8 +62,8 @@ def test_everything_that_serves_has_a_health_check() -> None:
 
 def test_no_variable_is_passed_on_empty() -> None:
     """`${X:-}` would hand the collector a variable that is set but empty, which it refuses."""
-    assert "${" in (ROOT / "compose.yaml").read_text()
-    assert not re.search(r"^[^#\n]*\$\{\w+(:-)?\}", (ROOT / "compose.yaml").read_text(), re.MULTILINE)
+    assert "${" in FILE.read_text()
+    assert not re.search(r"^[^#\n]*\$\{\w+(:-)?\}", FILE.read_text(), re.MULTILINE)
 
 
 def test_the_collector_accepts_its_configuration(tmp_path: Path) -> None:
@@ -120,7 +121,7 @@ def test_grafana_finds_the_dashboards_in_a_container_and_outside() -> None:
     path = provider["options"]["path"]
     mounts = dict(mount.split(":")[1::-1] for mount in SERVICES["grafana"]["volumes"])
 
-    assert mounts[path.replace("${LOOPGUARD_STACK}", environment("grafana")["LOOPGUARD_STACK"])] == "./dashboards/json"
+    assert mounts[path.replace("${LOOPGUARD_STACK}", environment("grafana")["LOOPGUARD_STACK"])] == "../dashboards/json"
     assert list(Path(path.replace("${LOOPGUARD_STACK}", str(ROOT))).glob("overview.json"))
 
 

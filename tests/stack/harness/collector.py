@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CONFIG = ROOT / "collector-config.yaml"
-CONFIG_TEMPO = ROOT / "collector-config-tempo.yaml"
-CONFIG_KAFKA = ROOT / "collector-config-kafka.yaml"
-CONFIG_WATCH = ROOT / "collector-config-watch.yaml"
-CONFIG_BALANCER = ROOT / "collector-config-balancer.yaml"
+CONFIG_TEMPO = ROOT / "deploy" / "collector-config-tempo.yaml"
+CONFIG_KAFKA = ROOT / "deploy" / "collector-config-kafka.yaml"
+CONFIG_WATCH = ROOT / "deploy" / "collector-config-watch.yaml"
+CONFIG_BALANCER = ROOT / "deploy" / "collector-config-balancer.yaml"
 
 # Shorter than in life, so that tests need not wait; what they are compared with is in the configuration.
 # The flush interval is twice Prometheus's: an exemplar is shown from one flush to the next.
