@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 from functools import cache
 from pathlib import Path
 
@@ -41,6 +42,33 @@ def called(node) -> set[str]:
     """The last names of all functions that are called within a node."""
     calls = [one.func for one in ast.walk(node) if isinstance(one, ast.Call)]
     return {func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "") for func in calls}
+
+
+FIXED = {"pyproject.toml", "otel_loopguard", "tests", "dashboards", "collector-config.yaml"}
+"""Names that users and their tools rely on; they stay where they are."""
+
+LOOKED_FOR = {
+    "README.md", "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "Makefile",
+    "docs", "examples", "benchmarks",
+}  # fmt: skip
+"""Names that a stranger expects, and finds at the top of most repositories."""
+
+OTHERS_AT_THE_TOP = {
+    "deploy": "what an operator runs beside the collector of the stack",
+    "mkdocs.yml": "MkDocs looks for it there",
+    ".ci": "the gate, which CI calls by this name",
+    ".github": "GitHub reads it there",
+    ".gitignore": "Git reads it there",
+}
+"""Other names at the top, with the reason."""
+
+
+def test_the_top_holds_what_people_look_for():
+    """A file that has another place is there; who adds a name to the top gives the reason."""
+    listed = ["git", "-C", ROOT, "ls-files", "-coz", "--exclude-standard"]
+    names = subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split("\0")
+    top = {name.partition("/")[0] for name in names if name and (ROOT / name).exists()}
+    assert sorted(top ^ (FIXED | LOOKED_FOR | OTHERS_AT_THE_TOP.keys())) == []
 
 
 def test_one_docstring_in_seven_at_most_opens_with_a_relative_clause():
