@@ -184,10 +184,11 @@ class UserMessages:
         self._note_done(message.id, self.process)
 
     def release(self) -> list[UserMessage]:
-        """Let any process deliver the messages that wait for this one alone. Return them."""
-        released = [one for one in self._messages() if one.is_own]
+        """Take out, and return, the messages that wait for this process alone: they are offered to all again."""
+        released = [one for one in self._messages() if one.is_own and self._remove(one)]
         for message in released:
-            message.is_own = False
+            message.is_own = message.stored = False
+            message.sent_in = None
             self.done.pop(message.id, None)
         return released
 
@@ -212,32 +213,31 @@ class UserMessages:
     def adopt(self, waiting: list[Any], stops: list[Any], done: list[Any], *, has_lost: bool = False) -> int:
         """Take over what ``to_list`` returned in the process that has written last.
 
-        What it lacks waits no more, but messages of this process alone. If the store ``has_lost`` something since, a
-        message that waited may have been delivered: it is lost. Return how many are, because this process was given
-        them without its knowledge: their senders cannot see it.
+        What it lacks waits no more, but messages to stop and those of this process alone. If the store ``has_lost``
+        something since the last time, other messages that waited here may have been delivered: they are lost. Return
+        how many are, because this process was given them without its knowledge: their senders cannot see it.
         """
         held = {one.id: one for one in (*self.stops, *self._messages())}
-        own = {number: process for number, process in self.done.items() if process in (0, self.process)}
+        own = {number: process for number, process in list(self.done.items()) if process in (0, self.process)}
         self.done = dict(done) | own
         given = {number for number, process in done if process == self.process} - own.keys()
-        unseen = len(given) if has_lost else 0
+        given -= {one.id for one in self.stops}
+        lost = given if has_lost else set()
         if has_lost:
-            here = [one.id for one in self._messages() if one.sent_in is not None and not _needs_no_claim(one)]
-            for number in {*given, *here, *(number for number, _, stop in waiting if not stop)} - own.keys():
-                if self.done.get(number, self.process) == self.process:
-                    self.done[number] = 0
-            waiting, given = [one for one in waiting if one[2]], set()
+            here = {one.id for one in self._messages() if one.sent_in is not None and not _needs_no_claim(one)}
+            here -= {number for number, *_ in waiting}
+            self.done |= dict.fromkeys((here - self.done.keys()) | given, 0)
         for message in self._messages():
-            if message.id in given:
+            if message.id in given - lost:
                 message.is_own = True
-            elif not message.is_own:
+            elif not message.is_own and (message.id in self.done or not message.stop):
                 self._remove(message)
         for number, text, stop in (*waiting, *([number, text, True] for number, text in stops)):
             message = held.setdefault(number, UserMessage(text, self, stop=stop, number=number))
             message.sent_in = message.sent_in or ""
-            message.delivered = number in self.done
+            message.delivered = bool(self.done.get(number))
             self.offer(message)
-        return unseen
+        return len(lost)
 
     def _messages(self) -> list[UserMessage]:
         return [note for note in list(self._waiting) if isinstance(note, UserMessage)]
@@ -245,8 +245,8 @@ class UserMessages:
     def _note_done(self, number: int, process: int) -> None:
         if number:
             self.done[number] = process
-        while len(self.done) > _MOST_DONE:
-            self.done.pop(next(iter(self.done)), None)
+        for oldest in list(self.done)[:-_MOST_DONE]:
+            self.done.pop(oldest, None)
 
 
 def _needs_no_claim(note: UserMessage | str) -> bool:

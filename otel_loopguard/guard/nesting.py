@@ -10,11 +10,13 @@ from otel_loopguard.engine.history.state import History
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from weakref import ref
 
     from otel_loopguard.engine.messages import UserMessages
     from otel_loopguard.engine.values.fingerprint import Fingerprinter
     from otel_loopguard.engine.values.results import OutcomeFacts
     from otel_loopguard.engine.words import Record
+    from otel_loopguard.guard.turn import Turn
 
 
 class TurnTree:
@@ -24,12 +26,12 @@ class TurnTree:
     nested turn brought it before: else a supervisor that has the same work done again and again would never end.
     """
 
-    __slots__ = ("_changing", "_history", "_lock", "_runs", "is_shared", "user_messages")
+    __slots__ = ("_changing", "_history", "_lock", "_runs", "shared", "user_messages")
 
-    def __init__(self, user_messages: UserMessages, *, is_shared: bool) -> None:
+    def __init__(self, user_messages: UserMessages, shared: ref[Turn] | None) -> None:
         self.user_messages = user_messages
-        self.is_shared = is_shared
-        """Other processes may deliver the messages: the outermost turn asks the store, and nested turns do not."""
+        self.shared = shared
+        """The outermost turn, if other processes may deliver its messages: it asks the store, nested turns do not."""
         self._lock = RLock()
         self._history = History()
         self._changing = False

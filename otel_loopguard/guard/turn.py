@@ -127,7 +127,7 @@ class Turn:
         self._tree: TurnTree | None = None
         if parent is not None:
             self._tree, self.current.messages = parent.tree, parent.tree.user_messages
-            self.current.claims = not parent.tree.is_shared
+            self.current.claims = parent.tree.shared is None
         self.running: dict[int, Running] = EMPTY
         """The calls of this process, by the identity of the call. One operation at a time, so it needs no lock."""
         self._results: ReusableResults | None = None
@@ -228,14 +228,14 @@ class Turn:
             self._tree.after_fork()
         if self.cell is not None:
             self.cell.after_fork(self)
-        if state.messages is not None:
+        if state.messages is not None and self.parent is None:
             state.messages.after_fork(0 if self.cell is None else self.cell.process)
 
     def child(self, call: ToolCall) -> Turn:
         """Return the turn of a run inside a running call: a history of its own; its news is news of that call."""
         messages = self.message_queue()
         with self.lock:
-            tree = self._tree = self._tree or TurnTree(messages, is_shared=self.is_shared)
+            tree = self._tree = self._tree or TurnTree(messages, ref(self) if self.is_shared else None)
         running = self.running.get(id(call))
         parent = ParentCall(tree, self._count_nested, None if running is None else running.record, self.parent)
         child_id, place = f"{self.id}/{tree.next_number()}", self.current.place
@@ -263,6 +263,10 @@ class Turn:
         nested turns deliver it, too. In a shared turn it waits until the message is stored, but not on an event loop:
         see its ``status``. A stop is always waited for, and raises ``NotStoredError`` if it could not be stored.
         """
+        if self.parent is not None and self.parent.tree.shared is not None:
+            outermost = self.parent.tree.shared()
+            if outermost is not None:
+                return outermost.say(text, stop=stop)
         messages = self.message_queue()
         if self.cell is None or self.cell.is_alone or messages.closed:
             return messages.add(text, stop=stop)

@@ -202,13 +202,24 @@ class Cell:
             return self.fold_now(turn, event)
         future = self._put(turn, event)
         verdict: Verdict | None
-        if waits:
-            verdict = yield future
-        else:  # this blocks an event loop, but for a call that would be refused, or with a message
-            verdict = _wait(future)
+        try:  # without waits, this blocks an event loop, but for a call that would be refused, or with a message
+            verdict = (yield future) if waits else _wait(future)
+        except BaseException:
+            self._hand_back(turn, future)
+            raise
         if verdict is None:
+            self._hand_back(turn, future)
             return turn.apply(event) if self.is_alone else _NOT_JUDGED
         return verdict
+
+    def _hand_back(self, turn: Turn, future: Future[Verdict | None]) -> None:
+        """Let any process deliver the messages of a verdict that comes too late for its call."""
+        if not (future.cancel() or future.cancelled()):
+            self._say_again_of(turn, future.result())
+
+    def _say_again_of(self, turn: Turn, verdict: Verdict | None) -> None:
+        if verdict is not None and verdict.notes and not verdict.repeated:
+            self.say_again(turn, verdict.notes)
 
     def fold_now(self, turn: Turn, event: Any) -> Verdict:
         """Fold an event at once, and write it in the background."""
@@ -228,7 +239,7 @@ class Cell:
         queue = turn.current.messages
         if type(event) is Began and (queue is None or not queue.stops):
             return self._would_refuse(turn, event)
-        return queue is not None and queue.has_shared
+        return queue is not None and queue.has_shared and not self._is_away
 
     def _would_refuse(self, turn: Turn, event: Began) -> bool:
         """Return True if this process would refuse a call for which only the store has the proof."""
@@ -267,14 +278,15 @@ class Cell:
         """Let any process deliver notes for which there was no place."""
         queue = turn.message_queue()
         again = [UserMessage(note, queue, number=self.new_op()) if isinstance(note, str) else note for note in notes]
-        queue.put_back(tuple(again))
+        with turn.lock:
+            queue.put_back(tuple(again))
         for message in again:
-            self._send(turn, message)
+            self._put(turn, Said(message.id, message))
 
     def _send(self, turn: Turn, message: UserMessage) -> Future[Verdict | None]:
         self._said[message.id] = message
-        while len(self._said) > _MOST_SAID:
-            del self._said[next(iter(self._said))]
+        for number in list(self._said)[:-_MOST_SAID]:
+            self._said.pop(number, None)
         return self._put(turn, Said(message.id, message))
 
     async def _watch(self, turn: Turn) -> None:
@@ -284,7 +296,11 @@ class Cell:
                 if not await background.pause(seconds):
                     break
                 await self.look_after(turn)
-                if self.is_alone or turn.message_queue().closed or all(one.delivered for one in self._said.values()):
+                if (
+                    self.is_alone
+                    or turn.message_queue().closed
+                    or all(one.delivered for one in list(self._said.values()))
+                ):
                     break
         self._watching = None
 
@@ -296,7 +312,7 @@ class Cell:
         with turn.lock:
             self._note_what_became(turn.message_queue())
             lost = [
-                one for number, one in self._said.items()
+                one for number, one in list(self._said.items())
                 if one.stop and one.stored and not one.delivered and number not in self._stored
             ]  # fmt: skip
         for message in lost:
@@ -304,7 +320,7 @@ class Cell:
 
     def _note_what_became(self, queue: UserMessages) -> None:
         """Note which messages of this process were delivered, and tell the user which may not have been."""
-        for number, message in self._said.items():
+        for number, message in list(self._said.items()):
             taker, waits = queue.taker(number), queue.has(number)
             if waits or taker is not None:  # else it was done long ago, or the store has lost it
                 message.delivered = bool(taker)
@@ -322,7 +338,10 @@ class Cell:
             with turn.shield("store.write"):
                 self._writing = asyncio.ensure_future(self._write(turn))
         elif self.is_alone:
-            self._answer([(done, None) for _, done in self._drained()])
+            waiting = self._drained()
+            self._answer(
+                turn, [done for _, done in waiting], self._leave_to_turn(turn, [event for event, _ in waiting])
+            )
 
     def _drained(self) -> list[tuple[Any, Future[Verdict | None]]]:
         return [self._waiting.popleft() for _ in range(len(self._waiting))]
@@ -350,15 +369,16 @@ class Cell:
         while self._waiting or self._late:
             self._batch = self._drained()
             verdicts, is_written = await self._swap_in(turn, [event for event, _ in self._batch])
-            self._answer(list(zip([done for _, done in self._batch], verdicts, strict=True)))
-            self._batch = []
+            batch, self._batch = self._batch, []
+            self._answer(turn, [done for _, done in batch], verdicts)
             if self.is_alone or not (is_written or self._waiting):
                 break
 
     def _give_up(self, turn: Turn) -> None:
         """Judge none of the events that wait: a change may be missed. Some may be in the state, which is made again."""
         batch, self._batch, self._owes_gap = self._batch, [], True
-        self._answer([(done, _NOT_JUDGED) for _, done in (*batch, *self._drained())])
+        dropped = [done for _, done in (*batch, *self._drained())]
+        self._answer(turn, dropped, [_NOT_JUDGED] * len(dropped))
         with turn.lock:
             self.rebuild(turn)
 
@@ -370,11 +390,20 @@ class Cell:
             if self._writing is not None:
                 await self._writing
 
-    @staticmethod
-    def _answer(answers: list[tuple[Future[Verdict | None], Verdict | None]]) -> None:
-        for done, verdict in answers:
-            if not done.done():  # it may be cancelled
+    def _answer(self, turn: Turn, futures: list[Future[Verdict | None]], verdicts: Sequence[Verdict | None]) -> None:
+        for done, verdict in zip(futures, verdicts, strict=True):
+            if done.set_running_or_notify_cancel():
                 done.set_result(verdict)
+            else:  # nobody waits for it any more
+                self._say_again_of(turn, verdict)
+
+    @staticmethod
+    def _leave_to_turn(turn: Turn, events: list[Any]) -> list[Verdict | None]:
+        """Leave events to a turn that is alone: the messages here, and each call to who waits for it."""
+        for event in events:
+            if type(event) is Said and not _is_left(event):
+                turn.message_queue().offer(event.message)
+        return [None] * len(events)
 
     async def _look(self, turn: Turn) -> bool:
         """Load the cell, but not beside a write: that brings a newer state, which an older one must not replace."""
@@ -409,7 +438,7 @@ class Cell:
         for tried in range(_MOST_TRIES):
             with turn.lock:
                 if self.is_alone:
-                    return [None] * len(events), True
+                    return self._leave_to_turn(turn, events), True
                 if not self._may_begin(turn, events):
                     self._has_read = False  # the next try looks whether another process has begun one
                     return self._go_on_without(turn, events), False
@@ -449,9 +478,16 @@ class Cell:
         now, state = self.now(), turn.current
         if any(type(event) in _OF_CALLS for event in events):
             state.is_over = False
+        verdicts: list[Verdict] = []
         state.claims = True
-        verdicts = [_NOT_JUDGED if _is_left(event) else fold(state, event, now) for event in events]
-        state.claims = False
+        try:
+            for event in events:
+                verdicts.append(_NOT_JUDGED if _is_left(event) else fold(state, event, now))  # noqa: PERF401 - as below
+        except BaseException:
+            self._take_back(turn, verdicts)  # of those before the fault
+            raise
+        finally:
+            state.claims = False
         return verdicts
 
     def _keep_own(self, turn: Turn, events: list[Any]) -> None:
@@ -465,7 +501,8 @@ class Cell:
         """Give the messages back that verdicts had which do not hold."""
         queue = turn.current.messages
         for verdict in verdicts if queue is not None else ():
-            queue.put_back(verdict.notes)  # type: ignore[union-attr]  # as asked
+            if not verdict.repeated:
+                queue.put_back(verdict.notes)  # type: ignore[union-attr]  # as asked
 
     def _pack(self, turn: Turn) -> _Write:
         token, state = os.urandom(_TOKEN), turn.current
@@ -577,17 +614,18 @@ class Cell:
         self.rebuild(turn)
         self._late = []
         queue.adopt([], [], [], has_lost=True)
-        self._forget()
+        self._forget(all_of_them=False)
 
     def _leave(self, turn: Turn) -> None:
         """Leave the turn that this process went on with for the next one, which takes over nothing of it."""
         turn.message_queue().forget(own=True)
-        self._forget()
+        self._forget(all_of_them=True)
         self._late, self._unanswered, self._said = [], {}, {}
 
-    def _forget(self) -> None:
-        for message in self._said.values():
-            message.forgotten = not (message.delivered or message.is_own or message.stop)
+    def _forget(self, *, all_of_them: bool) -> None:
+        """Forget the messages to a turn that another one has replaced; or what this process alone does not deliver."""
+        for message in list(self._said.values()):
+            message.forgotten = not message.delivered and (all_of_them or not (message.is_own or message.stop))
 
     def rebuild(self, turn: Turn, state: State | None = None, *, gap: bool = True) -> None:
         """Make the state again: from this one, or from the bytes of the last one that is known, and the late events."""
@@ -636,12 +674,14 @@ class Cell:
                 event.message.sent_in = event.message.sent_in or self._epoch
         without = self._go_on_without(turn, events)
         self._unanswered[write.token] = (*write.late, *self._late[len(self._late) - len(events) :])
+        if len(self._unanswered) > _MOST_TOKENS:  # no state tells of earlier ones
+            del self._unanswered[next(iter(self._unanswered))]
         return without
 
     def _go_on_without(self, turn: Turn, events: list[Any]) -> list[Verdict | None]:
         """Fold events here, because the store cannot be asked: nothing that needs proof is refused."""
         if self.is_alone:
-            return [None] * len(events)
+            return self._leave_to_turn(turn, events)
         self._keep_own(turn, events)
         self.rebuild(turn, gap=False)  # that the evidence is void matters once there is proof again
         self._owes_gap = True
@@ -664,7 +704,8 @@ class Cell:
             event = event._replace(ran=verdict.runs)
         self._late.append(Late(event, own))
         if len(self._late) > _MOST_LATE:
-            del self._late[0]
+            calls = (place for place, one in enumerate(self._late) if type(one.event) is not Said)
+            del self._late[next(calls, 0)]
             self._owes_gap = True
 
     # --- the life of the turn ----------------------------------------------------------------------------------------

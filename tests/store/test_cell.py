@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import threading
 import time
 
@@ -15,6 +16,7 @@ from otel_loopguard.engine import decide
 from otel_loopguard.engine.policy.policy import Policy, ToolContract
 from otel_loopguard.engine.rule import Rule
 from otel_loopguard.engine.words import Action, Outcome, ToolCall
+from otel_loopguard.errors import NotStoredError
 from otel_loopguard.guard.guard import Guard
 from otel_loopguard.store import background, cell
 from otel_loopguard.store.store import ANYTHING
@@ -612,8 +614,10 @@ def test_a_message_that_came_while_the_store_was_away_is_given_to_any_process_la
     one.call(arguments={"n": 2})
     message = one.turn.say("use the other file")
     log.faults = []
-    look_after(one.turn)
-    settle()
+    for _ in range(500):
+        look_after(one.turn)
+        if message.stored and not message.is_own:
+            break
     assert other.call(arguments={"n": 4}, outcome=Outcome("four"))[1].message == "use the other file"
     look_after(one.turn)
     assert message.delivered
@@ -649,6 +653,80 @@ def test_a_message_that_the_store_has_lost_is_read_by_nobody_and_its_sender_is_t
     assert message.returned
     assert not message.delivered
     assert "say it again" in caplog.text.lower()
+
+
+def test_a_message_is_given_back_if_nobody_waits_for_its_call_any_more():
+    """A task that is cancelled while the store answers, as by a time limit of the program."""
+    log = FlakyStore()
+    one, other = Process(log), Process(log)
+    call = ToolCall("read_file", {"n": 1})
+    one.turn.begin(call)
+    other.turn.say("use the other file")
+    look_after(one.turn)
+
+    async def end():
+        task = asyncio.ensure_future(one.turn.aend(call, Outcome("one")))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        return task.cancelled()
+
+    assert asyncio.run(end())
+    later = []
+    for number in range(2, 5):
+        settle()
+        later.append(one.call(arguments={"n": number}, outcome=Outcome(str(number)))[1].message)
+    assert [text for text in later if text] == ["use the other file"]
+
+
+def test_a_stop_holds_in_a_turn_that_was_replaced_before():
+    """Its process learns so when it stores the message."""
+    log = FlakyStore()
+    first, second = Process(log).guard, Process(log).guard
+    call = ToolCall("read_file", {"n": 1})
+    first.shared_turn("conversation:c", "one").begin(call)
+    second.shared_turn("conversation:c", "two").begin(call)
+    late = Process(log).guard.shared_turn("conversation:c", "one")
+    late.say("stop", stop=True)
+    assert late.begin(ToolCall("read_file", {"n": 2})).message == "stop"
+
+
+def test_a_stop_for_a_turn_does_not_stop_the_next_one():
+    """Its sender knows the conversation, and learns of the next turn when it stores the message."""
+    log = FlakyStore()
+    first, second, sender = (Process(log).guard for _ in range(3))
+    call = ToolCall("read_file", {"n": 1})
+    first.shared_turn("conversation:c", "one").begin(call)
+    turn = sender.shared_turn("conversation:c", begins=False)
+    background.wait(turn.cell.look_after(turn))
+    new = second.shared_turn("conversation:c", "two")
+    new.begin(call)
+    with contextlib.suppress(NotStoredError):
+        turn.say("stop", stop=True)
+    assert new.begin(ToolCall("read_file", {"n": 2})).runs
+
+
+def test_a_message_after_a_loss_is_read_although_others_learn_of_the_loss_later():
+    """It was said when the store had its new state."""
+    log = FlakyStore()
+    one, other = Process(log), Process(log)
+    one.call(arguments={"n": 1})
+    other.call(arguments={"n": 2})
+    log.cells.clear()
+    one.call(arguments={"n": 3})
+    one.turn.say("use the other file")
+    assert other.call(arguments={"n": 4}, outcome=Outcome("four"))[1].message == "use the other file"
+
+
+def test_a_message_to_a_nested_turn_is_one_to_its_shared_turn():
+    """Any process may deliver it."""
+    log = FlakyStore()
+    one, other = Process(log), Process(log)
+    call = ToolCall("agent", {"n": 1})
+    one.turn.begin(call)
+    message = one.turn.child(call).say("use the other file")
+    assert message.stored
+    assert other.call(arguments={"n": 2}, outcome=Outcome("two"))[1].message == "use the other file"
 
 
 def test_a_message_waits_in_a_shared_turn_for_the_end_of_a_nested_one():

@@ -96,7 +96,9 @@ def guarded(exports: Exports | None = None) -> Iterator[SpanLog]:
     # The settings of a user's own programs do not apply here: the demo needs all spans.
     os.environ.pop("OTEL_SDK_DISABLED", None)
     os.environ["OTEL_PYTHON_LOOPGUARD_SUMMARY"] = "off"  # the demo has its own
-    logging.getLogger("otel_loopguard").setLevel(logging.CRITICAL)  # the demo shows its news already
+    log = logging.getLogger("otel_loopguard")
+    level = log.level
+    log.setLevel(logging.CRITICAL)  # the demo shows its news already
     spans = SpanLog()
     tracers = TracerProvider(sampler=ALWAYS_ON) if exports is None else exports.tracers
     tracers.add_span_processor(spans)
@@ -105,6 +107,7 @@ def guarded(exports: Exports | None = None) -> Iterator[SpanLog]:
         yield spans
     finally:
         uninstrument()
+        log.setLevel(level)
 
 
 # --- load without end ----------------------------------------------------------------------------------------------
