@@ -1,4 +1,4 @@
-"""The tables of modes are those of the rows: the README, how it decides, the policy, the runbook."""
+"""The tables of modes and settings on the pages are those of the rows and of the schema."""
 
 from __future__ import annotations
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from otel_loopguard.engine.policy import schema
-from otel_loopguard.engine.policy.policy import Policy
 from otel_loopguard.engine.settings import PLACEHOLDERS
 from otel_loopguard.policy_files.load import load_text, preset_names
 from tests.docs.blocks import blocks, page, run_page
+from tests.docs.mode_tables import TAKES
 
 PAGES = ("policy", "presets", "replay", "calibrate")
 
@@ -23,34 +23,13 @@ def rows(name):
     return found
 
 
-def test_every_setting_of_the_policy_is_documented_with_its_default():
-    """Every setting is on the page, with its current default."""
-    found, default = rows("policy"), Policy()
-    for name in schema.POLICY:
-        value = getattr(default, name)
-        shown = (
-            "-"
-            if value in (None, ())
-            else f'`"{value}"`'
-            if isinstance(value, str) or name == "action"
-            else f"`{value}`"
-        )
-        assert shown in [cells[0] for cells in found[name]], name
-
-
-def test_everything_that_a_tool_can_be_declared_is_documented():
-    """Each setting of a tool, with what it takes."""
-    found = rows("policy")
-    for name, setting in schema.CONTRACT.items():
-        assert setting.description in [cells[0] for cells in found[name]], name
-    assert all(f"{name}" in page("policy") for name in (*schema.WORDS, *PLACEHOLDERS))
-
-
-def test_every_price_is_documented():
-    """Each price that a model can have, with what it takes."""
-    found = rows("policy")
-    for name, setting in schema.PRICE.items():
-        assert setting.description in [cells[0] for cells in found[name]], name
+def test_every_setting_has_a_meaning():
+    """``mode_tables`` makes the other cells of these tables, and what each word in them stands for is on the page."""
+    text, found = " ".join(page("policy").split()), rows("policy")
+    for name in (*schema.POLICY, *schema.CONTRACT, *schema.PRICE):
+        assert all(len(cells) > 1 and len(cells[-1].split()) > 2 for cells in found[name]), name
+    assert [description for description, word in TAKES.items() if f"*{word}*: {description}" not in text] == []
+    assert all(f"{name}" in text for name in (*schema.WORDS, *PLACEHOLDERS))
 
 
 def test_every_preset_is_documented():
