@@ -160,7 +160,7 @@ def spread(values: Sequence[float]) -> str:
     if len(values) < 4:
         return median
     low, _, high = statistics.quantiles(values, n=4)
-    return f"{median} ({number(low)} to {number(high)})"
+    return f"{median} ({number(low)}{'-' if low >= 0 else ' to '}{number(high)})"
 
 
 HEAD = ("what", "unit", "least", "median (quartiles)", "ratio (quartiles)", "goal", "met", "note")

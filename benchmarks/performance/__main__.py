@@ -13,7 +13,6 @@ import platform
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
@@ -72,22 +71,47 @@ def processor() -> str:
 def page(sections: Sequence[Section], about: str) -> str:
     """Return the page: the part that is written by hand, and these figures."""
     by_hand, mark, _ = PAGE.read_text("utf-8").partition(MARK)
-    parts = [by_hand + mark.rstrip(), about, *map(written, (goals(sections), *sections))]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join([by_hand + mark.rstrip(), about, goals(sections), *map(written, sections)]) + "\n"
 
 
-def goals(sections: Sequence[Section]) -> Section:
-    """All rows that have a goal, gathered in front."""
-    rows = [replace(row, what=f"{one.title}: {row.what}") for one in sections for row in one.rows if row.goal]
-    return Section(GOALS, "Every row below that has a goal.", rows)
+def goals(sections: Sequence[Section]) -> str:
+    """The conclusion: how many goals are met, and the rows of those that are not."""
+    aims = [row for one in sections for row in one.rows if row.goal]
+    parts = [f"## {GOALS}", f"{sum(row.met is True for row in aims)} of {len(aims)} are met."]
+    for told, met in (("Not met:", False), ("Not measured:", None)):
+        found = [(one.title, [row for row in one.rows if row.goal and row.met is met]) for one in sections]
+        lines = [f"- {title}: {'; '.join(map(_shown, rows))}." for title, rows in found if rows]
+        parts += [told, "\n".join(lines)] * bool(lines)
+    return "\n\n".join(parts)
+
+
+def _shown(row: Row) -> str:
+    return row.what + ("" if row.certain else " (uncertain)")
 
 
 def written(section: Section) -> str:
-    """Return a section as Markdown, without the columns that it leaves empty."""
-    lines = [HEAD, *map(cells, section.rows)]
-    kept = [column for column in range(len(HEAD)) if any(line[column] for line in lines[1:])]
-    head, *rows = [[line[column] for column in kept] for line in lines]
-    return f"## {section.title}\n\n{section.about}\n\n{table(head, rows)}"
+    """Return a section as Markdown. What is the same in all rows of a column is in its head, and no column is empty.
+
+    A least figure below zero is that of a difference, and nothing but its noise: then the column is left out.
+    """
+    columns = dict(zip(HEAD, zip(*map(cells, section.rows), strict=True), strict=True))
+    units, bases = set(filter(None, columns["unit"])), set()
+    for cell in filter(None, columns["ratio (quartiles)"]):
+        bases.add(cell.partition(" x ")[2])
+    answers = zip(columns["goal"], columns.pop("met"), strict=True)
+    columns["goal"] = tuple(f"{goal}: {met}" if goal else "" for goal, met in answers)
+    heads = {name: name for name, found in columns.items() if any(found)}
+    if any(cell.startswith("-") for cell in columns["least"]):
+        heads.pop("least")
+    if len(units) == 1:
+        heads.pop("unit")
+        heads["median (quartiles)"] = f"median, {units.pop()} (quartiles)"
+    if len(bases) == 1:
+        base = bases.pop()
+        heads["ratio (quartiles)"] = f"x {base} (quartiles)"
+        columns["ratio (quartiles)"] = tuple(cell.removesuffix(f" x {base}") for cell in columns["ratio (quartiles)"])
+    rows = [list(row) for row in zip(*(columns[name] for name in heads), strict=True)]
+    return f"## {section.title}\n\n{section.about}\n\n{table(list(heads.values()), rows)}"
 
 
 def main() -> int:

@@ -117,7 +117,7 @@ JSON_TEXT = json.dumps(
 )
 PLAIN, WITH_JSON = "an argument of 4 B", "an argument that is JSON text"
 HASHES = "two bare keyed hashes, 180 B and 2,048 B"
-FIRST = "begin + end, first call, result of"
+FIRST = "first call, result of"
 GOALS = {
     **{f"{FIRST} {size:,} B": times(2.7) for size in (20, 2_048)},
     "a repeat whose result differs, 2,048 B of log": Goal(100),
@@ -153,8 +153,8 @@ def time_of_calls(*, quick: bool) -> Section:
     rows.append(Row(f"{WITH_JSON}, {len(JSON_TEXT):,} B, added a byte", per_byte, "ns", goal=Goal(10)))
     return Section(
         "The guard alone",
-        "`Turn.begin` and `Turn.end` of the core, without OpenTelemetry, in turns of 15 calls. Arguments have "
-        "180 bytes and are new each time, as are the texts of the results.",
+        "`Turn.begin` and `Turn.end` for a call, of the core, without OpenTelemetry, in turns of 15 calls. Arguments "
+        "have 180 bytes and are new each time, as are the texts of the results.",
         rows,
     )
 

@@ -265,7 +265,7 @@ def rows(case: Case, processes: dict[str, Process]) -> Iterator[Row]:
             base=added[BARE] if values and name != BARE else [],
             base_name=BARE,
             goal=case.goal if name == OURS else None,
-            note=one.problem or f"{number(one.ready['spans'])} spans a call",
+            note=one.problem or f"{number(one.ready['spans'])} spans",
         )
     for name, values in added.items():
         # One that makes no spans of calls is not compared.

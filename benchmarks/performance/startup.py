@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 TITLE = "Start of a process"
 ABOUT = (
-    "Processor time of the whole process, with exporters off. LangChain and the client of OpenAI are installed in all "
-    "environments, so that each instrumentation is loaded."
+    "The whole process, with exporters off. LangChain and the client of OpenAI are installed in all environments, so "
+    "that each instrumentation is loaded."
 )
 PROGRAMS = {
-    TITLE: ("pass", "The program has no agent."),
+    TITLE: ("pass", f"{ABOUT} The program has no agent."),
     "Start of an agent": (
         "import langchain_core.tools.base, openai",
-        "The program imports both, and makes no call. Whatever an instrumentation loads at its first use is in here.",
+        "The same environments. What an instrumentation loads at its first use is in here.",
     ),
 }
 REQUIREMENTS = ("opentelemetry-distro", "opentelemetry-exporter-otlp", "langchain", "openai")
@@ -71,14 +71,14 @@ def sections(*, quick: bool) -> Iterator[Section]:
         cases = {name: partial(spent, at / LAUNCH, at / "python", "-c", program) for name, at in folders.items()}
         cases[f"{OURS} and a policy in the environment"] = partial(cases[OURS], OTEL_PYTHON_LOOPGUARD_ACTION="observe")
         rows = compared(interleaved(cases, rounds), PLAIN, PLAIN, {OURS: GOAL} if title == TITLE else {})
-        yield in_ms(title, f'`{LAUNCH} python -c "{program}"`. {ABOUT} {about}', rows)
+        yield in_ms(title, f'`{LAUNCH} python -c "{program}"`. {about}', rows)
     python = folders[OURS] / "python"
     cases = {f'`python -c "{one}"`': partial(spent, python, "-c", one) for one in ("pass", "import otel_loopguard")}
     found = interleaved(cases, rounds)
     alone, imported = found.values()
     added = [one - other for one, other in zip(imported, alone, strict=True)]
     rows = [*(Row(name, values) for name, values in found.items()), Row("added by the import", added)]
-    yield in_ms("Import of the package", "Processor time of the whole process.", rows)
+    yield in_ms("Import of the package", "The whole process.", rows)
 
 
 def in_ms(title: str, about: str, rows: list[Row]) -> Section:
