@@ -50,7 +50,7 @@ except ImportError:  # OpenTelemetry before 1.39
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "telemetry.md"
 _KINDS = {"Sum": "counter", "Histogram": "histogram", "Gauge": "gauge"}
-_TYPES = {str: "text", bool: "true or false", int: "number", float: "number"}
+_TYPES = {str: "text", bool: "boolean", int: "number", float: "number"}
 _PLACES = ("call", "run", "event", "log", "metric")
 _TABLE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 
@@ -249,7 +249,7 @@ def tables(found: Exported) -> dict[str, str]:
     attributes = [_attribute(name, text, found) for name, text in described.items()]
     return {
         "spans": _table("span", "is", rows=((f"`{name} ...`", _markdown(text)) for name, text in spans.items())),
-        "attributes": _table("attribute", "type", "on", "is", "can hold", rows=attributes),
+        "attributes": _table("attribute", "on", "is", "can hold", rows=attributes),
         "metrics": _table(
             "metric",
             "kind, unit",
@@ -276,7 +276,7 @@ def _attribute(name: str, text: str, found: Exported) -> tuple[str, ...]:
     if not description or (kind == "text") is not bool(holds):
         raise LookupError(f"{name} ({kind}): no description, or none of what it can hold")
     places = ", ".join(place for place in _PLACES if place in found.places[name])
-    return f"`{name}`", kind, places, _markdown(description), _markdown(holds) or "-"
+    return f"`{name}`", places, _markdown(description), _markdown(holds) or kind
 
 
 def _listed(labels: frozenset[str]) -> str:

@@ -17,7 +17,7 @@ SCHEMA_URL: Final = "https://opentelemetry.io/schemas/1.44.0"
 
 # --- spans -----------------------------------------------------------------------------------------------------
 SPAN_EXECUTE_TOOL: Final = "execute_tool"
-"""A tool call, with the tool's name. The framework's own span is used instead if that is open around the call."""
+"""A tool call, with the tool's name; the framework's own span instead if that is open around the call."""
 SPAN_LOOPGUARD: Final = "loopguard"
 """A tool call of which the framework makes its own ``execute_tool`` span, or of which only an ended span is known."""
 SPAN_INVOKE_AGENT: Final = "invoke_agent"
@@ -31,135 +31,131 @@ OTHER_MODEL: Final = OTHER_TOOL
 """The same for names of models that are no plain names, or beyond the limit."""
 
 OPERATION_NAME: Final = "gen_ai.operation.name"
-"""The operation of the conventions. Absent on a span next to the framework's own ``execute_tool`` span.
+"""Absent on a span next to the framework's own ``execute_tool`` span.
 
 Holds: ``execute_tool`` or ``invoke_agent``.
 """
 OPERATION_EXECUTE_TOOL: Final = SPAN_EXECUTE_TOOL
 OPERATION_INVOKE_AGENT: Final = SPAN_INVOKE_AGENT
 TOOL_NAME: Final = "gen_ai.tool.name"
-"""The tool; behind a gateway the tool that the call is for.
+"""The tool; behind a gateway that of the call.
 
-Holds: a name of the program. ``_unknown`` replaces a name that is not registered, which is model output.
+Holds: a name of the program, else ``_unknown``.
 """
 TOOL_TYPE: Final = "gen_ai.tool.type"
-"""The type of tool that the conventions know.
+"""The tool's type in the conventions.
 
 Holds: ``function``.
 """
 TOOL_CALL_ID: Final = "gen_ai.tool.call.id"
-"""The id of the call, where it is known.
+"""The call, where it is known.
 
-Holds: an id that the model's provider or the framework made.
+Holds: an id of the provider or the framework.
 """
 AGENT_NAME: Final = "gen_ai.agent.name"
-"""The agent that makes the call, where it is known.
+"""The agent, where it is known.
 
 Holds: a name of the program.
 """
 CONVERSATION_ID: Final = "gen_ai.conversation.id"
 """The conversation, where it is known.
 
-Holds: an id of the program, which may name a user. ``CONVERSATION_ID=hash`` exports a keyed hash, ``off`` nothing.
+Holds: an id of the program, a keyed hash of it, or nothing.
 """
 ERROR_TYPE: Final = "error.type"
-"""The class of the tool's error, or of the exception that ended the run. A refused call has no other one.
+"""The error of the tool, or the exception that ended the run.
 
-Holds: the name of a class, ``tool_error`` for a result that is an error, ``tool_loop_detected`` for a refusal.
+Holds: a class, ``tool_error`` for a result that is an error, ``tool_loop_detected`` for a refusal.
 """
 ERROR_REFUSED: Final = "tool_loop_detected"
 """The ``error.type`` of a call that was refused: without one, dashboards of GenAI spans count it as a quick success."""
 
 TOOL_KIND: Final = "loopguard.tool.kind"
-"""The effect of the tool, as declared, hinted or inferred from its name.
+"""The tool's effect: declared, hinted or inferred from its name.
 
 Holds: ``read``, ``write``, ``shell``, ``poll``, ``wait``, ``agent``, ``think``, ``step``, ``final``, ``handoff`` or
 ``unknown``.
 """
 TOOL_REGISTERED: Final = "loopguard.tool.registered"
-"""True if the tool exists; absent where the registered tools are not known."""
+"""The tool exists; absent where the registered tools are not known."""
 TOOL_NAME_HASH: Final = "loopguard.tool.name_hash"
 """Tells tools that are not registered apart.
 
-Holds: a keyed hash of the name.
+Holds: a keyed hash.
 """
 TURN_ID: Final = "loopguard.turn.id"
-"""The turn: one message of the user, and all that the agent does until it answers.
+"""One message of the user, and all that the agent does until it answers.
 
-Holds: random digits with a number, or the id of a run or a trace; the ``turn_id`` of ``loopguard.turn()`` if given.
+Holds: random digits with a number, the id of a run or a trace, or the ``turn_id`` of ``loopguard.turn()``.
 """
 TURN_SOURCE: Final = "loopguard.turn.source"
 """The way in which the turn was found.
 
-Holds: a word of this package, as ``run``, ``explicit``, ``messages``, ``agent_span`` or ``trace``.
+Holds: ``run``, ``explicit``, ``messages``, ``agent_span``, ``trace`` or another word.
 """
 CALL_INDEX: Final = "loopguard.turn.call_index"
-"""The position of the call in its turn, from 0, refused calls included."""
+"""The call's position in its turn, from 0, refused ones included."""
 STEP: Final = "loopguard.turn.step"
 """Equal for the calls of one message of the model, where the framework tells."""
 ARGUMENTS_HASH: Final = "loopguard.arguments_hash"
 """Equal for equal arguments.
 
-Holds: a keyed hash of the arguments.
+Holds: a keyed hash.
 """
 RESULT_HASH: Final = "loopguard.result_hash"
 """Equal for equal results.
 
-Holds: a keyed hash of the result.
+Holds: a keyed hash.
 """
 RESULT_SAMENESS: Final = "loopguard.result_sameness"
-"""The result, compared with that of the last equal call.
+"""The result, beside that of the last equal call.
 
 Holds: ``first``, ``same``, ``progress``, ``alike`` or ``different``.
 """
 RESULT_PENDING: Final = "loopguard.result_pending"
-"""True if the result of a repeated call says that work is not done yet, else absent."""
+"""The result of a repeated call says that work is not done yet."""
 RESULT_BRIEF: Final = "loopguard.result_brief"
-"""True if the result has up to 80 bytes, else absent."""
+"""The result has up to 80 bytes."""
 RESULT_TRANSIENT: Final = "loopguard.result_transient"
-"""True if the result of a repeated call tells of an outage that may pass, else absent."""
+"""The result of a repeated call tells of an outage that may pass."""
 NO_NEWS: Final = "loopguard.no_news"
-"""True if the call did not bring an outcome that it had not brought before, else absent."""
+"""The call brought no outcome that it had not brought before."""
 EQUAL_IN_ROW: Final = "loopguard.tool.equal_in_row"
-"""The number of untried calls of the tool, in a row, with this error or this answer; absent if it is 1."""
+"""Untried calls of the tool, in a row, with this error or answer; absent if it is 1."""
 ERROR_HASH: Final = "loopguard.error_hash"
-"""Equal for equal errors; in place of the hash of a result.
+"""Equal for equal errors; instead of a result's.
 
-Holds: a keyed hash of the error.
+Holds: a keyed hash.
 """
 ERROR_TRANSIENT: Final = "loopguard.error_transient"
-"""True if the error may pass, as a timeout."""
+"""The error may pass, as a timeout."""
 TURNS_WITHOUT_NEWS: Final = "loopguard.conversation.turns_without_news"
-"""The turns of the conversation in a row, before this one, that made calls and brought it nothing new.
-
-Only under a policy with ``scope = "conversation"``, which is where conversations are remembered.
-"""
+"""Turns in a row, before this one, that made calls and brought nothing new; with ``scope = "conversation"``."""
 OUTCOME: Final = "loopguard.outcome"
 """The end of the call. ``nudged``: it worked, and its result carries a sentence of the guard, about it or an earlier
-call. A call that failed is ``failed`` with a sentence, too; the event tells of the nudge.
+call. A failed one is ``failed`` with a sentence, too.
 
 Holds: ``executed``, ``nudged``, ``failed``, ``cancelled``, ``reused``, ``blocked`` or ``aborted``.
 """
 REFUSED_OUTCOMES: Final = frozenset({"reused", "blocked", "aborted"})
 """The outcomes of calls that did not run."""
 HAS_RUN: Final = "loopguard.has_run"
-"""True if the call was read in a model request, with its result, so that it cannot be refused; else absent."""
+"""The call was read in a model request, with its result: it cannot be refused."""
 OWN_TRACE: Final = "loopguard.own_trace"
-"""True on the spans of an agent's run that no other span is around: the root of their trace is the run's span."""
+"""The trace is that of an agent's run that no other span is around."""
 UNDELIVERED: Final = "loopguard.undelivered"
-"""True on the span of a nudge if the result has no place for the sentence. It goes with the next text for the model."""
+"""The result has no place for the nudge, which goes with the next text for the model."""
 MODEL_NAME: Final = "loopguard.model.name"
-"""The model of the request that wrote the call. On the span of the first call of a request, with the next three.
+"""The model of the request that wrote the call; on the first call of a request, as the next three.
 
-They are not the ``gen_ai.usage.*`` of the conventions: a backend would count the request twice, because its own span
-has those.
-
-Holds: the name of a model; ``_unknown`` for one that is no plain name.
+Holds: a plain name, else ``_unknown``.
 """
+# Not the ``gen_ai.usage.*`` of the conventions: the request's own span has those, and a backend would count it twice.
+
 MODEL_INPUT_TOKENS: Final = "loopguard.model.input_tokens"
 """The tokens of the request's input."""
 MODEL_CACHED_TOKENS: Final = "loopguard.model.cached_tokens"
-"""The part of the input that came from the provider's cache."""
+"""The part of it from the provider's cache."""
 MODEL_OUTPUT_TOKENS: Final = "loopguard.model.output_tokens"
 """The tokens of the response."""
 
@@ -180,34 +176,32 @@ VERDICT: Final = "loopguard.verdict"
 Holds: ``nudge``, ``reuse``, ``block``, ``conclude`` or ``abort``.
 """
 ACTION: Final = "loopguard.action"
-"""The action that was taken, under the ceiling of the policy.
+"""The action that was taken, under the policy's ceiling.
 
 Holds: ``observe``, ``nudge``, ``reuse``, ``block``, ``conclude`` or ``abort``.
 """
 COUNT: Final = "loopguard.count"
-"""The count of the mode, up to and with this call."""
+"""The count of the mode, with this call."""
 LIMIT: Final = "loopguard.limit"
 """The count at which the verdict is given."""
 LIMIT_REASON: Final = "loopguard.limit_reason"
-"""The reason for the limit of a repeated call; absent where no rule of repeats gives the limit.
+"""The reason for the limit, if a rule of repeats gives it.
 
 Holds: ``repeat`` (no other applies), ``transient``, ``acted``, ``acknowledged``, ``moves`` or ``patient``.
 """
 PERIOD: Final = "loopguard.period"
 """The number of calls in a lap; 1 for a single call."""
 FIRST_SEEN_INDEX: Final = "loopguard.first_seen_index"
-"""The position in its turn of the first call of the loop."""
+"""The position of the loop's first call in its turn."""
 TRIP_SCOPE: Final = "loopguard.trip.scope"
-"""The reach of the loop: ``conversation`` if turns repeat each other; absent if calls of one turn do.
+"""Turns of the conversation repeat each other; absent if calls of one turn do.
 
 Holds: ``conversation``.
 """
 TURN_FIRST: Final = "loopguard.turn.first"
-"""The trip's place in its turn, to count turns from events: the first with its action, or with its mode and action.
+"""To count turns from events: the trip is its turn's first with its action, or with its mode and action.
 
-The first trip that the user's request to stop makes with its action is ``mode``.
-
-Holds: ``action``, ``mode`` (a further action's first with this mode), or ``no``.
+Holds: ``action``, ``mode`` (also the first of a user's stop), or ``no``.
 """
 
 # --- metrics ---------------------------------------------------------------------------------------------------
@@ -238,11 +232,11 @@ METRIC_WATCH_WAITING: Final = "loopguard.watch.waiting"
 WATCH_FATE: Final = "loopguard.watch.fate"
 """The fate of a tool span that ``otel-loopguard watch`` received. ``late`` ones are among the ``judged`` ones.
 
-Holds: ``judged``, ``late``, ``duplicate``, ``inner`` (of a call that has another span), ``guarded`` (of a program with
-the guard in it) or ``dropped`` (after a fault).
+Holds: ``judged``, ``late``, ``duplicate``, ``inner`` (of a call with another span), ``guarded`` (of a guarded program)
+or ``dropped`` (after a fault).
 """
 WATCH_REASON: Final = "loopguard.watch.reason"
-"""The reason for which a message was not taken.
+"""Why a message was not taken.
 
 Holds: ``full`` (no room for it), ``slow`` (it came too slowly), ``large`` (there can never be room), ``malformed`` or
 ``closed``.
@@ -251,7 +245,7 @@ METRIC_MODEL_TOKENS: Final = "loopguard.model.tokens"
 METRIC_MODEL_REQUESTS: Final = "loopguard.model.requests"
 METRIC_MODEL_COST: Final = "loopguard.model.cost"
 LOOP_OR_WORK: Final = "loopguard.step"
-"""The kind of step: of a loop if all calls that the request wrote were refused or were repeats without news.
+"""Of a loop if all calls that the request wrote were refused or repeats without news.
 
 Holds: ``loop`` or ``work``.
 """
@@ -263,7 +257,7 @@ Holds: ``known`` or ``unknown``.
 REQUEST_MODEL: Final = "gen_ai.request.model"
 """The model of the request.
 
-Holds: the name of a model; ``_unknown`` for one that is no plain name, ``_other`` beyond the first 50.
+Holds: a plain name, else ``_unknown``; ``_other`` beyond the first 50.
 """
 TOKEN_TYPE: Final = "gen_ai.token.type"  # noqa: S105 - no password
 """As on ``gen_ai.client.token.usage`` of the conventions.
