@@ -23,10 +23,9 @@ if TYPE_CHECKING:
 
 TITLE = "Leaks"
 ABOUT = """A program has a drawn word in each argument, key, result, exception, made-up tool name, message of the
-user and sentence of the policy. Traces, metrics and logs as exported over OTLP, the console exporters, Python's log
-at DEBUG, the error that an abort raises, and the reports of `replay` on the exported spans are searched for the
-words: plain, in lower case, reversed, as hex, as UTF-16 and as base64 at its three offsets. *Broken*: words that are
-found."""
+user and sentence of the policy. What it exports by OTLP and to the console, Python's log at DEBUG, stderr, the error
+that an abort raises, and the reports of `replay` on the exported spans are searched for each: plain, in lower case,
+reversed, as hex, as UTF-16 and as base64 at its three offsets. *Broken*: words that are found."""
 APP = Path(__file__).with_name("canary_app.py")
 SETTINGS = (
     {"EVENTS": "span", "CONVERSATION_ID": "hash"},
@@ -43,10 +42,10 @@ def measure(seed: int, scale: float) -> Iterator[Row]:
     for settings in SETTINGS if scale >= 1 else SETTINGS[-1:]:
         words = {name: f"Zq{random.getrandbits(44):011X}" for name in dict.fromkeys(WORDS)}
         words["policy"] = f"Zq{random.getrandbits(44):011X}"
-        yield from _searched(words, settings)
+        yield _searched(words, settings)
 
 
-def _searched(words: dict[str, str], settings: dict[str, str]) -> Iterator[Row]:
+def _searched(words: dict[str, str], settings: dict[str, str]) -> Row:
     with tempfile.TemporaryDirectory() as folder, receiver() as received:
         policy = Path(folder, "policy.toml")
         sentence = words["policy"]
@@ -75,11 +74,14 @@ def _searched(words: dict[str, str], settings: dict[str, str]) -> Iterator[Row]:
             "replay": _replayed(received.bodies["/v1/traces"], Path(folder)),
         }
     name = ", ".join(f"{key}={value}" for key, value in settings.items())
-    for place, data in places.items():
-        found = [word for word in words if any(form in data for form in forms(words[word]))]
-        yield Row(
-            f"{place} ({name})", len(words), len(found), f"{len(data):,} bytes" + f": {', '.join(found)}" * bool(found)
-        )
+    found = [
+        f"{word} in {place}"
+        for place, data in places.items()
+        for word in words
+        if any(form in data for form in forms(words[word]))
+    ]
+    note = "; ".join([f"{sum(map(len, places.values())):,} bytes", *found])
+    return Row(name, len(words) * len(places), len(found), note)
 
 
 def forms(word: str) -> Iterator[bytes]:

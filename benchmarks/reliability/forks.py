@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 TITLE = "Forks"
 ABOUT = """Three threads call tools of one turn without a pause, while the process forks. The child calls guarded
-functions in the turn that it inherits, and in a turn of its own. *Broken*: the child hangs, fails, does not stop a
-loop, or has a turn id of its parent."""
+functions in the turn that it inherits, and in a turn of its own."""
 FORKS = 1_000
 LONGEST_CHILD = 20
 """Seconds after which a child counts as hung."""

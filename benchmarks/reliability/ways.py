@@ -38,9 +38,8 @@ if TYPE_CHECKING:
 
 TITLE = "Faults without a framework"
 ABOUT = """The same for programs that run their tools themselves and ask a model by `openai`, for agents that ask it
-through the gateway, and for turns in a shared store. No call is refused in a request, so *broken* is also one that
-has anything else than that of the program, apart from sentences, or without the tools while there is no loop; and a
-run that hangs."""
+through the gateway, and for turns in a shared store. *Broken* is also a request that has anything else than that of
+the program, apart from sentences, or lacks the tools while there is no loop; and a run that hangs."""
 LOOP = 14
 """The calls of a loop: requests go without tools from the tenth on."""
 CALLER = SimpleNamespace(api_key="k")
