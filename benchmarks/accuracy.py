@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from benchmarks import peers
 from benchmarks.exam import families, play, shared
 from benchmarks.exam.names import NAMINGS
-from benchmarks.markdown import share, table
+from benchmarks.markdown import table
 from otel_loopguard import Policy
 from otel_loopguard.cli.replay import runs as reading
 from otel_loopguard.cli.replay.judge import PolicyJudge
@@ -42,18 +42,17 @@ INTRODUCTION = """# Accuracy
 
 ## What this page cannot show
 
-- **No error rates of practice.** The traces of the examinations and the canonical traces are picked to be hard, and
-  drawn by people who know the rule. Their shares compare versions and rules with each other. They do not tell how
-  often a working agent is refused a call in production: measure that with `otel-loopguard replay` on recorded runs, or
-  with `action = "observe"`.
+- **No error rates of practice.** Drawn traces are picked to be hard, by people who know the rule. Their shares compare
+  versions and rules. How often a working agent is refused a call in production, `otel-loopguard replay` on recorded
+  runs or `action = "observe"` tells.
 - **No reactions.** Recorded and drawn agents do not read nudges and refusals. A real model may obey, or find another
   way to loop.
-- **No coding runs.** There are none among the recorded runs. In coding, identical calls are mostly legitimate. Only
-  drawn traces have them.
+- **No coding runs** are among the recorded ones. In coding, identical calls are mostly legitimate. Only drawn traces
+  have them.
 - **Few labels.** {labels} repeats are labelled by hand. Most failed runs fail for other reasons than loops, so that the
   share of failed runs that are refused a call says little.
-- **No other system as it runs.** The rules of others are restated from their sources, without the parts that read more
-  than tool calls, and with their own lists of tool names, which fit their own tools.
+- **No other system as it runs.** The rules of others have their own lists of tool names, which fit their own tools, and
+  lack the parts that read more than tool calls.
 
 """
 
@@ -81,12 +80,11 @@ RUNS = """## Runs of real agents
 
 {numbers}: tau-bench (customer service), question answering with Search and Lookup, and real MCP servers behind a
 gateway. The runs are not part of this project. They are replayed as by `otel-loopguard replay`: calls recorded after a
-refusal count as if they had run, so every refusal is counted, not only the first. The other presets judge arguments
-only, like the systems that they reproduce, with the limits of those systems.
+refusal count as if they had run, so every refusal is counted. The other [presets](presets.md) judge arguments only.
 """
 WITHHELD = """
-A refusal *withheld news* if the recorded result of the refused call is new: this call had not returned it before in its
-turn, compared by hash, with timestamps, ids and durations masked.
+A refusal *withheld news* if this call had not returned its recorded result before in its turn, with timestamps, ids and
+durations masked.
 
 Trips of the default policy:
 """
@@ -121,24 +119,29 @@ def counted(replayed: list[corpus.Replayed], labels: list[Run]) -> Decided:
 
 def by_policy(runs: list[Run], labels: list[Run]) -> str:
     """Compare the policies in a table."""
-    head = ["policy", "successful runs refused a call", "failed runs refused a call", "refusals that withheld news"]
-    head += ["labelled loops nudged or refused", "labelled legitimate repeats refused", "successful runs nudged"]
+    good, bad = (sum(run["success"] is wanted for run in runs) for wanted in (True, False))
+    found = {name: measured(runs, name, labels) for name in POLICIES}
+    kept = found[POLICIES[0]].verdicts
+    head = ["policy", f"successful runs refused a call, of {good}", f"failed runs refused a call, of {bad}"]
+    head += ["refusals that withheld news", "on successful runs", f"labelled loops nudged or refused, of {kept.loops}"]
+    head += [f"labelled legitimate repeats refused, of {kept.legit}", f"successful runs nudged, of {good}"]
     rows = []
-    for name in POLICIES:
-        row = measured(runs, name, labels)
-        good = sum(bool(run["success"]) for run in runs)
-        bad = sum(run["success"] is False for run in runs)
-        refusals = sum(len(one.refusals) for one in row.replayed)
+    for name, row in found.items():
         rows.append([
             f"`{name}`",
-            share(sum(bool(one.run["success"]) for one in row.refused), good),
-            share(sum(one.run["success"] is False for one in row.refused), bad),
-            f"{len(row.figures.withheld_anywhere)} of {refusals}; on successful runs {len(row.figures.withheld)}",
-            f"{row.verdicts.loops - len(row.verdicts.missed)} of {row.verdicts.loops}",
-            f"{len(row.verdicts.legit_refused)} of {row.verdicts.legit}",
-            share(row.figures.nudged, good),
+            _counted(sum(one.run["success"] is True for one in row.refused), good),
+            _counted(sum(one.run["success"] is False for one in row.refused), bad),
+            f"{len(row.figures.withheld_anywhere)} of {sum(len(one.refusals) for one in row.replayed)}",
+            len(row.figures.withheld),
+            row.verdicts.loops - len(row.verdicts.missed),
+            len(row.verdicts.legit_refused),
+            _counted(row.figures.nudged, good),
         ])  # fmt: skip
     return table(head, rows)
+
+
+def _counted(part: int, whole: int) -> str:
+    return f"{part} ({part / whole:.1%})"
 
 
 def by_mode(runs: list[Run]) -> str:
@@ -170,9 +173,13 @@ Drawn from {seeds} seeds. A kind counts as stopped if it was so under every seed
 def of_canonical_traces() -> str:
     """Return the section of the page."""
     rows = [[shown, *canonical_counts(naming)] for naming, shown in NAMED.items()]
-    return "\n".join(
-        [CANONICAL.format(seeds=len(CANONICAL_SEEDS)), table(["tools", "stuck, stopped", "legitimate, refused"], rows)]
-    )
+    return "\n".join([CANONICAL.format(seeds=len(CANONICAL_SEEDS)), table(["tools", *canonical_heads()], rows)])
+
+
+def canonical_heads() -> list[str]:
+    """The heads of these counts."""
+    stuck, legitimate = (len(traces.kinds(stuck=stuck, canonical=True)) for stuck in (True, False))
+    return [f"stuck stopped, of {stuck}", f"legitimate refused, of {legitimate}"]
 
 
 def canonical_counts(naming: str, new_turn: NewTurn | None = None) -> list[str]:
@@ -187,7 +194,7 @@ def canonical_counts(naming: str, new_turn: NewTurn | None = None) -> list[str]:
             )
             for name in names
         ]
-        found.append(f"{sum(refused)} of {len(names)}")
+        found.append(str(sum(refused)))
     return found
 
 
@@ -203,20 +210,19 @@ SEEDS = range(100, 103)
 
 EXAMINATIONS = """## Examinations
 
-Traces of agents that work and of agents that are stuck, drawn from practice as of 2025 and 2026. Tools are named in
-six ways: as frameworks and servers name them, prefixed by a server, in camelCase, as MCP clients do, opaque (`f17`),
-and in other languages. Each call has its times. In 60 % of the runs the framework flags errors, in the others an
-error is a text. Each stuck kind has two marks: the call at which a careful human would have told the model at the
-latest, and the call that would have been refused at the latest (*in time*); for some kinds it is enough to be told.
-There are {seeds} seeds for each kind and naming, none of which was used to write the rule.
+Agents that work and agents that are stuck, drawn from practice as of 2025 and 2026. Tools are named in six ways: as
+frameworks and servers name them, prefixed by a server, in camelCase, as MCP clients do, opaque (`f17`), and in other
+languages. Each call has its times. In 60 % of the runs the framework flags errors, in the others an error is a text.
+*In time* is not later than a careful human would have told the model, or refused the call; for some stuck kinds it is
+enough to be told. There are {seeds} seeds for each kind and naming, none of which was used to write the rule.
 
 `benchmarks/exam` has {stuck} kinds of stuck agents and {legit} that work; `python -m benchmarks.exam -v` plays them.
 They were drawn apart from the rule. When they were first played, 6 % of the working runs were refused a call, 82 % of
 the stuck were stopped and 5 % missed. Part of what they showed was then corrected, so they are not unseen any more.
 """
 OTHER = """
-The second examination is not part of this project. It was drawn by the designers of the rule. Its kinds were known when
-the rule was written, these seeds were not.
+The second examination is not part of this project. It was drawn by the designers of the rule, who knew its kinds, not
+these seeds.
 """
 WRONG = """
 Kinds of `benchmarks/exam` with another outcome than a careful human wants:
@@ -224,8 +230,8 @@ Kinds of `benchmarks/exam` with another outcome than a careful human wants:
 OPEN = """
 ## Undecidable without a declaration
 
-These kinds of `benchmarks/exam` are in none of the figures above: the calls do not show the fact that decides. `kind =
-"step"`, `once`, `cap`, a poll's `interval` or the model's messages tell it; see [policy.md](policy.md).
+These kinds are in none of the figures above: the calls do not show the fact that decides. `kind = "step"`, `once`,
+`cap`, a poll's `interval` or the model's messages tell it; see [policy.md](policy.md).
 """
 
 
@@ -257,23 +263,20 @@ def of_examinations(drawn: Drawn) -> str:
 
 
 def by_naming(rows: list[play.Row]) -> str:
-    """Count the outcomes by naming."""
+    """The shares of the outcomes by naming, and of how many runs they are."""
     head = ["tools", "stuck, stopped", "stopped in time", "told in time", "missed"]
     head += ["working, refused a call", "ended", "nudged"]
-    lines = []
-    for naming in NAMINGS:
-        found = play.figures(row for row in rows if row.naming == naming)
-        lines.append([
-            naming,
-            share(found.stopped, found.stuck),
-            share(found.in_time, found.needed),
-            share(found.told, found.stuck),
-            share(found.missed, found.stuck),
-            share(found.refused, found.legit),
-            found.ended,
-            share(found.nudged, found.legit),
-        ])  # fmt: skip
-    return table(head, lines)
+    lines, found = [], {naming: play.figures(row for row in rows if row.naming == naming) for naming in NAMINGS}
+    for naming, one in found.items():
+        stuck = [(one.stopped, one.stuck), (one.in_time, one.needed), (one.told, one.stuck), (one.missed, one.stuck)]
+        works = [(part, one.legit) for part in (one.refused, one.ended, one.nudged)]
+        lines.append([naming, *(f"{part / whole:.1%}" for part, whole in stuck + works)])
+    stuck_runs, needed, legit = (
+        " or ".join(map(str, sorted(set(numbers))))
+        for numbers in zip(*((one.stuck, one.needed, one.legit) for one in found.values()), strict=True)
+    )
+    told = f"Each naming has {stuck_runs} stuck runs, {needed} of which have to be stopped, and {legit} that work."
+    return f"{told}\n\n{table(head, lines)}"
 
 
 def wrong(rows: list[play.Row]) -> str:
@@ -284,8 +287,8 @@ def wrong(rows: list[play.Row]) -> str:
         faults = Counter(fault for row in found if (fault := play.fault(row)))
         if faults and not family.undecidable:
             first = "; ".join(f"{fault} ({count})" for fault, count in faults.most_common(2))
-            lines.append([f"`{family.name}`", family.view, f"{sum(faults.values())} of {len(found)}", first])
-    return table(["kind", "a careful human sees", "runs", "outcome"], lines)
+            lines.append([f"`{family.name}`", family.view, first])
+    return table(["kind", "a careful human sees", f"outcome (runs, of {len(NAMINGS) * len(SEEDS)})"], lines)
 
 
 def undecided(rows: list[play.Row]) -> str:
@@ -297,20 +300,17 @@ def undecided(rows: list[play.Row]) -> str:
             told, refused = sum(bool(row.trips) for row in found), sum(bool(row.refusals) for row in found)
             outcome = f"{refused} of {len(found)} refused, {told} told"
             sort = "stuck" if family.stuck else "works"
-            lines.append([f"`{family.name}` ({sort})", family.view, family.undecidable, outcome])
-    return table(["kind", "a careful human sees", "undecidable, for", "outcome"], lines)
+            lines.append([f"`{family.name}` ({sort})", family.undecidable, outcome])
+    return table(["kind", "undecidable, for", "outcome"], lines)
 
 
 # --- the rules of other systems ----------------------------------------------------------------------------------
 
 PEERS = """## Other systems' rules on the same traces
 
-Rules that compare calls or results, restated from their sources as of late 2026 in `benchmarks/peers.py`, with their
-documented thresholds and switched on even where they are off by default. Traces have their natural names. *Told in
-time* is a nudge or a refusal in time. Some rules refuse single calls, others end the run at once.
-"""
-LEFT_OUT = """
-Not restated:
+Rules that compare calls or results, restated from their sources as of late 2026, with their documented thresholds and
+switched on even where they are off by default; `benchmarks/peers.py` has what is left out of each. Tools have natural
+names. *Told* is nudged or refused, in time. *Recorded* are the successful runs above.
 """
 
 
@@ -354,22 +354,21 @@ def of_peers(drawn: Drawn, runs: list[Run], labels: list[Run]) -> str:
     natural = drawn.under(["natural"])
     policy = PolicyJudge(Policy())
     guard = counted([replay(run, policy) for run in runs], labels)
-    lines = [
-        ["**`default`**", *canonical_counts("named"), *_examined(natural, play.GuardJudge), *_recorded(guard, runs)]
-    ]
+    lines = [["**`default`**", *canonical_counts("named"), *_examined(natural, play.GuardJudge), *_recorded(guard)]]
     lines += [_line(peer, natural, runs, labels) for peer in peers.PEERS]
-    head = ["rule", "canonical: stuck stopped", "legitimate refused"]
+    labelled, good = guard.verdicts.loops, sum(bool(run["success"]) for run in runs)
+    stopped, refused = canonical_heads()
+    head = ["rule", f"canonical: {stopped}", refused]
     for name in ("`benchmarks/exam`", "second examination"):
-        head += [f"{name}: stuck stopped", "told in time", "working refused", "ended"]
-    head += ["recorded: successful runs refused", "refusals on them that withheld news", "labelled loops told"]
-    sources = [[peer.title, f"{peer.source}", peer.left_out or "nothing"] for peer in peers.PEERS]
-    return "\n".join([PEERS, table(head, lines), LEFT_OUT, table(["rule", "source", "left out"], sources)])
+        head += [f"{name}: stuck stopped", "told", "working refused", "ended"]
+    head += [f"recorded: refused, of {good}", "refusals that withheld news", f"labelled loops told, of {labelled}"]
+    return "\n".join([PEERS, table(head, lines)])
 
 
 def _line(peer: type[peers.Peer], natural: Drawn, runs: list[Run], labels: list[Run]) -> list[str]:
     stopped = canonical_counts("named", lambda *_: Ending(peer))
     found = counted([corpus.replay(run, lambda _: Judging(peer)) for run in runs], labels)
-    return [peer.title, *stopped, *_examined(natural, peer), *_recorded(found, runs)]
+    return [peer.title, *stopped, *_examined(natural, peer), *_recorded(found)]
 
 
 def _examined(drawn: Drawn, judge: Callable[[], play.Judge]) -> list[str]:
@@ -385,12 +384,11 @@ def _percent(part: int, whole: int) -> str:
     return f"{part / whole:.0%}" if whole else "-"
 
 
-def _recorded(found: Decided, runs: list[Run]) -> list[str]:
-    loops = found.verdicts.loops
+def _recorded(found: Decided) -> list[str]:
     return [
-        share(found.figures.refused, sum(bool(run["success"]) for run in runs)),
+        str(found.figures.refused),
         str(len(found.figures.withheld)),
-        f"{loops - len(found.verdicts.missed)} of {loops}",
+        str(found.verdicts.loops - len(found.verdicts.missed)),
     ]
 
 

@@ -3,6 +3,7 @@
 Each is restated from its source as of late 2026, with its documented thresholds, switched on even where it is off by
 default. Not restated are parts that read more than tools, arguments and results: models as judges, thoughts, repeated
 text, screens. Names of tools in a rule are the system's own; no tool of another system has them, except by chance.
+The docstring of a rule names its source, and what else is left out.
 """
 
 from __future__ import annotations
@@ -46,8 +47,6 @@ class Peer:
     """A rule as a judge of one turn: ``before`` a call without its result, ``after`` it with the result."""
 
     title = ""
-    source = ""
-    left_out = ""
 
     def __init__(self) -> None:
         self.calls: list[Made] = []
@@ -102,9 +101,12 @@ def laps(items: list[Any], period: int) -> int:
 
 
 class OpenClaw(Peer):
+    """src/agents/tool-loop-detection.ts.
+
+    Not restated: hand-written lists of volatile keys, polls by name (`command_status`, `process`); off by default.
+    """
+
     title = "OpenClaw"
-    source = "src/agents/tool-loop-detection.ts"
-    left_out = "hand-written lists of volatile keys, polls by name (`command_status`, `process`); off by default"
 
     def before(self, made: Made) -> str | None:
         """Refuse after 20 equal outcomes among 30 calls, at 20 alternating ones, after 10 calls to one unknown tool."""
@@ -126,9 +128,12 @@ class OpenClaw(Peer):
 
 
 class OpenHands(Peer):
+    """StuckDetector, StuckDetectionThresholds.
+
+    Not restated: monologues; thoughts, which it compares, count as constant.
+    """
+
     title = "OpenHands SDK"
-    source = "StuckDetector, StuckDetectionThresholds"
-    left_out = "monologues; thoughts, which it compares, count as constant"
 
     def after(self, made: Made) -> str | None:  # noqa: ARG002 - the last calls decide
         """Stop at 4 equal calls and results, 3 equal calls with errors, or 6 that alternate."""
@@ -141,9 +146,12 @@ class OpenHands(Peer):
 
 
 class GeminiCli(Peer):
+    """loopDetectionService.ts.
+
+    Not restated: its model as a judge, repeated text.
+    """
+
     title = "gemini-cli"
-    source = "loopDetectionService.ts"
-    left_out = "its model as a judge, repeated text"
 
     def __init__(self) -> None:
         super().__init__()
@@ -159,9 +167,12 @@ class GeminiCli(Peer):
 
 
 class Qwen(Peer):
+    """Its default detectors.
+
+    Not restated: `task_list`, the one tool whose results it reads.
+    """
+
     title = "qwen-code"
-    source = "its default detectors"
-    left_out = "`task_list`, the one tool whose results it reads"
 
     def before(self, made: Made) -> str | None:
         """Stop at 5 equal calls in a row, 8 looks by git in a row, 100 calls with one made 6 times, or 1,000 calls."""
@@ -173,11 +184,13 @@ class Qwen(Peer):
 
 
 class QwenHeuristics(Qwen):
+    """The same with `skipLoopDetection: false`.
+
+    Not restated: thoughts, repeated text; a read is a tool with read, list, search, grep, glob, view, get or fetch
+    in its name.
+    """
+
     title = "qwen-code, all heuristics"
-    source = "the same with `skipLoopDetection: false`"
-    left_out = (
-        "thoughts, repeated text; a read is a tool with read, list, search, grep, glob, view, get or fetch in its name"
-    )
 
     def before(self, made: Made) -> str | None:
         """Stop also at 3 alternations, 6 equal calls in the turn, one tool 8 times in a row, or 8 reads of 15 calls."""
@@ -191,9 +204,12 @@ class QwenHeuristics(Qwen):
 
 
 class Cline(Peer):
+    """runtime/safety/loop-detection.ts.
+
+    Not restated: the user's answer at the hard limit, which stops by default.
+    """
+
     title = "Cline SDK"
-    source = "runtime/safety/loop-detection.ts"
-    left_out = "the user's answer at the hard limit, which stops by default"
 
     def before(self, made: Made) -> str | None:
         """Nudge at the third equal call in a row, stop at the fifth."""
@@ -202,9 +218,12 @@ class Cline(Peer):
 
 
 class RooCode(Peer):
+    """ToolRepetitionDetector.
+
+    Not restated: the user, who is asked at each refusal.
+    """
+
     title = "Roo Code"
-    source = "ToolRepetitionDetector"
-    left_out = "the user, who is asked at each refusal"
 
     def __init__(self) -> None:
         super().__init__()
@@ -222,9 +241,12 @@ class RooCode(Peer):
 
 
 class DeerFlow(Peer):
+    """LoopDetectionMiddleware.
+
+    Not restated: calls of one message are compared as a whole there, one by one here.
+    """
+
     title = "deer-flow"
-    source = "LoopDetectionMiddleware"
-    left_out = "calls of one message are compared as a whole there, one by one here"
 
     SALIENT = ("path", "url", "query", "command", "pattern")
 
@@ -248,9 +270,12 @@ class DeerFlow(Peer):
 
 
 class Hermes(Peer):
+    """agent/tool_guardrails.py.
+
+    Not restated: its list of reads, which are warned at 2 and blocked at 5; caps of single tools.
+    """
+
     title = "hermes-agent, unattended"
-    source = "agent/tool_guardrails.py"
-    left_out = "its list of reads, which are warned at 2 and blocked at 5; caps of single tools"
 
     TOLERANT = ("terminal", "execute_code", "process", "browser_navigate", "web_extract")
     PROGRESS = ("write_file", "patch", "terminal", "delegate")
@@ -283,9 +308,12 @@ class Hermes(Peer):
 
 
 class Stella(Peer):
+    """loop_detect.rs.
+
+    Not restated: footers that it strips per tool, its ceiling of reads per path.
+    """
+
     title = "stella"
-    source = "loop_detect.rs"
-    left_out = "footers that it strips per tool, its ceiling of reads per path"
 
     def __init__(self) -> None:
         super().__init__()
@@ -319,9 +347,12 @@ class Stella(Peer):
 
 
 class BrowserUse(Peer):
+    """ActionLoopDetector.
+
+    Not restated: fingerprints of the page; waits, `done` and `go_back` are exempt by name.
+    """
+
     title = "browser-use"
-    source = "ActionLoopDetector"
-    left_out = "fingerprints of the page; waits, `done` and `go_back` are exempt by name"
 
     def before(self, made: Made) -> str | None:
         """Nudge at 5, 8 and 12 equal calls among the last 20; refuse none."""
@@ -331,9 +362,12 @@ class BrowserUse(Peer):
 
 
 class Automatos(Peer):
+    """ToolExecutionTracker.
+
+    Not restated: a search is a tool with search in its name and a `query`.
+    """
+
     title = "Automatos AI"
-    source = "ToolExecutionTracker"
-    left_out = "a search is a tool with search in its name and a `query`"
 
     def before(self, made: Made) -> str | None:
         """Refuse the second equal call, a search 0.75 similar to an earlier one, and calls beyond a tool's ceiling."""
@@ -353,9 +387,12 @@ def _similarity(one: str, other: str) -> float:
 
 
 class CrewAI(Peer):
+    """_check_tool_repeated_usage.
+
+    Not restated: agents by function calling, which it does not check.
+    """
+
     title = "CrewAI, text agents"
-    source = "_check_tool_repeated_usage"
-    left_out = "agents by function calling, which it does not check"
 
     def before(self, made: Made) -> str | None:
         """Refuse the call that is equal to the one before."""
@@ -363,9 +400,9 @@ class CrewAI(Peer):
 
 
 class ThreeInTen(Peer):
+    """Several packages: the third equal call of the last 8 to 12."""
+
     title = "tool-loop-guard and the like"
-    source = "several packages: the third equal call of the last 8 to 12"
-    left_out = ""
 
     def before(self, made: Made) -> str | None:
         """End the run at the third equal call among the last ten."""
