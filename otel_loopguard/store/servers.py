@@ -153,7 +153,8 @@ def _clients_of(url: StoreUrl) -> tuple[Any, list[Redis]]:
     if url.has_sentinels:
         of_sentinels = _options(url, url.sentinel_login) | bounds
         sentinel = Sentinel(url.addresses, sentinel_kwargs=of_sentinels, **options)  # type: ignore[no-untyped-call]  # it has no hints
-        return sentinel.master_for(url.service), sentinel.sentinels
+        # A list of our own: two tasks that ask at once reorder the other one, and may write one of them over another.
+        return sentinel.master_for(url.service), list(sentinel.sentinels)
     (address,) = url.addresses
     if address.port is None:
         return Redis(unix_socket_path=address.host, **options), []

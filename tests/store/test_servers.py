@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import re
 import socket
@@ -15,7 +16,7 @@ from redis.exceptions import ResponseError
 
 from otel_loopguard.store import background
 from otel_loopguard.store.redis_store import name_of
-from otel_loopguard.store.servers import Servers
+from otel_loopguard.store.servers import Servers, _clients_of
 from otel_loopguard.store.settings import open_store
 from otel_loopguard.store.store import Swapped
 from otel_loopguard.store.url import SCHEMES, parse
@@ -223,6 +224,18 @@ def test_sentinels_that_are_gone_or_do_not_answer_are_passed_over(sentinels, key
     sentinels.sentinels[0].resume()
     sentinels.sentinels[0].kill()
     assert swap(opened(sentinels.url), key)
+
+
+def test_all_sentinels_are_closed_although_the_client_lost_one_of_them():
+    """Two tasks that ask at once write its list over each other's."""
+
+    async def closed():
+        client, others = _clients_of(parse("redis+sentinel://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3/turns"))
+        of_client = client.connection_pool.sentinel_manager.sentinels
+        of_client[0] = of_client[1]
+        return len(set(others))
+
+    assert asyncio.run(closed()) == 3
 
 
 def test_after_a_failover_the_new_server_is_known_by_its_id_and_has_the_cells(sentinels, key):
