@@ -113,8 +113,7 @@ class ToolTarget:
     style: CallStyle = CallStyle.SYNC
     """``SYNC`` or ``ASYNC``."""
     each: Callable[[Keywords], list[Keywords]] | None = None
-    """Split the keywords of a function that handles several calls at once, and returns a list: keywords for one call
-    each."""
+    """Return the keywords for each call, if the function handles several calls at once and returns a list."""
     turned_down: Callable[[Any], bool] | None = None
     """For a check that runs before the tool, such as a guardrail: return True if the check's result rejects the call.
     That result is then the call's outcome."""

@@ -110,7 +110,7 @@ class Ancestry:
             self._held += len(kept)
 
     def guard(self, trace: str) -> None:
-        """Note that a trace has spans of the guard's own: they have all calls of the trace."""
+        """Note that the spans of the guard tell of all calls in a trace: other spans of calls there are not counted."""
         self._guarded[trace] = None
         if len(self._guarded) > MOST_GUARDED:
             del self._guarded[next(iter(self._guarded))]

@@ -314,10 +314,10 @@ class MessageList:
             self._replied = False
 
     def follow(self, marks: list[int], common: int = 0) -> None:
-        """Take over the marks of a request. So many of its entries are all that are known."""
+        """Take over the marks of a request, whose first ``common`` entries are all that were known before."""
         new, whole = array("q", marks[common:] if common else marks), hash(tuple(marks))
         chain = self.chain + sum(new) if common else sum(new)
-        # Without a call in between, at which an exception of a signal handler would leave them apart.
+        # No function is called between the assignments: a signal handler that raises there would leave them unequal.
         if common:
             self.marks += new
         else:

@@ -141,7 +141,7 @@ def _read(
 
 
 def _policy(settings: Settings, own_file: str | None) -> Policy:
-    """Load the policy from the text that is written, so that the text is what is proven. It judges as if it refused."""
+    """Load the policy of the file that will be written, for the proof. It refuses, also if its action does not."""
     policy = load_text(document.toml(settings), own_file=own_file).checked("the policy")
     if policy.action < Action.BLOCK:
         policy = replace(policy, action=Action.BLOCK)

@@ -92,7 +92,7 @@ def is_proven(survey: Survey, target: float) -> bool:
 def _verdict(survey: Survey, target: float) -> Iterator[str]:
     held = survey.held_out
     if not held.runs:
-        yield "NOT PROVEN: no run was held out. One in two is, by its id: more runs are needed."
+        yield "NOT PROVEN: no run was kept apart for the proof. The ids of runs choose one in two: give more runs."
         return
     bound = upper_bound(held.after, held.runs)
     rule = " (rule of three: 3 / runs)" if not held.after else ""

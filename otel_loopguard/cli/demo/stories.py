@@ -173,4 +173,4 @@ WORKING = (
 )  # fmt: skip
 STORIES = {str(story.name): story for story in (*STUCK, *WORKING)}
 SHORT = (str(Mode.GENERIC_REPEAT), str(Mode.CYCLE), "edits_and_tests")
-"""The stories of a demo that names none: a loop, one with several calls, and work."""
+"""The stories that are shown without ``--story``: a loop of one call, a loop of several calls, and work."""

@@ -63,7 +63,7 @@ class Timeline:
         self._running.append(_Running(self._begun if end is None else max(end, self._begun), call))
 
     def until(self, time: float | None) -> Iterator[Any]:
-        """Yield the calls that end by this time, or all that are running, each at the time of its end."""
+        """Yield the running calls that end by this time, in the order of their ends; without a time, all of them."""
         if time is None:
             over, self._running = self._running, []
             return self._end(over)

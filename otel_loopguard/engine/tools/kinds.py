@@ -24,7 +24,7 @@ _ACTIONS = frozenset((*_ACTION_PARAMETERS, "command"))
 _COMMAND_PARAMETERS = ("command", "cmd", "script", "commands")
 _COMMANDS = frozenset(_COMMAND_PARAMETERS)
 _COMMAND_PARAMETERS_OF_OTHERS = ("command", "cmd")
-"""Those of tools whose name is not that of a shell."""
+"""The parameters that have a command line, in tools whose name does not say that they are a shell."""
 _SQL_PARAMETERS = ("sql", "query", "statement", "sql_query")
 _QUESTION_PARAMETER = "query"
 """The one SQL parameter that searches have, too."""

@@ -58,7 +58,7 @@ def _reader(dialect_of: Callable[[str], Dialect | None]) -> Read:
 
 def _judged(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     copied = copy.copy(args[1] if len(args) > 1 else kwargs["options"])
-    given = copied.headers if isinstance(copied.headers, Mapping) else {}  # without any it is a mark of the client
+    given = copied.headers if isinstance(copied.headers, Mapping) else {}  # else it is the client's mark for none
     copied.headers = {**given, JUDGED: "1"}
     if len(args) > 1:
         return (args[0], copied, *args[2:]), kwargs
