@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from threading import RLock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from otel_loopguard.engine.history import update
 from otel_loopguard.engine.history.state import History
@@ -12,11 +12,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from weakref import ref
 
-    from otel_loopguard.engine.messages import UserMessages
+    from otel_loopguard.engine.messages import UserMessage, UserMessages
     from otel_loopguard.engine.values.fingerprint import Fingerprinter
     from otel_loopguard.engine.values.results import OutcomeFacts
     from otel_loopguard.engine.words import Record
-    from otel_loopguard.guard.turn import Turn
+
+
+class Outermost(Protocol):
+    """The turn around all nested ones."""
+
+    def say(self, text: str, *, stop: bool = False) -> UserMessage:
+        """Send the model a message."""
 
 
 class TurnTree:
@@ -28,7 +34,7 @@ class TurnTree:
 
     __slots__ = ("_changing", "_history", "_lock", "_runs", "shared", "user_messages")
 
-    def __init__(self, user_messages: UserMessages, shared: ref[Turn] | None) -> None:
+    def __init__(self, user_messages: UserMessages, shared: ref[Outermost] | None) -> None:
         self.user_messages = user_messages
         self.shared = shared
         """The outermost turn, if other processes may deliver its messages: it asks the store, nested turns do not."""
