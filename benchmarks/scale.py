@@ -24,7 +24,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Sp
 from benchmarks.harness import Row, Section, compared, interleaved, main
 from benchmarks.workload import TOOL, TURN, arguments, conversation, result
 from otel_loopguard.cli.replay.judge import PolicyJudge
-from otel_loopguard.cli.watch.address import Address
+from otel_loopguard.cli.watch.address import ListenAddress
 from otel_loopguard.cli.watch.exports import Exports
 from otel_loopguard.cli.watch.grpc_receiver import GrpcReceiver
 from otel_loopguard.cli.watch.http_receiver import HttpReceiver
@@ -208,7 +208,7 @@ def take(made: list[bytes]) -> None:
 def receive(kind: str, count: int, tools: int) -> float:
     """Receive the messages from another process, whose time is not counted, and judge them."""
     live = judge()
-    receiver = (GrpcReceiver if kind == "grpc" else HttpReceiver)(Address("127.0.0.1", 0), live)
+    receiver = (GrpcReceiver if kind == "grpc" else HttpReceiver)(ListenAddress("127.0.0.1", 0), live)
     receiver.start()
     command = [sys.executable, "-c", _CLIENT, kind, str(receiver.address), str(count), str(tools)]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as client:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -109,6 +110,40 @@ NOT_SHIELDED = {
     "instrumentation/functions/generators.py:driver": "the error is thrown into the user's generator",
 }
 """Broad ``except`` clauses that do not end in the shield, because the fault is an expected answer."""
+
+
+ROOMS_OF_MODULES = {
+    "command": "the command line of each command",
+    "commands": "a tool's command line; LangGraph's `Command`",
+    "events": "what the fold folds; the event of a span",
+    "kinds": "of tools; of findings",
+    "messages": "of the user; of a conversation; of LangChain",
+    "policy": "the policy; the command that checks one",
+    "recording": "the reader of recordings; the kit's recording of a run",
+    "runs": "of an agent, live; recorded; of LangChain",
+    "service": "the name of a service in spans; the watcher that listens",
+    "settings": "of detectors; of the telemetry; of the store",
+    "state": "of a turn; of its history",
+    "store": "the cells; the doctor's findings about them",
+}
+"""The names that several modules have, each in a room of its own."""
+
+
+def test_a_class_name_has_one_meaning():
+    """A reader who searches for it finds one class. Names with an underscore are known in their file only."""
+    names = Counter(
+        node.name
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert [name for name, times in names.items() if times > 1] == []
+
+
+def test_a_module_name_stands_twice_for_a_reason_only():
+    """The list has each name that several rooms have, and no other."""
+    names = Counter(path.stem for path in PACKAGE.rglob("*.py") if not path.stem.startswith("__"))
+    assert {name for name, times in names.items() if times > 1} == set(ROOMS_OF_MODULES)
 
 
 def broad(node) -> bool:

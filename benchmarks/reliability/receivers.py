@@ -22,7 +22,7 @@ import grpc
 from benchmarks.reliability.faults import FAULTS, Logged
 from benchmarks.reliability.result import Row
 from otel_loopguard.cli.replay.judge import PolicyJudge
-from otel_loopguard.cli.watch.address import Address
+from otel_loopguard.cli.watch.address import ListenAddress
 from otel_loopguard.cli.watch.exports import exports
 from otel_loopguard.cli.watch.grpc_receiver import GrpcReceiver
 from otel_loopguard.cli.watch.http_receiver import HttpReceiver
@@ -61,7 +61,7 @@ class Watcher:
         self.report = WatchReport(judge, exports(none, Shield()), Settings.from_environment({}))
         self.judge = LiveJudge(judge, self.report, self.report.shield, window=0.0)
         self.report.watch(self.judge)
-        here = Address("127.0.0.1", 0)
+        here = ListenAddress("127.0.0.1", 0)
         self.http, self.grpc = HttpReceiver(here, self.judge), GrpcReceiver(here, self.judge)
         self.channel = grpc.insecure_channel(str(self.grpc.address))
         self.taken = 0

@@ -82,7 +82,7 @@ class Running(NamedTuple):
     """An earlier begin with the very same object."""
 
 
-class Ask(NamedTuple):
+class AskOnTrip(NamedTuple):
     """A step: ask ``on_trip`` about a trip."""
 
     trip: Trip
@@ -363,7 +363,7 @@ class Turn:
             found = callbacks.custom_nudges(self.host.faults, self.compiled, history, record)  # type: ignore[arg-type]  # of a call
             verdict = yield from self._commit(Found(self._op(), event, verdict, found), waits=waits)
         if verdict.asks:
-            trip = yield Ask(verdict.trip)  # type: ignore[arg-type]  # it asks about a trip
+            trip = yield AskOnTrip(verdict.trip)  # type: ignore[arg-type]  # it asks about a trip
             verdict = yield from self._commit(Answered(self._op(), event, verdict, trip), waits=waits)
         return verdict
 
@@ -379,7 +379,7 @@ class Turn:
                 step = steps.send(answer)
             except StopIteration as end:
                 return end.value  # type: ignore[no-any-return]  # a decision, by the type of the steps
-            if type(step) is Ask:
+            if type(step) is AskOnTrip:
                 answer = callbacks.ask_on_trip(self.host.faults, self.policy.on_trip, step.trip)
             else:
                 answer = wait(step)
@@ -391,7 +391,7 @@ class Turn:
                 step = steps.send(answer)
             except StopIteration as end:
                 return end.value  # type: ignore[no-any-return]  # as above
-            if type(step) is Ask:
+            if type(step) is AskOnTrip:
                 answer = await callbacks.await_on_trip(self.host.faults, self.policy.on_trip, step.trip)
             else:
                 answer = await wait_in_task(step)

@@ -18,7 +18,7 @@ from opentelemetry.trace import NonRecordingSpan
 from otel_loopguard.engine.words import Action, Outcome, ToolCall, Usage
 from otel_loopguard.instrumentation import kept_calls
 from otel_loopguard.instrumentation.aborts import abort_error
-from otel_loopguard.instrumentation.seen_calls import Seen, SeenCalls
+from otel_loopguard.instrumentation.seen_calls import SeenCall, SeenCalls
 from otel_loopguard.store import background
 from otel_loopguard.telemetry.call_span import CallSpan, NativeSpan, shown_name
 from otel_loopguard.turns.message_lists import MessageList, MessageLists, Request, is_drawn, latest
@@ -358,7 +358,7 @@ class Exchange:
             judged = reader.take_executed(turn, call, key)
             one.judged(new.number, key if judged is None else judged.key)
             if judged is None:
-                seen, known = Seen(now, max(0.0, now - new.opened.at)), None
+                seen, known = SeenCall(now, max(0.0, now - new.opened.at)), None
                 if ids is not None:
                     name = reader.seen.name(self._request, one.place_of(new.number), new, ids[new.number])
                     known = reader.seen.add(name, seen, is_own=is_drawn(result.id))

@@ -35,7 +35,7 @@ _SENT_AGAIN = 60.0
 """Seconds in which equal calls without ids of their own are one call that a client has sent again."""
 
 
-class Seen(NamedTuple):
+class SeenCall(NamedTuple):
     """A call whose result was read."""
 
     ended: float
@@ -63,7 +63,7 @@ class SeenCalls:
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
-        self._seen: OrderedDict[int, Seen] = OrderedDict()
+        self._seen: OrderedDict[int, SeenCall] = OrderedDict()
         self._cells: OrderedDict[str, _Cell] = OrderedDict()
         """The cells as this process knows them, by key."""
         self._ahead = 0.0
@@ -84,7 +84,7 @@ class SeenCalls:
     def _of_id(self, caller: Caller | None, call_id: str, new: NewResult) -> int:
         return self._guard.compiled.fingerprinter.of(utf8(repr((caller, call_id, new.opened.call.name))))
 
-    def add(self, name: int, seen: Seen, *, is_own: bool) -> Seen | None:
+    def add(self, name: int, seen: SeenCall, *, is_own: bool) -> SeenCall | None:
         """Add a call; ``is_own``: no other call has its id. Return what was known; None if it is to be reported."""
         known = self._seen.get(name)
         if known is not None and (is_own or seen.ended - known.ended < _SENT_AGAIN):
@@ -101,22 +101,24 @@ class SeenCalls:
         """
         store, now = self._guard.store, self._guard.clock()
         named = {self._of_id(caller, ids[new.number], new): new for new in news if is_drawn(new.result.id)}
-        mine = {name: Seen(now, max(0.0, now - new.opened.at)) for name, new in named.items() if name not in self._seen}
+        mine = {
+            name: SeenCall(now, max(0.0, now - new.opened.at)) for name, new in named.items() if name not in self._seen
+        }
         if store is not None and mine:
             key = self._guard.compiled.fingerprinter.name(repr(("calls", caller, root)))
             others = await background.on_loop(self._swapped(store, key, mine))
             for name, seen in others.items():
                 self._seen.setdefault(name, seen)
 
-    async def _swapped(self, store: Store, key: str, mine: Mapping[int, Seen]) -> dict[int, Seen]:
+    async def _swapped(self, store: Store, key: str, mine: Mapping[int, SeenCall]) -> dict[int, SeenCall]:
         """Write calls to a cell. Return those that others had written before."""
         cell = self._cells.get(key, _Cell())
         seen = cell.version or (b"" if self._ahead else ANYTHING)
-        others: dict[int, Seen] = {}
+        others: dict[int, SeenCall] = {}
         for _ in range(_MOST_TRIES):
             calls = cell.calls()
             known = {name: calls[str(name)] for name in mine if str(name) in calls}
-            others = {name: Seen(ended - self._ahead, ran) for name, (ended, ran) in known.items()}
+            others = {name: SeenCall(ended - self._ahead, ran) for name, (ended, ran) in known.items()}
             new = {str(name): [one.ended + self._ahead, one.ran] for name, one in mine.items() if name not in known}
             if not new:
                 break

@@ -78,7 +78,7 @@ def _run_outputs(value: Any) -> Any:
 # --- the table ---------------------------------------------------------------------------------------------------
 
 
-class Dialect(NamedTuple):
+class SpanDialect(NamedTuple):
     """The description of a tool call in the spans of one instrumentation.
 
     Where a row names several attributes for one fact, the first that holds a value is taken.
@@ -112,7 +112,7 @@ class Dialect(NamedTuple):
 _GENAI_SIGN: Final = (semconv.OPERATION_NAME, (semconv.OPERATION_EXECUTE_TOOL,))
 
 DIALECTS: Final = (
-    Dialect(  # LangChain, MCP, ``@tool``. Its packages for other frameworks write the attributes of OpenTelemetry.
+    SpanDialect(  # LangChain, MCP, ``@tool``. Its packages for other frameworks write the attributes of OpenTelemetry.
         "OpenLLMetry",
         ("traceloop.span.kind", ("tool",)),
         suffix=".tool",
@@ -122,7 +122,7 @@ DIALECTS: Final = (
         open_arguments=_callback_arguments,
         open_result=_callback_result,
     ),
-    Dialect(  # ``tool.parameters`` is the schema in some of its packages and the arguments in others: not read.
+    SpanDialect(  # ``tool.parameters`` is the schema in some of its packages and the arguments in others: not read.
         "OpenInference",
         ("openinference.span.kind", ("TOOL",)),
         tool=("tool.name",),
@@ -130,14 +130,14 @@ DIALECTS: Final = (
         results=("output.value",),
         open_arguments=_function_arguments,
     ),
-    Dialect(
+    SpanDialect(
         "Langfuse",
         ("langfuse.observation.type", ("tool",)),
         arguments=("langfuse.observation.input",),
         results=("langfuse.observation.output",),
         open_arguments=_function_arguments,
     ),
-    Dialect(
+    SpanDialect(
         "LangSmith",
         ("langsmith.span.kind", ("tool",)),
         tool=("langsmith.trace.name",),
@@ -145,19 +145,19 @@ DIALECTS: Final = (
         results=("gen_ai.completion",),
         open_result=_run_outputs,
     ),
-    Dialect(
+    SpanDialect(
         "MLflow",
         ("mlflow.spanType", ('"TOOL"', "TOOL")),
         tool=("mlflow.spanFunctionName",),
         arguments=("mlflow.spanInputs",),
         results=("mlflow.spanOutputs",),
     ),
-    Dialect(  # The client of the MCP SDK writes neither arguments nor results.
+    SpanDialect(  # The client of the MCP SDK writes neither arguments nor results.
         "MCP SDK client",
         ("mcp.method.name", ("tools/call",)),
         span_names=("MCP send tools/call ", "tools/call "),
     ),
-    Dialect(  # Of JavaScript.
+    SpanDialect(  # Of JavaScript.
         "Vercel AI SDK",
         ("ai.operationId", ("ai.toolCall",)),
         tool=("ai.toolCall.name",),
@@ -165,7 +165,7 @@ DIALECTS: Final = (
         results=("ai.toolCall.result",),
         call_id=("ai.toolCall.id",),
     ),
-    Dialect(
+    SpanDialect(
         "Vertex AI and ADK",
         _GENAI_SIGN,
         arguments=("gcp.vertex.agent.tool_call_args",),
@@ -173,15 +173,15 @@ DIALECTS: Final = (
         hidden=frozenset({"N/A"}),
         not_tools=frozenset({"(merged tools)"}),
     ),
-    Dialect("Logfire and Pydantic AI", _GENAI_SIGN, arguments=("tool_arguments",), results=("tool_response",)),
-    Dialect(
+    SpanDialect("Logfire and Pydantic AI", _GENAI_SIGN, arguments=("tool_arguments",), results=("tool_response",)),
+    SpanDialect(
         "Strands",
         _GENAI_SIGN,
         arguments_event=("gen_ai.tool.message", "content"),
         result_event=("gen_ai.choice", "message"),
     ),
     # Also Semantic Kernel, Agent Framework, AG2, and AutoGen, which writes neither arguments nor results.
-    Dialect(
+    SpanDialect(
         "OpenTelemetry GenAI",
         _GENAI_SIGN,
         span_names=(f"{semconv.SPAN_EXECUTE_TOOL} ",),
@@ -232,8 +232,8 @@ SIGNS: Final = frozenset(row.sign[0] for row in DIALECTS)
 _SPAN_NAMES: Final = tuple(start for row in DIALECTS for start in row.span_names)
 
 
-def _by_sign() -> dict[str, dict[str, tuple[Dialect, ...]]]:
-    found: defaultdict[str, dict[str, tuple[Dialect, ...]]] = defaultdict(dict)
+def _by_sign() -> dict[str, dict[str, tuple[SpanDialect, ...]]]:
+    found: defaultdict[str, dict[str, tuple[SpanDialect, ...]]] = defaultdict(dict)
     for row in DIALECTS:
         sign, values = row.sign
         for value in values:
@@ -255,9 +255,9 @@ READ: Final = frozenset(
 _NOT_TOOLS = frozenset().union(*(row.not_tools for row in DIALECTS))
 
 
-def _matching(attributes: Mapping[str, Any]) -> tuple[Dialect, ...]:
+def _matching(attributes: Mapping[str, Any]) -> tuple[SpanDialect, ...]:
     """Return the rows that a span matches, in the order of the table."""
-    found: tuple[Dialect, ...] = ()
+    found: tuple[SpanDialect, ...] = ()
     for sign, rows in _ROWS.items():
         if sign in attributes:
             value = attributes[sign]
@@ -297,7 +297,7 @@ def open_tool_name(name: str, attributes: Mapping[str, Any]) -> str | None:
     return found
 
 
-def _tool(rows: tuple[Dialect, ...], name: str, attributes: Mapping[str, Any]) -> str | None:
+def _tool(rows: tuple[SpanDialect, ...], name: str, attributes: Mapping[str, Any]) -> str | None:
     for row in rows:
         found = ""
         for key in row.tool:
@@ -340,7 +340,7 @@ def read(span: SpanView) -> SpanCall | None:
     return SpanCall(call, outcome or Outcome(unequal_text()), known, outcome is not None)
 
 
-def _arguments(rows: tuple[Dialect, ...], span: SpanView) -> Any:
+def _arguments(rows: tuple[SpanDialect, ...], span: SpanView) -> Any:
     """The arguments; None if they are unknown."""
     for row in rows:
         if row.arguments_hash is not None and (given := span.attributes.get(row.arguments_hash)) is not None:
@@ -353,7 +353,7 @@ def _arguments(rows: tuple[Dialect, ...], span: SpanView) -> Any:
     return None
 
 
-def _result(rows: tuple[Dialect, ...], span: SpanView) -> Any:
+def _result(rows: tuple[SpanDialect, ...], span: SpanView) -> Any:
     """The result; None if it is unknown."""
     for row in rows:
         if row.result_hash is not None and (given := span.attributes.get(row.result_hash)) is not None:
@@ -365,7 +365,7 @@ def _result(rows: tuple[Dialect, ...], span: SpanView) -> Any:
     return None
 
 
-def _call_id(rows: tuple[Dialect, ...], attributes: Mapping[str, Any]) -> str | None:
+def _call_id(rows: tuple[SpanDialect, ...], attributes: Mapping[str, Any]) -> str | None:
     for row in rows:
         for key in row.call_id:
             value = attributes.get(key)
@@ -391,7 +391,7 @@ def _outcome(span: SpanView, result: Any, message: Mapping[str, Any] | None) -> 
     return Outcome(result, is_error=True if is_error else None)
 
 
-def _value(row: Dialect, keys: tuple[str, ...], event: tuple[str, str] | None, span: SpanView) -> Any:
+def _value(row: SpanDialect, keys: tuple[str, ...], event: tuple[str, str] | None, span: SpanView) -> Any:
     attributes = span.attributes
     for key in keys:
         if key in attributes and (value := _parsed(attributes[key], row.hidden)) is not None:

@@ -90,7 +90,7 @@ class _Write(NamedTuple):
     """The late events in it."""
 
 
-class Turn(Protocol):
+class CellTurn(Protocol):
     """The part of a turn that its cell needs."""
 
     id: str
@@ -172,7 +172,7 @@ class Cell:
         self._retries = 0
         self._conversation = ""
 
-    def open(self, turn: Turn, clock: Callable[[], float]) -> None:
+    def open(self, turn: CellTurn, clock: Callable[[], float]) -> None:
         """Begin with an empty state."""
         self._clock = clock
         self._time = (time.time(), self._clock())
@@ -194,7 +194,7 @@ class Cell:
 
     # --- from threads and tasks --------------------------------------------------------------------------------------
 
-    def commit(self, turn: Turn, event: Any, *, waits: bool = True) -> Generator[Any, Any, Verdict]:
+    def commit(self, turn: CellTurn, event: Any, *, waits: bool = True) -> Generator[Any, Any, Verdict]:
         """Fold an event. What is yielded has to be waited for."""
         if self.is_alone:
             return turn.apply(event)
@@ -212,16 +212,16 @@ class Cell:
             return turn.apply(event) if self.is_alone else _NOT_JUDGED
         return verdict
 
-    def _hand_back(self, turn: Turn, future: Future[Verdict | None]) -> None:
+    def _hand_back(self, turn: CellTurn, future: Future[Verdict | None]) -> None:
         """Let any process deliver the messages of a verdict that comes too late for its call."""
         if not (future.cancel() or future.cancelled()):
             self._say_again_of(turn, future.result())
 
-    def _say_again_of(self, turn: Turn, verdict: Verdict | None) -> None:
+    def _say_again_of(self, turn: CellTurn, verdict: Verdict | None) -> None:
         if verdict is not None and verdict.notes and not verdict.repeated:
             self.say_again(turn, verdict.notes)
 
-    def fold_now(self, turn: Turn, event: Any) -> Verdict:
+    def fold_now(self, turn: CellTurn, event: Any) -> Verdict:
         """Fold an event at once, and write it in the background."""
         if turn.changing and turn.is_interrupting():
             return _NOT_JUDGED
@@ -234,34 +234,34 @@ class Cell:
         background.soon(self._start, turn)
         return verdict
 
-    def _needs_store(self, turn: Turn, event: Any) -> bool:
+    def _needs_store(self, turn: CellTurn, event: Any) -> bool:
         """Return True for a call that this process alone would refuse, and if it has a message that others may give."""
         queue = turn.current.messages
         if type(event) is Began and (queue is None or not queue.stops):
             return self._would_refuse(turn, event)
         return queue is not None and queue.has_shared and not self._is_away
 
-    def _would_refuse(self, turn: Turn, event: Began) -> bool:
+    def _would_refuse(self, turn: CellTurn, event: Began) -> bool:
         """Return True if this process would refuse a call for which only the store has the proof."""
         with turn.lock:
             trip = would_trip(turn.current, event, self.now())
         return trip is not None and trip.action > Action.NUDGE and not needs_no_proof(trip)
 
-    def _put(self, turn: Turn, event: Any) -> Future[Verdict | None]:
+    def _put(self, turn: CellTurn, event: Any) -> Future[Verdict | None]:
         """Let the background loop write an event. Its verdict is None if the turn is alone by then."""
         done: Future[Verdict | None] = Future()
         self._waiting.append((event, done))
         background.soon(self._start, turn)
         return done
 
-    def reads(self, turn: Turn) -> bool:
+    def reads(self, turn: CellTurn) -> bool:
         """Load the cell. Return False if no turn goes on in it; True also if the store does not answer."""
         is_loaded = _wait(background.run_later(self._look(turn)))
         return not is_loaded or (bool(turn.current.turn) and not turn.current.is_over)
 
     # --- messages of the user ----------------------------------------------------------------------------------------
 
-    def say(self, turn: Turn, text: str, *, stop: bool) -> UserMessage:
+    def say(self, turn: CellTurn, text: str, *, stop: bool) -> UserMessage:
         """Store a message, which is delivered with the next result in any process."""
         message = UserMessage(text, turn.message_queue(), stop=stop, number=self.new_op())
         future = self._send(turn, message)
@@ -274,7 +274,7 @@ class Cell:
             )
         return message
 
-    def say_again(self, turn: Turn, notes: Notes) -> None:
+    def say_again(self, turn: CellTurn, notes: Notes) -> None:
         """Let any process deliver notes for which there was no place."""
         queue = turn.message_queue()
         again = [UserMessage(note, queue, number=self.new_op()) if isinstance(note, str) else note for note in notes]
@@ -283,13 +283,13 @@ class Cell:
         for message in again:
             self._put(turn, Said(message.id, message))
 
-    def _send(self, turn: Turn, message: UserMessage) -> Future[Verdict | None]:
+    def _send(self, turn: CellTurn, message: UserMessage) -> Future[Verdict | None]:
         self._said[message.id] = message
         for number in list(self._said)[:-_MOST_SAID]:
             self._said.pop(number, None)
         return self._put(turn, Said(message.id, message))
 
-    async def _watch(self, turn: Turn) -> None:
+    async def _watch(self, turn: CellTurn) -> None:
         """Look after the messages of this process until the model has them: the server may lose what it had."""
         with turn.shield("store.watch"):
             for seconds in WATCH_PAUSES:
@@ -304,7 +304,7 @@ class Cell:
                     break
         self._watching = None
 
-    async def look_after(self, turn: Turn) -> None:
+    async def look_after(self, turn: CellTurn) -> None:
         """Load the cell, and store the messages that it has not, and those to stop that it has lost."""
         if not await self._look(turn):
             return
@@ -333,7 +333,7 @@ class Cell:
 
     # --- on the background loop --------------------------------------------------------------------------------------
 
-    def _start(self, turn: Turn) -> None:
+    def _start(self, turn: CellTurn) -> None:
         if self._writing is None and not self.is_alone and (self._waiting or self._late):
             with turn.shield("store.write"):
                 self._writing = asyncio.ensure_future(self._write(turn))
@@ -346,7 +346,7 @@ class Cell:
     def _drained(self) -> list[tuple[Any, Future[Verdict | None]]]:
         return [self._waiting.popleft() for _ in range(len(self._waiting))]
 
-    async def _write(self, turn: Turn) -> None:
+    async def _write(self, turn: CellTurn) -> None:
         """Write all that there is to write. After a fault of this package the calls go on that wait for it."""
         is_over = False
         try:
@@ -365,7 +365,7 @@ class Cell:
             self._retrying = asyncio.ensure_future(self._retry(turn, RETRY_PAUSES[self._retries]))
             self._retries += 1
 
-    async def _write_all(self, turn: Turn) -> None:
+    async def _write_all(self, turn: CellTurn) -> None:
         while self._waiting or self._late:
             self._batch = self._drained()
             verdicts, is_written = await self._swap_in(turn, [event for event, _ in self._batch])
@@ -374,7 +374,7 @@ class Cell:
             if self.is_alone or not (is_written or self._waiting):
                 break
 
-    def _give_up(self, turn: Turn) -> None:
+    def _give_up(self, turn: CellTurn) -> None:
         """Judge none of the events that wait: a change may be missed. Some may be in the state, which is made again."""
         batch, self._batch, self._owes_gap = self._batch, [], True
         dropped = [done for _, done in (*batch, *self._drained())]
@@ -382,7 +382,7 @@ class Cell:
         with turn.lock:
             self.rebuild(turn)
 
-    async def _retry(self, turn: Turn, seconds: float) -> None:
+    async def _retry(self, turn: CellTurn, seconds: float) -> None:
         """Write again after a pause, or at once when the program ends."""
         with turn.shield("store.write"):
             await background.pause(seconds)
@@ -390,7 +390,9 @@ class Cell:
             if self._writing is not None:
                 await self._writing
 
-    def _answer(self, turn: Turn, futures: list[Future[Verdict | None]], verdicts: Sequence[Verdict | None]) -> None:
+    def _answer(
+        self, turn: CellTurn, futures: list[Future[Verdict | None]], verdicts: Sequence[Verdict | None]
+    ) -> None:
         for done, verdict in zip(futures, verdicts, strict=True):
             if done.set_running_or_notify_cancel():
                 done.set_result(verdict)
@@ -398,14 +400,14 @@ class Cell:
                 self._say_again_of(turn, verdict)
 
     @staticmethod
-    def _leave_to_turn(turn: Turn, events: list[Any]) -> list[Verdict | None]:
+    def _leave_to_turn(turn: CellTurn, events: list[Any]) -> list[Verdict | None]:
         """Leave events to a turn that is alone: the messages here, and each call to who waits for it."""
         for event in events:
             if type(event) is Said and not _is_left(event):
                 turn.message_queue().offer(event.message)
         return [None] * len(events)
 
-    async def _look(self, turn: Turn) -> bool:
+    async def _look(self, turn: CellTurn) -> bool:
         """Load the cell, but not beside a write: that brings a newer state, which an older one must not replace."""
         if self._writing is not None:
             return self._has_read
@@ -418,7 +420,7 @@ class Cell:
                 self._adopt(turn, reply)
         return True
 
-    async def _load(self, turn: Turn) -> bool:
+    async def _load(self, turn: CellTurn) -> bool:
         reply = await self._store.swap(self._key, ANYTHING, b"", b"")
         if not isinstance(reply, Newer):
             self._is_away = True
@@ -427,7 +429,7 @@ class Cell:
             self._adopt(turn, reply)
         return True
 
-    async def _swap_in(self, turn: Turn, events: list[Any]) -> tuple[list[Verdict | None], bool]:
+    async def _swap_in(self, turn: CellTurn, events: list[Any]) -> tuple[list[Verdict | None], bool]:
         """Fold events and swap the state in. Return their verdicts, and whether the store has them."""
         if not (self._has_read and turn.current.turn) and not await self._load(turn):
             with turn.lock:
@@ -461,7 +463,7 @@ class Cell:
         with turn.lock:
             return self._go_on_without(turn, events), False
 
-    def _may_begin(self, turn: Turn, events: list[Any]) -> bool:
+    def _may_begin(self, turn: CellTurn, events: list[Any]) -> bool:
         """Return False if there is no turn: a message is never the first of one. A call begins it."""
         state = turn.current
         if state.turn:
@@ -472,7 +474,7 @@ class Cell:
         self._enter(turn, state)
         return True
 
-    def _fold(self, turn: Turn, events: list[Any]) -> list[Verdict]:
+    def _fold(self, turn: CellTurn, events: list[Any]) -> list[Verdict]:
         """Fold events that wait for their verdicts, which are final if the state is swapped in."""
         self._keep_own(turn, events)
         now, state = self.now(), turn.current
@@ -490,28 +492,28 @@ class Cell:
             state.claims = False
         return verdicts
 
-    def _keep_own(self, turn: Turn, events: list[Any]) -> None:
+    def _keep_own(self, turn: CellTurn, events: list[Any]) -> None:
         """Keep messages for this process that come while the store does not answer: no other one can have them."""
         for event in events if self._is_away else ():
             if type(event) is Said and event.message.sent_in is None and not (event.message.stop or _is_left(event)):
                 turn.message_queue().keep(event.message)
 
     @staticmethod
-    def _take_back(turn: Turn, verdicts: list[Verdict]) -> None:
+    def _take_back(turn: CellTurn, verdicts: list[Verdict]) -> None:
         """Give the messages back that verdicts had which do not hold."""
         queue = turn.current.messages
         for verdict in verdicts if queue is not None else ():
             if not verdict.repeated:
                 queue.put_back(verdict.notes)  # type: ignore[union-attr]  # as asked
 
-    def _pack(self, turn: Turn) -> _Write:
+    def _pack(self, turn: CellTurn) -> _Write:
         token, state = os.urandom(_TOKEN), turn.current
         tokens = [token, *_tokens_of(self._known)[: _MOST_TOKENS - 1]]
         messages = [[], [], []] if state.messages is None else state.messages.to_list()
         data = bytes((len(tokens),)) + b"".join(tokens) + orjson.dumps([wire.plain(state), [*messages, self._epoch]])
         return _Write(token, data, tuple(self._late))
 
-    def _swapped(self, turn: Turn, write: _Write, events: list[Any]) -> None:
+    def _swapped(self, turn: CellTurn, write: _Write, events: list[Any]) -> None:
         """Note that the store has what was written."""
         self._seen, self._owes_gap = write.token, False
         self._know(write.state, turn.current)
@@ -543,7 +545,7 @@ class Cell:
         self._time = (reply.time, self._clock())
         return before not in (b"", reply.server)
 
-    def _adopt(self, turn: Turn, reply: Newer) -> None:
+    def _adopt(self, turn: CellTurn, reply: Newer) -> None:
         """Take the state of the store; or keep our own, if the store has lost it."""
         has_lost = self._note_server(reply)
         self._has_read, self._is_away = True, False
@@ -567,7 +569,7 @@ class Cell:
         self.rebuild(turn, state)
         self._note_what_became(turn.message_queue())
 
-    def _adopt_messages(self, turn: Turn, messages: list[Any], *, has_lost: bool) -> None:
+    def _adopt_messages(self, turn: CellTurn, messages: list[Any], *, has_lost: bool) -> None:
         """Take over the messages that the store has; those that waited are lost if it has lost what became of them."""
         waiting, stops, done, epoch = messages
         if not epoch.startswith(self._server.hex()) or (has_lost and epoch == self._epoch):
@@ -579,7 +581,7 @@ class Cell:
             logger.warning(_LOST)
         self._stored = {number for number, *_ in (*waiting, *stops, *done)}
 
-    def _take(self, turn: Turn, data: bytes, *, has_lost: bool) -> State | None:
+    def _take(self, turn: CellTurn, data: bytes, *, has_lost: bool) -> State | None:
         """Take a state of the store, and return it; None if it is that of a turn before this one, or after it."""
         state = self._empty(turn)
         messages = _read(data, state)
@@ -604,7 +606,7 @@ class Cell:
         self._adopt_messages(turn, messages, has_lost=has_lost)
         return state
 
-    def _go_alone(self, turn: Turn) -> None:
+    def _go_alone(self, turn: CellTurn) -> None:
         """Go on as a turn that is not shared: another one has replaced it. What another process may read is lost."""
         queue = turn.message_queue()
         for late in self._late:
@@ -616,7 +618,7 @@ class Cell:
         queue.adopt([], [], [], has_lost=True)
         self._forget(all_of_them=False)
 
-    def _leave(self, turn: Turn) -> None:
+    def _leave(self, turn: CellTurn) -> None:
         """Leave the turn that this process went on with for the next one, which takes over nothing of it."""
         turn.message_queue().forget(own=True)
         self._forget(all_of_them=True)
@@ -627,7 +629,7 @@ class Cell:
         for message in list(self._said.values()):
             message.forgotten = not message.delivered and (all_of_them or not (message.is_own or message.stop))
 
-    def rebuild(self, turn: Turn, state: State | None = None, *, gap: bool = True) -> None:
+    def rebuild(self, turn: CellTurn, state: State | None = None, *, gap: bool = True) -> None:
         """Make the state again: from this one, or from the bytes of the last one that is known, and the late events."""
         if state is None:
             state = self._empty(turn)
@@ -642,12 +644,12 @@ class Cell:
             fold(state, Gap(0), self.now())
         turn.current = state
 
-    def _empty(self, turn: Turn) -> State:
+    def _empty(self, turn: CellTurn) -> State:
         state = turn.new_state()
         state.messages, state.claims = turn.current.messages, self.is_alone
         return state
 
-    def _enter(self, turn: Turn, state: State) -> None:
+    def _enter(self, turn: CellTurn, state: State) -> None:
         """Begin the turn in a state, or take over the one that it is in."""
         if self._conversation:
             state.keep_conversation(self._conversation)
@@ -657,7 +659,7 @@ class Cell:
         elif state.turn != self._number:
             fold(state, TurnBegan(0, self._number, self._turn_id), self.now())
 
-    def _fold_late(self, turn: Turn, state: State, late: Late) -> None:
+    def _fold_late(self, turn: CellTurn, state: State, late: Late) -> None:
         """Fold a late event. Its call is over, so it takes no messages of the user."""
         queue = state.messages
         if type(late.event) is not Said:
@@ -667,7 +669,7 @@ class Cell:
         fold(state, late.event, self._at(late.own))
         state.messages = state.messages or queue
 
-    def _go_on_unanswered(self, turn: Turn, events: list[Any], write: _Write) -> list[Verdict | None]:
+    def _go_on_unanswered(self, turn: CellTurn, events: list[Any], write: _Write) -> list[Verdict | None]:
         """Go on without the store after a write that may have arrived: its events must not count twice then."""
         for event in (*events, *(late.event for late in write.late)):
             if type(event) is Said and not event.message.is_own:
@@ -678,7 +680,7 @@ class Cell:
             del self._unanswered[next(iter(self._unanswered))]
         return without
 
-    def _go_on_without(self, turn: Turn, events: list[Any]) -> list[Verdict | None]:
+    def _go_on_without(self, turn: CellTurn, events: list[Any]) -> list[Verdict | None]:
         """Fold events here, because the store cannot be asked: nothing that needs proof is refused."""
         if self.is_alone:
             return self._leave_to_turn(turn, events)
@@ -710,7 +712,7 @@ class Cell:
 
     # --- the life of the turn ----------------------------------------------------------------------------------------
 
-    def close(self, turn: Turn) -> bool:
+    def close(self, turn: CellTurn) -> bool:
         """End the turn. Return False if it goes on: the program has named it."""
         if self._names_turn and not self.is_alone:
             return False
@@ -718,12 +720,12 @@ class Cell:
             self.fold_now(turn, TurnEnded(0))
         return True
 
-    def keep_conversation(self, turn: Turn, name: str) -> None:
+    def keep_conversation(self, turn: CellTurn, name: str) -> None:
         """Keep the memory of the conversation in the state."""
         self._conversation = name
         turn.current.keep_conversation(name)
 
-    def after_fork(self, turn: Turn) -> None:
+    def after_fork(self, turn: CellTurn) -> None:
         """Go on in a child process as any other process of the turn. Its running calls are the parent's."""
         self.process = self.new_op()
         self._waiting, self._writing, self._watching, self._retries = deque(), None, None, 0

@@ -131,7 +131,7 @@ class Request:
         return bool(self.entries) and self.message(len(self.entries) - 1).by_user
 
 
-class OpenCall(NamedTuple):
+class UnansweredCall(NamedTuple):
     """A call that the model wrote, without its result yet."""
 
     call: WrittenCall
@@ -148,7 +148,7 @@ class NewResult(NamedTuple):
 
     number: int
     """Identifies the result in its list."""
-    opened: OpenCall
+    opened: UnansweredCall
     result: WrittenResult
 
 
@@ -219,7 +219,7 @@ class MessageList:
         """The names under which the list is found, the latest last."""
         self.kept_chain: int | None = None
         """The one of them that was its chain."""
-        self.open_calls: dict[str, OpenCall] = {}
+        self.open_calls: dict[str, UnansweredCall] = {}
         """By their names."""
         self.sentences: dict[int, str] = {}
         """The sentences that were added to results, by their numbers. They are in each later request, too."""
@@ -335,14 +335,14 @@ class MessageList:
         for call in calls:
             if len(self.open_calls) < _MOST_OPEN:
                 name = call.id if call.id is not None else f"{id(self)}-{self._message}-{len(self.open_calls)}"
-                self.open_calls[name] = OpenCall(call, now, self._message, name)
+                self.open_calls[name] = UnansweredCall(call, now, self._message, name)
 
     def _is_open(self, call: WrittenCall) -> bool:
         """Return True if the last reply has this call. In a gateway an equal id may be that of another agent's call."""
         opened = self.open_calls.get(call.id or "")
         return opened is not None and (self.caller is None or opened.call == call)
 
-    def _take(self, result: WrittenResult) -> OpenCall | None:
+    def _take(self, result: WrittenResult) -> UnansweredCall | None:
         """Remove and return the call of a result: by its id, else the first of that name."""
         if result.id is not None:
             return self.open_calls.pop(result.id, None)
@@ -365,7 +365,7 @@ class MessageList:
         number = self._numbers.get(result.id) if result.id is not None else None
         if number is None or call.id is None:
             return None
-        return NewResult(number, OpenCall(call, now, self._message, call.id), result)
+        return NewResult(number, UnansweredCall(call, now, self._message, call.id), result)
 
     def _next_number(self, call_id: str | None) -> int:
         self._last_number += 1

@@ -10,7 +10,7 @@ import grpc  # type: ignore[import-untyped]  # the package has no type hints
 import pytest
 
 from otel_loopguard.cli.replay.judge import PolicyJudge
-from otel_loopguard.cli.watch.address import Address
+from otel_loopguard.cli.watch.address import ListenAddress
 from otel_loopguard.cli.watch.grpc_receiver import GrpcReceiver
 from otel_loopguard.cli.watch.live import LiveJudge
 from otel_loopguard.engine.policy.policy import Policy
@@ -134,7 +134,7 @@ def test_a_collector_that_is_refused_tries_again_and_loses_nothing(tmp_path: Pat
     judge = LiveJudge(PolicyJudge(Policy()), kept, Shield(), window=0.1, most_bytes=100_000)
     with ExitStack() as stopping:
         stopping.callback(judge.close)
-        receiver = GrpcReceiver(Address("127.0.0.1", 0), judge)
+        receiver = GrpcReceiver(ListenAddress("127.0.0.1", 0), judge)
         receiver.start()
         stopping.callback(receiver.stop)
         collector = QuickCollector(tmp_path, str(receiver.address))

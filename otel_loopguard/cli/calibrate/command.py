@@ -18,7 +18,7 @@ from otel_loopguard.cli.calibrate.survey import LeftOut, Survey, facts_of, probe
 from otel_loopguard.cli.output import counted
 from otel_loopguard.cli.replay import sources, workers
 from otel_loopguard.cli.replay.judge import PolicyJudge
-from otel_loopguard.cli.replay.recording import Recording
+from otel_loopguard.cli.replay.recording import InputReader
 from otel_loopguard.cli.replay.summary import notes
 from otel_loopguard.engine.policy.policy import Policy
 from otel_loopguard.engine.words import Action
@@ -28,7 +28,7 @@ from otel_loopguard.policy_files.load import load_text
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otel_loopguard.cli.calibrate.loosen import Settings
+    from otel_loopguard.cli.calibrate.loosen import LoosenedSettings
 
 _FAILED_ON, _NOT_ALL_READ = 1, 3
 _MOST_READINGS = 10
@@ -86,7 +86,9 @@ def run(options: argparse.Namespace) -> int:
         return _calibrate(files, settings, options)
 
 
-def _calibrate(files: list[Callable[[], sources.Reader]], settings: Settings, options: argparse.Namespace) -> int:
+def _calibrate(
+    files: list[Callable[[], sources.Reader]], settings: LoosenedSettings, options: argparse.Namespace
+) -> int:
     target, begin = options.target_false_positives, _policy(settings, options.policy)
     first, recording = _read(files, begin, begin, options, 1)
     if not first.fitted.runs + first.held_out.runs:
@@ -121,13 +123,13 @@ def _calibrate(files: list[Callable[[], sources.Reader]], settings: Settings, op
 
 def _read(
     files: list[Callable[[], sources.Reader]], begin: Policy, policy: Policy, options: argparse.Namespace, number: int
-) -> tuple[Survey, Recording]:
+) -> tuple[Survey, InputReader]:
     """Read all files once, and judge the runs under the starting policy and under the present one."""
     probed = probes(begin) if number == 1 else {}
     judges = [PolicyJudge(begin), PolicyJudge(policy), *probed.values()]
     survey = Survey(judges, tuple(probed), all_good=options.all_good)
     title = f"reading {number} "
-    recording = Recording(
+    recording = InputReader(
         judges,
         survey.add,
         extract=facts_of,
@@ -140,7 +142,7 @@ def _read(
     return survey, recording
 
 
-def _policy(settings: Settings, own_file: str | None) -> Policy:
+def _policy(settings: LoosenedSettings, own_file: str | None) -> Policy:
     """Load the policy of the file that will be written, for the proof. It refuses, also if its action does not."""
     policy = load_text(document.toml(settings), own_file=own_file).checked("the policy")
     if policy.action < Action.BLOCK:
@@ -150,7 +152,7 @@ def _policy(settings: Settings, own_file: str | None) -> Policy:
     return policy
 
 
-def _sum(settings: Settings, options: argparse.Namespace) -> str:
+def _sum(settings: LoosenedSettings, options: argparse.Namespace) -> str:
     count = counted(settings.added, "setting")
     return (
         f"{options.output}: {options.policy}, with {count} added or changed"
@@ -159,7 +161,7 @@ def _sum(settings: Settings, options: argparse.Namespace) -> str:
     )
 
 
-def _warn(survey: Survey, settings: Settings, recording: Recording) -> None:
+def _warn(survey: Survey, settings: LoosenedSettings, recording: InputReader) -> None:
     """Name the runs that may be loops: left out, refused under the policy, too, or the only one that a limit is for."""
     if survey.stuck:
         print(*document.stuck(survey), sep="\n", file=sys.stderr)

@@ -20,7 +20,7 @@ from otel_loopguard.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from otel_loopguard.cli.calibrate.loosen import Path, Settings
+    from otel_loopguard.cli.calibrate.loosen import LoosenedSettings, Path
     from otel_loopguard.cli.calibrate.survey import RefusedRun, Survey
     from otel_loopguard.engine.tools.contracts import Tool
 
@@ -30,7 +30,7 @@ _MOST_TOOLS = 20
 _WIDTH = 100
 
 
-def toml(settings: Settings) -> str:
+def toml(settings: LoosenedSettings) -> str:
     """Return the settings as TOML, each with its reason."""
     lines: list[str] = []
     for table_path, paths in groupby(sorted(settings.values, key=_tables_last), key=lambda path: path[:-1]):
@@ -51,7 +51,7 @@ def _value(value: Any) -> str:
     return orjson.dumps(value).decode()
 
 
-def comments(first: Survey, last: Survey, settings: Settings, head: list[str], notes: Iterable[str]) -> str:
+def comments(first: Survey, last: Survey, settings: LoosenedSettings, head: list[str], notes: Iterable[str]) -> str:
     """Return the comments above the settings.
 
     ``first`` judged under the starting policy alone, ``last`` under the settings, too.
@@ -145,7 +145,7 @@ def _named(runs: list[RefusedRun], number: int) -> Iterator[str]:
         yield f"- and {number - len(runs):,} more"
 
 
-def rare(settings: Settings) -> Iterator[str]:
+def rare(settings: LoosenedSettings) -> Iterator[str]:
     """Name the settings that are for one run alone, with this run."""
     for path, runs in settings.runs.items():
         if runs == 1:

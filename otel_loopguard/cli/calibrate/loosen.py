@@ -14,7 +14,7 @@ from otel_loopguard.engine.words import Kind
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from otel_loopguard.cli.calibrate.survey import Cause, Reached, Refused, Survey
+    from otel_loopguard.cli.calibrate.survey import Cause, ReachedLimit, Refused, Survey
     from otel_loopguard.cli.replay.judge import PolicyJudge
     from otel_loopguard.engine.rule import Rule
 
@@ -36,7 +36,7 @@ _DECLARED = DECLARED | {MAX_CALLS}
 
 
 @dataclass
-class Settings:
+class LoosenedSettings:
     """The settings of the policy that is written, each with its reason."""
 
     values: dict[Path, Any] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class Settings:
                 del self.values[path], self.reasons[path], self.runs[path]
 
 
-def loosen(settings: Settings, survey: Survey, target: float) -> bool:
+def loosen(settings: LoosenedSettings, survey: Survey, target: float) -> bool:
     """Raise the limits that refuse more runs than the target allows. Return False if there is nothing to raise."""
     before = dict(settings.values)
     judge = survey.judges[1]
@@ -123,7 +123,7 @@ def _is_poll(cause: Cause, survey: Survey, judge: PolicyJudge) -> bool:
     return tool.kind is Kind.READ and not tool.declared
 
 
-def _setting(reached: Reached, judge: PolicyJudge) -> Path:
+def _setting(reached: ReachedLimit, judge: PolicyJudge) -> Path:
     """Return the path of the setting that holds a limit: the most specific one with its value, else ``block``."""
     tool, mode = reached.cause
     rules = judge.compiled.contracts.tool(tool, None).rules if tool else {}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from otel_loopguard.cli.replay.judge import TripOfRun
     from otel_loopguard.cli.replay.recording import Judged
-    from otel_loopguard.cli.replay.runs import Run
+    from otel_loopguard.cli.replay.runs import RecordedRun
     from otel_loopguard.cli.replay.span_buffer import JudgedTurn
     from otel_loopguard.engine.policy.policy import Policy
 
@@ -53,7 +53,7 @@ class Cause(NamedTuple):
     mode: str
 
 
-class Reached(NamedTuple):
+class ReachedLimit(NamedTuple):
     """A limit that refused a call."""
 
     cause: Cause
@@ -130,7 +130,7 @@ class Survey:
     """Calls by tool."""
     refusals: Counter[frozenset[Cause]] = field(default_factory=Counter)
     """Runs that the policy is fitted to and refuses, by all their causes."""
-    refused: dict[Reached, Refused] = field(default_factory=dict)
+    refused: dict[ReachedLimit, Refused] = field(default_factory=dict)
     """These runs, by the limit that refused them."""
     changed: Counter[Cause] = field(default_factory=Counter)
     """Calls in these runs that were refused, and whose recorded result was new although nothing else had changed it."""
@@ -198,7 +198,7 @@ class Survey:
             peak.refused += tripped in refusing
 
     def _add_causes(self, trips: list[TripOfRun], run: str) -> None:
-        counts: dict[Reached, int] = {}
+        counts: dict[ReachedLimit, int] = {}
         for trip in trips:
             if trip.action < Action.REUSE:
                 continue
@@ -214,13 +214,15 @@ class Survey:
             found = frozenset([Cause("", next(iter(found)).mode)])
         self.refusals[found] += 1
 
-    def reached(self, trip: TripOfRun) -> Reached:
+    def reached(self, trip: TripOfRun) -> ReachedLimit:
         """Return the limit that a refusal reached, and its cause."""
         if trip.mode == Mode.GLOBAL_CIRCUIT_BREAKER and trip.limit == self.judges[1].compiled.policy.max_calls:
-            return Reached(Cause("", MAX_CALLS), trip.limit)
-        reached = Reached(Cause("" if trip.tool.startswith(semconv.UNKNOWN_TOOL) else trip.tool, trip.mode), trip.limit)
+            return ReachedLimit(Cause("", MAX_CALLS), trip.limit)
+        reached = ReachedLimit(
+            Cause("" if trip.tool.startswith(semconv.UNKNOWN_TOOL) else trip.tool, trip.mode), trip.limit
+        )
         is_new = reached not in self.refused and len(self.refused) >= _MOST_SETS
-        return Reached(Cause("", trip.mode), trip.limit) if is_new else reached
+        return ReachedLimit(Cause("", trip.mode), trip.limit) if is_new else reached
 
 
 def probes(policy: Policy) -> dict[Mode, PolicyJudge]:
@@ -271,7 +273,7 @@ class RunFacts(NamedTuple):
     """The number of calls by tool, as it is shown."""
 
 
-def facts_of(judges: Sequence[PolicyJudge], run: Run, _trips: object) -> RunFacts:
+def facts_of(judges: Sequence[PolicyJudge], run: RecordedRun, _trips: object) -> RunFacts:
     """Return the facts of a run under the first policy."""
     contracts, known, tools, has_evidence = judges[0].compiled.contracts, run.tools, Counter[str](), False
     for turn in run.turns:

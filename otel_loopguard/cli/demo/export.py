@@ -22,7 +22,7 @@ _PORT_OF_GRPC = ":4317"
 _EVERY_MILLISECONDS = 5_000
 
 
-class Exports(NamedTuple):
+class DemoProviders(NamedTuple):
     """Providers that send to a collector."""
 
     tracers: TracerProvider
@@ -34,7 +34,7 @@ class Exports(NamedTuple):
         self.meters.shutdown()
 
 
-def open_exports(endpoint: str) -> Exports:
+def open_exports(endpoint: str) -> DemoProviders:
     """Make providers for this endpoint, or the one of the environment; raise an error if no collector answers there."""
     url = (endpoint or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or _DEFAULT).rstrip("/")
     url = url if "://" in url else f"http://{url}"
@@ -54,4 +54,4 @@ def open_exports(endpoint: str) -> Exports:
     tracers = TracerProvider(sampler=ALWAYS_ON, resource=resource)
     tracers.add_span_processor(BatchSpanProcessor(spans))
     reader = PeriodicExportingMetricReader(metrics, export_interval_millis=_EVERY_MILLISECONDS)
-    return Exports(tracers, MeterProvider([reader], resource=resource))
+    return DemoProviders(tracers, MeterProvider([reader], resource=resource))

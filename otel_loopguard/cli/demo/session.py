@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import TypeAlias
 
-    from otel_loopguard.cli.demo.export import Exports
+    from otel_loopguard.cli.demo.export import DemoProviders
     from otel_loopguard.cli.demo.screen import Screen
     from otel_loopguard.cli.demo.stories import NextCall
     from otel_loopguard.cli.demo.world import Tools
@@ -91,7 +91,7 @@ class Session:
 
 
 @contextmanager
-def guarded(exports: Exports | None = None) -> Iterator[SpanLog]:
+def guarded(exports: DemoProviders | None = None) -> Iterator[SpanLog]:
     """Switch the guard on for a block, as any program does; ``exports`` send the telemetry to a collector."""
     # The settings of a user's own programs do not apply here: the demo needs all spans.
     os.environ.pop("OTEL_SDK_DISABLED", None)

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from otel_loopguard.cli.replay.judge import PolicyJudge, TripOfRun
-    from otel_loopguard.cli.replay.runs import Run
+    from otel_loopguard.cli.replay.runs import RecordedRun
     from otel_loopguard.cli.replay.span_buffer import JudgedTurn
-    from otel_loopguard.cli.replay.spent import Spent
+    from otel_loopguard.cli.replay.spent import TokensSpent
     from otel_loopguard.engine.compiled import CompiledPolicy
 
 
@@ -49,7 +49,7 @@ class Html:
         self._report.write(title=title, subtitle=f"policy {self._policy}", conditional=True)
 
 
-def turns_of(judges: Sequence[PolicyJudge], run: Run, trips: Sequence[Sequence[TripOfRun]]) -> list[report.Run]:
+def turns_of(judges: Sequence[PolicyJudge], run: RecordedRun, trips: Sequence[Sequence[TripOfRun]]) -> list[report.Run]:
     """Return the turns of a run, as they are reported under the first policy."""
     contracts, tripped = judges[0].compiled.contracts, {(trip.turn, trip.call): trip for trip in trips[0]}
     turns = []
@@ -66,7 +66,7 @@ def turns_of(judges: Sequence[PolicyJudge], run: Run, trips: Sequence[Sequence[T
     return turns
 
 
-def _spent(spent: Spent) -> report.Spent | None:
+def _spent(spent: TokensSpent) -> report.Spent | None:
     every, in_loops = spent.all, spent.in_loops
     if not every.input + every.output:
         return None

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from otel_loopguard.cli.replay.judge import PolicyJudge, TripOfRun
-    from otel_loopguard.cli.replay.runs import Run
+    from otel_loopguard.cli.replay.runs import RecordedRun
     from otel_loopguard.cli.replay.sources import Line
     from otel_loopguard.cli.replay.summary import Missing
 
-    Extract = Callable[[Sequence[PolicyJudge], Run, tuple[list[TripOfRun], ...]], Any]
+    Extract = Callable[[Sequence[PolicyJudge], RecordedRun, tuple[list[TripOfRun], ...]], Any]
     """Takes the facts out of a judged run that its reader needs. The run itself is dropped."""
 
 _KEYS = ("calls", "tool", "key")

@@ -26,7 +26,7 @@ _FAULTS = HookFaults()
 """Says of each fault of a user's detector once that it is skipped."""
 
 
-class RecordedCall(Protocol):
+class JudgeableCall(Protocol):
     """A call as it was recorded."""
 
     @property
@@ -62,7 +62,7 @@ class Folded(NamedTuple):
     position: int
     """In its turn."""
     call: Any
-    """The ``RecordedCall``."""
+    """The ``JudgeableCall``."""
     record: Record
     trip: Trip | None = None
     recovered: tuple[Trip, ...] = ()
@@ -92,7 +92,7 @@ class RecordedTurn:
         self._over = over
         self._has_own = bool(state.compiled.custom)
 
-    def begin(self, call: RecordedCall) -> None:
+    def begin(self, call: JudgeableCall) -> None:
         """Begin a call, after the ends of those that were over before."""
         timeline, position = self.timeline, self.calls
         self.calls += 1

@@ -37,7 +37,7 @@ NOTHING_READ = (
 )
 
 
-class Recording:
+class InputReader:
     """Reads any number of inputs once, judges their runs under some policies, and hands each run to ``add`` in order.
 
     With several ``jobs`` the runs of large inputs are judged in that many processes. Spans are judged in this one.

@@ -14,7 +14,7 @@ from otel_loopguard.cli.replay import sources
 from otel_loopguard.cli.replay.html import Html, turns_of
 from otel_loopguard.cli.replay.judge import PolicyJudge, TripOfRun
 from otel_loopguard.cli.replay.line_judge import JudgedRun
-from otel_loopguard.cli.replay.recording import NOTHING_READ, Recording
+from otel_loopguard.cli.replay.recording import NOTHING_READ, InputReader
 from otel_loopguard.cli.replay.summary import Summary, notes, tables, verdict, watch_notes, watch_tables
 from otel_loopguard.engine.words import Action
 
@@ -41,7 +41,7 @@ class Replay:
         """``if_nothing`` is the sentence about an input without any run or tool span."""
         self._policies = [policy for _, policy in policies]
         judges = [PolicyJudge(policy) for policy in self._policies]
-        self._recording = Recording(
+        self._recording = InputReader(
             judges,
             self._add,
             extract=None if html is None else turns_of,

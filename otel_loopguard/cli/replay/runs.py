@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Call = dict[str, Any]
 
 
-class Run(NamedTuple):
+class RecordedRun(NamedTuple):
     """A run of one line."""
 
     run_id: str
@@ -40,7 +40,7 @@ class NotARunError(ValueError):
     """The line is JSON, but no run; the message names the fault."""
 
 
-def read(line: dict[str, Any]) -> Run:
+def read(line: dict[str, Any]) -> RecordedRun:
     """Read a parsed line as a run."""
     turns = line.get("turns")
     if not isinstance(turns, list):
@@ -48,7 +48,9 @@ def read(line: dict[str, Any]) -> Run:
     calls = sum([len(turn["calls"]) for turn in turns])
     success, tools = line.get("success"), line.get("tools")
     known = frozenset(tools) if isinstance(tools, list) else None
-    return Run(str(line.get("run_id")), success if isinstance(success, bool) else None, turns, known or None, calls)
+    return RecordedRun(
+        str(line.get("run_id")), success if isinstance(success, bool) else None, turns, known or None, calls
+    )
 
 
 class _CallOfRun:
@@ -89,7 +91,7 @@ def is_known(tools: frozenset[str] | None, name: str, found: str) -> bool | None
     return None if tools is None else is_registered(name, found, tools)
 
 
-def replay(run: Run, judge: PolicyJudge) -> list[TripOfRun]:
+def replay(run: RecordedRun, judge: PolicyJudge) -> list[TripOfRun]:
     """Return the trips of a run. Its turns are those of one conversation."""
     trips: list[TripOfRun] = []
     memory = ConversationMemory() if judge.compiled.remembers else None
@@ -106,7 +108,7 @@ def replay(run: Run, judge: PolicyJudge) -> list[TripOfRun]:
     return trips
 
 
-def missing(run: Run) -> tuple[Missing, ...]:
+def missing(run: RecordedRun) -> tuple[Missing, ...]:
     """Return the facts that some mode needs and that this run does not have."""
     tools = () if run.tools is not None else (Missing.TOOLS,)
     for turn in run.turns:

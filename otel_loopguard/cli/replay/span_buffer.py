@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from otel_loopguard.cli.replay.judge import PolicyJudge, Reached
-    from otel_loopguard.cli.replay.spent import Spent
+    from otel_loopguard.cli.replay.spent import TokensSpent
     from otel_loopguard.spans.otlp import ModelSpan, RecordedCall, ToolSpan
 
 MOST_HELD = 100_000
@@ -46,7 +46,7 @@ class JudgedTurn(NamedTuple):
     first: int
     """The position of its first call in the turn, not 0 if this is a later part."""
     recorded: list[RecordedCall]
-    spent: tuple[Spent, ...]
+    spent: tuple[TokensSpent, ...]
     """The tokens of its model requests, one for each judge."""
     earlier: tuple[Reached, ...] | None
     """The modes and actions that its earlier parts reached, for each judge; None for the first part."""
@@ -213,7 +213,7 @@ class SpanBuffer:
                 recorded.state.heeds = own  # the refusals were made
         written = requests_of(calls, requests, turn.calls)
         trips: tuple[list[TripOfRun], ...] = ()
-        sums: tuple[Spent, ...] = ()
+        sums: tuple[TokensSpent, ...] = ()
         for judge, recorded, folded in zip(self._judges, turn.turns, turn.folded, strict=True):
             recorded.state.place = judge.place_of(name, ready[0], self.ancestry) if ready else None
             for call in calls:

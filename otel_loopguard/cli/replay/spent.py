@@ -47,7 +47,7 @@ class Tokens:
 
 
 @dataclass
-class Spent:
+class TokensSpent:
     """The requests of one turn or many, under one policy."""
 
     all: Tokens = field(default_factory=Tokens)
@@ -55,7 +55,7 @@ class Spent:
     after_end: Tokens = field(default_factory=Tokens)
     """Requests that were made after the call at which the policy would have ended the run."""
 
-    def add(self, other: Spent) -> None:
+    def add(self, other: TokensSpent) -> None:
         """Add those of another turn."""
         self.all.add(other.all)
         self.in_loops.add(other.in_loops)
@@ -103,9 +103,9 @@ def _outermost(spans: Iterable[ModelSpan]) -> list[ModelSpan]:
 
 def spent(
     requests: Iterable[ModelRequest], in_vain: Container[int], trips: Iterable[TripOfRun], prices: Prices
-) -> Spent:
+) -> TokensSpent:
     """Add up the requests of a turn. ``in_vain`` are the calls that were refused, or repeats without news."""
-    found = Spent()
+    found = TokensSpent()
     ended_at = min((trip.call for trip in trips if trip.action > Action.BLOCK), default=None)
     is_over = False
     for usage, calls in requests:

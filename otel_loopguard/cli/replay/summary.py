@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from otel_loopguard.cli.output import counted
 from otel_loopguard.cli.replay.judge import reached
-from otel_loopguard.cli.replay.spent import Spent
+from otel_loopguard.cli.replay.spent import TokensSpent
 from otel_loopguard.engine.words import Action
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Summary:
         self.modes: Counter[tuple[str, Action]] = Counter()
         self.tools: Counter[tuple[str, Action]] = Counter()
         self.first: list[tuple[str, TripOfRun]] = []
-        self.spent = Spent()
+        self.spent = TokensSpent()
         self.strongest = Action.OFF
 
     def add(

@@ -13,14 +13,14 @@ _LAST_PORT = 65_535
 _FURTHER = 10_000
 
 
-class Address(NamedTuple):
+class ListenAddress(NamedTuple):
     """An address to listen at."""
 
     host: str
     port: int
 
     @classmethod
-    def parse(cls, text: str) -> Address:
+    def parse(cls, text: str) -> ListenAddress:
         """Parse ``HOST:PORT``, ``:PORT`` or ``PORT``; an IPv6 address has brackets.
 
         Without a host it is that of the loopback: receivers ask nobody who they are.
@@ -51,7 +51,7 @@ def _is_short_for_all(host: str) -> bool:
         return False
 
 
-def cannot_listen(option: str, address: Address, reason: str) -> LoopGuardError:
+def cannot_listen(option: str, address: ListenAddress, reason: str) -> LoopGuardError:
     """Make the error of an address that is taken, or is not of this machine."""
     other = address._replace(port=address.port + _FURTHER * (1 if address.port + _FURTHER <= _LAST_PORT else -1))
     return LoopGuardError(

@@ -29,7 +29,7 @@ class FullError(Exception):
     """There is no room for a message now. It can be sent again."""
 
 
-class TooLargeError(ValueError):
+class OverBudgetError(ValueError):
     """A message is larger than the whole budget. It would be refused again if it were sent again."""
 
 
@@ -90,7 +90,7 @@ class Share:
     def resize(self, size: int) -> None:
         """Take what is missing to this size, or give the rest back. Raise an error if that is too much."""
         if size > self._budget.most:
-            raise TooLargeError(f"it would take more memory than all messages may have, {self._budget.most:,} bytes")
+            raise OverBudgetError(f"it would take more memory than all messages may have, {self._budget.most:,} bytes")
         if size > self.size:
             self._budget.take(size - self.size)
         else:

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 import grpc  # type: ignore[import-untyped]  # the package has no type hints
 
 from otel_loopguard.cli.watch.address import cannot_listen
-from otel_loopguard.cli.watch.budget import PATIENCE_SECONDS, QUIET_SECONDS, REQUEST_SECONDS, FullError, TooLargeError
+from otel_loopguard.cli.watch.budget import PATIENCE_SECONDS, QUIET_SECONDS, REQUEST_SECONDS, FullError, OverBudgetError
 from otel_loopguard.cli.watch.live import MalformedError
 from otel_loopguard.cli.watch.unpack import gunzip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from otel_loopguard.cli.watch.address import Address
+    from otel_loopguard.cli.watch.address import ListenAddress
     from otel_loopguard.cli.watch.budget import Share
     from otel_loopguard.cli.watch.live import LiveJudge
 
@@ -85,7 +85,7 @@ class GrpcReceiver:
 
     def __init__(
         self,
-        address: Address,
+        address: ListenAddress,
         judge: LiveJudge,
         *,
         quiet: float = QUIET_SECONDS,
@@ -138,7 +138,7 @@ class GrpcReceiver:
                     return b""  # an ExportTraceServiceResponse without a complaint
         except MalformedError as error:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
-        except TooLargeError as error:
+        except OverBudgetError as error:
             context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
         except TimeoutError:
             context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "the message came too slowly; send it again")

@@ -21,7 +21,7 @@ import orjson
 from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]  # the package has no type hints
 
 from otel_loopguard.cli.watch.address import cannot_listen
-from otel_loopguard.cli.watch.budget import QUIET_SECONDS, FullError, TooLargeError
+from otel_loopguard.cli.watch.budget import QUIET_SECONDS, FullError, OverBudgetError
 from otel_loopguard.cli.watch.http_connections import Connections, RequestReader
 from otel_loopguard.cli.watch.live import MalformedError
 from otel_loopguard.cli.watch.unpack import gunzip
@@ -29,7 +29,7 @@ from otel_loopguard.cli.watch.unpack import gunzip
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from otel_loopguard.cli.watch.address import Address
+    from otel_loopguard.cli.watch.address import ListenAddress
     from otel_loopguard.cli.watch.budget import Share
     from otel_loopguard.cli.watch.live import LiveJudge
 
@@ -56,7 +56,7 @@ class HttpReceiver:
 
     def __init__(
         self,
-        address: Address,
+        address: ListenAddress,
         judge: LiveJudge,
         *,
         most_connections: int = MOST_CONNECTIONS,
@@ -89,7 +89,7 @@ class _Server(ThreadingMixIn, TCPServer):
     request_queue_size = 128
 
     def __init__(
-        self, address: Address, judge: LiveJudge, connections: Connections, clock: Callable[[], float]
+        self, address: ListenAddress, judge: LiveJudge, connections: Connections, clock: Callable[[], float]
     ) -> None:
         self.judge, self.connections, self.clock = judge, connections, clock
         judge.budget.make_room = connections.make_room
@@ -179,7 +179,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._take()
             except FullError:
                 self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "there is no room for it now; send it again")
-            except TooLargeError as error:
+            except OverBudgetError as error:
                 self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, str(error))
             except MalformedError as error:
                 self._refuse(HTTPStatus.BAD_REQUEST, str(error))

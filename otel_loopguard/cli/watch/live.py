@@ -16,9 +16,9 @@ import orjson
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # the package has no type hints
 
 from otel_loopguard.cli.replay.line_judge import MISSHAPEN
-from otel_loopguard.cli.watch.budget import Budget, FullError, Share, TooLargeError
+from otel_loopguard.cli.watch.budget import Budget, FullError, OverBudgetError, Share
 from otel_loopguard.cli.watch.decoded_size import json_size, protobuf_size
-from otel_loopguard.cli.watch.turns import LiveTurns, Report
+from otel_loopguard.cli.watch.turns import JudgementSink, WatchedTurns
 from otel_loopguard.spans import otlp, otlp_protobuf
 from otel_loopguard.spans.ancestry import TURNS_BY, Ancestry
 from otel_loopguard.spans.otlp import ToolSpan
@@ -41,7 +41,7 @@ class MalformedError(ValueError):
     """A message is no OTLP. It would be refused again if it were sent again."""
 
 
-class LiveReport(Report, Protocol):
+class LiveReport(JudgementSink, Protocol):
     """A report that counts messages, too."""
 
     def received(self, spans: int) -> None:
@@ -82,7 +82,7 @@ class LiveJudge:
         self._tick = max(window / _TICKS, 0.01)
         self.budget = Budget(most_bytes)
         self.ancestry = Ancestry(judge.turns_by if turns_by == TURNS_BY[0] else turns_by)
-        self.turns = LiveTurns(judge, self.ancestry, report, shield, window=window)
+        self.turns = WatchedTurns(judge, self.ancestry, report, shield, window=window)
         self._queue: deque[_Message] = deque()
         self._changed = threading.Condition()
         self._open = True
@@ -97,7 +97,7 @@ class LiveJudge:
         except FullError:
             self._report.refused("full")
             raise
-        except TooLargeError:
+        except OverBudgetError:
             self._report.refused("large")
             raise
         except MalformedError:
@@ -110,7 +110,7 @@ class LiveJudge:
     def take(self, payload: bytes, *, is_json: bool = False) -> bool:
         """Take a serialised TracesData or ExportTraceServiceRequest. Return False if there is no room, or it is closed.
 
-        Raise ``MalformedError`` if the message is no OTLP, and ``TooLargeError`` if there can never be room for it.
+        Raise ``MalformedError`` if the message is no OTLP, and ``OverBudgetError`` if there can never be room for it.
         """
         with ExitStack() as undo:
             share = undo.enter_context(self.budget.share())
@@ -133,7 +133,7 @@ class LiveJudge:
         """Take what a message will have in the queue. It has to fit in beside its bytes, which the receiver has."""
         size = json_size(payload) if is_json else protobuf_size(payload)
         if size + len(payload) > self.budget.most:
-            raise TooLargeError(
+            raise OverBudgetError(
                 f"its {len(payload):,} bytes take some {size:,} of memory once they are decoded, and all messages "
                 f"may have {self.budget.most:,}"
             )

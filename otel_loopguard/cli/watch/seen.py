@@ -11,7 +11,7 @@ MOST_SEEN = 1_000_000
 """Ids of tool spans."""
 
 
-class Seen:
+class SeenSpans:
     """The tool spans of the last time: hashes of ids in two halves, of which the older one is forgotten at once."""
 
     def __init__(self, most: int = MOST_SEEN) -> None:

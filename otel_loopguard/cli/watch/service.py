@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
 from otel_loopguard.cli.output import counted
-from otel_loopguard.cli.watch.address import Address
+from otel_loopguard.cli.watch.address import ListenAddress
 from otel_loopguard.errors import LoopGuardError
 from otel_loopguard.policy_files.load import preset_names
 
@@ -37,7 +37,7 @@ class Receiver(Protocol):
     """Takes messages from elsewhere, and hands them to the live judge."""
 
     @property
-    def address(self) -> Address:
+    def address(self) -> ListenAddress:
         """The address that it listens at."""
 
     def start(self) -> None:
@@ -201,7 +201,7 @@ def _policy(preset: str | None, file: str | None) -> Policy:
     return chosen_policy(preset, file).checked(preset or file or "environment")
 
 
-def _check_endpoints(environ: Mapping[str, str], own: Iterable[Address]) -> None:
+def _check_endpoints(environ: Mapping[str, str], own: Iterable[ListenAddress]) -> None:
     """Raise an error if the exporters would send to this watcher, as they do by default if it has their port."""
     ports = {address.port for address in own}
     for signal_ in ("METRICS", "LOGS"):
@@ -218,9 +218,9 @@ def _check_endpoints(environ: Mapping[str, str], own: Iterable[Address]) -> None
             )
 
 
-def _address(text: str) -> Address:
+def _address(text: str) -> ListenAddress:
     try:
-        return Address.parse(text)
+        return ListenAddress.parse(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from otel_loopguard.cli.replay.judge import is_listed
 from otel_loopguard.cli.replay.recorded_turn import RecordedTurn
-from otel_loopguard.cli.watch.seen import Seen
+from otel_loopguard.cli.watch.seen import SeenSpans
 from otel_loopguard.engine.events import Reached
 from otel_loopguard.engine.fold import fold
 from otel_loopguard.engine.words import Action, First
@@ -50,7 +50,7 @@ class Reported(NamedTuple):
     record: Record
 
 
-class Report(Protocol):
+class JudgementSink(Protocol):
     """Gets the findings about the spans, on the thread that judges."""
 
     def call(self, reported: Reported) -> None:
@@ -87,7 +87,7 @@ class _Waiting:
 class _LiveTurn:
     """One turn: its calls that are judged, and the spans that wait."""
 
-    def __init__(self, name: TurnName, judge: PolicyJudge, report: Report) -> None:
+    def __init__(self, name: TurnName, judge: PolicyJudge, report: JudgementSink) -> None:
         self.recorded = RecordedTurn(judge.state(), self._report_call)
         self.name = name
         """Its name in the report, which stays."""
@@ -134,14 +134,14 @@ class _Trace:
         self.waiting: list[_Waiting] = []
 
 
-class LiveTurns:
+class WatchedTurns:
     """The turns of the last time, and the spans that wait. Both are bounded."""
 
     def __init__(
         self,
         judge: PolicyJudge,
         ancestry: Ancestry,
-        report: Report,
+        report: JudgementSink,
         shield: Shield,
         *,
         window: float,
@@ -153,7 +153,7 @@ class LiveTurns:
         self._report = report
         self._shield = shield
         self._window = window
-        self._seen = Seen()
+        self._seen = SeenSpans()
         self._most_turns, self._most_waiting = most_turns, most_waiting
         self._turns: OrderedDict[TurnName, _LiveTurn] = OrderedDict()
         self._by_arrival: deque[_Waiting] = deque()

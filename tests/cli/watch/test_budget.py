@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from otel_loopguard.cli.watch.budget import Budget, FullError, TooLargeError
+from otel_loopguard.cli.watch.budget import Budget, FullError, OverBudgetError
 
 
 def test_shares_never_have_more_than_the_budget_together() -> None:
@@ -38,7 +38,7 @@ def test_a_share_that_is_refused_keeps_what_it_had() -> None:
 
 def test_more_than_the_budget_is_too_large_and_not_only_for_now() -> None:
     """It makes no sense to send it again."""
-    with Budget(100).share() as share, pytest.raises(TooLargeError, match="100 bytes"):
+    with Budget(100).share() as share, pytest.raises(OverBudgetError, match="100 bytes"):
         share.resize(101)
 
 

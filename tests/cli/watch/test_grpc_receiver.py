@@ -12,7 +12,7 @@ from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExport
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
-from otel_loopguard.cli.watch.address import Address
+from otel_loopguard.cli.watch.address import ListenAddress
 from otel_loopguard.cli.watch.budget import PATIENCE_SECONDS, REQUEST_SECONDS
 from otel_loopguard.cli.watch.grpc_receiver import THREADS, GrpcReceiver
 from otel_loopguard.errors import LoopGuardError
@@ -23,7 +23,7 @@ from .messages import call, message
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-LOCAL = Address("127.0.0.1", 0)
+LOCAL = ListenAddress("127.0.0.1", 0)
 METHOD = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 
 

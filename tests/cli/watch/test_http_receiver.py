@@ -17,7 +17,7 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
-from otel_loopguard.cli.watch.address import Address
+from otel_loopguard.cli.watch.address import ListenAddress
 from otel_loopguard.cli.watch.budget import PATIENCE_SECONDS, REQUEST_SECONDS
 from otel_loopguard.cli.watch.http_connections import MOST_HEADER
 from otel_loopguard.cli.watch.http_receiver import HttpReceiver
@@ -29,7 +29,7 @@ from .messages import as_json, call, message
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-LOCAL = Address("127.0.0.1", 0)
+LOCAL = ListenAddress("127.0.0.1", 0)
 HEAD = b"POST /v1/traces HTTP/1.1\r\nhost: x\r\ncontent-type: application/x-protobuf\r\n"
 PROTOBUF, JSON = {"content-type": "application/x-protobuf"}, {"content-type": "application/json"}
 

@@ -7,7 +7,7 @@ import json
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from otel_loopguard.cli.watch.budget import TooLargeError
+from otel_loopguard.cli.watch.budget import OverBudgetError
 from otel_loopguard.cli.watch.live import MalformedError
 
 from .messages import as_json, call, message
@@ -63,7 +63,7 @@ def test_a_message_that_can_never_fit_is_refused_for_good(make, kept, is_json) -
     spans = b'{"resourceSpans":[{"scopeSpans":[{"spans":[' + b"{}," * 1_000 + b"{}]}]}]}"
     payload = spans if is_json else message(*[Span()] * 1_000).SerializeToString()
     judge = make(most_bytes=100_000)
-    with pytest.raises(TooLargeError, match="of memory once they are decoded"):
+    with pytest.raises(OverBudgetError, match="of memory once they are decoded"):
         judge.take(payload, is_json=is_json)
 
     assert len(payload) < 4_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from otel_loopguard.cli.watch.seen import Seen
+from otel_loopguard.cli.watch.seen import SeenSpans
 from otel_loopguard.spans.ancestry import Ancestry
 from otel_loopguard.spans.otlp_protobuf import tool_spans_of
 
@@ -15,14 +15,14 @@ def spans(*numbers, trace=1):
 
 def test_a_span_is_added_once():
     """It is known by its trace and its own id."""
-    seen = Seen()
+    seen = SeenSpans()
     assert [seen.add(one) for one in spans(1, 2, 1)] == [True, True, False]
     assert [seen.add(one) for one in spans(1, trace=2)] == [True]
 
 
 def test_the_oldest_spans_are_forgotten():
     """The last ones are known."""
-    seen = Seen(most=10)
+    seen = SeenSpans(most=10)
     for one in spans(*range(1, 101)):
         assert seen.add(one)
         assert len(seen) <= 10

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from otel_loopguard.cli.replay.judge import PolicyJudge
 from otel_loopguard.cli.replay.span_buffer import SpanBuffer
-from otel_loopguard.cli.watch.turns import LiveTurns
+from otel_loopguard.cli.watch.turns import WatchedTurns
 from otel_loopguard.engine.policy.policy import Policy
 from otel_loopguard.shield import Shield
 from otel_loopguard.spans import otlp
@@ -35,7 +35,9 @@ class Live:
     def __init__(self, turns_by: str = "conversation", policy: Policy = DEFAULT, **bounds: Any) -> None:
         self.kept = Kept()
         self.ancestry = Ancestry(turns_by)
-        self.turns = LiveTurns(PolicyJudge(policy), self.ancestry, self.kept, Shield(), **{"window": WINDOW, **bounds})
+        self.turns = WatchedTurns(
+            PolicyJudge(policy), self.ancestry, self.kept, Shield(), **{"window": WINDOW, **bounds}
+        )
 
     def add(self, *spans: Span, now: float = 0.0) -> None:
         """Add the spans of one message, then judge those whose time is over."""

@@ -7,7 +7,7 @@ import tracemalloc
 
 import pytest
 
-from otel_loopguard.cli.watch.budget import Budget, FullError, TooLargeError
+from otel_loopguard.cli.watch.budget import Budget, FullError, OverBudgetError
 from otel_loopguard.cli.watch.live import MalformedError
 from otel_loopguard.cli.watch.unpack import gunzip
 
@@ -21,7 +21,7 @@ def test_a_body_is_unpacked_and_its_share_has_its_size() -> None:
         assert budget.used == len(body)
 
 
-@pytest.mark.parametrize(("taken", "error"), [(0, TooLargeError), (900_000, FullError)])
+@pytest.mark.parametrize(("taken", "error"), [(0, OverBudgetError), (900_000, FullError)])
 def test_a_bomb_takes_no_more_memory_than_there_is(taken, error) -> None:
     """A hundred kilobytes of a hundred megabytes: it ends at the budget, and what it had is free again."""
     bomb, budget = gzip.compress(bytes(100_000_000)), Budget(1_000_000)
