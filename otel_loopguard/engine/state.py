@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, NamedTuple
 
 from otel_loopguard.engine.conversation import Conversation, ConversationTurn
-from otel_loopguard.engine.history.bounded import EMPTY
+from otel_loopguard.engine.history.bounded import EMPTY, kept
 from otel_loopguard.engine.words import OVER_TURNS, Action, First, Record
 
 if TYPE_CHECKING:
@@ -147,10 +147,8 @@ class State:
 
     def keep(self, event: Began, record: Record) -> None:
         """Remember a call that began."""
-        self.open = self.open or {}
-        self.open[event.op] = OpenCall(event.call_id, event.batch, record.key, record.index)
-        if len(self.open) > MOST_OPEN:
-            self.open.pop(next(iter(self.open)))
+        call = OpenCall(event.call_id, event.batch, record.key, record.index)
+        self.open = kept(self.open, event.op, MOST_OPEN, call)
 
     def take(self, op: int) -> OpenCall | None:
         """Remove and return an open call."""
@@ -230,15 +228,9 @@ class State:
     def answer(self, op: int, verdict: Verdict) -> Verdict:
         """Remember the verdict about an observed call, for a process that observes it again."""
         if self.is_shared:
-            self.observed = self.observed or {}
-            self.observed[op] = None
-            if len(self.observed) > MOST_OBSERVED:
-                self.observed.pop(next(iter(self.observed)))
+            self.observed = kept(self.observed, op, MOST_OBSERVED)
         if self.is_shared and (verdict.trip is not None or verdict.notes):
-            self.answered = self.answered or {}
-            self.answered[op] = verdict
-            if len(self.answered) > MOST_ANSWERED:
-                self.answered.pop(next(iter(self.answered)))
+            self.answered = kept(self.answered, op, MOST_ANSWERED, verdict)
         return verdict
 
     def begin_turn(self, number: int, turn_id: str) -> None:
