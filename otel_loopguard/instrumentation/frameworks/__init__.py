@@ -5,7 +5,9 @@ The start of a process reads the names below. It imports the file of a framework
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from otel_loopguard.instrumentation.adapters import on_demand
 
 if TYPE_CHECKING:
     from otel_loopguard.instrumentation.targets import Framework
@@ -37,11 +39,4 @@ PATCHED_MODULES: Final = {
 }
 """The modules that hold the targets of each framework, in all its versions."""
 
-
-def __getattr__(name: str) -> Any:
-    if name != "FRAMEWORKS":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module  # noqa: PLC0415 - a process that patches nothing pays for no import
-
-    globals()[name] = found = tuple(import_module(f"{__name__}.{one}").FRAMEWORK for one in PATCHED_MODULES)
-    return found
+__getattr__ = on_demand(__name__, "FRAMEWORKS", PATCHED_MODULES, "FRAMEWORK")
