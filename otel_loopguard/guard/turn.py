@@ -374,27 +374,33 @@ class Turn:
 
     def _drive(self, steps: Steps) -> Decision:
         answer: Any = None
-        while True:
-            try:
-                step = steps.send(answer)
-            except StopIteration as end:
-                return end.value  # type: ignore[no-any-return]  # a decision, by the type of the steps
-            if type(step) is AskOnTrip:
-                answer = callbacks.ask_on_trip(self.host.faults, self.policy.on_trip, step.trip)
-            else:
-                answer = wait(step)
+        try:
+            while True:
+                try:
+                    step = steps.send(answer)
+                except StopIteration as end:
+                    return end.value  # type: ignore[no-any-return]  # a decision, by the type of the steps
+                if type(step) is AskOnTrip:
+                    answer = callbacks.ask_on_trip(self.host.faults, self.policy.on_trip, step.trip)
+                else:
+                    answer = wait(step)
+        finally:
+            steps.close()  # at once, also if the wait was cut off
 
     async def _adrive(self, steps: Steps) -> Decision:
         answer: Any = None
-        while True:
-            try:
-                step = steps.send(answer)
-            except StopIteration as end:
-                return end.value  # type: ignore[no-any-return]  # as above
-            if type(step) is AskOnTrip:
-                answer = await callbacks.await_on_trip(self.host.faults, self.policy.on_trip, step.trip)
-            else:
-                answer = await wait_in_task(step)
+        try:
+            while True:
+                try:
+                    step = steps.send(answer)
+                except StopIteration as end:
+                    return end.value  # type: ignore[no-any-return]  # as above
+                if type(step) is AskOnTrip:
+                    answer = await callbacks.await_on_trip(self.host.faults, self.policy.on_trip, step.trip)
+                else:
+                    answer = await wait_in_task(step)
+        finally:
+            steps.close()
 
     # --- the fold ----------------------------------------------------------------------------------------------------
 
