@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
+from otel_loopguard.testing import Transcript
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,6 +28,17 @@ def installed() -> Iterator[str]:
     for framework in FRAMEWORKS:
         if framework.versions and all(find_spec(module) is not None for module in framework.modules):
             yield framework.command_name
+
+
+def transcript_of(run: Callable[[], object], model: Any) -> Transcript:
+    """Run an agent to its end. Return what its model has read, and the error that ended the run."""
+    transcript = Transcript()
+    try:
+        run()
+    except BaseException as error:
+        transcript.error = error
+    transcript.read = model.read
+    return transcript
 
 
 def next_calls(steps: Steps, step: int) -> Sequence[Ask]:

@@ -16,13 +16,12 @@ from langgraph.graph.message import add_messages
 from langgraph.prebuilt import ToolNode
 
 import otel_loopguard as loopguard
-from otel_loopguard.testing import Transcript
-from tests.scripted import next_calls
+from tests.scripted import next_calls, transcript_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from otel_loopguard.testing import Ask
+    from otel_loopguard.testing import Ask, Transcript
     from tests.scripted import Steps, Tools
 
 os.environ.update(LANGSMITH_TRACING="false", LANGCHAIN_TRACING_V2="false")
@@ -132,23 +131,13 @@ def prebuilt_agent(model: ScriptedModel, tools: list[StructuredTool], **options:
     return create(model, tools, **options)
 
 
-def _transcript(model: ScriptedModel, run: Callable[[], Any]) -> Transcript:
-    transcript = Transcript()
-    try:
-        run()
-    except BaseException as error:
-        transcript.error = error
-    transcript.read = model.read
-    return transcript
-
-
 def driver(build: Callable[..., Any], run: Callable[[Any], Any], make_tools: Any = sync_tools) -> Any:
     """Make a driver from a function that builds an agent and one that runs it."""
 
     def drive(tools: Tools, steps: Steps) -> Transcript:
         model = ScriptedModel(steps=steps, seen=[])
         agent = build(model, make_tools(tools))
-        return _transcript(model, lambda: run(agent))
+        return transcript_of(lambda: run(agent), model)
 
     return drive
 
@@ -165,7 +154,7 @@ def bare_loop(tools: Tools, steps: Steps) -> Transcript:
                 messages.append(answer)
                 messages.extend(by_name[call["name"]].invoke(call) for call in answer.tool_calls)
 
-    return _transcript(model, run)
+    return transcript_of(run, model)
 
 
 def _invoke(agent: Any) -> None:

@@ -23,12 +23,12 @@ from openai.types.responses import (
     ResponseOutputText,
 )
 
-from otel_loopguard.testing import Transcript
-from tests.scripted import next_calls
+from tests.scripted import next_calls, transcript_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from otel_loopguard.testing import Transcript
     from tests.scripted import Steps, Tools
 
 _MOST_TURNS = 1_000
@@ -165,13 +165,7 @@ def driver(go: Callable[[Any], Any], make_tools: Any = sync_tools) -> Any:
 
     def drive(tools: Tools, steps: Steps) -> Transcript:
         model = ScriptedModel(steps)
-        transcript = Transcript()
-        try:
-            go(Agent(name="helper", model=model, tools=make_tools(tools)))
-        except BaseException as error:
-            transcript.error = error
-        transcript.read = model.read
-        return transcript
+        return transcript_of(lambda: go(Agent(name="helper", model=model, tools=make_tools(tools))), model)
 
     return drive
 

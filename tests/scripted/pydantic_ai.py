@@ -12,13 +12,12 @@ from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, UserProm
 from pydantic_ai.models.function import DeltaToolCall, FunctionModel
 from pydantic_ai.toolsets import FunctionToolset
 
-from otel_loopguard.testing import Transcript
-from tests.scripted import next_calls
+from tests.scripted import next_calls, transcript_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
-    from otel_loopguard.testing import Ask
+    from otel_loopguard.testing import Ask, Transcript
     from tests.scripted import Steps, Tools
 
 RETRIES = 20
@@ -170,13 +169,8 @@ def driver(go: Callable[[Any], Any], make_tools: Any = plain_tools, **options: A
     """Make a driver that runs an agent this way, with tools made this way."""
 
     def drive(tools: Tools, steps: Steps) -> Transcript:
-        script, transcript = Script(steps), Transcript()
-        try:
-            go(agent_of(script, **make_tools(tools), **options))
-        except BaseException as error:
-            transcript.error = error
-        transcript.read = script.read
-        return transcript
+        script = Script(steps)
+        return transcript_of(lambda: go(agent_of(script, **make_tools(tools), **options)), script)
 
     return drive
 
