@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ProcessStart:
-    """What stays attached to the process's providers, and the watcher that it passes spans to."""
+    """The attachments to the providers of a process, which outlive the guard, and the watcher that gets their spans."""
 
     def __init__(self) -> None:
         self.watcher: Watcher | None = None

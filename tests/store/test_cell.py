@@ -591,14 +591,19 @@ def test_a_message_that_other_processes_have_waits_for_the_store():
     assert one.call(arguments={"n": 3}, outcome=Outcome("three"))[1].message == "use the other file"
 
 
-def test_a_message_that_comes_while_the_store_is_away_is_read_here_at_once():
-    """No other process can have it, then or later."""
+def said_while_away(unanswered):
+    """A store that leaves so many requests unanswered, two processes, and what one of them said meanwhile."""
     log = FlakyStore()
     one, other = Process(log), Process(log)
     one.call(arguments={"n": 1})
-    log.faults = ["timed out"] * 5
+    log.faults = ["timed out"] * unanswered
     one.call(arguments={"n": 2})
-    message = one.turn.say("use the other file")
+    return log, one, other, one.turn.say("use the other file")
+
+
+def test_a_message_that_comes_while_the_store_is_away_is_read_here_at_once():
+    """No other process can have it, then or later."""
+    log, one, other, message = said_while_away(5)
     assert one.call(arguments={"n": 3}, outcome=Outcome("three"))[1].message == "use the other file"
     log.faults = []
     assert other.call(arguments={"n": 4}, outcome=Outcome("four"))[1].message is None
@@ -607,12 +612,7 @@ def test_a_message_that_comes_while_the_store_is_away_is_read_here_at_once():
 
 def test_a_message_that_came_while_the_store_was_away_is_given_to_any_process_later():
     """Its own may make no further call."""
-    log = FlakyStore()
-    one, other = Process(log), Process(log)
-    one.call(arguments={"n": 1})
-    log.faults = ["timed out"] * 3
-    one.call(arguments={"n": 2})
-    message = one.turn.say("use the other file")
+    log, one, other, message = said_while_away(3)
     log.faults = []
     for _ in range(500):
         look_after(one.turn)

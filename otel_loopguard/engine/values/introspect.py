@@ -175,7 +175,7 @@ def is_opaque(kind: type, base: type = object) -> bool:
 
 
 _CONTENT_ELSEWHERE: Final = frozenset({"__class__", "__await__"})
-"""What a class has whose objects stand for another one: one to load, or one to await."""
+"""Attributes of a class whose objects stand for another object: one to load, or one to await."""
 
 
 def _hidden_size(kind: type) -> int:
