@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tests.simulator.gateway import Gateway
 from tests.simulator.one_thread import one_thread
 from tests.simulator.steps import BrokenPromiseError, Run, Setting, smallest
-from tests.simulator.turns import MOST_WELL, Turns
+from tests.simulator.turns import MOST_WELL, LostMessages, Turns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,8 +46,9 @@ def drawn_from(seed: int, steps: int) -> Iterator[Run]:
 def broken(run: Run) -> str:
     """Play a run. Return what broke a promise, or nothing."""
     rng = random.Random(run.seed)
-    with one_thread(rng) as loop:
+    with one_thread(rng) as loop, LostMessages() as words:
         world = SETTINGS[run.setting].world(loop, rng, SETTINGS[run.setting])
+        world.words = words
         try:
             for step in run.steps:
                 rng.seed(f"{run.seed}-{step.number}")

@@ -21,6 +21,8 @@ from tests.store.processes import KEY, LONG
 if TYPE_CHECKING:
     import random
 
+    from typing_extensions import Self
+
     from otel_loopguard.engine.messages import UserMessage
     from otel_loopguard.engine.words import Decision
     from otel_loopguard.guard.turn import Turn
@@ -73,6 +75,9 @@ class Said:
 class Turns:
     """The processes, and what is true."""
 
+    words: LostMessages
+    """What the log of all processes says in this run."""
+
     def __init__(self, loop: Loop, rng: random.Random, setting: Setting) -> None:
         self.loop, self.rng = loop, rng
         self.server = Server(loop, rng)
@@ -92,7 +97,6 @@ class Turns:
         """The runs that were ended."""
         self.dead: list[Process] = []
         self.most = setting.most
-        self.words = _Words()
         self.repeats: list[Any] = []
         """The last calls of the run, as long as they were equal."""
 
@@ -312,14 +316,20 @@ class Turns:
                 raise BrokenPromiseError(f"invariant 3: {text} was not read; its status: {said.handle.status}")
 
 
-class _Words(logging.Filter):
-    """Counts the words of the log that a message is lost, which all processes share."""
+class LostMessages(logging.Filter):
+    """Counts, during a run, how often the log says that a message is lost."""
 
     def __init__(self) -> None:
         super().__init__()
         self.lost = 0
-        log = logging.getLogger("otel_loopguard")
-        log.filters[:] = [self]  # in the place of the run's before
+        self._log = logging.getLogger("otel_loopguard")
+
+    def __enter__(self) -> Self:
+        self._log.addFilter(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._log.removeFilter(self)
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Count a record, and keep it off the screen: thousands of runs lose hundreds of messages."""
