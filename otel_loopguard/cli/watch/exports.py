@@ -88,9 +88,11 @@ class Exports:
                 exporter.shutdown()
 
     def _run(self) -> None:
-        while not self._closed:
+        is_last = False
+        while not is_last:
             self._wake.wait(self._interval)
             self._wake.clear()
+            is_last = self._closed  # asked before the export: what comes during one is in the next
             self._export()
 
     def _export(self) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from threading import Event
-from typing import Any
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.telemetry import KeptMetrics
 from otel_loopguard.cli.watch.exports import Exports
 from otel_loopguard.shield import Shield
+from tests.stack.harness.process import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Counting(KeptMetrics):
@@ -72,6 +76,41 @@ def test_the_end_exports_all_that_is_left() -> None:
     (point,) = exporter.data.resource_metrics[0].scope_metrics[0].metrics[0].data.data_points
     assert point.value == 7
     assert exporter.is_over
+
+
+class Interrupted(Counting):
+    """Has something happen during its first export."""
+
+    during: Callable[[], None] | None = None
+
+    def export(self, metrics_data: Any, *_: Any, **__: Any) -> Any:
+        """Keep it."""
+        during, self.during = self.during, None
+        if during is not None:
+            during()
+        return super().export(metrics_data)
+
+
+def test_the_end_exports_what_came_during_an_export() -> None:
+    """The watcher is stopped while it sends what it had collected before."""
+    exporter = Interrupted()
+    outlet = Exports([exporter], [], Shield(), interval=3600)
+    counter = add_service(outlet, 1)
+    closing = Thread(target=outlet.close)
+
+    def close() -> None:
+        counter.add(7)
+        closing.start()
+        wait_until("it is closed", lambda: outlet._closed)
+
+    exporter.during = close
+    outlet.start()
+    outlet.export_soon()
+    assert exporter.exported.wait(30)
+    closing.join()
+
+    (point,) = exporter.data.resource_metrics[0].scope_metrics[0].metrics[0].data.data_points
+    assert point.value == 7
 
 
 def test_without_a_start_the_end_exports_nothing() -> None:

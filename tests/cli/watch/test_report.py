@@ -42,8 +42,10 @@ class Watched:
 
     def sums(self, metric: str, service: str, *labels: str) -> dict[Any, int]:
         """The values of a counter that are not zero, by the labels named."""
-        points = self.points(metric, service)
-        return {tuple(one.attributes[label] for label in labels): one.value for one in points if one.value}
+        found: Counter[Any] = Counter()
+        for one in self.points(metric, service):
+            found[tuple(one.attributes[label] for label in labels)] += one.value
+        return {key: value for key, value in found.items() if value}
 
 
 def loop(service: str, calls: int = 6, trace: int = 1, **more: Any) -> TracesData:
