@@ -17,7 +17,7 @@ from benchmarks.exam import families, play, shared
 from benchmarks.exam.names import NAMINGS
 from benchmarks.markdown import table
 from otel_loopguard import Policy
-from otel_loopguard.cli.replay import runs as reading
+from otel_loopguard.cli.replay import recorded_runs as reading
 from otel_loopguard.cli.replay.judge import PolicyJudge
 from otel_loopguard.policy_files.load import load_preset
 from tests.engine.judges import corpus, measure, runner, traces

@@ -203,7 +203,7 @@ def _run_program(recording: Recording) -> None:
         guarded_call.result("there is a")
     span = CallSpan(runtime.providers, ToolCall("look", {}), scope, NativeSpan.NONE)
     outcome = Outcome("there is a")
-    decision = scope.turn.observe(span.call, outcome)
+    decision = scope.turn.ran(span.call, outcome)
     span.start(ReadCall(span, decision, 0.0), 0)
     span.finish("executed", outcome, decision)
     other = recording.tracer_provider.get_tracer("another instrumentation")

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     from otel_loopguard.engine.detectors.row import Detector
-    from otel_loopguard.engine.history.state import History
-    from otel_loopguard.engine.messages import UserMessage
+    from otel_loopguard.engine.history.history import History
     from otel_loopguard.engine.modes import Mode
     from otel_loopguard.engine.policy.policy import Policy, ToolContract
     from otel_loopguard.engine.rule import Rule
     from otel_loopguard.engine.settings import Setting
+    from otel_loopguard.engine.user_messages import UserMessage
     from otel_loopguard.engine.words import Action, Decision, Hints, Kind, Outcome, Record, ToolCall, Trip
     from otel_loopguard.errors import LoopGuardError, NotStoredError, PolicyError, ToolLoopError
     from otel_loopguard.guard.guard import Guard
@@ -69,7 +69,7 @@ _HOME = {
     "Detector": "engine.detectors.row",
     "Guard": "guard.guard",
     "Hints": "engine.words",
-    "History": "engine.history.state",
+    "History": "engine.history.history",
     "Kind": "engine.words",
     "LoopGuardError": "errors",
     "Mode": "engine.modes",
@@ -85,7 +85,7 @@ _HOME = {
     "ToolLoopError": "errors",
     "Trip": "engine.words",
     "Turn": "guard.turn",
-    "UserMessage": "engine.messages",
+    "UserMessage": "engine.user_messages",
     "attach": "instrumentation.instrumentor",
     "call": "instrumentation.functions.decorator",
     "instrument": "instrumentation.instrumentor",

@@ -38,7 +38,7 @@ Holds: ``execute_tool`` or ``invoke_agent``.
 OPERATION_EXECUTE_TOOL: Final = SPAN_EXECUTE_TOOL
 OPERATION_INVOKE_AGENT: Final = SPAN_INVOKE_AGENT
 TOOL_NAME: Final = "gen_ai.tool.name"
-"""The tool; behind a gateway that of the call.
+"""The tool; behind a dispatcher that of the call.
 
 Holds: a name of the program, else ``_unknown``.
 """

@@ -114,16 +114,9 @@ NOT_SHIELDED = {
 
 ROOMS_OF_MODULES = {
     "command": "the command line of each command",
-    "commands": "a tool's command line; LangGraph's `Command`",
-    "events": "what the fold folds; the event of a span",
-    "kinds": "of tools; of findings",
-    "messages": "of the user; of a conversation; of LangChain",
     "policy": "the policy; the command that checks one",
-    "recording": "the reader of recordings; the kit's recording of a run",
-    "runs": "of an agent, live; recorded; of LangChain",
-    "service": "the name of a service in spans; the watcher that listens",
+    "runs": "of any agent; of LangChain's",
     "settings": "of detectors; of the telemetry; of the store",
-    "state": "of a turn; of its history",
     "store": "the cells; the doctor's findings about them",
 }
 """The names that several modules have, each in a room of its own."""

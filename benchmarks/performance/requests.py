@@ -43,7 +43,7 @@ def read(messages: list[Any]) -> tuple[float, float]:
     started = thread_time()
     exchange = runtime.reader.open(request)
     opened = thread_time()
-    exchange.observe()
+    exchange.judge_calls()
     exchange.prepare(lambda: RuntimeError, (), {})  # type: ignore[arg-type, return-value]  # nothing is raised
     return opened - started, thread_time() - opened
 

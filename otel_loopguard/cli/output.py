@@ -6,7 +6,7 @@ import sys
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.engine.names import escaped
+from otel_loopguard.engine.quoting import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -9,7 +9,7 @@ from otel_loopguard.engine.detectors import DETECTORS
 from otel_loopguard.engine.detectors.presets import COUNTED
 from otel_loopguard.engine.detectors.presets.window import CallWindow
 from otel_loopguard.engine.detectors.row import Detector
-from otel_loopguard.engine.history.state import History
+from otel_loopguard.engine.history.history import History
 from otel_loopguard.engine.modes import ROWS, Mode
 from otel_loopguard.engine.policy.prices import Prices
 from otel_loopguard.engine.tools.contracts import Contracts

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from otel_loopguard.engine.compiled import Checks, CompiledPolicy
     from otel_loopguard.engine.detectors.row import OncePer
-    from otel_loopguard.engine.history.state import History
+    from otel_loopguard.engine.history.history import History
     from otel_loopguard.engine.policy.policy import Policy
     from otel_loopguard.engine.words import Record
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from otel_loopguard.engine.messages import UserMessage
     from otel_loopguard.engine.tools.contracts import ResolvedCall
+    from otel_loopguard.engine.user_messages import UserMessage
     from otel_loopguard.engine.values.results import OutcomeFacts
     from otel_loopguard.engine.verdict import Verdict
     from otel_loopguard.engine.words import Record, Trip
@@ -69,7 +69,7 @@ class Ended(NamedTuple):
     """The user's detectors are asked about the outcome if nothing else was found. ``Found`` brings their trips."""
 
 
-class Observed(NamedTuple):
+class Ran(NamedTuple):
     """A call was found that has run already, for ``ran`` seconds, until ``ago`` seconds before."""
 
     op: int
@@ -84,7 +84,7 @@ class Found(NamedTuple):
 
     op: int
     of: Any
-    """The event: ``Ended``, or ``Observed``."""
+    """The event: ``Ended``, or ``Ran``."""
     asked: Verdict
     """The verdict that asked."""
     custom: tuple[Trip, ...]

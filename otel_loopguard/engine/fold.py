@@ -18,7 +18,7 @@ from otel_loopguard.engine.events import (
     Gap,
     Lost,
     Nested,
-    Observed,
+    Ran,
     Reached,
     Said,
     TurnBegan,
@@ -209,14 +209,14 @@ def _ended(state: State, event: Ended, now: float | None) -> Verdict:
 def _counted(  # noqa: PLR0917 - what the two callers have found, and pass on
     state: State, event: Any, record: Record, now: float | None, trip: Trip | None, recovered: tuple[Trip, ...]
 ) -> Verdict:
-    """Decide about a call whose outcome was counted, by an ``Ended`` or an ``Observed``."""
-    is_observed = type(event) is Observed
-    ended = event.ended if is_observed else event
+    """Decide about a call whose outcome was counted, by an ``Ended`` or a ``Ran``."""
+    has_run = type(event) is Ran
+    ended = event.ended if has_run else event
     trip = _over_turns(state, record, ended.facts, now, trip)
     if ended.asks and trip is not None:
         return _ask(record, recovered, trip)
-    if is_observed:
-        return state.answer(event.op, _settle_observed(state, record, trip, recovered))
+    if has_run:
+        return state.answer(event.op, _settle_ran(state, record, trip, recovered))
     return _settle_end(state, record, trip, recovered)
 
 
@@ -282,8 +282,8 @@ def _settle_end(state: State, record: Record, trip: Trip | None, recovered: tupl
 # --- a call that has run already -------------------------------------------------------------------------------------
 
 
-def _observed(state: State, event: Observed, now: float | None) -> Verdict:
-    if event.op in state.observed:
+def _ran(state: State, event: Ran, now: float | None) -> Verdict:
+    if event.op in state.ran:
         return state.answered.get(event.op, _NOTHING)._replace(repeated=True)
     now = None if now is None else now - event.ago
     record = _judged(state, event.began, None if now is None else now - event.ran)
@@ -294,16 +294,14 @@ def _observed(state: State, event: Observed, now: float | None) -> Verdict:
     if not facts.is_error and state.pending_words_for(record) is None:
         facts = facts._replace(pending=False, transient=False)
     record.registered = event.ended.exists or record.registered
-    trip = _count_observed(state, event, record, facts, now)
+    trip = _count_ran(state, event, record, facts, now)
     recovered = _recovered(state, record)
     if event.ended.finds and trip is None:
         return Verdict(record, recovered=recovered, finds=True)
     return _counted(state, event, record, now, trip, recovered)
 
 
-def _count_observed(
-    state: State, event: Observed, record: Record, facts: OutcomeFacts, now: float | None
-) -> Trip | None:
+def _count_ran(state: State, event: Ran, record: Record, facts: OutcomeFacts, now: float | None) -> Trip | None:
     """Count a call that has run, with its outcome.
 
     Return the trip of the outcome, or that of the call, unless the outcome is news. A declared limit holds anyway.
@@ -338,7 +336,7 @@ def _is_declared(state: State, trip: Trip) -> bool:
     return declared or state.compiled.policy.counting == "calls"
 
 
-def _settle_observed(state: State, record: Record, trip: Trip | None, recovered: tuple[Trip, ...]) -> Verdict:
+def _settle_ran(state: State, record: Record, trip: Trip | None, recovered: tuple[Trip, ...]) -> Verdict:
     history, messages = state.history, state.messages
     if messages is not None and messages.stops and state.ceiling > Action.OBSERVE:
         return _stopped(state, record, _stop_after(state, record))._replace(recovered=recovered)
@@ -403,7 +401,7 @@ def _answered(state: State, event: Answered, _: float | None) -> Verdict:
         return _settle(state, of._replace(ran=event.ran), record)
     if type(of) is Ended:
         return _settle_end(state, record, event.trip, recovered)
-    return state.answer(of.op, _settle_observed(state, record, event.trip, recovered))
+    return state.answer(of.op, _settle_ran(state, record, event.trip, recovered))
 
 
 def _said(state: State, event: Said, _: float | None) -> Verdict:
@@ -456,7 +454,7 @@ def _turn_ended(state: State, _event: TurnEnded, _: float | None) -> Verdict:
 _FOLDS: dict[type, Callable[[State, Any, float | None], Verdict]] = {
     Began: _began,
     Ended: _ended,
-    Observed: _observed,
+    Ran: _ran,
     Found: _found,
     Answered: _answered,
     Said: _said,

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import orjson
 
 from otel_loopguard.engine.detectors.row import Sentences
-from otel_loopguard.engine.messages import UserMessage, note_texts
 from otel_loopguard.engine.modes import Mode
-from otel_loopguard.engine.names import clean_name
+from otel_loopguard.engine.quoting import clean_name
+from otel_loopguard.engine.user_messages import UserMessage, note_texts
 from otel_loopguard.engine.values.introspect import name_text
 from otel_loopguard.engine.words import Action, Kind, Sameness
 from otel_loopguard.interrupts import pass_interrupt
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from otel_loopguard.engine.detectors.row import Advice
-    from otel_loopguard.engine.messages import Notes
     from otel_loopguard.engine.policy.policy import Policy
+    from otel_loopguard.engine.user_messages import Notes
     from otel_loopguard.engine.words import Record, Trip
 
 _UNKNOWN_MODE = "This looks like a loop of calls to {tool}."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, NamedTuple
 
-from otel_loopguard.engine.conversation import Conversation, ConversationTurn
+from otel_loopguard.engine.conversation_memory import ConversationMemory, PlaceInConversation
 from otel_loopguard.engine.history.bounded import EMPTY, kept
 from otel_loopguard.engine.words import OVER_TURNS, Action, First, Record
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from otel_loopguard.engine.compiled import CompiledPolicy
     from otel_loopguard.engine.events import Began
-    from otel_loopguard.engine.history.state import History
-    from otel_loopguard.engine.messages import UserMessages
+    from otel_loopguard.engine.history.history import History
+    from otel_loopguard.engine.user_messages import UserMessages
     from otel_loopguard.engine.values.fingerprint import Fingerprinter
     from otel_loopguard.engine.values.pending import PendingWords
     from otel_loopguard.engine.verdict import Verdict
@@ -26,7 +26,7 @@ _MOST_OPEN_TRIPS = 32
 MOST_OPEN = 1_024
 MOST_BATCHES = 64
 MOST_ANSWERED = 256
-MOST_OBSERVED = 512
+MOST_RAN = 512
 MOST_PAST = 32
 MOST_IN_BATCH = 1_024
 
@@ -63,7 +63,7 @@ class State:
 
     __slots__ = (
         "answered", "batch", "batches", "ceiling", "claims", "compiled", "conversation", "fingerprinter", "heeds",
-        "history", "is_over", "is_recorded", "is_shared", "messages", "observed", "open", "past", "place", "reusable",
+        "history", "is_over", "is_recorded", "is_shared", "messages", "open", "past", "place", "ran", "reusable",
         "turn", "turn_id",
     )  # fmt: skip
 
@@ -96,16 +96,16 @@ class State:
         self.batch: Batch | None = None
         """That of the latest call."""
         self.batches: dict[int, Batch] = EMPTY
-        self.place: ConversationTurn | None = None
+        self.place: PlaceInConversation | None = None
         """The place in a conversation that is remembered beyond the turn."""
         # Of shared turns:
         self.open: dict[int, OpenCall] = EMPTY
         """By the event with which the call began."""
         self.answered: dict[int, Verdict] = EMPTY
         """The verdicts about observed calls that have a trip or notes, by their events."""
-        self.observed: dict[int, None] = EMPTY
+        self.ran: dict[int, None] = EMPTY
         """The observed calls, by their events: each counts once, whichever processes observe it."""
-        self.conversation: Conversation | None = None
+        self.conversation: ConversationMemory | None = None
         """The memory of the conversation, if the policy wants one."""
         self.turn = 0
         """Identifies the turn that the cell is in."""
@@ -228,7 +228,7 @@ class State:
     def answer(self, op: int, verdict: Verdict) -> Verdict:
         """Remember the verdict about an observed call, for a process that observes it again."""
         if self.is_shared:
-            self.observed = kept(self.observed, op, MOST_OBSERVED)
+            self.ran = kept(self.ran, op, MOST_RAN)
         if self.is_shared and (verdict.trip is not None or verdict.notes):
             self.answered = kept(self.answered, op, MOST_ANSWERED, verdict)
         return verdict
@@ -241,19 +241,19 @@ class State:
             if self.messages is not None:
                 self.messages.forget(own=False)
         self.turn, self.turn_id, self.is_over = number, turn_id, False
-        self.open = self.batches = self.answered = self.observed = EMPTY
+        self.open = self.batches = self.answered = self.ran = EMPTY
         self.batch = None
         self.set_place()
 
     def keep_conversation(self, name: str) -> None:
         """Keep the memory of a conversation in this state."""
-        self.conversation = self.conversation or Conversation()
+        self.conversation = self.conversation or ConversationMemory()
         self.set_place(name)
 
     def set_place(self, name: str = "") -> None:
         """Set the place of this turn in the conversation that the state keeps."""
         if self.conversation is not None:
-            self.place = ConversationTurn(_MemoryOf(self), name, self.turn)
+            self.place = PlaceInConversation(_MemoryOf(self), name, self.turn)
 
 
 class _MemoryOf:
@@ -265,11 +265,11 @@ class _MemoryOf:
     def __init__(self, state: State) -> None:
         self._state = state
 
-    def use(self, _: str, now: float | None, longest_idle: float) -> Conversation:
+    def use(self, _: str, now: float | None, longest_idle: float) -> ConversationMemory:
         """Return the conversation: a new one if it was idle for too long."""
         found = self._state.conversation
         if found is None or (now is not None and now - found.used > longest_idle):
-            found = self._state.conversation = Conversation()
+            found = self._state.conversation = ConversationMemory()
         if now is not None:
             found.used = now
         return found

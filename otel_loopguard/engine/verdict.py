@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from otel_loopguard.engine.words import Action
 
 if TYPE_CHECKING:
-    from otel_loopguard.engine.messages import Notes
+    from otel_loopguard.engine.user_messages import Notes
     from otel_loopguard.engine.words import First, Record, Trip
 
 

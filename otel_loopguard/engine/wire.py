@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.engine.conversation import Conversation
+from otel_loopguard.engine.conversation_memory import ConversationMemory
 from otel_loopguard.engine.history.bounded import EMPTY
 from otel_loopguard.engine.state import Batch, OpenCall, State
 from otel_loopguard.engine.verdict import Verdict
 from otel_loopguard.engine.words import Action, Kind, Record, Sameness, Trip
 
 if TYPE_CHECKING:
-    from otel_loopguard.engine.messages import Notes
+    from otel_loopguard.engine.user_messages import Notes
 
 VERSION = 1
 """Of the plain values, with those of the history. A store keeps states of different versions apart."""
@@ -26,7 +26,7 @@ def plain(state: State) -> dict[str, Any]:
         "open": [[op, [*call]] for op, call in state.open.items()],
         "batches": [[key, *_batch(batch)] for key, batch in state.batches.items()],
         "batch": numbers.get(id(state.batch)),
-        "observed": list(state.observed),
+        "ran": list(state.ran),
         "answered": [[op, *_verdict(one)] for op, one in state.answered.items()],
         "conversation": None if state.conversation is None else state.conversation.to_list(),
     }
@@ -40,10 +40,10 @@ def read(values: dict[str, Any], state: State) -> None:
     state.open = {op: OpenCall(*call) for op, call in values["open"]} or EMPTY
     state.batches = {key: _read_batch(*batch) for key, *batch in values["batches"]} or EMPTY
     state.batch = None if values["batch"] is None else list(state.batches.values())[values["batch"]]
-    state.observed = dict.fromkeys(values["observed"]) or EMPTY
+    state.ran = dict.fromkeys(values["ran"]) or EMPTY
     state.answered = {op: _read_verdict(*verdict) for op, *verdict in values["answered"]} or EMPTY
     if values["conversation"] is not None:
-        state.conversation = Conversation.from_list(values["conversation"])
+        state.conversation = ConversationMemory.from_list(values["conversation"])
 
 
 def _batch(batch: Batch) -> list[Any]:

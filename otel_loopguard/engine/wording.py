@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.engine import sentences
-from otel_loopguard.engine.messages import note_texts
+from otel_loopguard.engine.user_messages import note_texts
 from otel_loopguard.engine.words import USER_STOP, Action, Decision, nothing_seen
 
 if TYPE_CHECKING:
-    from otel_loopguard.engine.messages import Notes
     from otel_loopguard.engine.policy.policy import Policy
+    from otel_loopguard.engine.user_messages import Notes
     from otel_loopguard.engine.verdict import Verdict
     from otel_loopguard.engine.words import ToolCall
 
@@ -39,7 +39,7 @@ def ended(verdict: Verdict, call: ToolCall, policy: Policy) -> Decision:
     return _with_nudge(verdict, call, policy)
 
 
-def observed(verdict: Verdict, call: ToolCall, policy: Policy) -> Decision:
+def ran(verdict: Verdict, call: ToolCall, policy: Policy) -> Decision:
     """Word the decision about a call that has run: it may say that the call would have been refused."""
     record, trip = verdict.record, verdict.trip
     if trip is None and not verdict.notes:

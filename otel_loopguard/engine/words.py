@@ -227,7 +227,7 @@ class Record:
     """The result says that work is not done yet."""
     registered: bool | None = None
     resolved: Any
-    """The ``ResolvedCall``: the tool behind its gateway, with its contract."""
+    """The ``ResolvedCall``: the tool that its dispatcher calls, with its contract."""
     row: int = 0
     """The number of untried calls of the tool, in a row, with this error or this answer; 0 if it does not count."""
     result: int | None = None

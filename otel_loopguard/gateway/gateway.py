@@ -80,10 +80,10 @@ async def _judge(runtime: Runtime, dialect: Dialect, auth: Any, data: MutableMap
     if exchange is None:
         return None
     try:
-        with runtime.shield("gateway.observe"):
+        with runtime.shield("gateway.judge"):
             token = otel_context.attach(_context_of(headers))
             try:
-                await exchange.aobserve()
+                await exchange.ajudge_calls()
             finally:
                 otel_context.detach(token)
         with runtime.shield("gateway.change"):

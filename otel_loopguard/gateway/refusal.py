@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_loopguard.engine.names import clean_name
+from otel_loopguard.engine.quoting import clean_name
 from otel_loopguard.semconv import ERROR_REFUSED
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from otel_loopguard.engine.compiled import CompiledPolicy
-    from otel_loopguard.engine.history.state import History
+    from otel_loopguard.engine.history.history import History
     from otel_loopguard.engine.policy.policy import Policy
     from otel_loopguard.engine.words import Record
 

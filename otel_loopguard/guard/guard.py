@@ -27,12 +27,12 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet, ref
 
 from otel_loopguard.engine.compiled import CompiledPolicy
-from otel_loopguard.engine.conversation import ConversationTurn
+from otel_loopguard.engine.conversation_memory import PlaceInConversation
 from otel_loopguard.engine.policy.policy import Policy
 from otel_loopguard.engine.tools.declared import DeclaredTools
 from otel_loopguard.engine.values.normalise import utf8
 from otel_loopguard.guard.callbacks import HookFaults
-from otel_loopguard.guard.conversation_memory import ConversationMemory
+from otel_loopguard.guard.conversation_memories import ConversationMemories
 from otel_loopguard.guard.live_turns import LiveTurns
 from otel_loopguard.guard.turn import Turn, TurnHost
 from otel_loopguard.policy_files.load import key_of_environment
@@ -85,7 +85,7 @@ class Guard:
         self.watch: PolicyFileWatch | None = None
         """For a policy from a file: checks whether the file was changed."""
         self._store = store
-        self.memory = ConversationMemory()
+        self.memory = ConversationMemories()
         """The conversations, for a policy with ``scope = "conversation"``."""
         self._turns = LiveTurns()
         self._made: set[ref[Turn]] = set()
@@ -155,7 +155,7 @@ class Guard:
         compiled, conversation = self.compiled, None
         if conversation_id is not None and compiled.remembers:
             number = compiled.fingerprinter.of(utf8(known))
-            conversation = ConversationTurn(self.memory, conversation_id, number)
+            conversation = PlaceInConversation(self.memory, conversation_id, number)
         if turn_id is None:
             turn = Turn(self._host, compiled, known, source, enforced=enforced, conversation=conversation)
             self._turns.add(turn, now)

@@ -6,13 +6,13 @@ from threading import RLock
 from typing import TYPE_CHECKING, Protocol
 
 from otel_loopguard.engine.history import update
-from otel_loopguard.engine.history.state import History
+from otel_loopguard.engine.history.history import History
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from weakref import ref
 
-    from otel_loopguard.engine.messages import UserMessage, UserMessages
+    from otel_loopguard.engine.user_messages import UserMessage, UserMessages
     from otel_loopguard.engine.values.fingerprint import Fingerprinter
     from otel_loopguard.engine.values.results import OutcomeFacts
     from otel_loopguard.engine.words import Record

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
 
 from otel_loopguard.engine import wording
-from otel_loopguard.engine.conversation import Conversation
-from otel_loopguard.engine.events import Answered, Began, Concluded, Ended, Found, Lost, Nested, Observed, Reached
+from otel_loopguard.engine.conversation_memory import ConversationMemory
+from otel_loopguard.engine.events import Answered, Began, Concluded, Ended, Found, Lost, Nested, Ran, Reached
 from otel_loopguard.engine.fold import fold, opened
 from otel_loopguard.engine.history.bounded import EMPTY
-from otel_loopguard.engine.messages import NO_MESSAGES, UserMessages
 from otel_loopguard.engine.state import State
 from otel_loopguard.engine.tools.contracts import LONGEST_TOOL_NAME
+from otel_loopguard.engine.user_messages import NO_MESSAGES, UserMessages
 from otel_loopguard.engine.values.introspect import name_text
 from otel_loopguard.engine.values.normalise import utf8
 from otel_loopguard.engine.values.results import outcome_facts
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from otel_loopguard.engine.compiled import CompiledPolicy
-    from otel_loopguard.engine.conversation import ConversationTurn
-    from otel_loopguard.engine.messages import UserMessage
+    from otel_loopguard.engine.conversation_memory import PlaceInConversation
     from otel_loopguard.engine.policy.policy import Policy
+    from otel_loopguard.engine.user_messages import UserMessage
     from otel_loopguard.engine.values.results import OutcomeFacts
     from otel_loopguard.engine.words import Decision, Outcome, Record, ToolCall, Trip
     from otel_loopguard.shield import Shield
@@ -105,7 +105,7 @@ class Turn:
         *,
         enforced: bool,
         parent: ParentCall | None = None,
-        conversation: ConversationTurn | None = None,
+        conversation: PlaceInConversation | None = None,
         cell: Cell | None = None,
     ) -> None:
         self.id = turn_id
@@ -319,18 +319,18 @@ class Turn:
         """Do the same in async code, where an async ``on_trip`` is awaited."""
         return await self._adrive(self._end(call, outcome))
 
-    def observe(self, call: ToolCall, outcome: Outcome, *, ran: float = 0.0, ago: float = 0.0) -> Decision:
-        """Count a call that has run already, for ``ran`` seconds until ``ago`` seconds before. Nothing is refused.
+    def ran(self, call: ToolCall, outcome: Outcome, *, took: float = 0.0, ago: float = 0.0) -> Decision:
+        """Count a call that has run already, for ``took`` seconds until ``ago`` seconds before. Nothing is refused.
 
         A call that would have been refused counts as a refusal, unless its outcome is news. Then the message, which is
         for the model with the result, says so. The action is OBSERVE, NUDGE, CONCLUDE (a conclusion is due) or ABORT
         (the run is to be ended).
         """
-        return self._drive(self._observe(call, outcome, ran, ago, waits=not on_event_loop()))
+        return self._drive(self._ran(call, outcome, took, ago, waits=not on_event_loop()))
 
-    async def aobserve(self, call: ToolCall, outcome: Outcome, *, ran: float = 0.0, ago: float = 0.0) -> Decision:
+    async def aran(self, call: ToolCall, outcome: Outcome, *, took: float = 0.0, ago: float = 0.0) -> Decision:
         """Do the same in async code, where an async ``on_trip`` is awaited."""
-        return await self._adrive(self._observe(call, outcome, ran, ago))
+        return await self._adrive(self._ran(call, outcome, took, ago))
 
     def _begin(self, call: ToolCall, event: Began, *, waits: bool = True) -> Steps:
         return self._begun(call, event, (yield from self._step(event, waits=waits)))
@@ -344,8 +344,8 @@ class Turn:
         event = self._ended(running, outcome)
         return self._over(running, outcome, event.facts, (yield from self._step(event, waits=waits)))
 
-    def _observe(self, call: ToolCall, outcome: Outcome, ran: float, ago: float, *, waits: bool = True) -> Steps:
-        event = self._observed(call, outcome, ran, ago)
+    def _ran(self, call: ToolCall, outcome: Outcome, ran: float, ago: float, *, waits: bool = True) -> Steps:
+        event = self._ran_event(call, outcome, ran, ago)
         verdict = yield from self._step(event, waits=waits)
         if self.parent is not None and verdict.record is not None:
             self.parent.count_call()
@@ -353,7 +353,7 @@ class Turn:
         if self.cell is not None and not verdict.repeated:
             self.cell.own_calls += 1
         self._note_first(verdict)
-        return wording.observed(verdict, call, self.policy)
+        return wording.ran(verdict, call, self.policy)
 
     def _step(self, event: Any, *, waits: bool) -> Generator[Any, Any, Verdict]:
         """Fold an event, and the answer of ``on_trip`` if it is asked."""
@@ -490,7 +490,7 @@ class Turn:
         asks = compiled.policy.on_trip is not None
         return Ended(op, began, record, facts, outcome.exists, record.child_news, nested, asks, bool(compiled.custom))
 
-    def _observed(self, call: ToolCall, outcome: Outcome, ran: float, ago: float) -> Observed:
+    def _ran_event(self, call: ToolCall, outcome: Outcome, ran: float, ago: float) -> Ran:
         op = self._op()
         if self.cell is not None and call.call_id is not None:
             op = self.cell.op_of(call.call_id)
@@ -503,9 +503,7 @@ class Turn:
             words = self.compiled.contracts.pending if self.is_shared else self.current.pending_words_for(record)
             facts = outcome_facts(outcome, event.resolved.arguments, self.compiled.fingerprinter, words)
         finds = bool(self.compiled.custom)
-        return Observed(
-            op, event, Ended(op, event, None, facts, outcome.exists, asks=event.asks, finds=finds), ran, ago
-        )
+        return Ran(op, event, Ended(op, event, None, facts, outcome.exists, asks=event.asks, finds=finds), ran, ago)
 
     # --- after the fold ----------------------------------------------------------------------------------------------
 
@@ -656,18 +654,18 @@ class _LockedMemory:
         self.lock = turn.lock
         self._turn = ref(turn)
 
-    def use(self, name: str, now: float | None, longest_idle: float) -> Conversation:
+    def use(self, name: str, now: float | None, longest_idle: float) -> ConversationMemory:
         """Return the conversation, under the lock: a new one if it was idle for too long."""
         turn = self._turn()
         place = None if turn is None else turn.current.place
-        return Conversation() if place is None else place.memory.use(name, now, longest_idle)
+        return ConversationMemory() if place is None else place.memory.use(name, now, longest_idle)
 
 
 def is_registered(called: Any, name: str, known: Collection[str]) -> bool | None:
-    """Return True if the tool of this name exists. A tool behind a gateway is registered there, out of sight: None."""
+    """Return True if a tool of this name exists; None if nobody here knows, as of a tool behind a dispatcher."""
     if type(called) is not str:
         called = name_text(called)
-    if len(called) > LONGEST_TOOL_NAME:  # it was cut, and is no gateway
+    if len(called) > LONGEST_TOOL_NAME:  # it was cut, and is no dispatcher
         return called in known
     return name in known if name == called else None
 

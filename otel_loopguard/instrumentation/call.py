@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from otel_loopguard.engine.words import Action, Decision, Outcome
 from otel_loopguard.errors import ToolLoopError
 from otel_loopguard.instrumentation.aborts import abort_error, gets_answer
-from otel_loopguard.instrumentation.adapter import ShieldedAdapter, closed_to_text
+from otel_loopguard.instrumentation.shielded_adapter import ShieldedAdapter, closed_to_text
 from otel_loopguard.telemetry.call_span import CallSpan
 from otel_loopguard.turns.gc_safety import garbage_collector
 from otel_loopguard.turns.scope import bind, current_scope, unbind

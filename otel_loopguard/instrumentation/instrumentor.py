@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from otel_loopguard.guard.guard import Guard
     from otel_loopguard.instrumentation.patching import Patches
     from otel_loopguard.instrumentation.runtime import Runtime
-    from otel_loopguard.telemetry.waiting import WaitingWatcher
+    from otel_loopguard.telemetry.idle_watcher import WaitingWatcher
 
 logger = logging.getLogger("otel_loopguard")
 

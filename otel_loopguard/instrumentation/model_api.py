@@ -97,7 +97,7 @@ _PROVIDERS: Final = ("openai.com", "anthropic.com", "azure.com", "amazonaws.com"
 """The domains of the providers whose clients are patched."""
 
 
-def may_be_gateway(address: str) -> bool:
+def may_be_proxy(address: str) -> bool:
     """Return True if the address of a client is not that of a provider."""
     host = urlsplit(address).hostname or ""
     return bool(host) and not any(host == domain or host.endswith(f".{domain}") for domain in _PROVIDERS)

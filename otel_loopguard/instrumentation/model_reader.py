@@ -16,9 +16,9 @@ from opentelemetry import trace
 from opentelemetry.trace import NonRecordingSpan
 
 from otel_loopguard.engine.words import Action, Outcome, ToolCall, Usage
-from otel_loopguard.instrumentation import kept_calls
+from otel_loopguard.instrumentation import replica_calls
 from otel_loopguard.instrumentation.aborts import abort_error
-from otel_loopguard.instrumentation.seen_calls import SeenCall, SeenCalls
+from otel_loopguard.instrumentation.reported_calls import SeenCall, SeenCalls
 from otel_loopguard.store import background
 from otel_loopguard.telemetry.call_span import CallSpan, NativeSpan, shown_name
 from otel_loopguard.turns.message_lists import MessageList, MessageLists, Request, is_drawn, latest
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from otel_loopguard.errors import ToolLoopError
     from otel_loopguard.guard.guard import Guard
     from otel_loopguard.guard.turn import Turn
-    from otel_loopguard.instrumentation.kept_calls import Note
     from otel_loopguard.instrumentation.model_api import Body, Collector, Dialect, Sent
+    from otel_loopguard.instrumentation.replica_calls import Note
     from otel_loopguard.shield import Shield
     from otel_loopguard.telemetry.providers import Providers
     from otel_loopguard.turns.message_lists import Caller, Delta, NewResult
@@ -267,19 +267,19 @@ class Exchange:
 
     # --- the request ---------------------------------------------------------------------------------------------
 
-    def observe(self) -> None:
+    def judge_calls(self) -> None:
         """Count the calls whose results are new in this request."""
         turn = self._turn()
         if turn is not None:
             for one in self._unseen_calls(turn):
                 started = perf_counter()
-                self._count(one, turn.observe(one.call, one.outcome, ran=one.ran, ago=one.ago), started)
+                self._count(one, turn.ran(one.call, one.outcome, took=one.ran, ago=one.ago), started)
 
-    async def aobserve(self) -> None:
-        """Do the same as ``observe`` in async code, where an async ``on_trip`` is awaited."""
+    async def ajudge_calls(self) -> None:
+        """Do the same as ``judge_calls`` in async code, where an async ``on_trip`` is awaited."""
         if self._is_shared and self._request.previous is not None and self._list is not None and self._delta:
             guard = self._reader.guard
-            await kept_calls.recall(guard, self._request, self._list, self._delta, guard.clock())
+            await replica_calls.recall(guard, self._request, self._list, self._delta, guard.clock())
         turn = self._turn()
         if turn is None:
             return
@@ -290,7 +290,7 @@ class Exchange:
                 await self._reader.seen.share(self._request.caller, root, self._delta.new, self._ids)
         for number, one in enumerate(self._unseen_calls(turn)):
             started = perf_counter()
-            decision = await turn.aobserve(one.call, one.outcome, ran=one.ran, ago=one.ago)
+            decision = await turn.aran(one.call, one.outcome, took=one.ran, ago=one.ago)
             self._count(one, decision, started)
             if number % _AT_ONCE == _AT_ONCE - 1:
                 await asyncio.sleep(0)
@@ -330,7 +330,7 @@ class Exchange:
             return None
         if self._request.previous is not None and one.kept_turn is not None:
             return one.kept_turn
-        return kept_calls.turn_id(self._reader.guard, caller, call) if is_drawn(call.id) else None
+        return replica_calls.turn_id(self._reader.guard, caller, call) if is_drawn(call.id) else None
 
     def _named(self, one: MessageList) -> dict[int, str]:
         """Return the ids of the calls that are new here, by their numbers: each is unique in its turn."""
@@ -500,13 +500,13 @@ class Exchange:
         """Note the calls of the reply for other replicas of a gateway."""
         store = self._reader.guard.store
         if store is not None and self._notes:
-            await background.on_loop(kept_calls.write(store, self._notes))
+            await background.on_loop(replica_calls.write(store, self._notes))
 
     def note_later(self) -> None:
         """Do the same without waiting."""
         store = self._reader.guard.store
         if store is not None and self._notes:
-            background.run_later(kept_calls.write(store, self._notes))
+            background.run_later(replica_calls.write(store, self._notes))
 
     def _learn(self, reply: Reply) -> None:
         """Note the calls of the reply, so that the next request of this conversation is found by them."""
@@ -541,7 +541,7 @@ class Exchange:
         latest.set(one)
         self._reader.usage.response(one.account, call_ids, usage, otel_context.get_current())
         if self._sent.dialect.is_kept and self._is_shared:
-            self._notes = kept_calls.notes_of(self._reader.guard, one, self._request.caller, reply.calls)
+            self._notes = replica_calls.notes_of(self._reader.guard, one, self._request.caller, reply.calls)
         if is_late:  # the next request has come before a gateway reports this reply
             for name in one.verdicts.keys() & set(call_ids):
                 self._reader.usage.judged(one.account, name, is_loop=one.verdicts[name])

@@ -68,8 +68,8 @@ def request_wrapper(read: Read, error: ErrorOf) -> Callable[[Original], Callable
             opened = _open(read, instance, args, kwargs)
             if opened is None:
                 return wrapped(*args, **kwargs)
-            with opened.shield("model.observe"):
-                opened.observe()
+            with opened.shield("model.judge"):
+                opened.judge_calls()
             args, kwargs = _prepared(opened, error, args, kwargs)
             sending, token = _Sending(), None
             try:
@@ -95,8 +95,8 @@ def async_request_wrapper(read: Read, error: ErrorOf) -> Callable[[Original], Ca
             opened = _open(read, instance, args, kwargs)
             if opened is None:
                 return await wrapped(*args, **kwargs)
-            with opened.shield("model.observe"):
-                await opened.aobserve()
+            with opened.shield("model.judge"):
+                await opened.ajudge_calls()
             args, kwargs = _prepared(opened, error, args, kwargs)
             sending, token = _Sending(), None
             try:
@@ -123,8 +123,8 @@ def generator_request_wrapper(read: Read, error: ErrorOf) -> Callable[[Original]
             if opened is None:
                 yield from wrapped(*args, **kwargs)
                 return
-            with opened.shield("model.observe"):
-                opened.observe()
+            with opened.shield("model.judge"):
+                opened.judge_calls()
             args, kwargs = _prepared(opened, error, args, kwargs)
             # Not owned: code of the program runs between the chunks.
             yield from _heard(opened, wrapped(*args, **kwargs))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from otel_loopguard.shield import Shield
 from otel_loopguard.telemetry.attachments import Attachments
-from otel_loopguard.telemetry.waiting import WaitingWatcher
+from otel_loopguard.telemetry.idle_watcher import WaitingWatcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -25,8 +25,8 @@ from otel_loopguard.telemetry.providers import Providers
 from otel_loopguard.telemetry.settings import Settings
 from otel_loopguard.telemetry.watcher import SpanWatcher
 from otel_loopguard.turns.attribution import Attribution
-from otel_loopguard.turns.conversations import Conversations
 from otel_loopguard.turns.gc_safety import garbage_collector
+from otel_loopguard.turns.last_turns import LastTurns
 from otel_loopguard.turns.runs import Runs
 from otel_loopguard.turns.usage import UsageLedger
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from otel_loopguard.engine.policy.policy import Policy, ToolContract
     from otel_loopguard.engine.words import Usage
     from otel_loopguard.guard.turn import Turn
-    from otel_loopguard.telemetry.waiting import WaitingWatcher
+    from otel_loopguard.telemetry.idle_watcher import WaitingWatcher
     from otel_loopguard.turns.gc_safety import DeferredEnd
 
 logger = logging.getLogger("otel_loopguard")
@@ -74,7 +74,7 @@ class Runtime:
         self.guard.faults.report_to = self.guard.faults.report_to or self.shield.report
         self.guard.faults.shield = self.shield
         self.open_spans = OpenSpans() if open_spans is None else open_spans
-        self.conversations = Conversations(elsewhere=self._turn_elsewhere)
+        self.conversations = LastTurns(elsewhere=self._turn_elsewhere)
         self.providers = Providers(
             self.settings,
             self.shield,

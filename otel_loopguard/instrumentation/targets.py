@@ -180,7 +180,7 @@ class CallTarget:
 Target = ToolTarget | RunTarget | CallTarget
 
 
-class OwnLimit(NamedTuple):
+class FrameworkLimit(NamedTuple):
     """A limit of tool calls that a framework offers itself. The doctor reports the ones that a program uses."""
 
     name: str
@@ -209,7 +209,7 @@ class Framework:
     versions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The pip requirements of each tested environment, ``oldest`` first, ``newest`` last. Empty for a library without
     agents, such as ``threads``."""
-    limits: tuple[OwnLimit, ...] = ()
+    limits: tuple[FrameworkLimit, ...] = ()
     loggers: tuple[str, ...] = ()
     """Loggers that report each failed tool call."""
 

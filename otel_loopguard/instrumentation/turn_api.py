@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.engine.messages import UserMessage
+from otel_loopguard.engine.user_messages import UserMessage
 from otel_loopguard.instrumentation.aborts import grouped
 from otel_loopguard.instrumentation.runtime import active_runtime
 from otel_loopguard.shield import Shield

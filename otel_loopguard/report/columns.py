@@ -9,7 +9,7 @@ from array import array
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.engine.names import clean_name
+from otel_loopguard.engine.quoting import clean_name
 from otel_loopguard.report.bins import binned
 from otel_loopguard.report.records import DECISIONS, TRIPS, Spent
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from otel_loopguard.spans.dialects import same_tool
 
 if TYPE_CHECKING:
-    from otel_loopguard.spans.service import Service
+    from otel_loopguard.spans.service_name import Service
 
 MOST_SPANS: Final = 400_000
 MOST_GUARDED: Final = 100_000

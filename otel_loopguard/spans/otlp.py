@@ -16,7 +16,7 @@ from otel_loopguard.spans import dialects
 from otel_loopguard.spans.ancestry import Around
 from otel_loopguard.spans.dialects import SpanView
 from otel_loopguard.spans.model_requests import usage_of_request, usage_on_call
-from otel_loopguard.spans.service import NO_SERVICE, Service
+from otel_loopguard.spans.service_name import NO_SERVICE, Service
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -13,7 +13,7 @@ from otel_loopguard import semconv
 from otel_loopguard.spans import dialects
 from otel_loopguard.spans.dialects import CONTENT, READ, SpanView
 from otel_loopguard.spans.otlp import add_around, foreign_span
-from otel_loopguard.spans.service import Service
+from otel_loopguard.spans.service_name import Service
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -30,9 +30,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import orjson
 
 from otel_loopguard.engine import wire
-from otel_loopguard.engine.events import Answered, Began, Ended, Gap, Observed, Said, TurnBegan, TurnEnded
+from otel_loopguard.engine.events import Answered, Began, Ended, Gap, Ran, Said, TurnBegan, TurnEnded
 from otel_loopguard.engine.fold import fold, needs_no_proof, would_trip
-from otel_loopguard.engine.messages import UserMessage
+from otel_loopguard.engine.user_messages import UserMessage
 from otel_loopguard.engine.values.introspect import name_text
 from otel_loopguard.engine.values.normalise import utf8
 from otel_loopguard.engine.verdict import Verdict
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
     from otel_loopguard.engine.compiled import CompiledPolicy
-    from otel_loopguard.engine.messages import Notes, UserMessages
     from otel_loopguard.engine.state import State
+    from otel_loopguard.engine.user_messages import Notes, UserMessages
     from otel_loopguard.shield import Shield
     from otel_loopguard.store.store import Store
 
@@ -69,7 +69,7 @@ _LOST = (
     "does not follow it."
 )
 
-_OF_CALLS = frozenset({Began, Ended, Observed, Answered})
+_OF_CALLS = frozenset({Began, Ended, Ran, Answered})
 _NOT_JUDGED = Verdict()
 
 

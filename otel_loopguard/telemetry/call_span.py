@@ -16,10 +16,10 @@ from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY, Context
 from opentelemetry.trace import INVALID_SPAN, Status, StatusCode
 
 from otel_loopguard import semconv
-from otel_loopguard.engine.names import is_plain_name
+from otel_loopguard.engine.quoting import is_plain_name
 from otel_loopguard.engine.words import Action, Decision, ToolCall, hash_text
 from otel_loopguard.interrupts import pass_interrupt
-from otel_loopguard.telemetry.events import tripped_attributes
+from otel_loopguard.telemetry.loop_event import tripped_attributes
 from otel_loopguard.telemetry.meters import shown_model
 from otel_loopguard.turns.scope import CALL
 
@@ -235,19 +235,19 @@ class CallSpan(InContext):
         record: Record | None = decision.record
         trip: Trip | None = decision.trip
         if record is not None:
-            behind_gateway = record.tool != self.call.tool
-            if behind_gateway:
-                # The call is judged and labelled as the one behind the gateway, where no registry is known.
+            is_dispatched = record.tool != self.call.tool
+            if is_dispatched:
+                # The call is judged and labelled as the one behind the dispatcher, where no registry is known.
                 self.name = shown_name(ToolCall(record.tool))
             if span.is_recording():
                 usage_of = self._providers.usage_of
                 if usage_of is not None and self.usage is None and self.call.call_id is not None:
                     self.usage = usage_of(self.scope.turn.id, self.call.call_id)
-                if trip is None and not behind_gateway:
+                if trip is None and not is_dispatched:
                     self._unwritten = record
                 else:
                     span.set_attributes(self._attributes_of_record(record))
-                    if behind_gateway or (self._native_span is NativeSpan.INNER and not decision.runs):
+                    if is_dispatched or (self._native_span is NativeSpan.INNER and not decision.runs):
                         self._rename(span, refused=not decision.runs)
         if trip is not None:
             self._report(trip, span)
@@ -273,7 +273,7 @@ class CallSpan(InContext):
         return attributes
 
     def _rename(self, span: Span, *, refused: bool) -> None:
-        """Rename the span after a decision: for the tool behind a gateway, or for a native span that will not open."""
+        """Rename the span after a decision, for the tool behind a dispatcher or a native span that will not open."""
         span.set_attribute(semconv.TOOL_NAME, self.name)
         word = semconv.SPAN_LOOPGUARD if self._native_span in _NOT_OURS else semconv.SPAN_EXECUTE_TOOL
         if refused and self._native_span is NativeSpan.INNER:

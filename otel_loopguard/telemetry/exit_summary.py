@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_loopguard.engine.names import clean_name
+from otel_loopguard.engine.quoting import clean_name
 from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.shield import Shield
 

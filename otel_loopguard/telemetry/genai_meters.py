@@ -11,7 +11,7 @@ from opentelemetry.trace import NonRecordingSpan
 
 from otel_loopguard import semconv
 from otel_loopguard.interrupts import pass_interrupt
-from otel_loopguard.telemetry.instruments import MOST_LABELS, histogram
+from otel_loopguard.telemetry.measurements import MOST_LABELS, histogram
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import Meter
     from opentelemetry.trace import SpanContext
 
-    from otel_loopguard.telemetry.instruments import Records
+    from otel_loopguard.telemetry.measurements import Records
 
     ToolRun: TypeAlias = tuple[float, str, str | None, str | None, SpanContext]
     """One ``execute_tool`` span that has ended: its seconds, tool, agent, type of error, and context."""

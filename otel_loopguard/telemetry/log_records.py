@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from opentelemetry._logs import LogRecord, NoOpLogger, SeverityNumber, get_logger_provider
 
 from otel_loopguard import semconv
-from otel_loopguard.engine.names import clean_name
+from otel_loopguard.engine.quoting import clean_name
 from otel_loopguard.engine.words import Action
 from otel_loopguard.version import __version__
 

@@ -10,12 +10,12 @@ from opentelemetry.metrics import Observation
 
 from otel_loopguard import semconv
 from otel_loopguard.engine.modes import Mode
-from otel_loopguard.engine.names import is_plain_name
+from otel_loopguard.engine.quoting import is_plain_name
 from otel_loopguard.engine.words import USER_STOP, Action, First
 from otel_loopguard.interrupts import pass_interrupt
-from otel_loopguard.telemetry.events import tripped_attributes
 from otel_loopguard.telemetry.genai_meters import GenAIMeters
-from otel_loopguard.telemetry.instruments import Labels, Records, histogram
+from otel_loopguard.telemetry.loop_event import tripped_attributes
+from otel_loopguard.telemetry.measurements import Labels, Records, histogram
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

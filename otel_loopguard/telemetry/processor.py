@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.sdk.trace import ReadableSpan, Span
 
-    from otel_loopguard.telemetry.waiting import WaitingWatcher
+    from otel_loopguard.telemetry.idle_watcher import WaitingWatcher
     from otel_loopguard.telemetry.watcher import SpanWatcher
 
     Watcher: TypeAlias = SpanWatcher | WaitingWatcher

@@ -17,9 +17,9 @@ from opentelemetry import metrics, trace
 
 from otel_loopguard import semconv
 from otel_loopguard.interrupts import pass_interrupt
-from otel_loopguard.telemetry.events import Events
 from otel_loopguard.telemetry.exit_summary import ExitSummary
 from otel_loopguard.telemetry.log_records import LogRecords
+from otel_loopguard.telemetry.loop_event import Events
 from otel_loopguard.telemetry.meters import Meters
 from otel_loopguard.version import __version__
 

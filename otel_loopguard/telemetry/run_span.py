@@ -11,7 +11,7 @@ from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY
 from opentelemetry.trace import Status, StatusCode
 
 from otel_loopguard import semconv
-from otel_loopguard.engine.names import clean_name
+from otel_loopguard.engine.quoting import clean_name
 from otel_loopguard.telemetry.call_span import InContext
 from otel_loopguard.turns.scope import CALL, NO_CALL
 

@@ -15,12 +15,12 @@ from opentelemetry import trace
 from opentelemetry.trace import INVALID_SPAN, NonRecordingSpan
 
 from otel_loopguard import semconv
-from otel_loopguard.engine.names import clean_name
+from otel_loopguard.engine.quoting import clean_name
 from otel_loopguard.engine.words import Action
 from otel_loopguard.spans.dialects import open_tool_name, read, same_tool
 from otel_loopguard.spans.open_spans import attributes_of, id_of, view_of
 from otel_loopguard.telemetry.call_span import shown_name
-from otel_loopguard.telemetry.events import tripped_attributes
+from otel_loopguard.telemetry.loop_event import tripped_attributes
 from otel_loopguard.turns.scope import current_scope
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class SpanWatcher:
         observed = self._turn_of(span)
         arguments = self.guard.compiled.fingerprinter.arguments(seen.call.arguments)
         if not observed.overlaps(arguments ^ hash(seen.call.tool), span):
-            decision = observed.turn.observe(seen.call, seen.outcome, ran=_seconds(span))
+            decision = observed.turn.ran(seen.call, seen.outcome, took=_seconds(span))
             record, trip = decision.record, decision.trip
             failed = bool(record and record.error)
         if not seen.has_arguments:

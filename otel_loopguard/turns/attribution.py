@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from otel_loopguard.engine.words import ToolCall
     from otel_loopguard.guard.guard import Guard
     from otel_loopguard.guard.turn import Turn
-    from otel_loopguard.turns.conversations import Conversations
+    from otel_loopguard.turns.last_turns import LastTurns
     from otel_loopguard.turns.runs import Runs
 
 TASK_IDLE_SECONDS = 600.0
@@ -46,7 +46,7 @@ class Attribution:
     def __init__(
         self,
         guard: Guard,
-        conversations: Conversations,
+        conversations: LastTurns,
         runs: Runs,
         *,
         agent_span: Callable[[], int | None],

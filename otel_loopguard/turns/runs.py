@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from otel_loopguard.guard.guard import Guard
     from otel_loopguard.guard.turn import Turn
-    from otel_loopguard.turns.conversations import Conversations
+    from otel_loopguard.turns.last_turns import LastTurns
 
 logger = logging.getLogger("otel_loopguard")
 
@@ -58,7 +58,7 @@ class Runs:
     program opens itself is a new turn; inside a tool call only if it names a conversation or a turn.
     """
 
-    def __init__(self, guard: Guard, conversations: Conversations, turn_over: Callable[[Turn], None]) -> None:
+    def __init__(self, guard: Guard, conversations: LastTurns, turn_over: Callable[[Turn], None]) -> None:
         self._guard = guard
         self._conversations = conversations
         self._turn_over = turn_over

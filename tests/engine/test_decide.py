@@ -13,7 +13,7 @@ from otel_loopguard.engine.words import Action, Outcome, ToolCall, Trip
 from otel_loopguard.guard.guard import Guard
 
 if TYPE_CHECKING:
-    from otel_loopguard.engine.history.state import History
+    from otel_loopguard.engine.history.history import History
     from otel_loopguard.engine.words import Record
     from otel_loopguard.guard.turn import Turn
 

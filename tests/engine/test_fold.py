@@ -75,9 +75,9 @@ def test_a_call_that_was_refused_when_it_was_made_did_not_run(refuses):
 
 
 def test_observe_counts_a_call_and_its_outcome():
-    """``Turn.observe`` gives the verdicts, and the action in an observed turn is OBSERVE."""
+    """``Turn.ran`` gives the verdicts, and the action in an observed turn is OBSERVE."""
     turn = Guard().turn(enforced=False)
-    decisions = [turn.observe(CALL, Outcome("same")) for _ in range(3)]
+    decisions = [turn.ran(CALL, Outcome("same")) for _ in range(3)]
     assert [decision.trip and decision.trip.verdict for decision in decisions] == [None, Action.NUDGE, Action.BLOCK]
     assert all(decision.trip is None or decision.trip.action is Action.OBSERVE for decision in decisions)
     assert turn.calls == 3
@@ -93,7 +93,7 @@ def test_observe_counts_a_call_that_on_trip_would_refuse():
 
     turn = Guard(Policy(on_trip=refuse)).turn(enforced=False)
     for _ in range(4):
-        turn.observe(CALL, Outcome("same"))
+        turn.ran(CALL, Outcome("same"))
     assert turn.calls == 4
     assert asked
 
@@ -102,7 +102,7 @@ def test_observe_does_not_lose_a_message_of_the_user():
     """A call that has run cannot be refused with the message to stop: its outcome delivers it."""
     turn = Guard().turn()
     message = turn.say("stop now", stop=True)
-    decision = turn.observe(CALL, Outcome("text"))
+    decision = turn.ran(CALL, Outcome("text"))
     assert decision.message == "stop now"
     assert message.delivered
     assert turn.calls == 1
@@ -114,7 +114,7 @@ def test_an_observed_nested_call_counts_in_the_outer_turn_even_if_it_would_be_st
     outer = ToolCall("ask_agent", {"task": "a"})
     turn.begin(outer)
     turn.say("stop", stop=True)
-    turn.child(outer).observe(CALL, Outcome("text"))
+    turn.child(outer).ran(CALL, Outcome("text"))
     assert turn.calls == 2
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from otel_loopguard.engine.compiled import CompiledPolicy
-from otel_loopguard.engine.events import Answered, Began, Ended, Observed
+from otel_loopguard.engine.events import Answered, Began, Ended, Ran
 from otel_loopguard.engine.fold import fold, needs_no_proof, would_trip
 from otel_loopguard.engine.modes import Mode
 from otel_loopguard.engine.policy.policy import Policy, ToolContract
@@ -212,7 +212,7 @@ class Seen(Shared):
         event = self.event()._replace(op=op or self.ops)
         facts = outcome_facts(outcome, {}, self.compiled.fingerprinter, self.compiled.contracts.pending)
         ended = Ended(event.op, event, None, facts, **more)
-        return fold(self.state, Observed(event.op, event, ended, 2.0, 1.0), 100.0)
+        return fold(self.state, Ran(event.op, event, ended, 2.0, 1.0), 100.0)
 
 
 def test_a_call_that_two_processes_observe_counts_once() -> None:
@@ -230,7 +230,7 @@ def test_an_observed_call_has_its_own_time() -> None:
     assert turn.see(Outcome("same")).record.at == 97.0
     assert turn.state.history.active_at == 99.0
     event = turn.event()
-    observed = Observed(event.op, event, Ended(event.op, event, None, None), 2.0)
+    observed = Ran(event.op, event, Ended(event.op, event, None, None), 2.0)
     record: Any = fold(turn.state, observed, None).record
     assert record.at is None
 
@@ -249,7 +249,7 @@ def test_an_observed_tool_that_answered_exists() -> None:
     turn = Seen()
     event = turn.event(registered=True)
     facts = outcome_facts(Outcome("same"), {}, turn.compiled.fingerprinter, None)
-    observed = Observed(event.op, event, Ended(event.op, event, None, facts), 0.0)
+    observed = Ran(event.op, event, Ended(event.op, event, None, facts), 0.0)
     verdict: Any = fold(turn.state, observed, 9.0)
     assert verdict.record.registered
     assert not verdict.finds

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from otel_loopguard.engine import sentences
 from otel_loopguard.engine.modes import Mode
-from otel_loopguard.engine.names import clean_name
 from otel_loopguard.engine.policy.policy import Policy
+from otel_loopguard.engine.quoting import clean_name
 from otel_loopguard.engine.words import Action, Kind, Outcome, Record, Sameness, ToolCall, Trip
 from otel_loopguard.guard.guard import Guard
 

@@ -58,10 +58,10 @@ def test_a_message_has_a_bounded_number_of_calls(state: State) -> None:
 
 def test_the_oldest_observed_calls_are_forgotten(state: State) -> None:
     """Of fewer, the verdict is kept: of those that have one to tell."""
-    for op in range(bounds.MOST_OBSERVED + 1):
+    for op in range(bounds.MOST_RAN + 1):
         state.answer(op, Verdict(trip=TRIP))
-    assert list(state.observed) == list(range(1, bounds.MOST_OBSERVED + 1))
-    assert list(state.answered) == list(state.observed)[-bounds.MOST_ANSWERED :]
+    assert list(state.ran) == list(range(1, bounds.MOST_RAN + 1))
+    assert list(state.answered) == list(state.ran)[-bounds.MOST_ANSWERED :]
     state.answer(-1, Verdict())
     state.answer(-2, Verdict(notes=("text",)))
     assert -1 not in state.answered
@@ -72,7 +72,7 @@ def test_a_turn_of_one_process_keeps_no_verdict() -> None:
     """Nobody else observes its calls."""
     state = State(CompiledPolicy(Policy()))
     state.answer(1, Verdict(trip=TRIP))
-    assert not state.observed
+    assert not state.ran
     assert not state.answered
 
 

@@ -20,7 +20,7 @@ from otel_loopguard.engine.modes import DEFAULT_RULES
 from otel_loopguard.engine.policy import schema
 from otel_loopguard.engine.policy.policy import Policy, ToolContract
 from otel_loopguard.engine.policy.problems import listed
-from otel_loopguard.engine.tools.commands import command_kind, sql_kind
+from otel_loopguard.engine.tools.shell_commands import command_kind, sql_kind
 from otel_loopguard.engine.values.canonical import canonical, result_bytes
 from otel_loopguard.engine.values.compare import compare, detailed_fingerprints
 from otel_loopguard.engine.values.fingerprint import Fingerprinter, error_shape
@@ -164,7 +164,7 @@ def spans(data: bytes) -> None:
     call = dialects.read(view)
     if call is not None:
         turn = Guard().turn()
-        turn.observe(call.call, call.outcome)
+        turn.ran(call.call, call.outcome)
 
 
 # --- policies ----------------------------------------------------------------------------------------------------

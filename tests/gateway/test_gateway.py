@@ -323,8 +323,8 @@ async def test_a_malformed_request_passes_as_it_is(kind: str, body: dict[str, An
     ("owner", "name"),
     [
         (gateway, "own"), (gateway, "headers_of"), (gateway, "caller_of"), (gateway, "_context_of"),
-        (ModelReader, "open"), (Exchange, "aobserve"), (Exchange, "prepare"), (Exchange, "_turn"),
-        (MessageLists, "find"), (MessageLists, "keep"), (MessageList, "read"), (Turn, "aobserve"),
+        (ModelReader, "open"), (Exchange, "ajudge_calls"), (Exchange, "prepare"), (Exchange, "_turn"),
+        (MessageLists, "find"), (MessageLists, "keep"), (MessageList, "read"), (Turn, "aran"),
     ],
     ids=lambda one: one if isinstance(one, str) else "",
 )  # fmt: skip

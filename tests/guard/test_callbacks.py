@@ -204,7 +204,7 @@ def test_a_row_is_asked_outside_of_the_lock():
 def test_a_row_nudges_a_call_that_is_observed():
     """A call of the program's own loop is judged with its result in hand."""
     turn = Guard(Policy(detectors=[row_of(after=nudge_each, once_per="tool")])).turn()
-    read = [turn.observe(ToolCall("look", {"at": n}), Outcome(f"text {n}, a new one")).message for n in range(2)]
+    read = [turn.ran(ToolCall("look", {"at": n}), Outcome(f"text {n}, a new one")).message for n in range(2)]
     assert read == [None, "[loopguard] look again, 2."]
 
 

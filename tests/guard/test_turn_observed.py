@@ -24,7 +24,7 @@ STOP = "Stop calling tools and give your answer with what you know, or say what 
 def see(turn: Turn, *paths: str, result: str = LONG, tool: str = "read_file") -> list[Decision]:
     """Observe the calls of one model message. Return their decisions."""
     calls = [ToolCall(tool, {"path": path}, written=turn.tick) for path in paths]
-    return [turn.observe(call, Outcome(result)) for call in calls]
+    return [turn.ran(call, Outcome(result)) for call in calls]
 
 
 def actions(turn: Turn, times: int, *paths: str) -> list[list[Action | None]]:
@@ -280,7 +280,7 @@ def test_on_trip_chooses_the_action(answer: str, expected: Action) -> None:
     call = ToolCall("read_file", {"path": "a"})
 
     async def observed() -> list[Action | None]:
-        return [(await turn.aobserve(call, Outcome(LONG))).action for _ in range(3)]
+        return [(await turn.aran(call, Outcome(LONG))).action for _ in range(3)]
 
     assert asyncio.run(observed())[-1] is expected
 
@@ -289,7 +289,7 @@ def test_a_cancelled_call_is_no_run() -> None:
     """It has no outcome that could be judged."""
     turn = Guard().turn()
     for _ in range(5):
-        assert turn.observe(ToolCall("read_file", {"path": "a"}), Outcome(cancelled=True)).action is None
+        assert turn.ran(ToolCall("read_file", {"path": "a"}), Outcome(cancelled=True)).action is None
 
 
 def test_every_second_untried_call_of_a_failing_tool_counts() -> None:
@@ -297,7 +297,7 @@ def test_every_second_untried_call_of_a_failing_tool_counts() -> None:
     turn, seen = Guard().turn(), []
     for number in range(14):
         call = ToolCall("read_file", {"path": f"{number}.txt"}, written=turn.tick)
-        seen.append(turn.observe(call, Outcome(error="no such file")).trip)
+        seen.append(turn.ran(call, Outcome(error="no such file")).trip)
     counted = [place for place, trip in enumerate(seen, 1) if trip and trip.verdict is BLOCK]
     assert counted == [10, 12, 14]
     assert {trip.mode for trip in seen if trip and trip.verdict is BLOCK} == {Mode.ERROR_REPEAT}
@@ -321,7 +321,7 @@ def test_the_key_of_a_call_is_that_of_its_record() -> None:
     policy = Policy(tools={"call_tool": ToolContract(route={"tool": "name", "args": "arguments"})})
     turn = Guard(policy).turn()
     call = ToolCall("call_tool", {"name": "read_file", "arguments": {"path": "a"}})
-    assert turn.key_of(call) == turn.observe(call, Outcome(LONG)).record.key
+    assert turn.key_of(call) == turn.ran(call, Outcome(LONG)).record.key
     assert turn.key_of(call) == turn.key_of(ToolCall("read_file", {"path": "a"}))
 
 
@@ -332,6 +332,6 @@ def test_the_time_of_a_cancelled_call_is_no_pause() -> None:
     for _ in range(3):
         (decision,) = see(turn, "a")
         seconds[0] += 600
-        turn.observe(ToolCall("look_up", {}), Outcome(cancelled=True), ran=600)
+        turn.ran(ToolCall("look_up", {}), Outcome(cancelled=True), took=600)
     assert decision.trip is not None
     assert decision.trip.verdict is BLOCK

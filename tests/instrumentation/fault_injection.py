@@ -36,7 +36,7 @@ DRIVERS_OF_OURS = (
     "instrumentation.functions.generators:async_driver",
     "instrumentation.functions.generators:drive_async_generator",
     "instrumentation.functions.generators:drive_generator",
-    "instrumentation.frameworks.langchain.messages:_of_message",
+    "instrumentation.frameworks.langchain.parallel_calls:_of_message",
     "instrumentation.frameworks.langchain.runs:_note_end",
     "instrumentation.models.streams:_anext",
     "instrumentation.models.streams:_next",
@@ -76,10 +76,10 @@ NOT_COUNTED = {
     "engine.values.fast_json:flat_text": "as above",
     "engine.values.fast_json:dumps_known": "as above",
     "engine.tools.kinds:kind_of_call": "as above: the kind by the tool's name is used",
-    "engine.history.state:History.add_pause": "is called after a pause only, which a busy machine may make",
+    "engine.history.history:History.add_pause": "is called after a pause only, which a busy machine may make",
     "telemetry.providers:Providers.outlets": "finds the counter",
     "telemetry.meters:Meters.error": "is the counter",
-    "telemetry.instruments:Records.__call__": "passes the count to the SDK",
+    "telemetry.measurements:Records.__call__": "passes the count to the SDK",
 }
 
 

@@ -15,9 +15,9 @@ from otel_loopguard.engine.values import fingerprint
 from otel_loopguard.guard import live_turns
 from otel_loopguard.instrumentation.frameworks import langchain
 from otel_loopguard.spans import open_spans
-from otel_loopguard.telemetry import call_span, events, meters, providers, watcher
+from otel_loopguard.telemetry import call_span, loop_event, meters, providers, watcher
 from otel_loopguard.testing import Ask, Toolbox, guarded
-from otel_loopguard.turns import attribution, conversations, runs, scope
+from otel_loopguard.turns import attribution, last_turns, runs, scope
 from tests.scripted.langchain import DRIVERS
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ PLACES: list[tuple[Any, str]] = [
     (runs.Runs, "close"),
     (attribution.Attribution, "find"),
     (scope.Scope, "of_nested_run"),
-    (conversations.Conversations, "started"),
+    (last_turns.LastTurns, "started"),
     (open_spans.OpenSpans, "started"),
     (open_spans.OpenSpans, "ended"),
     (watcher.SpanWatcher, "mark_counted"),
@@ -55,8 +55,8 @@ PLACES: list[tuple[Any, str]] = [
     (call_span.CallSpan, "describe"),
     (call_span.CallSpan, "finish"),
     (providers.Providers, "count_turn"),
-    (events.Events, "emit"),
-    (events.Events, "log"),
+    (loop_event.Events, "emit"),
+    (loop_event.Events, "log"),
     (meters.Meters, "check"),
     (meters.Meters, "trip"),
     (meters.Meters, "tool_call"),

@@ -21,7 +21,7 @@ import pytest
 
 import otel_loopguard as loopguard
 from otel_loopguard import Action, Policy, ToolLoopError, semconv
-from otel_loopguard.instrumentation.model_api import JUDGED, Sent, may_be_gateway
+from otel_loopguard.instrumentation.model_api import JUDGED, Sent, may_be_proxy
 from otel_loopguard.instrumentation.models.openai_chat import CHAT
 from otel_loopguard.instrumentation.models.openai_responses import RESPONSES
 from otel_loopguard.instrumentation.runtime import Runtime
@@ -312,7 +312,7 @@ def test_a_conversation_that_the_provider_keeps_is_found_by_its_id() -> None:
             item = output if step else {"role": "user", "content": "what is in it?"}
             body = {"conversation": name, "input": [item], "tools": tools}
             exchange = runtime.reader.open(Sent(RESPONSES, body, "m", lambda changed: ((), {}), lambda reply, _: reply))
-            exchange.observe()
+            exchange.judge_calls()
             exchange._learn(Reply((WrittenCall(f"call_{step}", "read_file", {"path": "a.txt"}),)))
             lists.append(exchange._list)
     assert lists[0] is lists[2] is lists[4]
@@ -331,7 +331,7 @@ def test_a_sentence_without_a_place_is_not_called_delivered() -> None:
             body = {"conversation": "c", "input": computer if step else "look", "tools": [{"type": "computer_use"}]}
             sent = Sent(RESPONSES, body, "m", lambda changed: ((), {}), lambda reply, _: reply)
             exchange = recording.runtime.reader.open(sent)
-            exchange.observe()
+            exchange.judge_calls()
             exchange.prepare(lambda: ToolLoopError, (), {})
             exchange._learn(Reply((WrittenCall("1", "computer", {"action": "screenshot"}),)))
     assert recording.outcomes == ["executed", "executed"]
@@ -345,7 +345,9 @@ def test_a_request_without_messages_is_no_fault() -> None:
         assert recording.runtime is not None
         for _ in range(3):
             body = {"messages": [], "tools": TOOLS}
-            recording.runtime.reader.open(Sent(CHAT, body, "m", lambda _: ((), {}), lambda reply, _: reply)).observe()
+            recording.runtime.reader.open(
+                Sent(CHAT, body, "m", lambda _: ((), {}), lambda reply, _: reply)
+            ).judge_calls()
     assert recording.counted(semconv.METRIC_INTERNAL_ERRORS) == 0
 
 
@@ -609,7 +611,7 @@ def test_requests_without_tools_are_not_called_judged() -> None:
 )
 def test_a_provider_gets_nothing_that_the_program_did_not_send(address: str, *, may_be: bool) -> None:
     """The header goes to other addresses only."""
-    assert may_be_gateway(address) is may_be
+    assert may_be_proxy(address) is may_be
 
 
 @pytest.mark.parametrize("loop", [loops.chat, loops.responses, loops.responses_stream, loops.responses_kept])

@@ -21,7 +21,7 @@ from .processes import EXAMPLE, NOTHING_EXPORTED, clean_environment, start
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from otel_loopguard.telemetry.waiting import WaitingWatcher
+    from otel_loopguard.telemetry.idle_watcher import WaitingWatcher
 
 pytest.importorskip("langchain")
 

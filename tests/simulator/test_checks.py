@@ -6,7 +6,7 @@ import pytest
 
 from otel_loopguard.engine import decide, fold
 from otel_loopguard.engine.events import Gap
-from otel_loopguard.engine.messages import UserMessages
+from otel_loopguard.engine.user_messages import UserMessages
 from otel_loopguard.engine.verdict import Verdict
 from otel_loopguard.engine.words import Action
 from otel_loopguard.store.cell import Cell

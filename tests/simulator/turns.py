@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from otel_loopguard.engine.messages import UserMessage
+    from otel_loopguard.engine.user_messages import UserMessage
     from otel_loopguard.engine.words import Decision
     from otel_loopguard.guard.turn import Turn
     from tests.simulator.one_thread import Loop
@@ -190,7 +190,7 @@ class Turns:
         turn, run, before = self.processes[step.who].turn(self.run), self.run, self.version(step.on)
         if step.how == "observed":
             had = set(self.had[run, step.on])
-            decision = turn.observe(call, self._run(step, run))
+            decision = turn.ran(call, self._run(step, run))
             withheld = decision.action in (Action.CONCLUDE, Action.ABORT)
             self._decided(step, run, decision, before, withheld=withheld, had=had)
             return None

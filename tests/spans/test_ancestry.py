@@ -7,7 +7,7 @@ import pytest
 from otel_loopguard.spans.ancestry import Ancestry, Around
 from otel_loopguard.spans.dialects import SpanView
 from otel_loopguard.spans.otlp import ToolSpan
-from otel_loopguard.spans.service import Service
+from otel_loopguard.spans.service_name import Service
 
 
 def call(parent: str, conversation: str | None = None, service: str = "agent", tool: str = "look") -> ToolSpan:

@@ -155,7 +155,7 @@ class Session:
     def make(self, turn, step, call, outcome):
         """Make a call in one process."""
         if step == "observe":
-            self.note(turn.observe(call, outcome, ran=0.001))
+            self.note(turn.ran(call, outcome, took=0.001))
         elif self.note(turn.begin(call)).runs:
             if step == "begin":
                 self.running.append((turn, call))
@@ -383,7 +383,7 @@ def test_an_observed_call_counts_once_whichever_processes_observe_it():
     made = [ToolCall("read_file", {"path": "a.txt"}, f"id-{number}") for number in range(4)]
 
     def observed(process, count):
-        return [process.turn.observe(call, SAME) for call in made[:count]]
+        return [process.turn.ran(call, SAME) for call in made[:count]]
 
     one = observed(Process(log), 3)
     other = observed(Process(log), 4)

@@ -206,7 +206,7 @@ def test_a_call_that_has_run_is_not_logged_as_refused_where_there_is_no_span(cap
         token = otel_context.attach(otel_context.set_value(_SUPPRESS_INSTRUMENTATION_KEY, True))
         for _ in range(3):
             span = CallSpan(runtime.providers, call, scope, NativeSpan.NONE)
-            decision = scope.turn.observe(call, Outcome("there is a"))
+            decision = scope.turn.ran(call, Outcome("there is a"))
             read = ReadCall(span, decision, 0.0)
             span.start(read, 0)
             read.decide(span.otel_span)

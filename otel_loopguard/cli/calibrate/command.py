@@ -17,8 +17,8 @@ from otel_loopguard.cli.calibrate.loosen import loosen
 from otel_loopguard.cli.calibrate.survey import LeftOut, Survey, facts_of, probes
 from otel_loopguard.cli.output import counted
 from otel_loopguard.cli.replay import sources, workers
+from otel_loopguard.cli.replay.input_reader import InputReader
 from otel_loopguard.cli.replay.judge import PolicyJudge
-from otel_loopguard.cli.replay.recording import InputReader
 from otel_loopguard.cli.replay.summary import notes
 from otel_loopguard.engine.policy.policy import Policy
 from otel_loopguard.engine.words import Action

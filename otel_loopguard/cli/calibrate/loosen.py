@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.cli.calibrate.survey import MAX_CALLS
 from otel_loopguard.engine.modes import DECLARED, Mode
-from otel_loopguard.engine.names import is_plain_name
+from otel_loopguard.engine.quoting import is_plain_name
 from otel_loopguard.engine.words import Kind
 
 if TYPE_CHECKING:

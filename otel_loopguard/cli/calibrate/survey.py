@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, NamedTuple
 from otel_loopguard import semconv
 from otel_loopguard.cli.replay.judge import PolicyJudge, shown_tool
 from otel_loopguard.cli.replay.line_judge import JudgedRun
-from otel_loopguard.cli.replay.runs import is_known
+from otel_loopguard.cli.replay.recorded_runs import is_known
 from otel_loopguard.engine.modes import Mode
-from otel_loopguard.engine.names import clean_name
+from otel_loopguard.engine.quoting import clean_name
 from otel_loopguard.engine.rule import Rule
 from otel_loopguard.engine.words import Action, ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from otel_loopguard.cli.replay.input_reader import Judged
     from otel_loopguard.cli.replay.judge import TripOfRun
-    from otel_loopguard.cli.replay.recording import Judged
-    from otel_loopguard.cli.replay.runs import RecordedRun
+    from otel_loopguard.cli.replay.recorded_runs import RecordedRun
     from otel_loopguard.cli.replay.span_buffer import JudgedTurn
     from otel_loopguard.engine.policy.policy import Policy
 

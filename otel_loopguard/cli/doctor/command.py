@@ -6,7 +6,7 @@ import argparse
 import signal
 import sys
 
-from otel_loopguard.engine.names import escaped
+from otel_loopguard.engine.quoting import escaped
 from otel_loopguard.errors import LoopGuardError
 from otel_loopguard.private_files import check_writable, write_private
 

@@ -12,7 +12,7 @@ from urllib.request import Request, urlopen
 
 from opentelemetry.util.re import parse_env_headers
 
-from otel_loopguard.cli.doctor.kinds import Finding, finding
+from otel_loopguard.cli.doctor.finding_kinds import Finding, finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -6,7 +6,7 @@ import signal
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.cli.doctor.kinds import Finding, finding
+from otel_loopguard.cli.doctor.finding_kinds import Finding, finding
 from otel_loopguard.cli.ineffective import ineffective
 from otel_loopguard.cli.output import counted
 from otel_loopguard.component_names import find_wrong_names

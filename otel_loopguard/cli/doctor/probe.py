@@ -24,9 +24,9 @@ from otel_loopguard.instrumentation.aborts import LoopAbort
 from otel_loopguard.instrumentation.frameworks import FRAMEWORKS
 from otel_loopguard.instrumentation.functions import decorator
 from otel_loopguard.instrumentation.patching import Patches
-from otel_loopguard.instrumentation.targets import CallTarget, OwnLimit
+from otel_loopguard.instrumentation.targets import CallTarget, FrameworkLimit
 from otel_loopguard.telemetry.call_span import CallSpan
-from otel_loopguard.telemetry.events import SWALLOWED, Events
+from otel_loopguard.telemetry.loop_event import SWALLOWED, Events
 from otel_loopguard.telemetry.meters import Meters
 from otel_loopguard.turns.runs import Runs
 
@@ -170,7 +170,7 @@ def _forked() -> None:
 _LIMITS = (
     *(limit for framework in FRAMEWORKS for limit in framework.limits),
     # Of a framework that is not patched yet.
-    OwnLimit(
+    FrameworkLimit(
         "CrewAI's check of repeated tool usage", "crewai.tools.tool_usage", "ToolUsage._check_tool_repeated_usage"
     ),
 )
@@ -206,7 +206,7 @@ def _listen(probe: Probe) -> None:
     _before(Meters, "error", lambda args: probe.errors.update([args[1]]))
     limits = (partial(_note, probe.guards, one.name, one.keyword) for one in _LIMITS)
     protocols = (partial(_note, probe.text_protocols, one.name, None) for one in _TEXT_PROTOCOLS)
-    used: tuple[OwnLimit | _TextProtocol, ...] = (*_LIMITS, *_TEXT_PROTOCOLS)
+    used: tuple[FrameworkLimit | _TextProtocol, ...] = (*_LIMITS, *_TEXT_PROTOCOLS)
     noted = zip(used, (*limits, *protocols), strict=True)
     Patches(CallTarget(one.module, one.path, wrapper) for one, wrapper in noted).install()
 

@@ -8,7 +8,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.cli.doctor.kinds import Finding, finding
+from otel_loopguard.cli.doctor.finding_kinds import Finding, finding
 from otel_loopguard.errors import StoreError
 from otel_loopguard.store import background
 from otel_loopguard.store.settings import store_from_environment

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from otel_loopguard import semconv
 from otel_loopguard.engine.compiled import CompiledPolicy
-from otel_loopguard.engine.conversation import ConversationTurn
-from otel_loopguard.engine.names import clean_name, is_plain_name
+from otel_loopguard.engine.conversation_memory import PlaceInConversation
+from otel_loopguard.engine.quoting import clean_name, is_plain_name
 from otel_loopguard.engine.state import State
 from otel_loopguard.engine.values.normalise import utf8
 from otel_loopguard.engine.words import OVER_TURNS, Action, Record, Sameness
-from otel_loopguard.guard.conversation_memory import ConversationMemory
+from otel_loopguard.guard.conversation_memories import ConversationMemories
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -81,7 +81,7 @@ class PolicyJudge:
         if policy.hash_key is None:
             policy = replace(policy, hash_key=os.urandom(16))
         self.compiled = CompiledPolicy(policy)
-        self.memory = ConversationMemory()
+        self.memory = ConversationMemories()
 
     def __reduce__(self) -> tuple[type[PolicyJudge], tuple[Policy]]:
         """Make the judge again in another process, with the same key."""
@@ -96,7 +96,7 @@ class PolicyJudge:
         """The widest source of a turn of spans. Where conversations are remembered, each has many turns."""
         return "agent_span" if self.compiled.remembers else "conversation"
 
-    def place_of(self, turn: TurnName, span: ToolSpan, ancestry: Ancestry) -> ConversationTurn | None:
+    def place_of(self, turn: TurnName, span: ToolSpan, ancestry: Ancestry) -> PlaceInConversation | None:
         """Return the place of the turn of a span in its conversation; None if that is not known, or not remembered."""
         if not self.compiled.remembers:
             return None
@@ -104,7 +104,7 @@ class PolicyJudge:
         if conversation is None:
             return None
         number = self.compiled.fingerprinter.of(utf8(f"{turn.source} {turn.id}"))
-        return ConversationTurn(self.memory, f"{span.service} {conversation}", number)
+        return PlaceInConversation(self.memory, f"{span.service} {conversation}", number)
 
 
 def trips_of(folded: Iterable[Folded], turn: int = 0) -> list[TripOfRun]:

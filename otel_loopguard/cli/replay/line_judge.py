@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import orjson
 
-from otel_loopguard.cli.replay import runs
+from otel_loopguard.cli.replay import recorded_runs
 from otel_loopguard.cli.replay.sources import End
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from otel_loopguard.cli.replay.judge import PolicyJudge, TripOfRun
-    from otel_loopguard.cli.replay.runs import RecordedRun
+    from otel_loopguard.cli.replay.recorded_runs import RecordedRun
     from otel_loopguard.cli.replay.sources import Line
     from otel_loopguard.cli.replay.summary import Missing
 
@@ -81,15 +81,15 @@ class LineJudge:
         return "neither a run (turns) nor OTLP (resourceSpans)"
 
     def _run(self, found: dict[str, Any]) -> JudgedRun:
-        run = runs.read(found)
-        trips = tuple([runs.replay(run, judge) for judge in self._judges])
+        run = recorded_runs.read(found)
+        trips = tuple([recorded_runs.replay(run, judge) for judge in self._judges])
         extract = None if self._extract is None else self._extract(self._judges, run, trips)
-        return JudgedRun(run.run_id, run.success, run.calls, trips, runs.missing(run), extract)
+        return JudgedRun(run.run_id, run.success, run.calls, trips, recorded_runs.missing(run), extract)
 
 
 def fault_of(error: Exception) -> str:
     """Return the fault of a line by one of the errors of ``MISSHAPEN``."""
-    if isinstance(error, runs.NotARunError):
+    if isinstance(error, recorded_runs.NotARunError):
         return str(error)
     if isinstance(error, KeyError) and error.args[0] in _KEYS:
         return f"not of the right shape: {error.args[0]!r} is missing"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from otel_loopguard.cli.replay.timeline import Timeline
-from otel_loopguard.engine.events import Concluded, Ended, Found, Observed
+from otel_loopguard.engine.events import Concluded, Ended, Found, Ran
 from otel_loopguard.engine.fold import fold, opened
 from otel_loopguard.engine.words import Action, Sameness
 from otel_loopguard.guard.callbacks import HookFaults, custom_nudges, custom_trips
@@ -121,7 +121,7 @@ class RecordedTurn:
     def _end(self, one: _Running) -> None:
         position, call, event, record, _ = one
         if record is None:
-            self._observe(one)
+            self._ran(one)
             return
         state, trip = self.state, record.trip
         facts = call.facts(event.resolved.arguments, state.fingerprinter, state.pending_words_for(record))
@@ -142,7 +142,7 @@ class RecordedTurn:
         found = custom_nudges(_FAULTS, self.state.compiled, self.state.history, verdict.record)  # type: ignore[arg-type]  # of a call
         return fold(self.state, Found(event.op, event, verdict, found), self.timeline.now)
 
-    def _observe(self, one: _Running) -> None:
+    def _ran(self, one: _Running) -> None:
         position, call, event, _, begun = one
         state, now = self.state, self.timeline.now
         if state.history.concluded_before(event.written):
@@ -153,7 +153,7 @@ class RecordedTurn:
         facts = call.facts(event.resolved.arguments, state.fingerprinter, None)
         ended = Ended(position, event, None, facts, finds=self._has_own and event.judged)
         ran = 0.0 if now is None or begun is None else now - begun
-        verdict = self._fold_end(Observed(position, event, ended, ran))
+        verdict = self._fold_end(Ran(position, event, ended, ran))
         record: Any = verdict.record
         in_vain = record.ran_in_vain or (verdict.trip is not None and verdict.trip.verdict >= Action.REUSE)
         self._over(Folded(position, call, record, _shown(verdict.trip, event), verdict.recovered, in_vain))

@@ -12,16 +12,16 @@ import orjson
 from otel_loopguard.cli.output import counted, write_line
 from otel_loopguard.cli.replay import sources
 from otel_loopguard.cli.replay.html import Html, turns_of
+from otel_loopguard.cli.replay.input_reader import NOTHING_READ, InputReader
 from otel_loopguard.cli.replay.judge import PolicyJudge, TripOfRun
 from otel_loopguard.cli.replay.line_judge import JudgedRun
-from otel_loopguard.cli.replay.recording import NOTHING_READ, InputReader
 from otel_loopguard.cli.replay.summary import Summary, notes, tables, verdict, watch_notes, watch_tables
 from otel_loopguard.engine.words import Action
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from otel_loopguard.cli.replay.recording import Judged
+    from otel_loopguard.cli.replay.input_reader import Judged
     from otel_loopguard.cli.replay.sources import Reader
     from otel_loopguard.engine.policy.policy import Policy
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from otel_loopguard.engine.history.state import History
+    from otel_loopguard.engine.history.history import History
 
 _NEVER = float("-inf")
 

@@ -18,13 +18,13 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
 from otel_loopguard import semconv
-from otel_loopguard.engine.names import clean_name
+from otel_loopguard.engine.quoting import clean_name
 from otel_loopguard.engine.words import Action, First, hash_text
 from otel_loopguard.shield import Shield
-from otel_loopguard.spans.service import Service
+from otel_loopguard.spans.service_name import Service
 from otel_loopguard.telemetry.call_span import shown_name
-from otel_loopguard.telemetry.events import event_attributes
 from otel_loopguard.telemetry.log_records import LogRecords
+from otel_loopguard.telemetry.loop_event import event_attributes
 from otel_loopguard.telemetry.meters import Meters, announced_trips
 from otel_loopguard.version import __version__
 

@@ -13,7 +13,7 @@ from otel_loopguard.engine.settings import Setting
 from otel_loopguard.engine.words import Action, Record, Sameness, Trip
 
 if TYPE_CHECKING:
-    from otel_loopguard.engine.history.state import History
+    from otel_loopguard.engine.history.history import History
 
 BLOCK_IF_TRANSIENT = Setting.count("The run, or the lap, that is refused after a transient error.")
 _SAME = Sameness.SAME

@@ -9,7 +9,7 @@ from otel_loopguard.engine.history.call_stats import ACKNOWLEDGED, ACTED, PENDIN
 from otel_loopguard.engine.words import Action, Record, Trip
 
 if TYPE_CHECKING:
-    from otel_loopguard.engine.history.state import History
+    from otel_loopguard.engine.history.history import History
     from otel_loopguard.engine.rule import Rule
 
 SHORTEST = 2

@@ -10,7 +10,7 @@ from otel_loopguard.engine.detectors.trips import trip
 from otel_loopguard.engine.words import Action, Record, Trip
 
 if TYPE_CHECKING:
-    from otel_loopguard.engine.history.state import History
+    from otel_loopguard.engine.history.history import History
     from otel_loopguard.engine.rule import Rule
 
 _TOLD = 3

@@ -10,7 +10,7 @@ from otel_loopguard.engine.detectors.row import About, Detector, at_a_repeat
 from otel_loopguard.engine.rule import Rule
 
 if TYPE_CHECKING:
-    from otel_loopguard.engine.history.state import History
+    from otel_loopguard.engine.history.history import History
     from otel_loopguard.engine.words import Record, Trip
 
 _PERIOD = 2

@@ -18,7 +18,7 @@ from otel_loopguard.engine.words import Action, Record, Sameness, Trip
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from otel_loopguard.engine.history.state import History
+    from otel_loopguard.engine.history.history import History
 
 _SAME = Sameness.SAME
 

@@ -14,7 +14,7 @@ from otel_loopguard.engine.words import Action, Record, Trip
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from otel_loopguard.engine.history.state import History
+    from otel_loopguard.engine.history.history import History
 
 SHARE = Setting.share(
     "The share of the cap (retry_limit), or of `max_calls` (global_circuit_breaker, where calls are counted), at which "

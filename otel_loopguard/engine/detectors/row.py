@@ -18,7 +18,7 @@ from otel_loopguard.engine.rule import OF_EVERY_MODE, Rule
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from otel_loopguard.engine.history.state import History
+    from otel_loopguard.engine.history.history import History
     from otel_loopguard.engine.settings import Setting
     from otel_loopguard.engine.words import Record, Trip
 

@@ -8,7 +8,7 @@ from otel_loopguard.engine.history.clock import seconds_left
 from otel_loopguard.engine.words import Action, Record, Trip
 
 if TYPE_CHECKING:
-    from otel_loopguard.engine.history.state import History
+    from otel_loopguard.engine.history.history import History
 
 
 def trip(

@@ -12,7 +12,7 @@ from otel_loopguard.engine.settings import Setting
 from otel_loopguard.engine.words import Action, Record, Sameness, Trip
 
 if TYPE_CHECKING:
-    from otel_loopguard.engine.history.state import History
+    from otel_loopguard.engine.history.history import History
 
 
 def before(history: History, record: Record, rule: Rule) -> Trip | None:

@@ -15,7 +15,7 @@ from otel_loopguard.engine.words import Record, Sameness
 
 if TYPE_CHECKING:
     from otel_loopguard.engine.history.call_stats import CallStats
-    from otel_loopguard.engine.history.state import History
+    from otel_loopguard.engine.history.history import History
     from otel_loopguard.engine.rule import Rule
 
 _SAME, _ALIKE, _FIRST = Sameness.SAME, Sameness.ALIKE, Sameness.FIRST

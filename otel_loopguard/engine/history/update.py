@@ -17,8 +17,8 @@ from otel_loopguard.engine.history.call_stats import (
 )
 from otel_loopguard.engine.history.clock import compare_times
 from otel_loopguard.engine.history.evidence import limit_of, strength, weigh
+from otel_loopguard.engine.history.history import MOST_REMEMBERED, SHORTEST_PAUSE, History
 from otel_loopguard.engine.history.losses import Losses
-from otel_loopguard.engine.history.state import MOST_REMEMBERED, SHORTEST_PAUSE, History
 from otel_loopguard.engine.values.compare import compare, detailed_fingerprints
 from otel_loopguard.engine.words import Action, Kind, Record, Sameness
 

@@ -48,7 +48,7 @@ class ToolContract:
     reuse: bool | None = None
     """The model gets the earlier result instead of a refusal."""
     route: Mapping[str, str] | None = None
-    """A gateway: ``{"tool": parameter with the tool's name, "args": parameter with its arguments}``."""
+    """A dispatcher: ``{"tool": parameter with the tool's name, "args": parameter with its arguments}``."""
     interval: float | None = None
     """The seconds between two runs from which time counts: a repeat after that long is not refused at first."""
     patience: float | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import reprlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from otel_loopguard.engine.names import escaped
+from otel_loopguard.engine.quoting import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -109,7 +109,7 @@ class Tool:
 
 
 class ResolvedCall(NamedTuple):
-    """A call with its tool and kind; of a call to a gateway, the call to the tool behind it."""
+    """A call with its tool and kind; of a call to a dispatcher, the call to the tool behind it."""
 
     tool: Tool
     arguments: Any
@@ -140,7 +140,7 @@ class Contracts:
     def identify(self, call: ToolCall, fingerprinter: Fingerprinter | None = None) -> tuple[ResolvedCall, int]:
         """Resolve a call, and fingerprint the arguments that it is compared by. ``fingerprinter``: another than usual.
 
-        Nearly every call is one of a tool without a gateway, with arguments of which none has a meaning of its own; the
+        Nearly every call is one of a plain tool, with arguments of which none has a meaning of its own; the
         arguments of a declared tool never have one.
         """
         name, arguments = call.tool, call.arguments
@@ -157,7 +157,7 @@ class Contracts:
         return resolved, fingerprinter.arguments(values, fold_blanks=folds_blanks)
 
     def resolve(self, call: ToolCall) -> ResolvedCall:
-        """Find the tool of a call, its arguments and its kind; a call to a gateway is one to the tool behind it."""
+        """Find the tool of a call, its arguments and its kind; a call to a dispatcher is one to the tool behind it."""
         tool, arguments = self.tool(call.tool, call.hints), call.arguments
         if type(arguments) is not dict:
             arguments = introspect.as_builtin(arguments)
@@ -291,15 +291,15 @@ def _kind_by_hints(hints: Hints | None, named: Kind) -> Kind:
 def _route(name: str, contract: ToolContract) -> Mapping[str, Any] | None:
     if contract.route is not None:
         return {key: (value,) if isinstance(value, str) else tuple(value) for key, value in contract.route.items()}
-    shipped: Mapping[str, Mapping[str, Any]] = word_lists()["gateways"]
-    for gateway, route in shipped.items():
-        if name == gateway or name.endswith(("__" + gateway, "." + gateway)):
+    shipped: Mapping[str, Mapping[str, Any]] = word_lists()["dispatchers"]
+    for dispatcher, route in shipped.items():
+        if name == dispatcher or name.endswith(("__" + dispatcher, "." + dispatcher)):
             return route
     return None
 
 
 def _call_behind(arguments: Any, route: Mapping[str, Any]) -> tuple[str, Any] | None:
-    """Return name and arguments of the tool behind a gateway; None if they are not in the gateway's arguments."""
+    """Return name and arguments of the tool behind a dispatcher; None if they are not in the dispatcher's arguments."""
     if type(arguments) is not dict:
         return None
     for parameter in route["tool"]:

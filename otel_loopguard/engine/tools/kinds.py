@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.engine.tools.commands import LONGEST_COMMAND, command_kind, sql_kind
+from otel_loopguard.engine.tools.shell_commands import LONGEST_COMMAND, command_kind, sql_kind
 from otel_loopguard.engine.values import introspect
 from otel_loopguard.engine.words import Kind
 

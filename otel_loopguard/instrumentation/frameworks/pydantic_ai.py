@@ -21,7 +21,7 @@ from otel_loopguard.instrumentation.targets import (
     MARK,
     CallStyle,
     Framework,
-    OwnLimit,
+    FrameworkLimit,
     Reading,
     RunTarget,
     ToolAdapter,
@@ -187,7 +187,7 @@ FRAMEWORK = Framework(
         "newest": ("pydantic-ai-slim",),
     },
     limits=(
-        OwnLimit(
+        FrameworkLimit(
             "Pydantic AI UsageLimits(tool_calls_limit)", "pydantic_ai.usage", "UsageLimits.__init__", "tool_calls_limit"
         ),
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from otel_loopguard.instrumentation.model_api import JUDGED, ModelClient, Sent, may_be_gateway
+from otel_loopguard.instrumentation.model_api import JUDGED, ModelClient, Sent, may_be_proxy
 from otel_loopguard.instrumentation.model_request import async_request_wrapper, request_wrapper
 from otel_loopguard.instrumentation.models.anthropic import MESSAGES
 from otel_loopguard.instrumentation.models.error_classes import litellm_error_class
@@ -30,7 +30,7 @@ def _reader(dialect: Dialect, *names: str) -> Read:
             return (*named, *args[len(names) :]), left
 
         address = body.get("api_base") or body.get("base_url")
-        judged = _judged if isinstance(address, str) and may_be_gateway(address) else None
+        judged = _judged if isinstance(address, str) and may_be_proxy(address) else None
         return Sent(dialect, body, str(body.get("model", "")), arguments, _listen, judged)
 
     return read

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_loopguard.instrumentation.model_api import JUDGED, Sent, may_be_gateway
+from otel_loopguard.instrumentation.model_api import JUDGED, Sent, may_be_proxy
 from otel_loopguard.instrumentation.model_request import async_request_wrapper, request_wrapper
 from otel_loopguard.instrumentation.models.error_classes import error_class
 from otel_loopguard.instrumentation.models.streams import Tapped
@@ -50,7 +50,7 @@ def _reader(dialect_of: Callable[[str], Dialect | None]) -> Read:
 
         if extra:
             body = {**body, **extra}  # as the client does when it sends them
-        judged = _judged if may_be_gateway(str(instance.base_url)) else None
+        judged = _judged if may_be_proxy(str(instance.base_url)) else None
         return Sent(dialect, body, str(body.get("model", "")), arguments, listen, judged)
 
     return read

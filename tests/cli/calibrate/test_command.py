@@ -17,7 +17,7 @@ import pytest
 from otel_loopguard.cli.calibrate import survey
 from otel_loopguard.cli.calibrate.confidence import upper_bound
 from otel_loopguard.cli.main import main
-from otel_loopguard.cli.replay import runs
+from otel_loopguard.cli.replay import recorded_runs
 from otel_loopguard.cli.replay.judge import PolicyJudge
 from otel_loopguard.engine.modes import DEFAULT_RULES
 from otel_loopguard.engine.policy.policy import Policy
@@ -88,7 +88,7 @@ def policy_of(tmp_path):
 
 
 def refused(run, policy):
-    trips = runs.replay(runs.read(run), PolicyJudge(policy))
+    trips = recorded_runs.replay(recorded_runs.read(run), PolicyJudge(policy))
     return [trip for trip in trips if trip.action >= Action.REUSE]
 
 

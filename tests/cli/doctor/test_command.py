@@ -17,8 +17,8 @@ from threading import Thread
 import pytest
 
 from otel_loopguard.cli.doctor.endpoint import of_exporters
+from otel_loopguard.cli.doctor.finding_kinds import BREAKS, KINDS, OPEN, TELLS, WARNS, finding
 from otel_loopguard.cli.doctor.findings import _of_selftest
-from otel_loopguard.cli.doctor.kinds import BREAKS, KINDS, OPEN, TELLS, WARNS, finding
 from tests.cli.processes import COMMAND, command, environment
 from tests.telemetry.otlp import receiver
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from otel_loopguard.cli.replay.timeline import Timeline
-from otel_loopguard.engine.history.state import History
+from otel_loopguard.engine.history.history import History
 
 
 def events(*calls: dict[str, Any]) -> str:

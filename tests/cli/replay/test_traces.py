@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.exam import families, shared
 from benchmarks.exam.play import GuardJudge, play
-from otel_loopguard.cli.replay import runs
+from otel_loopguard.cli.replay import recorded_runs
 from otel_loopguard.cli.replay.judge import PolicyJudge
 from otel_loopguard.engine.policy.policy import Policy
 from tests.engine.judges.seed import HINT, SEED
@@ -37,7 +37,7 @@ JUDGE = PolicyJudge(Policy())
 
 def replayed(run: dict[str, Any]) -> list[tuple[int, int, str, str]]:
     """Return the trips of a run."""
-    found = runs.replay(runs.read(run), JUDGE)
+    found = recorded_runs.replay(recorded_runs.read(run), JUDGE)
     return [(trip.turn, trip.call, str(trip.action), trip.mode) for trip in found]
 
 

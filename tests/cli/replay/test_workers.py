@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 
 from otel_loopguard.cli.main import main
-from otel_loopguard.cli.replay import recording
+from otel_loopguard.cli.replay import input_reader
+from otel_loopguard.cli.replay.input_reader import SMALL
 from otel_loopguard.cli.replay.line_judge import LineJudge
-from otel_loopguard.cli.replay.recording import SMALL
 from otel_loopguard.cli.replay.sources import Line
 from otel_loopguard.cli.replay.workers import Workers
 from tests.cli.processes import COMMAND, command, environment
@@ -178,7 +178,7 @@ def test_without_other_processes_one_judges_all(tmp_path, monkeypatch, capfd):
     def refuse(_):
         raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
-    monkeypatch.setattr(recording, "SMALL", 0)
+    monkeypatch.setattr(input_reader, "SMALL", 0)
     monkeypatch.setattr(BaseProcess, "start", refuse)
     path = tmp_path / "runs.jsonl"
     path.write_bytes(lines(100_000))

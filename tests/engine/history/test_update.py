@@ -88,7 +88,7 @@ def test_observed_calls_have_one_index_each():
     """A call that ``on_trip`` would have refused has run all the same, under one index."""
     turn = Guard(Policy(on_trip=lambda _trip: "block")).turn(enforced=False)
     call = ToolCall("read_file", {"path": "a"})
-    assert [turn.observe(call, Outcome("same")).record.index for _ in range(5)] == list(range(5))
+    assert [turn.ran(call, Outcome("same")).record.index for _ in range(5)] == list(range(5))
 
 
 def test_calls_that_custom_detectors_refuse_have_an_index():

@@ -28,16 +28,16 @@ class Guess(NamedTuple):
 
 
 def routed(tool: str, arguments: Any) -> tuple[str, Any]:
-    """The inner tool and its arguments, if the tool is a gateway to others."""
+    """The inner tool and its arguments, if the tool is a dispatcher to others."""
     own = re.split(r"__|\.", tool)[-1]
-    gateway = WORDS["gateways"].get(own)
-    if gateway is None or not isinstance(arguments, dict):
+    dispatcher = WORDS["dispatchers"].get(own)
+    if dispatcher is None or not isinstance(arguments, dict):
         return tool, arguments
-    inner = next((arguments[key] for key in gateway["tool"] if isinstance(arguments.get(key), str)), None)
+    inner = next((arguments[key] for key in dispatcher["tool"] if isinstance(arguments.get(key), str)), None)
     if inner is None:
         return tool, arguments
     server = next((arguments[key] for key in SERVERS if isinstance(arguments.get(key), str)), None)
-    passed = next((arguments[key] for key in gateway["args"] if key in arguments), {})
+    passed = next((arguments[key] for key in dispatcher["args"] if key in arguments), {})
     return (f"{server}__{inner}" if server else inner), parsed(passed) if isinstance(passed, str) else passed
 
 

@@ -1,4 +1,4 @@
-"""The contract of a tool, the hints of its server, and the tool behind a gateway."""
+"""The contract of a tool, the hints of its server, and the tool behind a dispatcher."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def test_limits_of_several_globs_add_up():
     assert (repeat.nudge, repeat.block, tool.rules["error_repeat"].block) == (4, 9, 7)
 
 
-def test_a_gateway_is_resolved():
-    """A call through a gateway is judged as a call of the tool behind it."""
+def test_a_dispatcher_is_resolved():
+    """A call through a dispatcher is judged as a call of the tool behind it."""
     call = ToolCall("execute-tool", {"server_name": "s", "tool_name": "write_file", "params": {"path": "a"}})
     resolved = Contracts(Policy()).resolve(call)
     assert (resolved.tool.name, resolved.kind) == ("write_file", Kind.WRITE)

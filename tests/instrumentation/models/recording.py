@@ -31,10 +31,10 @@ class Exchange:
         self.chunks = 0
         self._collector: Collector = sent.dialect.collector()
 
-    def observe(self) -> None:
+    def judge_calls(self) -> None:
         """Do nothing: the request was read in ``__init__``."""
 
-    async def aobserve(self) -> None:
+    async def ajudge_calls(self) -> None:
         """Do nothing: the request was read in ``__init__``."""
 
     def prepare(self, error: Callable[[], type[Exception]], args: Any, kwargs: Any) -> tuple[Any, Any]:

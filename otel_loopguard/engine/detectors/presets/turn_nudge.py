@@ -19,7 +19,7 @@ from otel_loopguard.engine.rule import Rule
 from otel_loopguard.engine.words import Action, Record, Trip
 
 if TYPE_CHECKING:
-    from otel_loopguard.engine.history.state import History
+    from otel_loopguard.engine.history.history import History
 
 
 def after(history: History, record: Record, rule: Rule) -> Trip | None:

@@ -21,7 +21,7 @@ from otel_loopguard.engine.words import Action, Kind, Record, Trip
 
 if TYPE_CHECKING:
     from otel_loopguard.engine.detectors.presets.window import CallWindow
-    from otel_loopguard.engine.history.state import History
+    from otel_loopguard.engine.history.history import History
 
 # --- M calls in the window to tools that do not exist, by any name -----------------------------------------------
 

@@ -14,7 +14,7 @@ from otel_loopguard.engine.words import Sameness
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from otel_loopguard.engine.history.state import History
+    from otel_loopguard.engine.history.history import History
     from otel_loopguard.engine.words import Record
 
 MOST_CALLS = 1_024

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from otel_loopguard.instrumentation.frameworks.langchain.messages import MESSAGES
+from otel_loopguard.instrumentation.frameworks.langchain.parallel_calls import PARALLEL_CALLS
 from otel_loopguard.instrumentation.frameworks.langchain.runs import RUNS
 from otel_loopguard.instrumentation.frameworks.langchain.tools import TOOLS
-from otel_loopguard.instrumentation.targets import Framework, OwnLimit
+from otel_loopguard.instrumentation.targets import Framework, FrameworkLimit
 
 FRAMEWORK = Framework(
     "langchain",
-    (*TOOLS, *MESSAGES, *RUNS),
+    (*TOOLS, *PARALLEL_CALLS, *RUNS),
     title="LangChain, LangGraph",
     modules=("langchain", "langgraph"),
     versions={
@@ -17,7 +17,7 @@ FRAMEWORK = Framework(
         "newest": ("langchain", "langgraph"),
     },
     limits=tuple(
-        OwnLimit(f"LangChain {name}", f"langchain.agents.middleware.{module}", f"{name}.__init__")
+        FrameworkLimit(f"LangChain {name}", f"langchain.agents.middleware.{module}", f"{name}.__init__")
         for module, name in (
             ("tool_call_limit", "ToolCallLimitMiddleware"),
             ("model_call_limit", "ModelCallLimitMiddleware"),

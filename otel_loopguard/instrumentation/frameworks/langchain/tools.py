@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from otel_loopguard.engine.words import Outcome, ToolCall
 from otel_loopguard.instrumentation.annotations import hints_of
 from otel_loopguard.instrumentation.content import appended
-from otel_loopguard.instrumentation.frameworks.langchain import commands
+from otel_loopguard.instrumentation.frameworks.langchain import langgraph_command
 from otel_loopguard.instrumentation.frameworks.langchain.runs import conversation
 from otel_loopguard.instrumentation.targets import MARK, CallStyle, Reading, ToolAdapter, ToolTarget
 from otel_loopguard.turns.scope import current_scope
@@ -164,7 +164,11 @@ def _content(result: Any, call_id: str | None) -> Any:
         return result.content
     if isinstance(result, (list, tuple)):
         return [_content(part, call_id) for part in result]
-    return commands.result_of(result, call_id) if commands.is_command(result) else commands.content_of(result)
+    return (
+        langgraph_command.result_of(result, call_id)
+        if langgraph_command.is_command(result)
+        else langgraph_command.content_of(result)
+    )
 
 
 def _annotate(reading: Reading, result: Any, text: str) -> Any:
@@ -173,8 +177,8 @@ def _annotate(reading: Reading, result: Any, text: str) -> Any:
         return None
     if reading.note.text:
         return appended(result, text)
-    if commands.is_command(result):
-        return commands.annotated(result, reading.call.call_id, text)
+    if langgraph_command.is_command(result):
+        return langgraph_command.annotated(result, reading.call.call_id, text)
     if not hasattr(result, "tool_call_id"):
         return None
     content = appended(result.content, text)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_loopguard.engine.names import LONGEST_NAME, clean_name, escaped
+from otel_loopguard.engine.quoting import LONGEST_NAME, clean_name, escaped
 
 
 @pytest.mark.parametrize("name", ["read_file", "mcp__git.log", "a/b:c-1", "suche_größe", "查询天气", "x" * 64])

@@ -1,4 +1,4 @@
-"""Conversations: turns that only repeat each other are reported, and nothing is ever refused for it."""
+"""LastTurns: turns that only repeat each other are reported, and nothing is ever refused for it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_loopguard.engine.conversation import MOST_OUTCOMES, MOST_TURNS, Conversation
+from otel_loopguard.engine.conversation_memory import MOST_OUTCOMES, MOST_TURNS, ConversationMemory
 from otel_loopguard.engine.modes import Mode
 from otel_loopguard.engine.policy.policy import Policy, ToolContract
 from otel_loopguard.engine.rule import Rule
 from otel_loopguard.engine.words import OVER_TURNS, Action, Outcome, ToolCall, Trip
-from otel_loopguard.guard.conversation_memory import ConversationMemory
+from otel_loopguard.guard.conversation_memories import ConversationMemories
 from otel_loopguard.guard.guard import Guard
 from tests.engine.judges.corpus import Clock
 from tests.engine.judges.seed import HINT, SEED
@@ -214,7 +214,7 @@ def test_calls_that_have_run_already_count_alike():
     guard, reported = Guard(REMEMBERS), []
     for beat in range(25):
         turn = guard.turn(conversation_id="c", enforced=bool(beat % 2))
-        decision = turn.observe(ToolCall("check_mail", {}), Outcome("none"))
+        decision = turn.ran(ToolCall("check_mail", {}), Outcome("none"))
         reported += [beat] if decision.trip is not None else []
     assert reported == [11, 21]
 
@@ -270,7 +270,7 @@ def test_a_conversation_is_forgotten_when_it_was_idle_for_too_long():
 def test_the_least_recently_used_conversation_is_forgotten_first():
     """The number of conversations is bounded."""
     guard = Guard(REMEMBERS)
-    guard.memory = ConversationMemory(most=3)
+    guard.memory = ConversationMemories(most=3)
     for name in ("a", "b", "a", "c", "d"):
         lived(guard, [[NO_MAIL]] * 4, name)
     assert len(guard.memory) == 3
@@ -313,12 +313,12 @@ def test_a_child_process_begins_without_memory():
 
 def test_the_state_can_be_written_and_read():
     """As plain numbers, so that a store can keep it."""
-    conversation = Conversation()
+    conversation = ConversationMemory()
     conversation.outcomes.extend([1, 2**64 - 1])
     conversation.count(5, is_news=True)
     conversation.count(6, is_news=False)
     assert conversation.is_due(20, 10)
-    again = Conversation.from_list(conversation.to_list())
+    again = ConversationMemory.from_list(conversation.to_list())
     assert again.to_list() == conversation.to_list()
     assert not again.is_due(39, 10)
     assert again.is_due(40, 10)

@@ -35,7 +35,7 @@ _MASKED_SALT = 0xD6E8FEB86659FD93
 """Tells a masked form from a result, as the history of a turn does."""
 
 
-class Conversation:
+class ConversationMemory:
     """The outcomes of a conversation, and its turns since the last news. Writable as a list of numbers."""
 
     __slots__ = ("due", "outcomes", "row", "turns", "used")
@@ -111,7 +111,7 @@ class Conversation:
         return [self.row, self.due, self.used, self.turns.tolist(), self.outcomes.tolist()]
 
     @classmethod
-    def from_list(cls, values: list[Any]) -> Conversation:
+    def from_list(cls, values: list[Any]) -> ConversationMemory:
         """Read the state that ``to_list`` wrote."""
         found = cls()
         found.row, found.due, found.used, turns, outcomes = values
@@ -126,11 +126,11 @@ class Memory(Protocol):
     def lock(self) -> AbstractContextManager[Any]:
         """Held while a conversation is read and written."""
 
-    def use(self, name: str, now: float | None, longest_idle: float) -> Conversation:
+    def use(self, name: str, now: float | None, longest_idle: float) -> ConversationMemory:
         """Return the conversation, under the lock: a new one if it was idle for too long."""
 
 
-class ConversationTurn(NamedTuple):
+class PlaceInConversation(NamedTuple):
     """The place of a turn, and of its nested turns, in a conversation."""
 
     memory: Memory

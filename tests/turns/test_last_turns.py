@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from otel_loopguard.engine.messages import UserMessage
+from otel_loopguard.engine.user_messages import UserMessage
 from otel_loopguard.guard.guard import Guard
-from otel_loopguard.turns import conversations
-from otel_loopguard.turns.conversations import IDLE_SECONDS, Conversations
+from otel_loopguard.turns import last_turns
+from otel_loopguard.turns.last_turns import IDLE_SECONDS, LastTurns
 
 
 @pytest.fixture
@@ -17,12 +17,12 @@ def now() -> list[float]:
 
 
 @pytest.fixture
-def known(now: list[float]) -> Conversations:
-    """Conversations with a clock that is set by hand."""
-    return Conversations(lambda: now[0])
+def known(now: list[float]) -> LastTurns:
+    """LastTurns with a clock that is set by hand."""
+    return LastTurns(lambda: now[0])
 
 
-def test_the_last_turn_is_known_for_an_hour(known: Conversations, now: list[float]) -> None:
+def test_the_last_turn_is_known_for_an_hour(known: LastTurns, now: list[float]) -> None:
     """A run that is resumed after more than an hour is a new turn."""
     turn = Guard().turn()
     known.started("c", turn)
@@ -34,7 +34,7 @@ def test_the_last_turn_is_known_for_an_hour(known: Conversations, now: list[floa
     assert len(known) == 0
 
 
-def test_a_turn_that_runs_is_never_idle(known: Conversations, now: list[float]) -> None:
+def test_a_turn_that_runs_is_never_idle(known: LastTurns, now: list[float]) -> None:
     """A tool may take longer than an hour."""
     turn = Guard().turn()
     known.started("c", turn)
@@ -42,7 +42,7 @@ def test_a_turn_that_runs_is_never_idle(known: Conversations, now: list[float]) 
     assert known.last("c") is turn
 
 
-def test_a_new_message_takes_the_place_of_what_is_over(known: Conversations) -> None:
+def test_a_new_message_takes_the_place_of_what_is_over(known: LastTurns) -> None:
     """A new turn returns the earlier one for closing, unless that still runs or is the same."""
     guard = Guard()
     first, second, third = guard.turn(), guard.turn(), guard.turn()
@@ -55,10 +55,10 @@ def test_a_new_message_takes_the_place_of_what_is_over(known: Conversations) -> 
 
 
 def test_old_conversations_are_forgotten_without_a_sweep(
-    known: Conversations, now: list[float], monkeypatch: pytest.MonkeyPatch
+    known: LastTurns, now: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Idle conversations are dropped as new ones start, and their number is bounded."""
-    monkeypatch.setattr(conversations, "MOST", 50)
+    monkeypatch.setattr(last_turns, "MOST", 50)
     turn = Guard().turn()
     for number in range(200):
         known.started(f"c{number}", turn)
@@ -71,7 +71,7 @@ def test_old_conversations_are_forgotten_without_a_sweep(
     assert len(known) == 50
 
 
-def test_what_is_said_goes_to_the_turn_that_runs(known: Conversations) -> None:
+def test_what_is_said_goes_to_the_turn_that_runs(known: LastTurns) -> None:
     """A message is delivered to the running turn, and not accepted after its end."""
     turn = Guard().turn()
     known.started("c", turn)

@@ -9,10 +9,10 @@ from otel_loopguard.cli.replay.judge import trips_of
 from otel_loopguard.cli.replay.outcomes import FINGERPRINTER, facts_of
 from otel_loopguard.cli.replay.recorded_turn import Folded, RecordedTurn
 from otel_loopguard.cli.replay.summary import Missing
-from otel_loopguard.engine.conversation import ConversationTurn
+from otel_loopguard.engine.conversation_memory import PlaceInConversation
 from otel_loopguard.engine.events import Began
 from otel_loopguard.engine.words import ToolCall
-from otel_loopguard.guard.conversation_memory import ConversationMemory
+from otel_loopguard.guard.conversation_memories import ConversationMemories
 from otel_loopguard.guard.turn import is_registered
 
 if TYPE_CHECKING:
@@ -94,13 +94,13 @@ def is_known(tools: frozenset[str] | None, name: str, found: str) -> bool | None
 def replay(run: RecordedRun, judge: PolicyJudge) -> list[TripOfRun]:
     """Return the trips of a run. Its turns are those of one conversation."""
     trips: list[TripOfRun] = []
-    memory = ConversationMemory() if judge.compiled.remembers else None
+    memory = ConversationMemories() if judge.compiled.remembers else None
     for number, calls in enumerate(turn["calls"] for turn in run.turns):
         if not calls:
             continue
         folded: list[Folded] = []
         turn = RecordedTurn(judge.state(FINGERPRINTER), folded.append)
-        turn.state.place = None if memory is None else ConversationTurn(memory, "", number)
+        turn.state.place = None if memory is None else PlaceInConversation(memory, "", number)
         for call in calls:
             turn.begin(_CallOfRun(call, run.tools))
         turn.end_until(None)

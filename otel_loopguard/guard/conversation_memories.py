@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from threading import RLock
 
-from otel_loopguard.engine.conversation import Conversation
+from otel_loopguard.engine.conversation_memory import ConversationMemory
 
 MOST_CONVERSATIONS = 10_000
 
 
-class ConversationMemory:
+class ConversationMemories:
     """The conversations of a guard. The least recently used one is forgotten first.
 
     No thread waits for another lock, and no user code runs, while it holds this one. The lock lets its own thread in,
@@ -19,18 +19,18 @@ class ConversationMemory:
 
     def __init__(self, most: int = MOST_CONVERSATIONS) -> None:
         self._most = most
-        self._conversations: OrderedDict[str, Conversation] = OrderedDict()
+        self._conversations: OrderedDict[str, ConversationMemory] = OrderedDict()
         self.lock = RLock()
 
     def __len__(self) -> int:
         return len(self._conversations)
 
-    def use(self, name: str, now: float | None, longest_idle: float) -> Conversation:
+    def use(self, name: str, now: float | None, longest_idle: float) -> ConversationMemory:
         """Return the conversation, under the lock: a new one if it was idle for too long."""
         conversations = self._conversations
         found = conversations.get(name)
         if found is None or (now is not None and now - found.used > longest_idle):
-            found = conversations[name] = Conversation()
+            found = conversations[name] = ConversationMemory()
         if now is not None:
             found.used = now
         conversations.move_to_end(name)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from otel_loopguard.engine.history.call_stats import pack_line
-from otel_loopguard.engine.history.state import MOST_REACHED, History
+from otel_loopguard.engine.history.history import MOST_REACHED, History
 from otel_loopguard.engine.policy.policy import Policy, ToolContract
 from otel_loopguard.engine.rule import Rule
 from otel_loopguard.engine.words import USER_STOP, Action, First, Outcome, ToolCall, Trip

@@ -191,7 +191,7 @@ def test_a_line_names_the_package_where_no_logging_is_set_up(tmp_path: Path) -> 
     lines = []
     for set_up in ("", "import logging; logging.basicConfig()"):
         app = tmp_path / "app.py"
-        app.write_text(f"{set_up}\nimport logging\nimport otel_loopguard.telemetry.events\n{LOG_ONE}")
+        app.write_text(f"{set_up}\nimport logging\nimport otel_loopguard.telemetry.loop_event\n{LOG_ONE}")
         lines.append(subprocess.run([sys.executable, app], capture_output=True, text=True, check=True).stderr)
     assert lines == ["otel_loopguard: Refused a\n", "WARNING:otel_loopguard:Refused a\n"]
 

@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from otel_loopguard.engine.messages import UserMessage
+from otel_loopguard.engine.user_messages import UserMessage
 from otel_loopguard.interrupts import pass_interrupt
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class _Entry:
         self.running = 0
 
 
-class Conversations:
+class LastTurns:
     """The last turn of each conversation. The least recently used one is forgotten first."""
 
     def __init__(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from otel_loopguard import Guard, Policy
-from otel_loopguard.instrumentation.seen_calls import SeenCall, SeenCalls
+from otel_loopguard.instrumentation.reported_calls import SeenCall, SeenCalls
 from otel_loopguard.turns.message_lists import Caller, NewResult, Request, UnansweredCall
 from otel_loopguard.turns.messages import Message, WrittenCall, WrittenResult
 from tests.store.memory import FlakyStore

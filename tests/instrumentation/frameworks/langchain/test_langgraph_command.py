@@ -17,7 +17,7 @@ from langgraph.prebuilt import InjectedState
 from langgraph.types import Command, Send
 
 from otel_loopguard import ToolLoopError
-from otel_loopguard.instrumentation.frameworks.langchain.commands import annotated, result_of
+from otel_loopguard.instrumentation.frameworks.langchain.langgraph_command import annotated, result_of
 from otel_loopguard.testing import assert_no_trip, assert_trips, guarded
 from tests.scripted.langchain import QUESTION, ScriptedModel, State, prebuilt_agent
 

@@ -25,7 +25,7 @@ class _Speaker:
         """Lines of other turns since this one's first."""
 
 
-class LogLimit:
+class LogThrottle:
     """Says which lines are written. An outage makes all turns loop at once, and the log is needed just then.
 
     It takes no lock: a race costs a line.

@@ -83,7 +83,7 @@ def _message_tick(scope: Scope, config: Any) -> int:
     return this.began
 
 
-MESSAGES = (
+PARALLEL_CALLS = (
     CallTarget("langgraph.prebuilt.tool_node", "ToolNode._func", _run_node),
     CallTarget("langgraph.prebuilt.tool_node", "ToolNode._afunc", _run_node_async),
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from otel_loopguard.engine.policy.policy import Policy
-from otel_loopguard.engine.tools.commands import sql_kind
 from otel_loopguard.engine.tools.contracts import Contracts
 from otel_loopguard.engine.tools.lexicon import word_lists
+from otel_loopguard.engine.tools.shell_commands import sql_kind
 from otel_loopguard.engine.words import Kind, Outcome, ToolCall
 from otel_loopguard.guard.guard import Guard
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from otel_loopguard import semconv
-from otel_loopguard.telemetry.instruments import Labels
+from otel_loopguard.telemetry.measurements import Labels
 from otel_loopguard.testing import guarded
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry.sdk.trace import TracerProvider
 
 from otel_loopguard import semconv
+from otel_loopguard.telemetry.idle_watcher import WaitingWatcher
 from otel_loopguard.telemetry.processor import LoopGuardSpanProcessor
-from otel_loopguard.telemetry.waiting import WaitingWatcher
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan

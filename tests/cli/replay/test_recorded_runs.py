@@ -8,7 +8,7 @@ from dataclasses import replace
 import orjson
 import pytest
 
-from otel_loopguard.cli.replay import runs
+from otel_loopguard.cli.replay import recorded_runs
 from otel_loopguard.cli.replay.judge import PolicyJudge
 from otel_loopguard.engine.policy.policy import Policy
 from otel_loopguard.engine.rule import Rule
@@ -23,7 +23,7 @@ DEFAULT = Policy()
 
 
 def trips(run, policy=DEFAULT):
-    found = runs.replay(runs.read(run), PolicyJudge(policy))
+    found = recorded_runs.replay(recorded_runs.read(run), PolicyJudge(policy))
     return [(trip.turn, trip.call, trip.mode, str(trip.action)) for trip in found]
 
 
@@ -144,7 +144,7 @@ def test_a_time_is_a_finite_number(key, time):
     """A run with any other time is broken."""
     run = made.stuck()
     run["turns"][0]["calls"][1][key] = time
-    with pytest.raises(runs.NotARunError, match=f"`{key}` must be a number of seconds"):
+    with pytest.raises(recorded_runs.NotARunError, match=f"`{key}` must be a number of seconds"):
         trips(run)
 
 
@@ -185,10 +185,10 @@ def test_turns_of_a_run_that_repeat_each_other_are_reported_as_live():
             with guard.turn(conversation_id="a run") as live_turn:
                 for position, one in enumerate(turn["calls"]):
                     call = ToolCall(one["tool"], one["args"])
-                    decision = live_turn.observe(call, Outcome(one["result"], None, one.get("is_error")))
+                    decision = live_turn.ran(call, Outcome(one["result"], None, one.get("is_error")))
                     if decision.trip is not None and decision.trip.reason == OVER_TURNS:
                         live.append((number, position, decision.trip.mode, decision.trip.count))
-        found = runs.replay(runs.read(run), PolicyJudge(policy))
+        found = recorded_runs.replay(recorded_runs.read(run), PolicyJudge(policy))
         replayed = [(trip.turn, trip.call, trip.mode, trip.count) for trip in found if trip.limit == 2]
         assert [trip for trip in replayed if trip[2] == "no_novelty"] == live, HINT
 

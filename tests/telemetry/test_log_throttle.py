@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 import otel_loopguard as loopguard
-from otel_loopguard.telemetry.log_limit import SECONDS, LogLimit
+from otel_loopguard.telemetry.log_throttle import SECONDS, LogThrottle
 from otel_loopguard.testing import guarded
 from tests.telemetry.agents import look, stuck
 
@@ -82,7 +82,7 @@ def test_another_tool_has_lines_of_its_own(caplog: pytest.LogCaptureFixture) -> 
 def test_any_number_of_tools_takes_a_bounded_memory_and_number_of_lines() -> None:
     """Beyond the bound tools share one turn a minute; those whose minute is over make room."""
     clock = Clock()
-    limit = LogLimit(clock)
+    limit = LogThrottle(clock)
     for _ in range(2):
         asked = [limit.ask(f"tool {number}", "generic_repeat", f"turn {number}") for number in range(5_000)]
         assert asked.count(None) == 3_999

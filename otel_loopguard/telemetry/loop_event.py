@@ -7,10 +7,10 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_loopguard import semconv
-from otel_loopguard.engine.names import clean_name
+from otel_loopguard.engine.quoting import clean_name
 from otel_loopguard.engine.words import OVER_TURNS, USER_STOP, Action
 from otel_loopguard.telemetry.exit_summary import PASSED, REFUSED, UNTOLD, calls_of
-from otel_loopguard.telemetry.log_limit import LogLimit, left_out_before
+from otel_loopguard.telemetry.log_throttle import LogThrottle, left_out_before
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -150,7 +150,7 @@ class Events:
         self._on_spans = on_spans
         self._advised: set[str] = set()
         self._turns: dict[str, _TurnCounts] = {}
-        self._limit = LogLimit(clock)
+        self._limit = LogThrottle(clock)
 
     def emit(
         self,
@@ -181,7 +181,7 @@ class Events:
 
         ``sum_up`` logs the number of the others, and ``log_conclusion`` the request without tools: after a call it is
         only due, and may never be made. ``has_run`` is True of a call that was read in a model request: it is not
-        refused, and the conclusion is that request. Arguments are logged as a fingerprint. ``LogLimit`` is the bound.
+        refused, and the conclusion is that request. Arguments are logged as a fingerprint. ``LogThrottle`` bounds it.
         """
         action, mode = trip.action, trip.mode
         if trip.verdict < Action.BLOCK:
