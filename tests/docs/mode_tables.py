@@ -44,7 +44,7 @@ def _settings() -> dict[str, tuple[str, ...]]:
 
 
 TABLES = {
-    ("README.md", "| mode | the agent ... | nudged | refused |"): {
+    ("README.md", "| mode | the agent ... | told | refused |"): {
         mode: (row.about.agent, row.about.told, row.about.refused) for mode, row in ROWS.items()
     },
     ("docs/how-it-decides.md", "| mode | trips when | told | refused |"): {

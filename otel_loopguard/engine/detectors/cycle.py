@@ -51,7 +51,7 @@ ROW = Detector(
         title="a longer lap: A\N{NON-BREAKING HYPHEN}B\N{NON-BREAKING HYPHEN}C\N{NON-BREAKING HYPHEN}A"
         "\N{NON-BREAKING HYPHEN}B\N{NON-BREAKING HYPHEN}C",
         agent="repeats laps of 3 to 8 calls, with equal results",
-        told="2 laps",
+        told="2nd lap",
         refused="3rd lap",
         precisely=("3 to 8 calls go round with the same results", "2nd lap", "as of `ping_pong`"),
         cause="two tools contradict each other, or two agents hand over to each other",

@@ -81,9 +81,9 @@ ROW = Detector(
     about=About(
         title="errors, or nothing new, over all tools",
         agent="fails, or gets nothing new, over the whole turn",
-        told="5; 100",
-        refused="8; 200",
-        precisely=("errors in a row; calls without news in the turn", "5th; 100", "8th; 200"),
+        told="5th; 100th",
+        refused="8th; 200th",
+        precisely=("errors in a row; calls without news in the turn", "5th; 100th", "8th; 200th"),
         cause="see [breaker open](breaker-open.md)",
     ),
 )

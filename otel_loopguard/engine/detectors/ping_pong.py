@@ -46,7 +46,7 @@ ROW = Detector(
     about=About(
         title="two calls in turn: A\N{NON-BREAKING HYPHEN}B\N{NON-BREAKING HYPHEN}A\N{NON-BREAKING HYPHEN}B",
         agent="makes two calls in turn, with equal results",
-        told="2 laps",
+        told="2nd lap",
         refused="3rd lap",
         precisely=(
             "two calls go round with the same results",

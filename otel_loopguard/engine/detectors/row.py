@@ -68,13 +68,13 @@ class About(NamedTuple):
     agent: str
     """Continues "the agent ..."."""
     told: str
-    """The call that is nudged."""
+    """The call at which the model is told."""
     refused: str
     """The call that is refused."""
     cause: str
     """What usually causes it, for who is paged."""
     precisely: tuple[str, str, str] | None = None
-    """When it trips, and the calls that are nudged and refused, in every case."""
+    """When it trips, and the calls at which the model is told, or that are refused, in every case."""
 
 
 @dataclass(frozen=True, eq=False)

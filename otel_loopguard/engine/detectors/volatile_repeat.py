@@ -61,7 +61,11 @@ ROW = Detector(
         agent="gets results in which only ids and numbers are new",
         told="5th",
         refused="20th",
-        precisely=("one call in a row, whatever it returns", "8th; the 32nd if its results are new", "-"),
+        precisely=(
+            "one call gets results in which only ids and numbers are new; one call runs in a row, whatever it returns",
+            "5th; 8th, or 32nd if its results are new",
+            "20th; never",
+        ),
         cause="the agent has all it needs and does not notice",
     ),
 )
