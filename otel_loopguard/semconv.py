@@ -38,7 +38,7 @@ Holds: ``execute_tool`` or ``invoke_agent``.
 OPERATION_EXECUTE_TOOL: Final = SPAN_EXECUTE_TOOL
 OPERATION_INVOKE_AGENT: Final = SPAN_INVOKE_AGENT
 TOOL_NAME: Final = "gen_ai.tool.name"
-"""The tool; behind a dispatcher that of the call.
+"""The tool; of a dispatcher, the tool that it calls.
 
 Holds: a name of the program, else ``_unknown``.
 """
@@ -121,7 +121,7 @@ RESULT_TRANSIENT: Final = "loopguard.result_transient"
 NO_NEWS: Final = "loopguard.no_news"
 """The call brought no outcome that it had not brought before."""
 EQUAL_IN_ROW: Final = "loopguard.tool.equal_in_row"
-"""Untried calls of the tool, in a row, with this error or answer; absent if it is 1."""
+"""Calls of the tool with new arguments, in a row, with this error or answer; absent if it is 1."""
 ERROR_HASH: Final = "loopguard.error_hash"
 """Equal for equal errors; instead of a result's.
 
@@ -144,9 +144,9 @@ HAS_RUN: Final = "loopguard.has_run"
 OWN_TRACE: Final = "loopguard.own_trace"
 """The trace is that of an agent's run that no other span is around."""
 UNDELIVERED: Final = "loopguard.undelivered"
-"""The result has no place for the nudge, which goes with the next text for the model."""
+"""The result has no place for the guard's sentence, which goes with the next text for the model."""
 MODEL_NAME: Final = "loopguard.model.name"
-"""The model of the request that wrote the call; on the first call of a request, as the next three.
+"""The model of the request that wrote the call; on the request's first call only, as the next three.
 
 Holds: a plain name, else ``_unknown``.
 """
@@ -245,7 +245,7 @@ METRIC_MODEL_TOKENS: Final = "loopguard.model.tokens"
 METRIC_MODEL_REQUESTS: Final = "loopguard.model.requests"
 METRIC_MODEL_COST: Final = "loopguard.model.cost"
 LOOP_OR_WORK: Final = "loopguard.step"
-"""Of a loop if all calls that the request wrote were refused or repeats without news.
+"""``loop`` if all calls that the request wrote were refused, or were repeats without news.
 
 Holds: ``loop`` or ``work``.
 """
