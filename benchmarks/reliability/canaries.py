@@ -22,10 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TITLE = "Leaks"
-ABOUT = """A program has a drawn word in each argument, key, result, exception, made-up tool name, message of the
-user and sentence of the policy. What it exports by OTLP and to the console, Python's log at DEBUG, stderr, the error
-that an abort raises, and the reports of `replay` on the exported spans are searched for each: plain, in lower case,
-reversed, as hex, as UTF-16 and as base64 at its three offsets. *Broken*: words that are found."""
+ABOUT = """A program has a drawn word in each argument, key, result, exception, made-up tool name, message of the user
+and sentence of the policy. Its telemetry, log, stderr, errors and the reports of `replay` are searched for each word:
+plain, reversed, as hex, UTF-16 and base64. *Broken*: words that are found."""
 APP = Path(__file__).with_name("canary_app.py")
 SETTINGS = (
     {"EVENTS": "span", "CONVERSATION_ID": "hash"},

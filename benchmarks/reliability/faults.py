@@ -28,10 +28,9 @@ if TYPE_CHECKING:
     Drivers = Mapping[str, Driver]
 
 TITLE = "Faults of this package"
-ABOUT = """Each function of the package that a run calls raises `ArithmeticError`, `RecursionError` or
-`MemoryError`, one at a time. *Broken*: the model reads anything else than the tool's result, a sentence after it, or
-a refusal; the program gets another exception than without the guard; a scope is left behind; a value is logged; or
-a later loop is not stopped."""
+ABOUT = """Each function of the package that a run calls raises `ArithmeticError`, `RecursionError` or `MemoryError`,
+one at a time. *Broken*: the model reads anything else than the tool's result, a sentence after it, or a refusal; the
+program gets another exception than without the guard; a value is logged; or a later loop is not stopped."""
 EVERY_ENVIRONMENT = True
 FAULTS = (boom, too_deep, out_of_memory)
 DRIVERS_EACH = 3

@@ -38,10 +38,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 TITLE = "Receivers of `watch`"
-ABOUT = """HTTP and gRPC: messages that are no OTLP, drawn changes of good ones, requests that are no HTTP; and good
-messages while a function of the package raises. *Broken*: the thread that judges ends; spans that were taken are
-neither judged nor counted as lost or as a fault; the text of an exception is in the log or on stderr; or a later loop
-is not taken by both receivers, and found."""
+ABOUT = """Messages that are no OTLP, changed copies of good ones, requests that are no HTTP; and good messages while
+a function of the package raises. *Broken*: the thread that judges ends; spans are lost and not counted; the text of
+an exception is in the log or on stderr; or a later loop is not found."""
 HOSTILE = 2_000
 CALLS = 4
 """Of a loop, with a trip at all but the first."""

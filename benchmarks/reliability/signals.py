@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 TITLE = "Signals"
-ABOUT = """An alarm strikes after a random time while an agent calls tools. *Time limits*: the handler raises an
-exception, as Celery's soft limit does. *Broken*: it did not arrive, and neither Python dropped it in a finaliser nor
-OpenTelemetry in its own code. *Tools in the handler*: it calls a guarded function. *Broken*: it did not end."""
+ABOUT = """An alarm strikes after a random time while an agent calls tools. *Time limits*: its handler raises an
+exception, as Celery's soft limit does. *Broken*: the exception did not arrive, and the note does not count it. *Tools
+in the handler*: it calls a guarded function. *Broken*: it did not end."""
 LIMITS, HANDLERS, INTERRUPTS = 3_000, 3_000, 3_000
 LONGEST_RUN = 60
 """Seconds after which a run counts as hung."""

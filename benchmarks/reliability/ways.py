@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 TITLE = "Faults without a framework"
 ABOUT = """The same for programs that run their tools themselves and ask a model by `openai`, for agents that ask it
-through the gateway, and for turns in a shared store. *Broken* is also a request that has anything else than that of
-the program, apart from sentences, or lacks the tools while there is no loop; and a run that hangs."""
+through the gateway, and for shared turns. *Broken*, too: a request has anything but what the program wrote and
+sentences, or lacks its tools though there is no loop; or a run hangs."""
 LOOP = 14
 """The calls of a loop: requests go without tools from the tenth on."""
 CALLER = SimpleNamespace(api_key="k")
