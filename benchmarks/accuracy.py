@@ -7,6 +7,7 @@ measured.
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 from collections import Counter
 from pathlib import Path
@@ -31,29 +32,33 @@ if TYPE_CHECKING:
     from tests.engine.judges.corpus import Judged
     from tests.engine.judges.real import Told
 
-    NewTurn = Callable[[traces.Trace, Callable[[], float]], Judged]
     Run = dict[str, Any]
 
 PAGE = Path(__file__).parents[1] / "docs" / "accuracy.md"
 
 INTRODUCTION = """# Accuracy
 
-`python -m benchmarks.accuracy` measures and writes this page; nothing is written by hand.
+How often the default policy stops an agent that is stuck, and how often it disturbs one that works.
+`python -m benchmarks.accuracy` measures, and writes this page.
+
+- **Recorded runs of real agents**: {refused} of {good} successful runs were refused a call; {told} of {loops} loops
+  that are labelled by hand were told or refused.
+- **Drawn agents that are stuck**, in two examinations: {stopped} were stopped, {missed} were missed.
+- **Drawn agents that work** and look stuck: {legit} were refused a call, {ended} were ended; {nudged} were told
+  something at a call that ran.
+- **The rules of other systems** on the same agents are in [the last table](#other-systems-rules-on-the-same-traces).
 
 ## What this page cannot show
 
-- **No error rates of practice.** Drawn traces are picked to be hard, by people who know the rule. Their shares compare
-  versions and rules. How often a working agent is refused a call in production, `otel-loopguard replay` on recorded
-  runs or `action = "observe"` tells.
-- **No reactions.** Recorded and drawn agents do not read nudges and refusals. A real model may obey, or find another
+- **No error rates of practice.** Drawn agents are picked to be hard, by people who know the rule; their shares
+  compare versions and rules. `otel-loopguard replay` on your own recorded runs, or `action = "observe"`, tells how
+  often your agents are refused a call.
+- **No reactions.** Recorded and drawn agents do not read what they are told. A real model may obey, or find another
   way to loop.
-- **No coding runs** are among the recorded ones. In coding, identical calls are mostly legitimate. Only drawn traces
-  have them.
-- **Few labels.** {labels} repeats are labelled by hand. Most failed runs fail for other reasons than loops, so that the
-  share of failed runs that are refused a call says little.
-- **No other system as it runs.** The rules of others have their own lists of tool names, which fit their own tools, and
-  lack the parts that read more than tool calls.
-
+- **No recorded coding runs.** In coding, identical calls are mostly legitimate; only drawn agents do it.
+- **Few labels.** {labels} repeats are labelled by hand. Most failed runs fail for other reasons than loops.
+- **No other system as it runs.** The rules of others have lists of tool names that fit their own tools, and are here
+  without the parts that read more than tool calls.
 """
 
 
@@ -62,8 +67,10 @@ def page(folder: Path) -> str:
     runs = [run for path in corpus.files(folder) for run in corpus.runs(path)]
     labels = corpus.labels(folder)
     drawn = drawn_traces()
+    guard = measured(runs, POLICIES[0], labels)
+    examined = [play.figures(play.rows(exam)) for exam in drawn.under(["natural"])]
     sections = (
-        INTRODUCTION.format(labels=len(labels)).rstrip(),
+        introduction(guard, examined, len(labels)),
         of_runs(runs, labels),
         of_canonical_traces(),
         of_examinations(drawn),
@@ -72,21 +79,40 @@ def page(folder: Path) -> str:
     return "\n\n".join(sections) + "\n"
 
 
+def introduction(guard: Decided, examined: list[play.Figures], labels: int) -> str:
+    """Return the conclusions: recorded runs, and both examinations with natural names of tools."""
+    verdicts = guard.verdicts
+
+    def shares(of: Callable[[play.Figures], tuple[int, int]]) -> str:
+        return " and ".join(_percent(*of(one)) for one in examined)
+
+    return INTRODUCTION.format(
+        refused=guard.figures.refused,
+        good=sum(bool(one.run["success"]) for one in guard.replayed),
+        told=verdicts.loops - len(verdicts.missed),
+        loops=verdicts.loops,
+        stopped=shares(lambda one: (one.stopped, one.stuck)),
+        missed=shares(lambda one: (one.missed, one.stuck)),
+        legit=shares(lambda one: (one.refused, one.legit)),
+        nudged=shares(lambda one: (one.nudged, one.legit)),
+        ended=shares(lambda one: (one.ended, one.legit)),
+        labels=labels,
+    ).rstrip()
+
+
 # --- recorded runs -----------------------------------------------------------------------------------------------
 
 POLICIES = ("default", "repeat_hint", "local_reads", "turn_nudge", "typed_window", "chat_turn")
 
 RUNS = """## Runs of real agents
 
-{numbers}: tau-bench (customer service), question answering with Search and Lookup, and real MCP servers behind a
-gateway. The runs are not part of this project. They are replayed as by `otel-loopguard replay`: calls recorded after a
-refusal count as if they had run, so every refusal is counted. The other [presets](presets.md) judge arguments only.
+{numbers}: tau-bench (customer service), question
+answering with Search and Lookup, and real MCP servers behind a gateway. The runs are not part of this project. They
+are [replayed](replay.md#judgement): every refusal is counted, not only the first. The other [presets](presets.md)
+judge arguments only.
 """
 WITHHELD = """
-A refusal *withheld news* if this call had not returned its recorded result before in its turn, with timestamps, ids and
-durations masked.
-
-Trips of the default policy:
+A refusal *withheld news* if this call had not returned its recorded result before in its turn.
 """
 
 
@@ -123,8 +149,8 @@ def by_policy(runs: list[Run], labels: list[Run]) -> str:
     found = {name: measured(runs, name, labels) for name in POLICIES}
     kept = found[POLICIES[0]].verdicts
     head = ["policy", f"successful runs refused a call, of {good}", f"failed runs refused a call, of {bad}"]
-    head += ["refusals that withheld news", "on successful runs", f"labelled loops nudged or refused, of {kept.loops}"]
-    head += [f"labelled legitimate repeats refused, of {kept.legit}", f"successful runs nudged, of {good}"]
+    head += ["refusals that withheld news", "on successful runs", f"labelled loops told or refused, of {kept.loops}"]
+    head += [f"labelled legitimate repeats refused, of {kept.legit}", f"successful runs told, of {good}"]
     rows = []
     for name, row in found.items():
         rows.append([
@@ -144,19 +170,11 @@ def _counted(part: int, whole: int) -> str:
     return f"{part} ({part / whole:.1%})"
 
 
-def by_mode(runs: list[Run]) -> str:
-    """The default policy's trips."""
-    trips: Counter[tuple[str, str]] = measured(runs, "default", []).figures.modes
-    modes = dict.fromkeys(mode for (mode, _), _ in trips.most_common())
-    actions = ("nudge", "block", "abort")
-    return table(["mode", *actions], [[f"`{mode}`", *(trips[mode, action] for action in actions)] for mode in modes])
-
-
 def of_runs(runs: list[Run], labels: list[Run]) -> str:
     """Return the section of the page."""
     calls = sum(len(turn["calls"]) for run in runs for turn in run["turns"])
     numbers = f"{len(runs)} runs, {calls:,} calls, {len(labels)} repeats labelled by hand"
-    return "\n".join([RUNS.format(numbers=numbers), by_policy(runs, labels), WITHHELD, by_mode(runs)])
+    return "\n".join([RUNS.format(numbers=numbers), by_policy(runs, labels), WITHHELD.rstrip()])
 
 
 # --- canonical traces --------------------------------------------------------------------------------------------
@@ -166,32 +184,26 @@ NAMED = {"named": "as named", "prefixed": "prefixed", "camel": "camelCase", "opa
 
 CANONICAL = """## Canonical traces
 
-Drawn from {seeds} seeds. A kind counts as stopped if it was so under every seed, and as refused if it was so under any.
+Short agents with the plain form of each loop, drawn from {seeds} seeds. A kind counts as stopped if it was so under
+every seed, and as refused if it was so under any.
 """
 
 
 def of_canonical_traces() -> str:
     """Return the section of the page."""
-    rows = [[shown, *canonical_counts(naming)] for naming, shown in NAMED.items()]
-    return "\n".join([CANONICAL.format(seeds=len(CANONICAL_SEEDS)), table(["tools", *canonical_heads()], rows)])
-
-
-def canonical_heads() -> list[str]:
-    """The heads of these counts."""
     stuck, legitimate = (len(traces.kinds(stuck=stuck, canonical=True)) for stuck in (True, False))
-    return [f"stuck stopped, of {stuck}", f"legitimate refused, of {legitimate}"]
+    head = ["tools", f"stuck stopped, of {stuck}", f"legitimate refused, of {legitimate}"]
+    rows = [[shown, *canonical_counts(naming)] for naming, shown in NAMED.items()]
+    return "\n".join([CANONICAL.format(seeds=len(CANONICAL_SEEDS)), table(head, rows)])
 
 
-def canonical_counts(naming: str, new_turn: NewTurn | None = None) -> list[str]:
+def canonical_counts(naming: str) -> list[str]:
     """Count the stuck kinds that are stopped, and the legitimate ones that are refused a call."""
     found = []
     for stuck, of_all in ((True, all), (False, any)):
         names = traces.kinds(stuck=stuck, canonical=True)
         refused = [
-            of_all(
-                bool(runner.run(traces.trace(name, naming, seed), new_turn or guarded).refused)
-                for seed in CANONICAL_SEEDS
-            )
+            of_all(bool(runner.run(traces.trace(name, naming, seed), guarded).refused) for seed in CANONICAL_SEEDS)
             for name in names
         ]
         found.append(str(sum(refused)))
@@ -211,14 +223,14 @@ SEEDS = range(100, 103)
 EXAMINATIONS = """## Examinations
 
 Agents that work and agents that are stuck, drawn from practice as of 2025 and 2026. Tools are named in six ways: as
-frameworks and servers name them, prefixed by a server, in camelCase, as MCP clients do, opaque (`f17`), and in other
-languages. Each call has its times. In 60 % of the runs the framework flags errors, in the others an error is a text.
-*In time* is not later than a careful human would have told the model, or refused the call; for some stuck kinds it is
-enough to be told. There are {seeds} seeds for each kind and naming, none of which was used to write the rule.
+frameworks and servers name them (*natural*), prefixed by a server, in camelCase, as MCP clients do, opaque (`f17`),
+and in other languages. In 60 % of the runs the framework flags errors, in the others an error is a text. *In time* is
+not later than a careful human would have told the model, or refused the call. There are {seeds} seeds for each kind
+and naming, none of which was used to write the rule.
 
 `benchmarks/exam` has {stuck} kinds of stuck agents and {legit} that work; `python -m benchmarks.exam -v` plays them.
-They were drawn apart from the rule. When they were first played, 6 % of the working runs were refused a call, 82 % of
-the stuck were stopped and 5 % missed. Part of what they showed was then corrected, so they are not unseen any more.
+They were drawn apart from the rule, but part of what they showed was corrected: at first 6 % of the working runs were
+refused a call, and 82 % of the stuck were stopped.
 """
 OTHER = """
 The second examination is not part of this project. It was drawn by the designers of the rule, who knew its kinds, not
@@ -230,8 +242,8 @@ Kinds of `benchmarks/exam` with another outcome than a careful human wants:
 OPEN = """
 ## Undecidable without a declaration
 
-These kinds are in none of the figures above: the calls do not show the fact that decides. `kind = "step"`, `once`,
-`cap`, a poll's `interval` or the model's messages tell it; see [policy.md](policy.md).
+These kinds are in none of the figures above: the calls do not show the fact that decides. [A
+declaration](how-it-decides.md#what-stays-undecidable-without-a-declaration) or the model's messages do.
 """
 
 
@@ -263,20 +275,29 @@ def of_examinations(drawn: Drawn) -> str:
 
 
 def by_naming(rows: list[play.Row]) -> str:
-    """The shares of the outcomes by naming, and of how many runs they are."""
+    """The shares of the outcomes with natural names, and the worst share under any naming; and of how many runs."""
     head = ["tools", "stuck, stopped", "stopped in time", "told in time", "missed"]
-    head += ["working, refused a call", "ended", "nudged"]
-    lines, found = [], {naming: play.figures(row for row in rows if row.naming == naming) for naming in NAMINGS}
-    for naming, one in found.items():
-        stuck = [(one.stopped, one.stuck), (one.in_time, one.needed), (one.told, one.stuck), (one.missed, one.stuck)]
-        works = [(part, one.legit) for part in (one.refused, one.ended, one.nudged)]
-        lines.append([naming, *(f"{part / whole:.1%}" for part, whole in stuck + works)])
+    head += ["working, refused a call", "ended", "told"]
+    found = {naming: play.figures(row for row in rows if row.naming == naming) for naming in NAMINGS}
+    shares = {naming: _shares(one) for naming, one in found.items()}
+    good, bad = zip(*shares.values(), strict=True)
+    worst = [*map(min, zip(*good, strict=True)), *map(max, zip(*bad, strict=True))]
+    lines = [
+        [name, *(f"{share:.1%}" for share in row)]
+        for name, row in {"natural": [*itertools.chain(*shares["natural"])], "the worst of six namings": worst}.items()
+    ]
     stuck_runs, needed, legit = (
         " or ".join(map(str, sorted(set(numbers))))
         for numbers in zip(*((one.stuck, one.needed, one.legit) for one in found.values()), strict=True)
     )
     told = f"Each naming has {stuck_runs} stuck runs, {needed} of which have to be stopped, and {legit} that work."
     return f"{told}\n\n{table(head, lines)}"
+
+
+def _shares(one: play.Figures) -> tuple[list[float], list[float]]:
+    """The shares of good outcomes, and those of bad ones."""
+    good = [one.stopped / one.stuck, one.in_time / one.needed, one.told / one.stuck]
+    return good, [one.missed / one.stuck, *(part / one.legit for part in (one.refused, one.ended, one.nudged))]
 
 
 def wrong(rows: list[play.Row]) -> str:
@@ -310,7 +331,7 @@ PEERS = """## Other systems' rules on the same traces
 
 Rules that compare calls or results, restated from their sources as of late 2026, with their documented thresholds and
 switched on even where they are off by default; `benchmarks/peers.py` has what is left out of each. Tools have natural
-names. *Told* is nudged or refused, in time. *Recorded* are the successful runs above.
+names. *Told* is told or refused, in time. *Recorded* are the successful runs above.
 """
 
 
@@ -329,22 +350,6 @@ class Judging:
         return _told(self.peer.end(call, outcome, 0.0))
 
 
-class Ending(Judging):
-    """A peer's rule that refuses all calls after it has ended the run."""
-
-    ended: Told | None = None
-
-    def begin(self, call: ToolCall) -> Told | None:
-        """Begin a call, unless the run has ended."""
-        return self.ended or super().begin(call)
-
-    def end(self, call: ToolCall, outcome: Outcome) -> Told | None:
-        """End a call; a rule may end the run with it."""
-        told = super().end(call, outcome)
-        self.ended = told if told and told[1] == peers.ABORT else None
-        return told
-
-
 def _told(found: tuple[str, str] | None) -> Told | None:
     return None if found is None else (found[1], found[0], 0)
 
@@ -354,11 +359,10 @@ def of_peers(drawn: Drawn, runs: list[Run], labels: list[Run]) -> str:
     natural = drawn.under(["natural"])
     policy = PolicyJudge(Policy())
     guard = counted([replay(run, policy) for run in runs], labels)
-    lines = [["**`default`**", *canonical_counts("named"), *_examined(natural, play.GuardJudge), *_recorded(guard)]]
+    lines = [["**`default`**", *_examined(natural, play.GuardJudge), *_recorded(guard)]]
     lines += [_line(peer, natural, runs, labels) for peer in peers.PEERS]
     labelled, good = guard.verdicts.loops, sum(bool(run["success"]) for run in runs)
-    stopped, refused = canonical_heads()
-    head = ["rule", f"canonical: {stopped}", refused]
+    head = ["rule"]
     for name in ("`benchmarks/exam`", "second examination"):
         head += [f"{name}: stuck stopped", "told", "working refused", "ended"]
     head += [f"recorded: refused, of {good}", "refusals that withheld news", f"labelled loops told, of {labelled}"]
@@ -366,9 +370,8 @@ def of_peers(drawn: Drawn, runs: list[Run], labels: list[Run]) -> str:
 
 
 def _line(peer: type[peers.Peer], natural: Drawn, runs: list[Run], labels: list[Run]) -> list[str]:
-    stopped = canonical_counts("named", lambda *_: Ending(peer))
     found = counted([corpus.replay(run, lambda _: Judging(peer)) for run in runs], labels)
-    return [peer.title, *stopped, *_examined(natural, peer), *_recorded(found)]
+    return [peer.title, *_examined(natural, peer), *_recorded(found)]
 
 
 def _examined(drawn: Drawn, judge: Callable[[], play.Judge]) -> list[str]:
