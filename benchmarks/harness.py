@@ -29,6 +29,8 @@ class Goal:
     limit: float
     of_ratio: bool = False
     at_least: bool = False
+    words: str = ""
+    """What to write instead of the limit."""
 
     def met(self, figure: float) -> bool:
         """True if the figure is within the limit."""
@@ -50,6 +52,8 @@ class Row:
     base: list[float] = field(default_factory=list)
     base_name: str = ""
     goal: Goal | None = None
+    judged: list[float] = field(default_factory=list)
+    """The figures that the goal is about, if these are neither the values nor the ratios."""
     note: str = ""
     """Facts that belong to the figure, or the reason why there is none."""
 
@@ -83,7 +87,7 @@ class Row:
 
     @property
     def _judged(self) -> list[float]:
-        return self.ratios if self.goal and self.goal.of_ratio else self.values
+        return self.judged or (self.ratios if self.goal and self.goal.of_ratio else self.values)
 
 
 @dataclass(frozen=True)
@@ -170,7 +174,8 @@ def cells(row: Row) -> tuple[str, ...]:
     """Return the cells of a row."""
     goal = ""
     if row.goal:
-        goal = f"{'>=' if row.goal.at_least else '<='} {number(row.goal.limit)}{' x' if row.goal.of_ratio else ''}"
+        limit = f"{'>=' if row.goal.at_least else '<='} {number(row.goal.limit)}{' x' if row.goal.of_ratio else ''}"
+        goal = row.goal.words or limit
     met = {None: "not measured" if goal else "", True: "yes", False: "**no**"}[row.met]
     met += "" if row.certain else ", uncertain"
     note = "; ".join(filter(None, (row.note, row.lost)))

@@ -92,7 +92,7 @@ def _shown(row: Row) -> str:
 def written(section: Section) -> str:
     """Return a section as Markdown. What is the same in all rows of a column is in its head, and no column is empty.
 
-    A least figure below zero is that of a difference, and nothing but its noise: then the column is left out.
+    Quartiles are beside the ratio, if there is one. The least figures are for the terminal.
     """
     columns = dict(zip(HEAD, zip(*map(cells, section.rows), strict=True), strict=True))
     units, bases = set(filter(None, columns["unit"])), set()
@@ -101,8 +101,9 @@ def written(section: Section) -> str:
     answers = zip(columns["goal"], columns.pop("met"), strict=True)
     columns["goal"] = tuple(f"{goal}: {met}" if goal else "" for goal, met in answers)
     heads = {name: name for name, found in columns.items() if any(found)}
-    if any(cell.startswith("-") for cell in columns["least"]):
-        heads.pop("least")
+    heads.pop("least", None)
+    medians = zip(columns["median (quartiles)"], columns["ratio (quartiles)"], strict=True)
+    columns["median (quartiles)"] = tuple(median.partition(" ")[0] if ratio else median for median, ratio in medians)
     if len(units) == 1:
         heads.pop("unit")
         heads["median (quartiles)"] = f"median, {units.pop()} (quartiles)"

@@ -67,6 +67,7 @@ def genai(framework: str, instrumentor: str) -> Library:
     return Library("OpenTelemetry GenAI", distribution, f"{module}:{instrumentor}")
 
 
+NOT_LESS = Goal(0, at_least=True, words=">= ours")
 LANGCHAIN = (
     openinference("langchain", "LangChainInstrumentor"),
     openllmetry("langchain", "LangchainInstrumentor"),
@@ -242,12 +243,13 @@ def measured_in(case: Case, *, rounds: int, generations: int) -> Section:
             young[name].figures = process.figures + young[name].figures
         processes = young
     told = {name: version for one in processes.values() for name, version in one.ready.get("versions", {}).items()}
-    versions = ", ".join(f"{name} {version}" for name, version in sorted(told.items()))
+    named = sorted(told.keys() - {one.distribution for one in OF_OUR_OWN})
+    versions = ", ".join(f"{name} {told[name]}" for name in named)
     return Section(case.title, f"{case.about} With {versions}.", list(rows(case, processes)))
 
 
 def rows(case: Case, processes: dict[str, Process]) -> Iterator[Row]:
-    """Rows of what each adds, then of the differences."""
+    """Rows of what each adds. The goal of others is that they add no less than we do."""
     nothing = processes[NOTHING]
     added = {
         name: []
@@ -258,20 +260,18 @@ def rows(case: Case, processes: dict[str, Process]) -> Iterator[Row]:
     }
     yield Row("a call without anything", nothing.figures, note=nothing.problem)
     for name, values in added.items():
-        one = processes[name]
+        one, ours = processes[name], added[OURS]
+        # One that makes no spans of calls is not compared.
+        rival = values and ours and name not in {OURS, BARE} and one.ready["spans"] >= 1
         yield Row(
             f"{name}, added",
             values,
             base=added[BARE] if values and name != BARE else [],
             base_name=BARE,
-            goal=case.goal if name == OURS else None,
+            goal=NOT_LESS if rival else case.goal if name == OURS else None,
+            judged=[other - own for other, own in zip(values, ours, strict=True)] if rival else [],
             note=one.problem or f"{number(one.ready['spans'])} spans",
         )
-    for name, values in added.items():
-        # One that makes no spans of calls is not compared.
-        if values and added[OURS] and name not in {OURS, BARE} and processes[name].ready["spans"] >= 1:
-            above = [other - ours for other, ours in zip(values, added[OURS], strict=True)]
-            yield Row(f"{name}, above {OURS}", above, goal=Goal(0, at_least=True))
 
 
 def sections(*, quick: bool) -> Iterator[Section]:
