@@ -54,10 +54,10 @@ def write(part: Part, titles: list[str]) -> None:
 def section(part: Part) -> str:
     """Return a section as Markdown, without its title."""
     rows = [[row.label, f"{row.tried:,}", f"{row.broken:,}", row.note] for row in part.rows]
-    versions = ", ".join(f"{name} {version(name)}" for name in ("opentelemetry-sdk", "wrapt"))
     lines = [["attempt", "tried", "broken", "note"], *rows]
     head, *rows = lines if any(row.note for row in part.rows) else [line[:-1] for line in lines]
-    measured = f"`{part.command}`: Python {platform.python_version()}, {versions}."
+    sdk = version("opentelemetry-sdk")
+    measured = f"`{part.command}`: Python {platform.python_version()}, opentelemetry-sdk {sdk}."
     return f"\n{part.about}\n\n{table(head, rows)}\n\n{measured}"
 
 
