@@ -330,8 +330,9 @@ def undecided(rows: list[play.Row]) -> str:
 PEERS = """## Other systems' rules on the same traces
 
 Rules that compare calls or results, restated from their sources as of late 2026, with their documented thresholds and
-switched on even where they are off by default; `benchmarks/peers.py` has what is left out of each. Tools have natural
-names. *Told* is told or refused, in time. *Recorded* are the successful runs above.
+switched on even where they are off by default; `benchmarks/peers.py` has what is left out of each. *Drawn* are the
+traces of `benchmarks/exam`, with natural names of tools, *recorded* the successful runs above. *Told* is told or
+refused, in time.
 """
 
 
@@ -356,31 +357,26 @@ def _told(found: tuple[str, str] | None) -> Told | None:
 
 def of_peers(drawn: Drawn, runs: list[Run], labels: list[Run]) -> str:
     """Return the section of the page."""
-    natural = drawn.under(["natural"])
+    natural = drawn.under(["natural"]).own
     policy = PolicyJudge(Policy())
     guard = counted([replay(run, policy) for run in runs], labels)
     lines = [["**`default`**", *_examined(natural, play.GuardJudge), *_recorded(guard)]]
     lines += [_line(peer, natural, runs, labels) for peer in peers.PEERS]
     labelled, good = guard.verdicts.loops, sum(bool(run["success"]) for run in runs)
-    head = ["rule"]
-    for name in ("`benchmarks/exam`", "second examination"):
-        head += [f"{name}: stuck stopped", "told", "working refused", "ended"]
+    head = ["rule", "drawn: stuck stopped", "told", "working refused", "ended"]
     head += [f"recorded: refused, of {good}", "refusals that withheld news", f"labelled loops told, of {labelled}"]
     return "\n".join([PEERS, table(head, lines)])
 
 
-def _line(peer: type[peers.Peer], natural: Drawn, runs: list[Run], labels: list[Run]) -> list[str]:
+def _line(peer: type[peers.Peer], natural: list[Trace], runs: list[Run], labels: list[Run]) -> list[str]:
     found = counted([corpus.replay(run, lambda _: Judging(peer)) for run in runs], labels)
     return [peer.title, *_examined(natural, peer), *_recorded(found)]
 
 
-def _examined(drawn: Drawn, judge: Callable[[], play.Judge]) -> list[str]:
-    cells = []
-    for exam in drawn:
-        found = play.figures(play.rows(exam, judge))
-        cells += [_percent(found.stopped, found.stuck), _percent(found.told, found.stuck)]
-        cells += [_percent(found.refused, found.legit), _percent(found.ended, found.legit)]
-    return cells
+def _examined(drawn: list[Trace], judge: Callable[[], play.Judge]) -> list[str]:
+    found = play.figures(play.rows(drawn, judge))
+    stuck = [_percent(found.stopped, found.stuck), _percent(found.told, found.stuck)]
+    return [*stuck, _percent(found.refused, found.legit), _percent(found.ended, found.legit)]
 
 
 def _percent(part: int, whole: int) -> str:
