@@ -6,6 +6,8 @@ visible to every user who may list processes.
 
 from __future__ import annotations
 
+PREFIX = "OTEL_PYTHON_LOOPGUARD_"  # of each environment variable of this package, also of those that are left out
+
 OTEL_PYTHON_LOOPGUARD_ACTION = "OTEL_PYTHON_LOOPGUARD_ACTION"
 """The strongest action on a loop: off, observe, nudge, reuse, block (default), conclude or abort."""
 

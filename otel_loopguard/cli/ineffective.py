@@ -25,8 +25,8 @@ from otel_loopguard.engine.policy.problems import Problem
 from otel_loopguard.engine.rule import Rule
 from otel_loopguard.engine.tools.contracts import Contracts, specificity
 from otel_loopguard.engine.words import Action, Outcome, ToolCall
+from otel_loopguard.environment_variables import PREFIX
 from otel_loopguard.guard.guard import Guard
-from otel_loopguard.policy_files.load import PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

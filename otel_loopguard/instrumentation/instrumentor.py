@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any, Final
 from opentelemetry import trace
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]  # the package has no type hints
 
+from otel_loopguard.environment_variables import PREFIX
 from otel_loopguard.instrumentation import frameworks, models
 from otel_loopguard.instrumentation.imports import when_imported
 from otel_loopguard.instrumentation.process_start import process_start
 from otel_loopguard.instrumentation.unguarded import warn_at_imports
 from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.shield import Shield
-from otel_loopguard.telemetry.settings import PREFIX, Settings
+from otel_loopguard.telemetry.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Collection

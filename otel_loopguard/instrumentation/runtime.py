@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 from otel_loopguard.engine.policy.problems import listed
 from otel_loopguard.engine.tools.declared import DeclaredTools
 from otel_loopguard.engine.words import Action, hash_text
+from otel_loopguard.environment_variables import PREFIX
 from otel_loopguard.guard.guard import Guard
 from otel_loopguard.instrumentation.model_reader import ModelReader
 from otel_loopguard.instrumentation.process_start import process_start
-from otel_loopguard.policy_files.load import PREFIX, key_of_environment, load_environment, short_key
+from otel_loopguard.policy_files.load import key_of_environment, load_environment, short_key
 from otel_loopguard.policy_files.reload import PolicyFileWatch
 from otel_loopguard.shield import Shield
 from otel_loopguard.spans.open_spans import OpenSpans

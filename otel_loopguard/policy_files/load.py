@@ -23,6 +23,7 @@ from otel_loopguard.engine.policy.problems import HIDDEN, Problem, nearest, sugg
 from otel_loopguard.engine.policy.toml_lines import line_of, lines_of
 from otel_loopguard.engine.settings import COUNT
 from otel_loopguard.engine.words import Action
+from otel_loopguard.environment_variables import PREFIX
 from otel_loopguard.errors import PolicyError
 from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.policy_files.files import UnreadableError, read_bytes
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
     from otel_loopguard.engine.policy.toml_lines import Path
 
-PREFIX = "OTEL_PYTHON_LOOPGUARD_"
 VARIABLES = (
     "ACTION", "SCOPE", "CONCLUDE_AFTER", "ABORT_AFTER", "PRESET", "CONFIG", "EVENTS", "GENAI_METRICS", "SUMMARY",
     "CONVERSATION_ID", "ENFORCE_WITHOUT_TURN", "HASH_KEY", "HASH_KEY_FILE",

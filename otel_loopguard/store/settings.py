@@ -6,8 +6,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from otel_loopguard.engine.policy.problems import HIDDEN, Problem
+from otel_loopguard.environment_variables import PREFIX
 from otel_loopguard.errors import StoreError
-from otel_loopguard.policy_files.load import PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from otel_loopguard import semconv
+from otel_loopguard.environment_variables import PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 logger = logging.getLogger("otel_loopguard")
-
-PREFIX: Final = "OTEL_PYTHON_LOOPGUARD_"
 
 
 class Settings(NamedTuple):
