@@ -1,25 +1,14 @@
-"""A turn that several processes share: its state is in one cell of a store. Load, fold, swap; if it has changed, again.
+"""A turn that several processes share: one cell of the store holds its state. Load it, fold the events, swap it in.
 
-A process folds its events into its copy of the state, and swaps the copy in if nobody else has written since. If
-somebody has, the same events are folded again on the newer state: an event has facts only, so that does no harm. All
-of it runs on one background loop, one write of a cell at a time; the events that come meanwhile are written together.
-So no exception of a signal handler can cut it short, and threads and tasks wait for it alike.
-
-Four rules keep the promises that nothing new is withheld, and that no message of the user is read twice:
-
-1. *No proof, no refusal.* A verdict above a nudge comes from a state that was swapped in. While the store cannot be
-   asked, an event is folded here (it is ``late`` from then on), and a refusal that needs proof is a nudge.
-2. *A gap is a change.* Whenever something may have been missed, a ``Gap`` ends all that had been shown before.
-3. *Each write counts once.* A state begins with the tokens of its last writes. They tell whether a write arrived whose
-   answer was lost, and whose state is newer after a failover.
-4. *The store gives a message to one process.* The model gets it once the write is confirmed that takes it. If the store
-   has lost something, what waited may have been read: it is lost then, and its sender is told.
+If another process has written since, the same events are folded again on the newer state: an event has facts only.
+``docs/design.md`` ("A shared call") has the rules by which nothing new is withheld, whatever the store loses: no proof,
+no refusal; a gap is a change; each write counts once. All of it runs on one background loop, one write of a cell at a
+time, so that no exception of a signal handler can cut a write short.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import time
 from collections import deque
@@ -39,10 +28,12 @@ from otel_loopguard.engine.verdict import Verdict
 from otel_loopguard.engine.words import Action
 from otel_loopguard.errors import NotStoredError
 from otel_loopguard.store import background
+from otel_loopguard.store.cell_messages import CellMessages, is_forgotten, keep_own
 from otel_loopguard.store.store import ANYTHING, Newer, Swapped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Sequence
+    from typing import TypeAlias
 
     from otel_loopguard.engine.compiled import CompiledPolicy
     from otel_loopguard.engine.state import State
@@ -50,35 +41,30 @@ if TYPE_CHECKING:
     from otel_loopguard.shield import Shield
     from otel_loopguard.store.store import Store
 
-logger = logging.getLogger("otel_loopguard")
+    _Pending: TypeAlias = tuple[Any, Future[Verdict | None]]
+    """An event that waits to be written, and the future of its verdict: None if the turn is alone by then."""
 
 _TOKEN = 8
-"""Bytes."""
+"""Bytes of a token, which identifies a write."""
 _MOST_TOKENS = 64
 _MOST_LATE = 256
 _MOST_TRIES = 32
-_MOST_SAID = 256
 RETRY_PAUSES = (0.02, 0.1, 0.5, 2.0, 5.0, 10.0, 30.0, 30.0, 60.0, 60.0, 60.0, 60.0)
-"""Seconds between the tries to write late events for which no call comes; then they wait for the next call."""
+"""Seconds between the tries to write late events while no call comes. Then they wait for the next call."""
 WATCH_PAUSES = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 60.0, 60.0, 60.0, 60.0, 60.0)
-"""Seconds between the looks after a message until it is delivered."""
+"""Seconds between the loads of the cell that tell what became of the user's messages."""
 _LONGEST_WAIT = 5.0
-"""Seconds for the background loop, if the store does not keep its own time-out."""
-_LOST = (
-    "The shared store has lost a message of the user, which the model may have read before. Say it again if the model "
-    "does not follow it."
-)
-
+"""Seconds that a caller waits for the background loop, in case a store does not keep its own time-out."""
 _OF_CALLS = frozenset({Began, Ended, Ran, Answered})
 _NOT_JUDGED = Verdict()
 
 
 class Late(NamedTuple):
-    """An event that was folded before it was written."""
+    """An event that this process has folded, and that the store does not have yet."""
 
     event: Any
     own: float
-    """The time of this process."""
+    """Its time, in seconds of this process's clock."""
 
 
 class _Write(NamedTuple):
@@ -87,7 +73,7 @@ class _Write(NamedTuple):
     token: bytes
     state: bytes
     late: tuple[Late, ...]
-    """The late events in it."""
+    """The late events that the state has."""
 
 
 class CellTurn(Protocol):
@@ -116,56 +102,56 @@ class CellTurn(Protocol):
 
 
 class Cell:
-    """One process's part in a shared turn: the last state that it knows the store to have had, and its late events."""
+    """One process's part in a shared turn: the last known state of the store, and the events that the store lacks."""
 
     def __init__(
         self, store: Store, key: str, compiled: CompiledPolicy, turn_id: str, *, begins: bool, is_named: bool
     ) -> None:
         self._store, self._key = store, key
         self._adopts = not begins
-        """Go on with the turn that the cell is in, whatever its id."""
+        """True if this process joins the turn that it finds in the cell, whatever the id of that turn."""
         self._has_adopted = False
-        """It is in such a turn."""
+        """True once it has joined a turn."""
         self._names_turn = is_named
-        """The program has chosen the id, and may use it again: the turn does not end with a block of the program."""
+        """True if the program has chosen the id: it may use the id again, so the turn does not end with its block."""
         self._of = compiled.fingerprinter.of
         self._turn_id = turn_id
         self._number = self._of(utf8(turn_id))
+        """The fingerprint of the turn's id, by which its state is known."""
         self.process = self.new_op()
-        """Tells this part in the turn from others."""
+        """Identifies this process among those that work on the turn."""
         self.is_alone = False
-        """Another turn has replaced this one in the cell: it goes on in this process, as a turn that is not shared."""
+        """True if another turn has replaced this one in the cell: it goes on as a turn of this process alone."""
         self.own_calls = 0
+        """The calls of this process, those of nested turns included."""
         self.nested = 0
         """Calls of nested turns since the last event that counts them."""
         # The state that the store had
         self._known = b""
-        """That state, or the newer one of this process if the store has lost it; empty before the first contact."""
+        """The newest packed state that the store has had, lost there or not; empty before the first contact."""
         self._known_moves = (0, 0)
-        """The changes and writes in that state."""
+        """The number of changes, and of writes, that this state has counted."""
         self._seen = b""
-        """The version of the cell now."""
+        """The version that the cell had at the last reply."""
         self._server = b""
         self._has_read = False
+        """False if the cell has to be loaded before the next write."""
         self._has_begun = False
-        """The store had this turn."""
+        """True once the store has had this turn."""
         self._owes_gap = False
-        self._epoch = ""
-        """The server, and a drawn part since it has lost something. Messages that were sent before that are lost."""
+        """True if something may have been missed, so that a ``Gap`` has to be folded."""
         self._is_away = False
-        """The last request was not answered."""
+        """True if the store has not answered the last request."""
         self._time = (0.0, 0.0)
-        """The time of the server, and that of this process then."""
+        """Seconds by the server's clock at its last reply, and by this process's clock then."""
         # Events of this process
-        self._waiting: deque[tuple[Any, Future[Verdict | None]]] = deque()
-        self._batch: list[tuple[Any, Future[Verdict | None]]] = []
-        """Those that are being written."""
+        self._waiting: deque[_Pending] = deque()
+        self._batch: list[_Pending] = []
+        """The events that are being written."""
         self._late: list[Late] = []
         self._unanswered: dict[bytes, tuple[Late, ...]] = {}
-        """The events in writes that were not answered, by the tokens."""
-        self._said: dict[int, UserMessage] = {}
-        self._stored: set[int] = set()
-        """The ids of the messages that the store had, waiting or delivered."""
+        """The events of each write that was not answered, by the token of the write."""
+        self.messages = CellMessages()
         self._writing: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._retrying: asyncio.Task[None] | None = None
@@ -173,36 +159,39 @@ class Cell:
         self._conversation = ""
 
     def open(self, turn: CellTurn, clock: Callable[[], float]) -> None:
-        """Begin with an empty state."""
+        """Begin with an empty state. ``clock`` returns seconds."""
         self._clock = clock
         self._time = (time.time(), self._clock())
         self.rebuild(turn)
 
     @property
     def is_settled(self) -> bool:
-        """True if the store has all of the turn."""
+        """True if the store has every event of this process."""
         return not (self._waiting or self._late or self._writing)
 
     def now(self) -> float:
-        """Return the time of the server."""
+        """Return the present time by the server's clock, in seconds."""
         return self._at(self._clock())
 
     def _at(self, own: float) -> float:
-        """Return the time of the server at a time of this process, by the latest reply."""
+        """Convert a time of this process's clock into one of the server's, by the last reply."""
         at, then = self._time
         return at + own - then
 
     # --- from threads and tasks --------------------------------------------------------------------------------------
 
     def commit(self, turn: CellTurn, event: Any, *, waits: bool = True) -> Generator[Any, Any, Verdict]:
-        """Fold an event. What is yielded has to be waited for."""
+        """Fold an event, and return its verdict. Yield a future that the caller waits for; it sends the result back.
+
+        Without ``waits`` it yields none, and blocks the thread if only the store can decide.
+        """
         if self.is_alone:
             return turn.apply(event)
         if not waits and not self._needs_store(turn, event):
             return self.fold_now(turn, event)
         future = self._put(turn, event)
         verdict: Verdict | None
-        try:  # without waits, this blocks an event loop, but for a call that would be refused, or with a message
+        try:  # without ``waits`` this may block an event loop, but only before a refusal, or for a message
             verdict = (yield future) if waits else _wait(future)
         except BaseException:
             self._hand_back(turn, future)
@@ -222,7 +211,7 @@ class Cell:
             self.say_again(turn, verdict.notes)
 
     def fold_now(self, turn: CellTurn, event: Any) -> Verdict:
-        """Fold an event at once, and write it in the background."""
+        """Fold an event in this process, return the verdict, and write the event in the background."""
         if turn.changing and turn.is_interrupting():
             return _NOT_JUDGED
         with turn.lock:
@@ -235,36 +224,36 @@ class Cell:
         return verdict
 
     def _needs_store(self, turn: CellTurn, event: Any) -> bool:
-        """Return True for a call that this process alone would refuse, and if it has a message that others may give."""
+        """Return True if only the store can decide: a call may be refused, or a message of the user be delivered."""
         queue = turn.current.messages
-        if type(event) is Began and (queue is None or not queue.stops):
-            return self._would_refuse(turn, event)
-        return queue is not None and queue.has_shared and not self._is_away
-
-    def _would_refuse(self, turn: CellTurn, event: Began) -> bool:
-        """Return True if this process would refuse a call for which only the store has the proof."""
+        if type(event) is not Began or (queue is not None and queue.stops):
+            return queue is not None and queue.has_shared and not self._is_away
         with turn.lock:
             trip = would_trip(turn.current, event, self.now())
         return trip is not None and trip.action > Action.NUDGE and not needs_no_proof(trip)
 
     def _put(self, turn: CellTurn, event: Any) -> Future[Verdict | None]:
-        """Let the background loop write an event. Its verdict is None if the turn is alone by then."""
+        """Let the background loop write an event. Return the future of its verdict."""
         done: Future[Verdict | None] = Future()
         self._waiting.append((event, done))
         background.soon(self._start, turn)
         return done
 
     def reads(self, turn: CellTurn) -> bool:
-        """Load the cell. Return False if no turn goes on in it; True also if the store does not answer."""
+        """Load the cell. Return True if a turn goes on in it, or the store does not answer."""
         is_loaded = _wait(background.run_later(self._look(turn)))
         return not is_loaded or (bool(turn.current.turn) and not turn.current.is_over)
 
     # --- messages of the user ----------------------------------------------------------------------------------------
 
     def say(self, turn: CellTurn, text: str, *, stop: bool) -> UserMessage:
-        """Store a message, which is delivered with the next result in any process."""
+        """Store a message, which any process delivers with its next result. Wait for it, but not on an event loop.
+
+        A stop is waited for in any case. Raise a ``NotStoredError`` if it could not be stored.
+        """
         message = UserMessage(text, turn.message_queue(), stop=stop, number=self.new_op())
-        future = self._send(turn, message)
+        self.messages.keep(message)
+        future = self._put(turn, Said(message.id, message))
         if stop or asyncio._get_running_loop() is None:  # noqa: SLF001 - documented, and without an exception
             _wait(future)
         if stop and not (message.stored or self.is_alone):
@@ -275,61 +264,41 @@ class Cell:
         return message
 
     def say_again(self, turn: CellTurn, notes: Notes) -> None:
-        """Let any process deliver notes for which there was no place."""
+        """Store notes that did not fit into their result, so that any process may deliver them."""
         queue = turn.message_queue()
         again = [UserMessage(note, queue, number=self.new_op()) if isinstance(note, str) else note for note in notes]
         with turn.lock:
             queue.put_back(tuple(again))
-        for message in again:
+        self._put_said(turn, again)
+
+    def _put_said(self, turn: CellTurn, messages: Iterable[UserMessage]) -> None:
+        for message in messages:
             self._put(turn, Said(message.id, message))
 
-    def _send(self, turn: CellTurn, message: UserMessage) -> Future[Verdict | None]:
-        self._said[message.id] = message
-        for number in list(self._said)[:-_MOST_SAID]:
-            self._said.pop(number, None)
-        return self._put(turn, Said(message.id, message))
-
     async def _watch(self, turn: CellTurn) -> None:
-        """Look after the messages of this process until the model has them: the server may lose what it had."""
+        """Look after the messages of this process until the model has them: the server may lose them."""
         with turn.shield("store.watch"):
             for seconds in WATCH_PAUSES:
                 if not await background.pause(seconds):
                     break
                 await self.look_after(turn)
-                if (
-                    self.is_alone
-                    or turn.message_queue().closed
-                    or all(one.delivered for one in list(self._said.values()))
-                ):
+                if self.is_alone or turn.message_queue().closed or self.messages.all_delivered:
                     break
         self._watching = None
 
     async def look_after(self, turn: CellTurn) -> None:
-        """Load the cell, and store the messages that it has not, and those to stop that it has lost."""
+        """Load the cell, write what waits, note what became of the messages, and store each stop again that is lost."""
         if not await self._look(turn):
             return
         self._start(turn)
         with turn.lock:
-            self._note_what_became(turn.message_queue())
-            lost = [
-                one for number, one in list(self._said.items())
-                if one.stop and one.stored and not one.delivered and number not in self._stored
-            ]  # fmt: skip
-        for message in lost:
-            self._put(turn, Said(message.id, message))
+            self._note_what_became(turn)
+            lost = self.messages.lost_stops()
+        self._put_said(turn, lost)
 
-    def _note_what_became(self, queue: UserMessages) -> None:
-        """Note which messages of this process were delivered, and tell the user which may not have been."""
-        for number, message in list(self._said.items()):
-            taker, waits = queue.taker(number), queue.has(number)
-            if waits or taker is not None:  # else it was done long ago, or the store has lost it
-                message.delivered = bool(taker)
-            if waits or message.stop or message.delivered or message.forgotten:
-                continue
-            if taker == 0 or (message.sent_in is not None and (message.stored or message.sent_in != self._epoch)):
-                message.forgotten = True
-                logger.warning(_LOST)
-        self._late = [late for late in self._late if not _is_left(late.event)]
+    def _note_what_became(self, turn: CellTurn) -> None:
+        self.messages.note_what_became(turn.message_queue())
+        self._late = [late for late in self._late if not is_forgotten(late.event)]
 
     # --- on the background loop --------------------------------------------------------------------------------------
 
@@ -339,15 +308,13 @@ class Cell:
                 self._writing = asyncio.ensure_future(self._write(turn))
         elif self.is_alone:
             waiting = self._drained()
-            self._answer(
-                turn, [done for _, done in waiting], self._leave_to_turn(turn, [event for event, _ in waiting])
-            )
+            self._answer(turn, waiting, self._leave_to_turn(turn, [event for event, _ in waiting]))
 
-    def _drained(self) -> list[tuple[Any, Future[Verdict | None]]]:
+    def _drained(self) -> list[_Pending]:
         return [self._waiting.popleft() for _ in range(len(self._waiting))]
 
     async def _write(self, turn: CellTurn) -> None:
-        """Write all that there is to write. After a fault of this package the calls go on that wait for it."""
+        """Write all events that wait. After a fault of this package the calls that wait go on, and are not judged."""
         is_over = False
         try:
             with turn.shield("store.write"):
@@ -370,14 +337,14 @@ class Cell:
             self._batch = self._drained()
             verdicts, is_written = await self._swap_in(turn, [event for event, _ in self._batch])
             batch, self._batch = self._batch, []
-            self._answer(turn, [done for _, done in batch], verdicts)
+            self._answer(turn, batch, verdicts)
             if self.is_alone or not (is_written or self._waiting):
                 break
 
     def _give_up(self, turn: CellTurn) -> None:
-        """Judge none of the events that wait: a change may be missed. Some may be in the state, which is made again."""
+        """Answer all waiting events with an empty verdict. Rebuild the state: the fault may have cut a change short."""
         batch, self._batch, self._owes_gap = self._batch, [], True
-        dropped = [done for _, done in (*batch, *self._drained())]
+        dropped = [*batch, *self._drained()]
         self._answer(turn, dropped, [_NOT_JUDGED] * len(dropped))
         with turn.lock:
             self.rebuild(turn)
@@ -390,10 +357,8 @@ class Cell:
             if self._writing is not None:
                 await self._writing
 
-    def _answer(
-        self, turn: CellTurn, futures: list[Future[Verdict | None]], verdicts: Sequence[Verdict | None]
-    ) -> None:
-        for done, verdict in zip(futures, verdicts, strict=True):
+    def _answer(self, turn: CellTurn, batch: list[_Pending], verdicts: Sequence[Verdict | None]) -> None:
+        for (_, done), verdict in zip(batch, verdicts, strict=True):
             if done.set_running_or_notify_cancel():
                 done.set_result(verdict)
             else:  # nobody waits for it any more
@@ -401,14 +366,14 @@ class Cell:
 
     @staticmethod
     def _leave_to_turn(turn: CellTurn, events: list[Any]) -> list[Verdict | None]:
-        """Leave events to a turn that is alone: the messages here, and each call to who waits for it."""
+        """Queue the user's messages in a turn that is alone. Return None for each event: its caller then folds it."""
         for event in events:
-            if type(event) is Said and not _is_left(event):
+            if type(event) is Said and not is_forgotten(event):
                 turn.message_queue().offer(event.message)
         return [None] * len(events)
 
     async def _look(self, turn: CellTurn) -> bool:
-        """Load the cell, but not beside a write: that brings a newer state, which an older one must not replace."""
+        """Load the cell, unless a write goes on: it brings a newer state. Return False if the store does not answer."""
         if self._writing is not None:
             return self._has_read
         seen = self._seen
@@ -430,7 +395,7 @@ class Cell:
         return True
 
     async def _swap_in(self, turn: CellTurn, events: list[Any]) -> tuple[list[Verdict | None], bool]:
-        """Fold events and swap the state in. Return their verdicts, and whether the store has them."""
+        """Fold events and swap the state in. Return their verdicts, and True if the store has the events."""
         if not (self._has_read and turn.current.turn) and not await self._load(turn):
             with turn.lock:
                 return self._go_on_without(turn, events), False
@@ -464,7 +429,7 @@ class Cell:
             return self._go_on_without(turn, events), False
 
     def _may_begin(self, turn: CellTurn, events: list[Any]) -> bool:
-        """Return False if there is no turn: a message is never the first of one. A call begins it."""
+        """Return True if the turn has begun, or a call begins it now. A message of the user alone begins no turn."""
         state = turn.current
         if state.turn:
             return True
@@ -475,8 +440,9 @@ class Cell:
         return True
 
     def _fold(self, turn: CellTurn, events: list[Any]) -> list[Verdict]:
-        """Fold events that wait for their verdicts, which are final if the state is swapped in."""
-        self._keep_own(turn, events)
+        """Fold events, and return their verdicts, which hold only if the state is swapped in."""
+        if self._is_away:
+            keep_own(turn.message_queue(), events)
         now, state = self.now(), turn.current
         if any(type(event) in _OF_CALLS for event in events):
             state.is_over = False
@@ -484,7 +450,7 @@ class Cell:
         state.claims = True
         try:
             for event in events:
-                verdicts.append(_NOT_JUDGED if _is_left(event) else fold(state, event, now))  # noqa: PERF401 - as below
+                verdicts.append(_NOT_JUDGED if is_forgotten(event) else fold(state, event, now))  # noqa: PERF401 - as below
         except BaseException:
             self._take_back(turn, verdicts)  # of those before the fault
             raise
@@ -492,15 +458,9 @@ class Cell:
             state.claims = False
         return verdicts
 
-    def _keep_own(self, turn: CellTurn, events: list[Any]) -> None:
-        """Keep messages for this process that come while the store does not answer: no other one can have them."""
-        for event in events if self._is_away else ():
-            if type(event) is Said and event.message.sent_in is None and not (event.message.stop or _is_left(event)):
-                turn.message_queue().keep(event.message)
-
     @staticmethod
     def _take_back(turn: CellTurn, verdicts: list[Verdict]) -> None:
-        """Give the messages back that verdicts had which do not hold."""
+        """Put the messages of verdicts that do not hold back into the queue."""
         queue = turn.current.messages
         for verdict in verdicts if queue is not None else ():
             if not verdict.repeated:
@@ -509,12 +469,12 @@ class Cell:
     def _pack(self, turn: CellTurn) -> _Write:
         token, state = os.urandom(_TOKEN), turn.current
         tokens = [token, *_tokens_of(self._known)[: _MOST_TOKENS - 1]]
-        messages = [[], [], []] if state.messages is None else state.messages.to_list()
-        data = bytes((len(tokens),)) + b"".join(tokens) + orjson.dumps([wire.plain(state), [*messages, self._epoch]])
+        values = [wire.plain(state), self.messages.to_list(state.messages)]
+        data = bytes((len(tokens),)) + b"".join(tokens) + orjson.dumps(values)
         return _Write(token, data, tuple(self._late))
 
     def _swapped(self, turn: CellTurn, write: _Write, events: list[Any]) -> None:
-        """Note that the store has what was written."""
+        """Note that the store has a write, and the events in it."""
         self._seen, self._owes_gap = write.token, False
         self._know(write.state, turn.current)
         self._has_begun = True
@@ -522,31 +482,28 @@ class Cell:
         self._note_written(write.late, events)
         queue = turn.current.messages
         if queue is not None:
-            for message in queue.release():  # this process may make no further call
-                self._put(turn, Said(message.id, message))
-            self._note_what_became(queue)
-        if self._said and self._watching is None and WATCH_PAUSES:
+            self._put_said(turn, queue.release())  # this process may make no further call
+            self._note_what_became(turn)
+        if self.messages.sent and self._watching is None and WATCH_PAUSES:
             self._watching = asyncio.ensure_future(self._watch(turn))
 
     def _know(self, data: bytes, state: State) -> None:
         self._known, self._known_moves = data, (state.history.changes, state.history.writes)
 
     def _note_written(self, late: tuple[Late, ...], events: Sequence[Any] = ()) -> None:
-        """Note that the store has had these events."""
+        """Note that the store has these events, and keep the late ones no longer."""
         gone = set(map(id, late))
         self._late = [one for one in self._late if id(one) not in gone]
-        for event in (*events, *(one.event for one in late)):
-            if type(event) is Said:
-                event.message.stored, event.message.sent_in = not event.message.forgotten, self._epoch
+        self.messages.note_stored((*events, *(one.event for one in late)))
 
     def _note_server(self, reply: Swapped | Newer) -> bool:
-        """Set the clock by a reply. Return True if it comes from another server than the one before."""
+        """Note the time and the server of a reply. Return True if the reply before came from another server."""
         before, self._server = self._server, reply.server
         self._time = (reply.time, self._clock())
         return before not in (b"", reply.server)
 
     def _adopt(self, turn: CellTurn, reply: Newer) -> None:
-        """Take the state of the store; or keep our own, if the store has lost it."""
+        """Go on from the state of a reply; from our own one, if the store has lost that."""
         has_lost = self._note_server(reply)
         self._has_read, self._is_away = True, False
         theirs, ours = _tokens_of(reply.state), _tokens_of(self._known)
@@ -557,32 +514,20 @@ class Cell:
                 ours = [token, *ours]
         if ours and (not theirs or (theirs[0] in ours and theirs[0] != ours[0])):
             has_lost = True  # it is gone, or an earlier one: others may have lost more than we know
-            self._adopt_messages(turn, [[], [], [], self._epoch], has_lost=True)
+            self.messages.adopt(turn.message_queue(), self.messages.to_list(None), self._server, has_lost=True)
         elif theirs:
             has_lost |= bool(ours) and ours[0] not in theirs and len(theirs) < _MOST_TOKENS
             state = self._take(turn, reply.state, has_lost=has_lost)
             if self.is_alone:
                 return
         self._owes_gap |= has_lost
-        self._epoch = self._epoch or f"{self._server.hex()} 0"
+        self.messages.begin(self._server)
         self._seen = reply.version
         self.rebuild(turn, state)
-        self._note_what_became(turn.message_queue())
-
-    def _adopt_messages(self, turn: CellTurn, messages: list[Any], *, has_lost: bool) -> None:
-        """Take over the messages that the store has; those that waited are lost if it has lost what became of them."""
-        waiting, stops, done, epoch = messages
-        if not epoch.startswith(self._server.hex()) or (has_lost and epoch == self._epoch):
-            done = [*done, *([number, 0] for number, _, stop in waiting if not stop)]
-            waiting = [one for one in waiting if one[2]]
-            epoch = f"{self._server.hex()} {self.new_op():x}"
-        has_lost, self._epoch = self._epoch not in ("", epoch), epoch
-        for _ in range(turn.message_queue().adopt(waiting, stops, done, has_lost=has_lost)):
-            logger.warning(_LOST)
-        self._stored = {number for number, *_ in (*waiting, *stops, *done)}
+        self._note_what_became(turn)
 
     def _take(self, turn: CellTurn, data: bytes, *, has_lost: bool) -> State | None:
-        """Take a state of the store, and return it; None if it is that of a turn before this one, or after it."""
+        """Unpack a state of the store and return it; None if it is of a turn before this one, or after it."""
         state = self._empty(turn)
         messages = _read(data, state)
         if self._has_adopted and state.turn != self._number:
@@ -590,7 +535,7 @@ class Cell:
         if not self._adopts and state.turn not in (0, self._number):
             if state.turn in turn.current.past:  # the server has lost this turn
                 self._owes_gap = True
-                self._adopt_messages(turn, [[], [], [], self._epoch], has_lost=True)
+                self.messages.adopt(turn.message_queue(), self.messages.to_list(None), self._server, has_lost=True)
                 return None
             if self._has_begun or self._number in state.past:
                 self._go_alone(turn)
@@ -603,34 +548,27 @@ class Cell:
         self._know(data, state)
         if not (self._adopts or state.turn == self._number):
             messages = [[], [], [], messages[-1]]
-        self._adopt_messages(turn, messages, has_lost=has_lost)
+        self.messages.adopt(turn.message_queue(), messages, self._server, has_lost=has_lost)
         return state
 
     def _go_alone(self, turn: CellTurn) -> None:
-        """Go on as a turn that is not shared: another one has replaced it. What another process may read is lost."""
+        """Go on as a turn of this process alone: another turn has the cell. Messages that others may have are lost."""
         queue = turn.message_queue()
-        for late in self._late:
-            if type(late.event) is Said and late.event.message.sent_in is None:
-                queue.keep(late.event.message)
+        keep_own(queue, [late.event for late in self._late], stops=True)
         self.is_alone, self._owes_gap = True, False
         self.rebuild(turn)
         self._late = []
         queue.adopt([], [], [], has_lost=True)
-        self._forget(all_of_them=False)
+        self.messages.forget(all_of_them=False)
 
     def _leave(self, turn: CellTurn) -> None:
-        """Leave the turn that this process went on with for the next one, which takes over nothing of it."""
+        """Leave the turn that this process had joined, with its messages and events: the next one is in the cell."""
         turn.message_queue().forget(own=True)
-        self._forget(all_of_them=True)
-        self._late, self._unanswered, self._said = [], {}, {}
-
-    def _forget(self, *, all_of_them: bool) -> None:
-        """Forget the messages to a turn that another one has replaced; or what this process alone does not deliver."""
-        for message in list(self._said.values()):
-            message.forgotten = not message.delivered and (all_of_them or not (message.is_own or message.stop))
+        self.messages.forget(all_of_them=True)
+        self._late, self._unanswered, self.messages.sent = [], {}, {}
 
     def rebuild(self, turn: CellTurn, state: State | None = None, *, gap: bool = True) -> None:
-        """Make the state again: from this one, or from the bytes of the last one that is known, and the late events."""
+        """Set the turn's state to ``state``, or to the last known one of the store, and fold the late events on it."""
         if state is None:
             state = self._empty(turn)
             if self._known:
@@ -650,7 +588,7 @@ class Cell:
         return state
 
     def _enter(self, turn: CellTurn, state: State) -> None:
-        """Begin the turn in a state, or take over the one that it is in."""
+        """Begin the turn in a state, or join the turn that the state is of."""
         if self._conversation:
             state.keep_conversation(self._conversation)
         if self._adopts:
@@ -660,7 +598,7 @@ class Cell:
             fold(state, TurnBegan(0, self._number, self._turn_id), self.now())
 
     def _fold_late(self, turn: CellTurn, state: State, late: Late) -> None:
-        """Fold a late event. Its call is over, so it takes no messages of the user."""
+        """Fold a late event. Its call is over, so its verdict must not take messages of the user."""
         queue = state.messages
         if type(late.event) is not Said:
             state.messages = None
@@ -670,10 +608,8 @@ class Cell:
         state.messages = state.messages or queue
 
     def _go_on_unanswered(self, turn: CellTurn, events: list[Any], write: _Write) -> list[Verdict | None]:
-        """Go on without the store after a write that may have arrived: its events must not count twice then."""
-        for event in (*events, *(late.event for late in write.late)):
-            if type(event) is Said and not event.message.is_own:
-                event.message.sent_in = event.message.sent_in or self._epoch
+        """Go on without the store after a write that may have arrived. Keep its events, so that none counts twice."""
+        self.messages.note_sent((*events, *(late.event for late in write.late)))
         without = self._go_on_without(turn, events)
         self._unanswered[write.token] = (*write.late, *self._late[len(self._late) - len(events) :])
         if len(self._unanswered) > _MOST_TOKENS:  # no state tells of earlier ones
@@ -681,15 +617,16 @@ class Cell:
         return without
 
     def _go_on_without(self, turn: CellTurn, events: list[Any]) -> list[Verdict | None]:
-        """Fold events here, because the store cannot be asked: nothing that needs proof is refused."""
+        """Fold events without the store, and return their verdicts. A refusal that needs proof becomes a nudge."""
         if self.is_alone:
             return self._leave_to_turn(turn, events)
-        self._keep_own(turn, events)
+        if self._is_away:
+            keep_own(turn.message_queue(), events)
         self.rebuild(turn, gap=False)  # that the evidence is void matters once there is proof again
         self._owes_gap = True
         verdicts: list[Verdict | None] = []
         for event in events:
-            if _is_left(event):
+            if is_forgotten(event):
                 verdicts.append(_NOT_JUDGED)
                 continue
             now = self._clock()
@@ -701,7 +638,7 @@ class Cell:
         return verdicts
 
     def _keep_late(self, event: Any, verdict: Verdict, own: float) -> None:
-        """Keep an event that was folded here, with what was decided, until it is written."""
+        """Keep a folded event, with its decision, until it is written."""
         if type(event) in (Began, Answered) and not verdict.asks and verdict.record is not None:
             event = event._replace(ran=verdict.runs)
         self._late.append(Late(event, own))
@@ -713,7 +650,7 @@ class Cell:
     # --- the life of the turn ----------------------------------------------------------------------------------------
 
     def close(self, turn: CellTurn) -> bool:
-        """End the turn. Return False if it goes on: the program has named it."""
+        """End the turn. Return False if it goes on because the program has named it."""
         if self._names_turn and not self.is_alone:
             return False
         if self._has_begun and not self.is_alone:
@@ -721,16 +658,16 @@ class Cell:
         return True
 
     def keep_conversation(self, turn: CellTurn, name: str) -> None:
-        """Keep the memory of the conversation in the state."""
+        """Keep the memory of the conversation ``name`` in this state and in all later ones."""
         self._conversation = name
         turn.current.keep_conversation(name)
 
     def after_fork(self, turn: CellTurn) -> None:
-        """Go on in a child process as any other process of the turn. Its running calls are the parent's."""
+        """Go on in a forked child as another process of the turn. Unwritten events stay with the parent."""
         self.process = self.new_op()
         self._waiting, self._writing, self._watching, self._retries = deque(), None, None, 0
         self._batch = []
-        self._late, self._unanswered, self._said = [], {}, {}
+        self._late, self._unanswered, self.messages.sent = [], {}, {}
         self._has_read = False
         self.rebuild(turn)
 
@@ -738,17 +675,12 @@ class Cell:
 
     @staticmethod
     def new_op() -> int:
-        """Return the identity of an event that no other process makes."""
+        """Draw the id of an event. No other event has it, in any process."""
         return int.from_bytes(os.urandom(8), "big") >> 1
 
     def op_of(self, call_id: Any) -> int:
-        """Return the identity of the event of an observed call, which is equal in all processes."""
+        """Return the id of the event of a call that has run: equal in all processes, so that it counts once."""
         return self._of(b"%d %s" % (self._number, utf8(name_text(call_id))))
-
-
-def _is_left(event: Any) -> bool:
-    """Return True for a message to a turn that another one has replaced since."""
-    return type(event) is Said and event.message.forgotten
 
 
 def _tokens_of(data: bytes) -> list[bytes]:
@@ -764,12 +696,12 @@ def _read(data: bytes, state: State) -> list[Any]:
 
 
 def wait(future: Future[Any]) -> Any:
-    """Wait for the background loop, in a thread that may wait. Raise ``TimeoutError`` if it takes too long."""
+    """Block this thread until the background loop has a result; return it. Raise ``TimeoutError`` after 5 seconds."""
     return future.result(_LONGEST_WAIT)
 
 
 async def wait_in_task(future: Future[Any]) -> Any:
-    """Do the same in a task."""
+    """Wait, in a task, until the background loop has a result; return it. Raise ``TimeoutError`` after 5 seconds."""
     waiting = asyncio.wrap_future(future)
     try:
         done, _ = await asyncio.wait((waiting,), timeout=_LONGEST_WAIT)
@@ -781,6 +713,6 @@ async def wait_in_task(future: Future[Any]) -> Any:
 
 
 def _wait(future: Future[Any]) -> Any:
-    """Wait for the background loop; None if it takes too long."""
+    """Block this thread until the background loop has a result, and return it; None after 5 seconds."""
     done, _ = wait_for_futures((future,), _LONGEST_WAIT)
     return future.result() if done else None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from otel_loopguard.instrumentation import replica_calls, reported_calls
-from otel_loopguard.store import background, cell
+from otel_loopguard.store import background, cell, cell_messages
 
 if TYPE_CHECKING:
     import random
@@ -80,7 +80,7 @@ def one_thread(rng: random.Random) -> Iterator[Loop]:
         patch.setattr(cell, "Future", Result)
         patch.setattr(cell, "_wait", lambda future: loop.wait(asyncio.wrap_future(future, loop=loop)))
         patch.setattr(cell, "time", SimpleNamespace(time=loop.time))
-        for module in (cell, reported_calls, replica_calls):
+        for module in (cell, cell_messages, seen_calls, kept_calls):
             patch.setattr(module, "os", drawn)
         patch.setattr(uuid, "uuid4", lambda: uuid.UUID(bytes=rng.randbytes(16)))
         try:

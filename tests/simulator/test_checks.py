@@ -10,6 +10,7 @@ from otel_loopguard.engine.user_messages import UserMessages
 from otel_loopguard.engine.verdict import Verdict
 from otel_loopguard.engine.words import Action
 from otel_loopguard.store.cell import Cell
+from otel_loopguard.store.cell_messages import CellMessages
 from otel_loopguard.turns.message_lists import MessageLists
 from tests.simulator.runs import broken, drawn, report
 from tests.simulator.server import Server
@@ -69,7 +70,7 @@ def deliver_what_was_lost(patch: pytest.MonkeyPatch) -> None:
     """Take a message that may have been read before a loss of the store for one that waits."""
     adopt = UserMessages.adopt
     patch.setattr(UserMessages, "adopt", lambda messages, *values, **_: adopt(messages, *values))
-    patch.setattr(Cell, "_adopt_messages", lambda cell, turn, values, **_: turn.message_queue().adopt(*values[:3]))
+    patch.setattr(CellMessages, "adopt", lambda messages, queue, values, server, **_: queue.adopt(*values[:3]))
 
 
 def lose_what_is_said(patch: pytest.MonkeyPatch) -> None:
