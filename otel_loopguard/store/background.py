@@ -1,7 +1,7 @@
-"""One event loop in a thread of this process: all that waits for a store runs on it, whoever asks.
+"""One event loop in a thread of its own: every request to a store runs on it, whichever thread or task asks.
 
 So a connection serves threads and tasks alike, outlives the program's own event loops, and no exception of a signal
-handler cuts a write short. At the end of the program the loop has half a second for what is under way.
+handler cuts a write short. At the end of the program, requests that are under way get half a second.
 """
 
 from __future__ import annotations
@@ -29,17 +29,18 @@ if TYPE_CHECKING:
     Close: TypeAlias = "Callable[[], Awaitable[None]]"
 
 _LONGEST_FLUSH = 0.5
+"""Seconds at the end of the program for the requests under way, and again for closing the connections."""
 _shield = Shield()
 
 _running: dict[str, _Loop] = {}
-"""The loop of this process, once it is used. A dictionary, because one step of the interpreter looks and adds."""
+"""The loop of this process, under "loop". ``setdefault`` looks and adds in one step, which no signal handler cuts."""
 _starting = threading.RLock()
 _left: list[_Loop] = []
-"""The loops of parent processes. They are kept: to throw a connection away is to close it."""
+"""Loops of parent processes. They are never freed: that would close connections which the parents still use."""
 
 
 class _Loop(asyncio.SelectorEventLoop):
-    """A loop that may be left behind by a fork, and whose end no look-up of a name holds up."""
+    """An event loop that a forked child leaves to its parent. A slow look-up of a host name does not delay its end."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,21 +48,22 @@ class _Loop(asyncio.SelectorEventLoop):
         self.end = asyncio.Event()
         """Set when the program ends."""
         self.closers: set[Close] = set()
+        """Close connections. They are called when the program ends."""
         self.closing: set[asyncio.Future[None]] = set()
-        """Tasks: a loop refers to them weakly."""
+        """Tasks that close connections now. They are kept here, because a loop refers to its tasks weakly."""
         self.was_left = False
-        """In a child process: the parent goes on with the loop. They share its selector, so nothing is changed here."""
+        """True in a forked child: the loop is the parent's. Both share its selector, so the child changes nothing."""
 
     def _run(self) -> None:
         self.run_forever()
         self.close()
 
     def is_closed(self) -> bool:
-        """Return True also for a loop that was left: transports that are thrown away spare its selector then."""
+        """Return True also for a loop that was left: asyncio then frees transports without a change of the selector."""
         return self.was_left or super().is_closed()
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Report a fault, without its text; but not that tasks of the parent process never end here."""
+        """Report an exception without its text. Report nothing of a loop that was left: its tasks end in the parent."""
         error = context.get("exception")
         if self.was_left:
             return
@@ -71,7 +73,7 @@ class _Loop(asyncio.SelectorEventLoop):
             super().call_exception_handler(context)
 
     async def getaddrinfo(self, *place: Any, **options: Any) -> Any:
-        """Look a name up in a thread of its own. The end of the program would wait for those of an executor."""
+        """Look a host name up in a daemon thread. The end of the program would wait for the thread of an executor."""
         answer: Future[Any] = Future()
         answer.set_running_or_notify_cancel()
 
@@ -87,12 +89,12 @@ class _Loop(asyncio.SelectorEventLoop):
 
 
 def loop() -> asyncio.AbstractEventLoop:
-    """Return the loop. It starts at its first use, and in a child process another one does."""
+    """Return the loop of this process, which starts at its first use. A forked child gets a loop of its own."""
     return _running.get("loop") or _start()
 
 
 def _start() -> _Loop:
-    """Start a loop. A signal handler that interrupts this starts its own, and one of them stops again."""
+    """Start the loop. A signal handler that interrupts this may start another one: the later of the two stops again."""
     with _starting:
         if "loop" in _running:
             return _running["loop"]
@@ -105,9 +107,9 @@ def _start() -> _Loop:
 
 
 def soon(function: Callable[..., Any], *arguments: Any) -> bool:
-    """Call a function on the loop; return False if the program has ended. It may be called in a signal handler.
+    """Call a function on the loop, without waiting for it. Return False if the program has ended: it is not called.
 
-    The function finds no context variable of the program, such as the current span.
+    Signal handlers may call this. The function finds no context variable of the program, such as the current span.
     """
     try:
         loop().call_soon_threadsafe(function, *arguments, context=Context())
@@ -118,25 +120,25 @@ def soon(function: Callable[..., Any], *arguments: Any) -> bool:
 
 
 def run_later(coroutine: Coroutine[Any, Any, Any]) -> Future[Any]:
-    """Run a coroutine on the loop, whose context has no variable of the program. Its result need not be waited for."""
+    """Run a coroutine on the loop, without the program's context variables. Return the future of its result."""
     future: Future[Any] = Context().run(asyncio.run_coroutine_threadsafe, coroutine, loop())
     return future
 
 
 async def on_loop(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine on the loop, and wait for its result in a task of any other loop."""
+    """Run a coroutine on the loop and return its result, in a task of another loop."""
     result: T = await asyncio.wrap_future(run_later(coroutine))
     return result
 
 
 def wait(coroutine: Coroutine[Any, Any, T], seconds: float | None = None) -> T:
-    """Run a coroutine on the loop and return its result, in a thread that may wait."""
+    """Run a coroutine on the loop and return its result. Block this thread; ``seconds`` is the longest, if given."""
     result: T = run_later(coroutine).result(seconds)
     return result
 
 
 async def pause(seconds: float) -> bool:
-    """Wait, in a task of the loop. Return False, at once, when the program ends: it is time for a last try."""
+    """Sleep, in a task of the loop. Return True after the time; False at once when the program ends: try once more."""
     end: asyncio.Event = getattr(asyncio.get_running_loop(), "end", None) or asyncio.Event()
     with suppress(asyncio.TimeoutError):
         await asyncio.wait_for(end.wait(), seconds)
@@ -144,7 +146,7 @@ async def pause(seconds: float) -> bool:
 
 
 def close_with(owner: object, close: Close) -> None:
-    """Close something of the running loop when its owner is thrown away, or the program ends."""
+    """Call ``close`` on the running loop when ``owner`` is freed, or the program ends. Do nothing on another loop."""
     here = asyncio.get_running_loop()
     if isinstance(here, _Loop):
         here.closers.add(close)
@@ -173,7 +175,7 @@ def _end() -> None:
 
 
 async def _finish(ending: _Loop) -> None:
-    """Wait for what is under way, within bounds; cancel what is left, and close all."""
+    """Wait half a second for the tasks of a loop, cancel those that go on, and close the connections."""
     ending.end.set()
     if tasks := asyncio.all_tasks() - {asyncio.current_task()}:
         _, left = await asyncio.wait(tasks, timeout=_LONGEST_FLUSH)

@@ -11,21 +11,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _FAILURES = 3
-"""In a row; then the breaker opens."""
+"""Failures in a row that open the breaker."""
 _FIRST_PAUSE = 0.25
+"""Seconds."""
 _LONGEST_PAUSE = 30.0
 
 
 class Breaker:
-    """Opens after failures in a row, and closes at the first success. While it is open, one call at a time is a probe.
+    """Opens after three failures in a row, and closes at the first success. While open, it passes one request a pause.
 
-    The pause before the next probe doubles, up to 30 s. It is drawn between its half and its whole, so that the
-    processes of a fleet do not all come back at once. Thread-safe; a probe that never ends is followed by the next.
+    That request is the probe. The pause before the next probe doubles, up to 30 s. It is drawn between its half and its
+    whole, so that the processes of a fleet do not all come back at once. Thread-safe.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.kind = ""
-        """The kind of the last failure."""
+        """The kind of the last failure; empty after a success."""
         self._clock = clock
         self._failures = 0
         self._opened: float | None = None
@@ -36,11 +37,11 @@ class Breaker:
 
     @property
     def is_open(self) -> bool:
-        """True from the last failure of a row until a success."""
+        """True from the third failure in a row until a success."""
         return self._opened is not None
 
     def allows(self) -> bool:
-        """Return True if a call may be made now. Under an open breaker that call is the probe."""
+        """Return True if a request may be sent now. While the breaker is open, True also begins the next pause."""
         if self._opened is None:
             return True
         now = self._clock()
@@ -53,7 +54,7 @@ class Breaker:
             return True
 
     def failed(self, kind: str = "") -> bool:
-        """Count a failure; return True if it opens the breaker."""
+        """Count a failure of this kind. Return True if it opens the breaker."""
         with self._lock:
             self.kind = kind
             self._failures += 1
@@ -64,7 +65,7 @@ class Breaker:
             return True
 
     def succeeded(self) -> float | None:
-        """Close the breaker; return the seconds for which it was open, None if it was not."""
+        """Close the breaker. Return the seconds for which it was open; None if it was closed."""
         if not self._failures:
             return None
         with self._lock:
@@ -72,7 +73,7 @@ class Breaker:
             return None if opened is None else self._clock() - opened
 
     def after_fork(self) -> None:
-        """Take a lock that no thread of the parent process holds."""
+        """Make the lock anew in a forked child: a thread of the parent may hold the old one."""
         self._lock = threading.RLock()
 
     def _plan(self, now: float) -> None:

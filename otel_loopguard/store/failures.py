@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 FULL, REPLICA = "full", "replica"
 OF_WRITES = frozenset({FULL, REPLICA})
-"""Failures of a server that still answers what only reads."""
+"""Kinds of failures of a server that takes no writes, but answers reads."""
 CONNECTION, BREAKER_OPEN, QUEUE_FULL = "connection", "breaker_open", "queue_full"
 
 EXPECTED = (exceptions.RedisError, exceptions.RedisClusterException, OSError, asyncio.TimeoutError, asyncio.QueueFull)
-"""Exceptions of a call that are no fault of this package."""
+"""Exceptions of a request to the server that are no fault of this package."""
 
 _REFUSED = (
     "it refuses the user, the password or a command; docs/how-to/shared-store.md lists what the user must be allowed"
@@ -53,7 +53,7 @@ _WORDS = (
     (exceptions.SlotNotCoveredError, "CLUSTERDOWN"),
     (exceptions.TryAgainError, "TRYAGAIN"),
 )
-"""The words of a server's errors that redis-py has taken off their text."""
+"""The first word of a server's error, for the exceptions from whose text redis-py has removed it."""
 
 
 class Failure(NamedTuple):
@@ -61,11 +61,14 @@ class Failure(NamedTuple):
 
     kind: str
     reason: str
-    """The end of a sentence about the server."""
+    """The end of the sentence "The shared store cannot be used: ..."."""
 
 
 def failure_of(error: BaseException, timeout: float) -> Failure:
-    """Describe an exception. The text of a server's error may quote an argument, so only its first word is kept."""
+    """Return the kind and the reason of an exception. ``timeout`` is that of the URL, in seconds.
+
+    The text of a server's error may quote an argument, so only its first word is kept.
+    """
     if isinstance(error, (TimeoutError, asyncio.TimeoutError, exceptions.TimeoutError)):
         return Failure("timeout", f"no answer within {timeout * 1000:.0f} ms")
     if isinstance(error, asyncio.QueueFull):
@@ -91,7 +94,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _reason(error: OSError) -> str:
-    """Return the system's words for an error. Those of asyncio name the address, or several errors."""
+    """Return the operating system's text for an error. The text of asyncio names the address."""
     if isinstance(error, socket.gaierror):
         return error.strerror or type(error).__name__
     number = error.errno or next(map(int, re.findall(r"\[Errno (\d+)\]", str(error))), None)

@@ -1,7 +1,7 @@
-"""The cells on a Redis or Valkey server, over redis-py. It never raises.
+"""The cells on a Redis or Valkey server, through redis-py.
 
-A call waits for at most twice the time-out of the store, whatever happens. After failures in a row a breaker answers in
-the place of the server. All of it runs on the background loop.
+A swap never raises, and takes at most twice the time-out of the URL. After failures in a row a breaker keeps requests
+from the server for a while. All of it runs on the background loop.
 """
 
 from __future__ import annotations
@@ -46,20 +46,20 @@ _WRITTEN = 3
 """The length of the reply of a server that has set the cell."""
 _SHA = hashlib.sha1(_SWAP, usedforsecurity=False).hexdigest()
 _PREFIX = "loopguard:2:"
-"""With the version of a cell's form. A cell of another one, as during a rolling deployment, is another cell."""
+"""The beginning of every key, with the version of the cells' format: two formats, as in an update, share no cell."""
 
 
 class RedisStore:
-    """The cells on the servers that a URL names. Connects at the first call."""
+    """The cells on the servers that a URL names. Connects at the first request."""
 
     def __init__(self, url: StoreUrl, seal: Seal, *, expiry: float) -> None:
         self.url, self.seal = url, seal
         self.shield = Shield()
         """Takes faults of this package; the runtime puts its own here."""
         self.count: Callable[[str], None] | None = None
-        """Counts a failure of this kind, in addition to ``failures``."""
+        """Called with the kind of each failure, to count it as a metric, too. None: nobody does."""
         self.failures: Counter[str] = Counter()
-        """The number of calls that were answered with None, by the kind of their failure."""
+        """The number of requests that failed, by the kind of their failure."""
         self.expiry = expiry
         """Seconds after the last change, at which the server forgets a cell."""
         self._of_loop: Servers | None = None
@@ -68,7 +68,7 @@ class RedisStore:
         return f"RedisStore({str(self.url)!r})"
 
     async def swap(self, key: str, seen: bytes, version: bytes, state: bytes) -> Swapped | Newer | None:
-        """Set a cell if it still has the version that was seen."""
+        """Set a cell as ``Store.swap`` does. Return None if the server did not answer, or the breaker is open."""
         try:
             servers, name = self._servers(), name_of(key)
             breaker = servers.breaker(name)
@@ -101,7 +101,7 @@ class RedisStore:
         return Newer(time, server, present, zlib.decompress(data) if data else b"")
 
     async def ask(self, key: str, *commands: tuple[str, ...]) -> list[Any]:
-        """Run commands on the server that holds a cell. For the doctor: raises ``StoreError`` with the reason."""
+        """Run commands on the server that holds a cell, and return their replies. Raise ``StoreError`` on failure."""
         servers = self._servers()
         try:
             return [await servers.answer(partial(servers.run, name_of(key), *command)) for command in commands]
@@ -110,7 +110,7 @@ class RedisStore:
             raise StoreError(failure_of(error, self.url.timeout).reason) from error
 
     def _servers(self) -> Servers:
-        """Return the servers for the running loop. In a child process that is another one than the parent's."""
+        """Return the servers for the running loop. A forked child has a loop of its own, and connects anew."""
         servers = self._of_loop
         if servers is None or servers.loop is not asyncio.get_running_loop():
             self._of_loop = servers = Servers(self.url)
@@ -146,7 +146,7 @@ class RedisStore:
 
 
 def name_of(key: str) -> str:
-    """Return the name of a cell on the server. The part in braces decides its place in a cluster."""
+    """Return the name of a cell on the server. The part in braces decides which node of a cluster has it."""
     return f"{_PREFIX}{{{key}}}"
 
 

@@ -21,12 +21,12 @@ class Seal:
         self._cipher = AESGCM(blake2b(hash_key, digest_size=32, person=b"loopguard-seal").digest())
 
     def seal(self, data: bytes, place: bytes = b"") -> bytes:
-        """Encrypt data for a place: put elsewhere, it cannot be read."""
+        """Encrypt data for a place, such as a cell and its version. Copied to another place, it cannot be decrypted."""
         nonce = os.urandom(_NONCE_SIZE)
         return nonce + self._cipher.encrypt(nonce, data, place)
 
     def unseal(self, sealed: bytes, place: bytes = b"") -> bytes | None:
-        """Decrypt data; None if it was encrypted under another key or for another place, or changed."""
+        """Return the decrypted data; None if it was changed, or encrypted under another key or for another place."""
         try:
             return self._cipher.decrypt(sealed[:_NONCE_SIZE], sealed[_NONCE_SIZE:], place)
         except InvalidTag:

@@ -1,4 +1,4 @@
-"""The servers that a URL names, for one event loop: over redis-py, with one deadline for whatever happens."""
+"""The servers that a URL names, for one event loop, through redis-py. A request has one deadline, retry included."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     Ask: TypeAlias = Callable[[], Awaitable[T]]
 
 _MOST_AT_ONCE = 8
-"""Calls. With more of them, a loop that comes late to an answer would look like a server that sends none."""
+"""Requests at once. With more, the loop would read some answers too late, as if the server had sent none."""
 _LONGEST_TRY = 10.0
-"""Seconds, in the background. To look up a name may take many; a connection that comes late serves the next call."""
+"""Seconds from a missed deadline until the try is cancelled. A connection that comes late serves the next request."""
 _PATIENCE = 4
-"""Times the time-out of the URL, after which another sentinel or node is asked."""
+"""A sentinel or node that is silent for four time-outs of the URL is given up, and the next one is asked."""
 _NO_NAME = dict.fromkeys({"driver_info"} & signature(Redis).parameters.keys() or ("lib_name", "lib_version"))
-"""Options by which a client does not tell a server its name. Users need no right for that then."""
+"""Options that keep redis-py from telling a server its name, for which a user would need a right."""
 
 
 class Servers:
-    """The servers of a store. They are used by one event loop, in whose process they were made."""
+    """The servers of a store, with their connections and breakers. Made on the event loop that uses them."""
 
     def __init__(self, url: StoreUrl) -> None:
         self.loop = asyncio.get_running_loop()
@@ -49,14 +49,14 @@ class Servers:
         self._breakers: dict[str, Breaker] = {}
         self._trying: set[asyncio.Task[Any]] = set()
         self._places, self._most = asyncio.Semaphore(1), 1
-        """One more with each answer, so that not all connections are made at the same time."""
+        """Requests at once: one at first, one more with each answer, so that connections are not all made together."""
 
     def breaker(self, name: str) -> Breaker:
-        """Return the breaker of the server that holds a cell: a node of a cluster that is down opens no other's."""
+        """Return the breaker of the server that holds a cell. Each node of a cluster has a breaker of its own."""
         return self._breakers.setdefault(getattr(self._node(name), "name", ""), Breaker())
 
     async def run(self, name: str, *command: str) -> Any:
-        """Run a command on the server that holds a cell."""
+        """Run a command on the server that holds a cell, and return its reply."""
         if not self._url.is_cluster:
             return await self.client.execute_command(*command)
         await self.client.initialize()
@@ -69,9 +69,9 @@ class Servers:
         return None
 
     async def answer(self, ask: Ask[T]) -> T:
-        """Return the answer of a server. A broken connection is made anew once.
+        """Return the answer of a server, within twice the time-out of the URL; else raise one of ``EXPECTED``.
 
-        A time-out is not tried again: the server may be doing what it was asked for.
+        Ask again once if the connection was broken. Not after a time-out: the server may be doing what it was asked.
         """
         until = self.loop.time() + 2 * self._url.timeout
         await self._take_place()
@@ -122,7 +122,7 @@ class Servers:
             task.exception()  # nobody may wait for it any more
 
     async def close(self) -> None:
-        """Close all connections. They are made again if they are needed."""
+        """Close all connections. The next request makes them again."""
         clients = (self.client, *self._others)
         await asyncio.gather(*(client.aclose() for client in clients), return_exceptions=True)  # one may not answer
 
@@ -141,7 +141,7 @@ async def _untraced(ask: Ask[T]) -> T:
 
 
 def _clients_of(url: StoreUrl) -> tuple[Any, list[Redis]]:
-    """Return the client for commands, and those that it uses itself. None of them tries anything again."""
+    """Return the client for commands, and the clients of the sentinels. None of them asks a second time by itself."""
     bounds = {"socket_timeout": _PATIENCE * url.timeout, "socket_connect_timeout": _LONGEST_TRY}
     options = _options(url, url.login)
     if url.is_cluster:
@@ -153,7 +153,7 @@ def _clients_of(url: StoreUrl) -> tuple[Any, list[Redis]]:
     if url.has_sentinels:
         of_sentinels = _options(url, url.sentinel_login) | bounds
         sentinel = Sentinel(url.addresses, sentinel_kwargs=of_sentinels, **options)  # type: ignore[no-untyped-call]  # it has no hints
-        # A list of our own: two tasks that ask at once reorder the other one, and may write one of them over another.
+        # A copy: redis-py reorders its list while it asks, and two tasks at once may write one entry over another.
         return sentinel.master_for(url.service), list(sentinel.sentinels)
     (address,) = url.addresses
     if address.port is None:
@@ -162,9 +162,9 @@ def _clients_of(url: StoreUrl) -> tuple[Any, list[Redis]]:
 
 
 class _NoCommands:
-    """Knows no commands. The client would ask a node for all of them, to find keys, and that node may be down.
+    """Takes the place of redis-py's list of commands, which it loads from a node that may be down.
 
-    The keys of a script are found without it.
+    The client needs the list to find the keys of commands, but not those of a script.
     """
 
     async def initialize(self, node: Any) -> None:

@@ -1,4 +1,4 @@
-"""Open the store that the environment names. Only this file may be imported without the extra ``redis``."""
+"""Open the store that the environment names. This file can be imported without the extra ``redis``."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from otel_loopguard.store.redis_store import RedisStore
 
 DEFAULT_EXPIRY = 86_400.0
+"""Seconds."""
 _LONGEST_EXPIRY = 31_536_000
 _MOST_DIGITS = 9
 _INSTALL = "the store needs two packages more: pip install 'otel-loopguard[redis]'"
@@ -29,8 +30,8 @@ def open_store(url: str, *, hash_key: bytes | None, expiry: float = DEFAULT_EXPI
 
     Args:
         url: ``redis://``, ``rediss://``, ``unix://``, or one of these before ``+sentinel`` or ``+cluster``.
-        hash_key: the key of the fingerprints, which is the same in all processes.
-        expiry: seconds after the last change, at which the server forgets a turn.
+        hash_key: the key of the fingerprints, which must be the same in all processes.
+        expiry: seconds after its last change until the server forgets a turn.
 
     """
     if find_spec("redis") is None or find_spec("cryptography") is None:
@@ -47,9 +48,9 @@ def open_store(url: str, *, hash_key: bytes | None, expiry: float = DEFAULT_EXPI
 def store_from_environment(
     environ: Mapping[str, str], hash_key: bytes | None, *, remembers: float = 0.0
 ) -> tuple[RedisStore | None, list[Problem]]:
-    """Return the store that the environment names, if any, and the mistakes in its variables. Never raises.
+    """Return the store that the environment names (None if it names none) and the mistakes in it. Never raises.
 
-    ``remembers``: the seconds of a conversation's memory. A turn is kept as long, unless the environment decides.
+    ``remembers`` is the length of a conversation's memory in seconds. Without ``STORE_EXPIRY`` a turn is kept as long.
     """
     url, text = environ.get(PREFIX + "STORE", "").strip(), environ.get(PREFIX + "STORE_EXPIRY", "").strip()
     problems, expiry = [], max(DEFAULT_EXPIRY, remembers)

@@ -1,7 +1,6 @@
-"""The store: one cell of bytes by name, which is changed only by who has seen its present value.
+"""The store: cells of bytes by name, each with the state of one turn, whichever processes work on the turn.
 
-All that a server has to be able to do is compare and set. A cell holds the state of one turn, whichever processes
-work on the turn.
+A cell is changed only by a process that knows its present version, so a server only has to compare and set.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ANYTHING = b"?"
-"""As the version that was seen: it is that of no cell, so the answer is the cell as it is."""
+"""As ``seen`` of ``swap``, it reads a cell: no cell has this version, so ``Newer`` is returned, with the cell."""
 VERSION_SIZE = 8
-"""Bytes of a version. Who writes a cell draws it, so that a write whose answer was lost is recognised."""
+"""Bytes of a version. The writer of a cell draws it, and so recognises its own write if the answer was lost."""
 
 
 class Swapped(NamedTuple):
@@ -29,7 +28,7 @@ class Swapped(NamedTuple):
 
 
 class Newer(NamedTuple):
-    """The cell has another version than the one that was seen, and is as it was."""
+    """The cell was not changed, because it has another version than the one that was seen."""
 
     time: float
     """Seconds since the epoch, by the clock of the server."""
@@ -42,17 +41,17 @@ class Newer(NamedTuple):
 
 
 class Store(Protocol):
-    """Cells by names that reveal nothing. It never raises: None says that it cannot be used now."""
+    """Cells by names that reveal nothing about the turn."""
 
     async def swap(self, key: str, seen: bytes, version: bytes, state: bytes) -> Swapped | Newer | None:
-        """Set a cell to a new version and state, if it still has the version that was seen.
+        """Set a cell to a new version and state, if it still has the version ``seen`` (empty: if there is no cell).
 
-        ``seen`` is empty if there was no cell. After None the cell may have been changed all the same.
+        Never raises. None means that the store did not answer: the cell may have been changed all the same.
         """
 
 
 class MemoryStore:
-    """Cells in this process, within bounds. The one that was used least recently goes first."""
+    """Cells in the memory of this process: at most ``most``, each until ``longest_idle`` seconds after its change."""
 
     def __init__(
         self, most: int = 9_000, longest_idle: float = 3_600.0, *, clock: Callable[[], float] = time.time
@@ -63,7 +62,7 @@ class MemoryStore:
         self.server = b"memory"
 
     async def swap(self, key: str, seen: bytes, version: bytes, state: bytes) -> Swapped | Newer | None:
-        """Set a cell if it still has the version that was seen. At most two old ones go for each that comes."""
+        """Set a cell as ``Store.swap`` does. At most two old cells are dropped for each one that is set."""
         now = self._clock()
         used, old, kept = self.cells.get(key, (now, b"", b""))
         if now - used > self._longest_idle:

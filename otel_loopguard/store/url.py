@@ -18,6 +18,7 @@ SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel", "redi
 _PORT = 6379
 _SENTINEL_PORT = 26379
 _TIMEOUT = 0.05
+"""Seconds."""
 _LONGEST_TIMEOUT = 5.0
 _HOST = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9_.-]+))(?::(?P<port>[0-9]{1,5}))?")
 
@@ -61,7 +62,7 @@ class StoreUrl:
 
     scheme: str
     addresses: tuple[Address, ...]
-    """Of the server; of the sentinels; of some nodes of the cluster."""
+    """Of the server, of the sentinels, or of some nodes of the cluster."""
     login: Login = Login()
     sentinel_login: Login = Login()
     service: str = ""
@@ -69,7 +70,7 @@ class StoreUrl:
     database: int = 0
     tls: Tls | None = None
     timeout: float = _TIMEOUT
-    """Seconds for one answer."""
+    """Seconds to wait for one answer of the server."""
 
     @property
     def is_cluster(self) -> bool:
@@ -78,7 +79,7 @@ class StoreUrl:
 
     @property
     def has_sentinels(self) -> bool:
-        """True if sentinels know the server."""
+        """True if the addresses are those of sentinels, which know the server."""
         return self.scheme.endswith("+sentinel")
 
     def __str__(self) -> str:
@@ -90,7 +91,7 @@ class StoreUrl:
 
 
 def parse(url: str) -> StoreUrl:
-    """Check a URL and return its parts; raise ``StoreError`` that names the mistake, but no secret."""
+    """Check a URL, and return its parts. Raise a ``StoreError`` that names the mistake, and no secret."""
     scheme, separator, _ = url.partition("://")
     if not separator or scheme not in SCHEMES:
         wrong = f"{scheme}://: no such kind of store" if separator and scheme.isascii() else "this is no URL of a store"
@@ -106,13 +107,11 @@ def parse(url: str) -> StoreUrl:
     who, _, where = parts.netloc.rpartition("@")
     if scheme == "unix":
         addresses, rest = _socket(where, parts.path), ""
-        database = options.whole_number("db")
     else:
         port = _SENTINEL_PORT if scheme.endswith("+sentinel") else _PORT
         addresses = tuple(_address(one, port) for one in where.split(","))
         rest = unquote(parts.path.strip("/"))
-        database = options.whole_number("db")
-    service = ""
+    database, service = options.whole_number("db"), ""
     if scheme.endswith("+sentinel"):
         service, _, rest = rest.partition("/")
         if not service:
