@@ -9,6 +9,7 @@ from otel_loopguard.store import background
 from tests.store.memory import FlakyStore
 
 KEY = b"k" * 16
+SAME = Outcome("the same old text")
 LONG = "a result that is long enough to be evidence, " * 4
 
 
@@ -50,6 +51,24 @@ class World:
         call, decision = self.begin(guard, tool, **arguments)
         text = decision.message or ""
         return decision.runs, text + (self.end(guard, call, result).message or "" if decision.runs else "")
+
+
+class Process:
+    """One process of several: a guard of its own with the same policy, and its copy of the turn."""
+
+    def __init__(self, log, policy=None, clock=lambda: 1.0) -> None:
+        self.guard = Guard(policy or Policy(hash_key=KEY), store=log, clock=clock)
+
+    @property
+    def turn(self):
+        """The copy of the turn."""
+        return self.guard.shared_turn("turn:one", "SECRET-id")
+
+    def call(self, tool="read_file", arguments=None, outcome=SAME, **more):
+        """Make a call, and return the decisions before and after it."""
+        call = ToolCall(tool, arguments or {"path": "a.txt"}, **more)
+        decision = self.turn.begin(call)
+        return (decision, self.turn.end(call, outcome)) if decision.runs else (decision, None)
 
 
 def shared(guard):
