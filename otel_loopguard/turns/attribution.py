@@ -1,4 +1,4 @@
-"""Attribute a call to a turn: by scope, run, thread id, the message that wrote it, agent span, trace, session, task."""
+"""Find the turn of a call: by scope, run, conversation, the model's message, agent span, trace, session, or task."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from otel_loopguard.turns.runs import Runs
 
 TASK_IDLE_SECONDS = 600.0
+"""The turn of a session, task or thread is over when it has made no call for so long."""
 
 
 class Origin(NamedTuple):
-    """The facts of a call that its turn may be found by."""
+    """The facts by which the turn of a call is found."""
 
     conversation_id: str | None
     agent_name: str | None
@@ -37,10 +38,10 @@ class Origin(NamedTuple):
 
 
 class Attribution:
-    """Find the turn of a call, the strongest source first.
+    """Find the turn of a call. The first source that knows one wins, and the strongest is asked first.
 
-    A turn that is suggested by a trace, a session or a task is weak: a program that calls a tool in a loop is no agent.
-    Its calls are only observed, unless a setting enforces more.
+    A turn that only a trace, a session or a task suggests is weak: a program that calls a tool in a loop is no agent.
+    In a weak turn the guard reports and refuses nothing, unless ``enforce_weak`` is set.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class Attribution:
         self._runs = runs
         self._agent_span = agent_span
         self._written = written
-        """Return the turn of a call that the model of the running code has just written."""
+        """Returns the turn whose model has just written this call; None if there is none, or more than one."""
         self._enforce_weak = enforce_weak
         self._runners = _Runners(clock)
         self._sources: tuple[Callable[[Origin], Scope | None], ...] = (
@@ -80,7 +81,7 @@ class Attribution:
         run_id: str | None,
         session: object = None,
     ) -> Scope | None:
-        """Return the scope of a tool call that is made now; None for a layer of a call in progress."""
+        """Return the scope of a tool call that is made now; None if it is a layer of a call that runs already."""
         scope, known = current_scope(), None if run_id is None else self._runs.known(run_id)
         if scope is not None and scope.call is not None and (known is None or known.turn is scope.turn):
             return None
@@ -97,7 +98,7 @@ class Attribution:
         session: object = None,
         call: ToolCall | None = None,
     ) -> Scope:
-        """Return the scope of the running code. A current scope inside a tool call is passed over for other sources."""
+        """Return the scope of the running code. The current scope does not count while a tool call runs in it."""
         origin = Origin(conversation_id, agent_name, run_id, session, call)
         for source in self._sources:
             scope = source(origin)
@@ -142,7 +143,7 @@ class Attribution:
         return Scope(turn, agent_name=origin.agent_name, strong=False)
 
     def _by_session(self, origin: Origin) -> Scope | None:
-        """A session outlives tasks: ``asyncio.wait_for`` makes each call in a task of its own before Python 3.12."""
+        """Sessions outlive tasks: before Python 3.12 ``asyncio.wait_for`` makes a task of its own for each call."""
         if origin.session is None:
             return None
         return Scope(self._of_runner(origin.session, "session"), agent_name=origin.agent_name, strong=False)
@@ -163,12 +164,12 @@ class Attribution:
         return turn
 
     def clear(self) -> None:
-        """Forget the parent's tasks and sessions, after a fork."""
+        """Forget the tasks and sessions of the parent process, after a fork."""
         self._runners.clear()
 
 
 class _Runners:
-    """The turn of each session, asyncio task, or thread that runs no task. It is over after ten idle minutes."""
+    """The id of the turn of each runner: a session, an asyncio task, or a thread without a task."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -176,7 +177,7 @@ class _Runners:
         self._turns: weakref.WeakKeyDictionary[object, tuple[str, float]] = weakref.WeakKeyDictionary()
 
     def turn_id(self, runner: object) -> str | None:
-        """Return the id of the turn that this one runs."""
+        """Return the id of the runner's turn; None if it has none, or has been idle for ten minutes."""
         now = self._clock()
         with self._lock:
             found = self._turns.get(runner)
@@ -186,7 +187,7 @@ class _Runners:
             return found[0]
 
     def keep(self, runner: object, turn_id: str) -> None:
-        """Remember the turn that this one runs."""
+        """Set the runner's turn."""
         with self._lock:
             self._turns[runner] = (turn_id, self._clock())
 

@@ -1,8 +1,8 @@
-"""Detect code that the garbage collector runs: it closes abandoned work at any line of any other code.
+"""Tell whether the garbage collector called the running code: it may close abandoned work at any line of other code.
 
-The collector may run under a lock that this thread holds and would then wait for. It may run while a context variable
-is being set, where Python 3.11 crashes if another one is set. So nothing is judged, reported, locked or bound under the
-collector. An end that is due there is put into ``Runtime.deferred_ends``, for the next call or the end of a turn.
+This thread may hold a lock there, for which the code would wait for ever. Python 3.11 crashes if a context variable is
+set while another one is being set. So nothing is judged, reported, locked or bound under the collector. Work that ends
+there is put into ``Runtime.deferred_ends``, for the next call or the end of a turn.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from typing import Protocol
 
 
 class DeferredEnd(Protocol):
-    """Something that was due to end under the garbage collector."""
+    """A call or a run whose end came under the garbage collector."""
 
     def end(self) -> None:
         """End it now, where no lock is held."""
 
 
 class _Phase(set[str]):
-    """Empty unless a collection runs: the callbacks of the collector set ``start`` or ``stop`` to its facts."""
+    """A set, empty unless a collection runs: the collector's callbacks assign ``start``, then ``stop``."""
 
     start = property(fset=set.update)
     stop = property(fset=set.difference_update)
 
 
 class _Collector:
-    """The collection that runs; none nearly always, so hot paths look at ``running`` first.
+    """Tells whether a collection runs. Nearly always none does, so hot paths look at ``running`` first.
 
-    The callbacks are code in C. Python runs the signal handlers that are due when its own code goes on, and drops what
-    they raise in a callback. Most of those that became due during a collection would be lost in one written in Python.
+    The callbacks are C functions on purpose. In one written in Python, Python would run the signal handlers that became
+    due during the collection, and drop their exceptions.
     """
 
     __slots__ = ("_here", "_latest", "running")
@@ -44,12 +44,12 @@ class _Collector:
         gc.callbacks += [partial(setattr, one) for one in (self._latest, self._here, self.running)]
 
     def after_fork(self) -> None:
-        """Forget the collector of another thread, which is gone in a child process."""
+        """Forget the collection of another thread, which does not exist in a forked child."""
         if not self.runs_here():
             self.running.clear()
 
     def runs_here(self) -> bool:
-        """Return True if the running code was called by the collector."""
+        """Return True if the collector called the running code."""
         return bool(self.running) and getattr(self._here, "start", self) is self._latest.start
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from otel_loopguard.guard.turn import Turn
 
 MOST = 10_000
+"""LastTurns that are remembered."""
 IDLE_SECONDS = 3600.0
 
 
@@ -29,7 +30,7 @@ class _Entry:
 
 
 class LastTurns:
-    """The last turn of each conversation. The least recently used one is forgotten first."""
+    """The last turn of each conversation. An idle one is forgotten after an hour, the least recently used one first."""
 
     def __init__(
         self,
@@ -39,7 +40,7 @@ class LastTurns:
     ) -> None:
         self._clock = clock
         self._elsewhere = elsewhere
-        """Return the turn that other processes work on for a conversation."""
+        """Returns the turn of this conversation that another process runs; None if there is none."""
         self._lock = threading.RLock()
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
 
@@ -47,7 +48,7 @@ class LastTurns:
         return len(self._entries)
 
     def started(self, conversation_id: str, turn: Turn) -> Turn | None:
-        """Note that a run of this turn has begun. Return the turn that it replaces, if that one is over."""
+        """Note that a run of this turn has begun. Return the turn that it replaces, if that has no run; else None."""
         with self._lock:
             before = self._entries.get(conversation_id)
             entry = before if before is not None and before.turn is turn else _Entry(turn, self._clock())
@@ -59,7 +60,7 @@ class LastTurns:
         return None if before is None or before.turn is turn or before.running else before.turn
 
     def _drop_old(self) -> None:
-        """Drop at most two for each that comes, so that no call waits for a sweep."""
+        """Drop at most two conversations, so that no call waits long for the clean-up."""
         for _ in range(2):
             try:
                 oldest = next(iter(self._entries.values()), None)
@@ -74,7 +75,7 @@ class LastTurns:
             self._entries.popitem(last=False)
 
     def ended(self, conversation_id: str, turn: Turn) -> bool:
-        """Note that a run of this turn is over. Return True if the turn stays known: its run may be resumed."""
+        """Note that a run of this turn is over. Return True if the turn is still the last one of its conversation."""
         with self._lock:
             entry = self._entries.get(conversation_id)
             if entry is None or entry.turn is not turn:
@@ -90,7 +91,7 @@ class LastTurns:
                 del self._entries[conversation_id]
 
     def last(self, conversation_id: str) -> Turn | None:
-        """Return the last turn of this conversation, unless it has been idle for an hour."""
+        """Return the last turn of this conversation; None if there is none, or it has been idle for an hour."""
         with self._lock:
             entry = self._entries.get(conversation_id)
             if entry is None:
@@ -106,7 +107,7 @@ class LastTurns:
     def say(self, conversation_id: str, text: str, *, stop: bool) -> UserMessage:
         """Pass a user's message to the turn that runs for this conversation, here or in another process.
 
-        It is not taken if that turn is over.
+        The returned message is false if no turn took it.
         """
         entry = self._entries.get(conversation_id)  # a signal handler must not wait for the lock
         turn = entry.turn if entry is not None and entry.running else self._elsewhere(conversation_id)

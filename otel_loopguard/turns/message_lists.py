@@ -1,12 +1,11 @@
-"""Find the conversation of a request by its messages, and the part of the request that is new.
+"""Find the conversation of a request to a model by its message list, and the part of the list that is new.
 
-A request carries the whole conversation each time. That of this process is known by the calls in it, else by all of its
-messages. One that came over the network may be of any of many equal agents, so it is judged by its own calls: it uses
-the memory of earlier requests only if it begins with all of these, or answers a call of the last reply. All others are
-read from their beginning.
+A request has the whole message list each time. A request of this process belongs to the conversation that has its
+calls, else to the one whose messages it begins with. A request over the network may be of any of many equal agents: it
+joins a conversation only if it begins with all known messages of it, or answers a call of its last reply.
 
-Messages are remembered as hashes, which are of use in this process only. No text is kept, but the calls of a reply
-until their results come.
+Messages are remembered as hashes, which are of use in this process only. The only texts that are kept are the calls of
+a reply, until their results come.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from otel_loopguard.turns.messages import Message, Reply, WrittenCall
 
 MOST_LISTS: Final = 2_000
-"""A list that was dropped is read again from its next request."""
+"""LastTurns in memory. One that was dropped is read again from its next request."""
 IDLE_SECONDS: Final = 3600.0
 _MOST_OPEN: Final = 1_024
 _MOST_RESULTS: Final = 4_096
@@ -40,17 +39,17 @@ _MOST_OF_A_NAME: Final = 256
 
 _PART: Final = re.compile(r"[0-9A-Za-z]+")
 _DRAWN: Final = 8
-"""The letters and digits in a row that a server draws. One that counts ends with a shorter number: ``call_0``."""
+"""Letters and digits in a row that make an id a drawn one. A server that counts writes fewer: ``call_0``."""
 _LONGEST_ID: Final = 256
 
 _numbers: Final = itertools.count(1)
 
 latest: ContextVar[MessageList | None] = ContextVar("loopguard_message_list", default=None)
-"""The list of the last request of the running code. Of several equal conversations it tells which one goes on."""
+"""The conversation of the running code's last request. Of several equal ones it tells which one goes on."""
 
 
 def is_drawn(call_id: str | None) -> bool:
-    """Return True if the model server has drawn this id, so that no other call has it."""
+    """Return True if the model server drew this id of a call at random, so that no other call has it."""
     parts = _PART.findall(call_id[-_LONGEST_ID:]) if call_id else []
     if not parts or (parts[-1].isdigit() and len(parts[-1]) < _DRAWN):
         return False
@@ -58,16 +57,16 @@ def is_drawn(call_id: str | None) -> bool:
 
 
 class Caller(NamedTuple):
-    """The sender of a request that came over the network, as a gateway knows it. Its conversations are its own."""
+    """The sender of a request to a gateway. No conversation is shared by two senders."""
 
     tenant: Hashable
-    """The identity that the gateway has checked."""
+    """The sender's identity, which the gateway has checked."""
     conversation_id: str | None = None
-    """The conversation that the request names; the conversations of one tenant are apart, too."""
+    """The conversation that the request names, or None. Two conversations of one tenant are two senders."""
 
 
 class Request:
-    """The entries of a request. They are read only where that is needed, each once."""
+    """The message list of a request. An entry is read when it is needed, and once."""
 
     __slots__ = ("_messages", "_prefixes", "_read", "caller", "entries", "marks", "previous", "tools")
 
@@ -83,9 +82,9 @@ class Request:
         self.entries = entries
         self.marks = marks
         self.tools = tools
-        """The declared tools; None if a name cannot be read."""
+        """The names of the tools that the request declares; None if one of them cannot be read."""
         self.previous = previous
-        """The id of the reply that the request continues, if the provider keeps the entries before."""
+        """The id of the reply that the request continues, if the provider keeps the earlier entries; else None."""
         self.caller = caller
         """None for a request of this process."""
         self._read = read
@@ -93,94 +92,92 @@ class Request:
         self._prefixes: list[int] = []
 
     def message(self, place: int) -> Message:
-        """Read the entry at this place."""
+        """Return the entry at this place as a ``Message``."""
         message = self._messages.get(place)
         if message is None:
             message = self._messages[place] = self._read(self.entries[place])
         return message
 
     def written(self, first: int = 0) -> Iterator[tuple[WrittenCall, ...]]:
-        """Yield the calls of each of the model's messages, from the last one back to the entry at this place."""
+        """Yield the calls of each message of the model that has any, the last message first, back to this place."""
         for place in range(len(self.entries) - 1, first - 1, -1):
             calls = self.message(place).calls
             if calls:
                 yield calls
 
     def prefix(self, place: int) -> int:
-        """Return a hash of all entries up to this one, but for instructions and texts of the model."""
+        """Return a hash of all entries up to this place, without the silent ones."""
         if not self._prefixes:
-            silent = (0 if self._is_silent(each) else mark for each, mark in enumerate(self.marks))
+            silent = (0 if self.is_silent(each) else mark for each, mark in enumerate(self.marks))
             self._prefixes = list(itertools.accumulate(silent, lambda before, mark: hash((before, mark))))
         return self._prefixes[place]
 
-    def _is_silent(self, place: int) -> bool:
+    def is_silent(self, place: int) -> bool:
+        """Return True for an instruction, and for a text of the model without a call."""
         message = self.message(place)
         return not (message.calls or message.results or message.by_user)
 
     def first_drawn(self) -> str | None:
-        """Return the first id of a call that no other conversation has, unless this one was branched off from it."""
+        """Return the first drawn id of a call, which only branches of this conversation share; None without one."""
         ids = (call.id for place in range(len(self.entries)) for call in self.message(place).calls)
         return next(filter(is_drawn, ids), None)
 
-    def is_answer(self, place: int) -> bool:
-        """Return True if the model has written the entry at this place, and makes no call in it."""
-        return self._is_silent(place)
-
     def ends_with_user(self) -> bool:
-        """Return True if a user has written the last entry."""
+        """Return True if the last entry is in the user's role."""
         return bool(self.entries) and self.message(len(self.entries) - 1).by_user
 
 
 class UnansweredCall(NamedTuple):
-    """A call that the model wrote, without its result yet."""
+    """A call that the model wrote, and whose result is not known yet."""
 
     call: WrittenCall
     at: float
-    """The time at which it was written, by the guard's clock."""
+    """The time at which it was written, in seconds of the guard's clock."""
     message: int
-    """The number of the model's message with it."""
+    """The number of the model's message that has the call."""
     name: str
-    """Its id, or a name that is unique in the list."""
+    """Its id; a name that is unique in the conversation if it has none."""
 
 
 class NewResult(NamedTuple):
-    """A result that was in no earlier request, with its call."""
+    """A result that is in a request for the first time, with its call."""
 
     number: int
-    """Identifies the result in its list."""
+    """Identifies the result in its conversation."""
     opened: UnansweredCall
     result: WrittenResult
 
 
 class Delta(NamedTuple):
-    """The part of a request that is new."""
+    """What a request has that the requests before it did not have."""
 
     new: list[NewResult]
     lost: list[int]
-    """The keys of calls whose results the model can no longer see."""
+    """The keys of the calls whose results the model no longer sees."""
     begins_turn: bool
-    """A user has written, after all calls were answered."""
+    """True if a user has written after all calls were answered: a turn begins."""
     written: list[tuple[str, str]]
-    """The ids and names of the calls in it."""
+    """The ids and names of the calls that are new."""
 
 
 _KEPT: Final = -1
 
 
 class _Visible(NamedTuple):
-    """A result that the model can see."""
+    """The place of a result that the model sees in its last request."""
 
     place: int
-    """The position of its entry in the request; ``_KEPT`` if the provider has it."""
+    """The index of its entry in the message list; ``_KEPT`` if the provider keeps the entry."""
     part: int
-    """Its position in that entry."""
+    """Its index among the results of that entry."""
     mark: int
+    """The hash of its content."""
     key: int
-    """The key of its call in the turn; 0 if it is of another turn, or is lost already."""
+    """The key of its call in the turn; 0 if the call is of another turn, or its result is lost already."""
 
 
 class MessageList:
-    """One conversation as its model sees it.
+    """One conversation as its model sees it: the entries of the last request, the results in them, the open calls.
 
     The lock is held while a request is compared with the last one, never while code of the program runs.
     """
@@ -194,66 +191,67 @@ class MessageList:
 
     def __init__(self, caller: Caller | None = None) -> None:  # noqa: PLR0915 - what is known about a conversation
         self.caller = caller
-        """Only requests of this caller find the list."""
+        """The sender whose requests find this conversation; None for requests of this process."""
         self.was_cut = False
-        """The turn has calls that are not in the last request."""
+        """True if the turn has calls that the last request no longer has."""
         self.root: str | None = None
-        """The first id of a call in the requests that no other conversation has."""
+        """The first drawn id of a call in the requests; None if there is none."""
         self.replies: list[str] = []
-        """The ids of the latest replies."""
+        """The ids of the latest replies, the newest last."""
         self.lock = threading.RLock()
         self.turn: Turn | None = None
-        """The turn of the calls that the model writes now."""
+        """The turn of the calls that the model writes now; None before the first request."""
         self.owns_turn = False
-        """True if the turn ends with this list. A turn of an agent's run ends with the run."""
+        """True if the turn ends with this conversation; False if it ends with an agent's run."""
         self.account = f"list-{next(_numbers)}"
-        """The name under which the tokens of replies are kept until their calls are judged; the turn's id in a run."""
+        """The key of the replies' tokens in the ``UsageLedger``. In an agent's run it is the id of the turn."""
         self.used = 0.0
+        """The time of the last request, in seconds of the guard's clock."""
         self.marks = array("q")
-        """The entries of the last request, as hashes."""
+        """The hashes of the last request's entries."""
         self.whole = hash(())
-        """All of them in one hash."""
+        """The hash of all of these together."""
         self.chain = 0
-        """Their sum, by which a request that begins with all of them is found."""
+        """Their sum. A request that begins with all of them has it as the sum of its first entries."""
         self.names: dict[Hashable, None] = {}
-        """The names under which the list is found, the latest last."""
+        """The keys under which ``MessageLists`` finds this conversation, the latest last."""
         self.kept_chain: int | None = None
-        """The one of them that was its chain."""
+        """The ``chain`` that is among these keys."""
         self.open_calls: dict[str, UnansweredCall] = {}
-        """By their names."""
+        """The calls without a result, by their names."""
         self.sentences: dict[int, str] = {}
-        """The sentences that were added to results, by their numbers. They are in each later request, too."""
+        """The sentence that was added to a result, by the result's number. Each later request gets it again."""
         self.error: ToolLoopError | None = None
-        """The turn was ended with this error."""
+        """The error that has ended the turn, or None."""
         self.concluded = False
-        """A request of this turn was sent without tools."""
+        """True if a request of this turn was sent without tools."""
         self.withdrawn: int | None = None
-        """All entries of that request in one hash: it is sent without tools again, if it is sent again."""
+        """The hash of all entries of that request: sent again, it is sent without tools again. None without one."""
         self.on_probation = False
-        """The turn before this one was concluded or ended. Programs write the next message themselves."""
+        """True if the turn before was concluded or ended: then the next user message may be the program's own."""
         self.trace: SpanContext | None = None
-        """The span of the turn's first call."""
+        """The span of the turn's first call, or None."""
         self.ticks: dict[int, int] = {}
-        """The turn's tick before the first call of a model's message was counted."""
+        """The turn's tick before the first call of a message of the model, by the message's number."""
         self.call_ids: Counter[str | None] = Counter()
-        """The ids of the calls of the turn that were given by ``call_id``."""
+        """How often ``call_id`` was asked for each id in this turn."""
         self.kept_turn: str | None = None
-        """The id of the turn for other replicas of a gateway, where the provider keeps the conversation."""
+        """The id by which other replicas of a gateway know the turn; None if no provider keeps the conversation."""
         self.verdicts: dict[str, bool] = {}
-        """Of the latest calls that were judged, by their names: True for a step of a loop."""
+        """True for each call that was a step of a loop, by the name of the call. The latest ones only."""
         self._visible: dict[int, _Visible] = {}
-        """The results of the last request, by their numbers."""
+        """The results that the model sees, by their numbers."""
         self._numbers: dict[str, int] = {}
         """The number of the latest result for each call id."""
         self._last_number = 0
         self._message = 0
         self._replied = False
-        """``open_calls`` are those of the last reply, and the request that repeats the reply has not come yet."""
+        """True if ``open_calls`` are the calls of the last reply, which no request has repeated yet."""
 
     # --- requests ------------------------------------------------------------------------------------------------
 
     def common(self, marks: list[int]) -> int:
-        """Return the number of leading entries that are equal to those of the last request."""
+        """Return how many of the first entries are equal to the first ones of the last request."""
         known = self.marks
         if hash(tuple(marks[: len(known)])) == self.whole:
             return len(known)
@@ -261,7 +259,7 @@ class MessageList:
         return next((place for place, (one, other) in pairs if one != other), min(len(known), len(marks)))
 
     def read(self, request: Request, now: float) -> Delta:
-        """Take a request in, and return the part of it that is new."""
+        """Take over a request as the last one, and return what is new in it."""
         is_cold = self.turn is None and not self.marks
         common = 0 if request.previous is not None else self.common(request.marks)
         goes_on = request.previous is not None or common == len(self.marks)
@@ -293,7 +291,7 @@ class MessageList:
                 begins = True
                 texts.append((place, message.text))
                 # An answer in the new part ended a turn whose last requests went to another replica of a gateway.
-                if is_cold or (place > common and request.is_answer(place - 1)):
+                if is_cold or (place > common and request.is_silent(place - 1)):
                     passed = passed or bool(new and not is_cold)
                     new.clear()  # the results before are of an earlier turn
         if not goes_on and 0 < common == len(request.marks):  # the list was cut: a question may be asked again
@@ -308,13 +306,13 @@ class MessageList:
         return Delta(new, lost if request.tools != frozenset() else [], passed or (begins and not new), written)
 
     def _close_calls(self, *, is_equal: bool) -> None:
-        """Forget the calls of the last reply; not if the request was sent again, or is that of an equal agent."""
+        """Forget the open calls, unless the request equals the last one: it was sent again, or by an equal agent."""
         if not is_equal:
             self.open_calls.clear()
             self._replied = False
 
     def follow(self, marks: list[int], common: int = 0) -> None:
-        """Take over the marks of a request, whose first ``common`` entries are all that were known before."""
+        """Take over the hashes of a request that has all ``common`` entries of the last one; 0: it replaces them."""
         new, whole = array("q", marks[common:] if common else marks), hash(tuple(marks))
         chain = self.chain + sum(new) if common else sum(new)
         # No function is called between the assignments: a signal handler that raises there would leave them unequal.
@@ -325,9 +323,9 @@ class MessageList:
         self.chain, self.whole = chain, whole
 
     def _write(self, calls: Sequence[WrittenCall], now: float, *, continues: bool = False) -> None:
-        """Note the calls of a model's message. Those of the last reply are known.
+        """Note the calls of a message of the model, unless its reply was noted.
 
-        ``continues``: they belong to the message of the calls before, as each may be an entry of its own.
+        ``continues``: they belong to the message of the calls before. Some APIs make each call an entry of its own.
         """
         if self._replied and any(call.id is None or self._is_open(call) for call in calls):
             return
@@ -338,12 +336,12 @@ class MessageList:
                 self.open_calls[name] = UnansweredCall(call, now, self._message, name)
 
     def _is_open(self, call: WrittenCall) -> bool:
-        """Return True if the last reply has this call. In a gateway an equal id may be that of another agent's call."""
+        """Return True if this call is open. In a gateway an equal id may be that of another agent's call."""
         opened = self.open_calls.get(call.id or "")
         return opened is not None and (self.caller is None or opened.call == call)
 
     def _take(self, result: WrittenResult) -> UnansweredCall | None:
-        """Remove and return the call of a result: by its id, else the first of that name."""
+        """Remove and return the open call of a result: by its id, else the first one of its tool. None: it has none."""
         if result.id is not None:
             return self.open_calls.pop(result.id, None)
         for name, opened in self.open_calls.items():
@@ -352,7 +350,7 @@ class MessageList:
         return None
 
     def _answered_by(self, place: int, text: Any) -> list[NewResult]:
-        """Return the open calls with a user's text as their result: some programs write results that way."""
+        """Return all open calls, each with this user's text as its result: some programs write results that way."""
         new = [
             NewResult(self._next_number(None), opened, WrittenResult(opened.call.id, text))
             for opened in self.open_calls.values()
@@ -361,7 +359,7 @@ class MessageList:
         return new
 
     def answer_late(self, call: WrittenCall, result: WrittenResult, now: float) -> NewResult | None:
-        """Return the result of the last request for a call that was found elsewhere; None if it is not in it."""
+        """Return a call that was found elsewhere with its result; None if the last request does not have the result."""
         number = self._numbers.get(result.id) if result.id is not None else None
         if number is None or call.id is None:
             return None
@@ -376,15 +374,15 @@ class MessageList:
         return self._last_number
 
     def call_id(self, written: WrittenCall) -> str:
-        """Return an id for the next call of the turn that any other process derives, too. A server may repeat ids."""
+        """Return an id of the turn's next call, equal in all processes: ``x``, or ``x#2`` if a server repeats ``x``."""
         self.call_ids[written.id] += 1
         times = self.call_ids[written.id]
         return f"{written.id or ''}#{times}" if times > 1 or not written.id else written.id
 
     def _see(self, found: dict[int, _Visible], common: int, *, goes_on: bool, is_kept: bool) -> list[int]:
-        """Replace the results that the model can see. Return the keys of the calls whose results it has lost.
+        """Take over the results that the model sees now. Return the keys of the calls whose results it has lost.
 
-        ``is_kept``: the provider has the results of earlier requests, so that they cannot be changed.
+        ``is_kept``: the provider keeps the results of earlier requests, so none of them can be changed.
         """
         if is_kept:
             self._visible = {number: one._replace(place=_KEPT) for number, one in self._visible.items()}
@@ -407,13 +405,13 @@ class MessageList:
         return [key for key in lost if key]
 
     def judged(self, number: int, key: int) -> None:
-        """Note the key of the call of a result."""
+        """Note the key of the call whose result has this number."""
         visible = self._visible.get(number)
         if visible is not None:
             self._visible[number] = visible._replace(key=key)
 
     def begin_turn(self) -> None:
-        """Forget the evidence of the turn before: its results belong to it."""
+        """Begin a turn: the results and sentences so far are of the turn before, and are no evidence."""
         self._visible = {number: one._replace(key=0) for number, one in self._visible.items()}
         self.on_probation = self.concluded or self.error is not None
         self.concluded, self.withdrawn, self.error, self.trace = False, None, None, None
@@ -423,7 +421,7 @@ class MessageList:
         self.was_cut = False
 
     def annotations(self) -> dict[int, dict[int, str]]:
-        """Return the sentences by entry, and by the position of the result in the entry."""
+        """Return the sentences, by the index of the entry and the index of the result in it."""
         places: dict[int, dict[int, str]] = {}
         for number, sentence in self.sentences.items():
             visible = self._visible.get(number)
@@ -432,18 +430,18 @@ class MessageList:
         return places
 
     def place_of(self, number: int) -> tuple[int, int] | None:
-        """Return the position of a result: of its entry, and in that entry. None if it is not in the request."""
+        """Return the index of a result's entry, and its index in the entry; None if the last request has it not."""
         visible = self._visible.get(number)
         return None if visible is None or visible.place == _KEPT else visible[:2]
 
     def last_result(self) -> int | None:
-        """Return the number of the last result in the request."""
+        """Return the number of the last result in the last request; None if it has none."""
         return max(self._visible, key=lambda number: self._visible[number][:2], default=None)
 
     # --- replies -------------------------------------------------------------------------------------------------
 
     def reply(self, reply: Reply, now: float) -> None:
-        """Note the calls of a reply."""
+        """Note a reply of the model, with its calls."""
         self.open_calls.clear()
         self._replied = False
         if reply.calls:
@@ -454,38 +452,38 @@ class MessageList:
 
     @property
     def waits(self) -> bool:
-        """True if no request has answered the calls of the last reply."""
+        """True if the last reply has calls, and no request has repeated them yet."""
         return self._replied
 
     def gave(self, request: Request) -> bool:
-        """Return True if the request has a call of the last reply, with an id that no other call has."""
+        """Return True if the request repeats a call of the last reply that has a drawn id."""
         return self._replied and any(
             is_drawn(call.id) and self._is_open(call) for calls in request.written() for call in calls
         )
 
     def has_read(self, calls: Sequence[WrittenCall]) -> bool:
-        """Return True if a request had the result of one of these calls."""
+        """Return True if a request has had the result of one of these calls."""
         return any(call.id in self._numbers for call in calls if call.id is not None)
 
     def is_evidence_in(self, request: Request) -> bool:
-        """Return True if the request begins with all that is known here, and may be the next one."""
+        """Return True if the request begins with all entries of the last one, and may be the next one."""
         if self.was_cut or not self.marks or self.common(request.marks) < len(self.marks):
             return False
         is_equal = len(request.marks) == len(self.marks)
         return is_equal or not (self._replied and any(map(is_drawn, self.open_calls)))
 
     def was_left(self, request: Request) -> bool:
-        """Return True if the request continues an earlier reply than the last one: it is another branch."""
+        """Return True if the request continues an earlier reply than the last one, as another branch does."""
         is_again = self.whole == hash(tuple(request.marks))
         return request.previous in self.replies[:-1] and not is_again
 
     def is_answered_by(self, request: Request) -> bool:
-        """Return True if the request repeats the last one and its reply, and goes on."""
+        """Return True if the request has all entries of the last one, then its reply."""
         place = len(self.marks)
         return place < len(request.marks) and self.common(request.marks) == place and self.is_next(request, place)
 
     def is_next(self, request: Request, place: int = 0) -> bool:
-        """Return True if the request has a call of the last reply, at this place or later."""
+        """Return True if the last message with calls, at this place or later, has a call of the last reply."""
         if not self._replied:
             return False
         calls = next(request.written(place), ())
@@ -493,7 +491,7 @@ class MessageList:
         return any(opened is not None and opened.call == call for call, opened in written)
 
     def has_open(self, name: str, call_id: str | None) -> bool:
-        """Return True if the model has just written this call."""
+        """Return True if a call of this tool is open; with ``call_id``, if this call is."""
         calls = list(self.open_calls.values())
         return any(one.call.name == name and call_id in (None, one.call.id) for one in calls)
 
@@ -503,26 +501,26 @@ _LONGER: Final = 3
 
 
 def _telling(request: Request) -> set[int]:
-    """Return the marks of a user's messages and of results: those that differ from conversation to conversation."""
+    """Return the hashes of the user's messages and of results, which differ from conversation to conversation."""
     pairs = ((mark, request.message(place)) for place, mark in enumerate(request.marks))
     return {mark for mark, message in pairs if message.by_user or message.results}
 
 
 class MessageLists:
-    """The conversations of this process. The least recently used one is forgotten first."""
+    """The conversations that this process knows. The least recently used one is forgotten first."""
 
     def __init__(self, dropped: Callable[[MessageList], None]) -> None:
         self._dropped = dropped
         self._lock = threading.RLock()
         self._lists: OrderedDict[int, MessageList] = OrderedDict()
         self._of_caller: dict[Caller | None, dict[Hashable, list[MessageList]]] = {}
-        """By caller, the lists by their names: no look-up leads to a list of another caller."""
+        """The conversations by their names, for each caller: no look-up finds one of another caller."""
 
     def __len__(self) -> int:
         return len(self._lists)
 
     def find(self, request: Request, turn: Turn | None) -> MessageList | None:
-        """Return the list that the request continues. ``turn`` is that of the agent's run around it."""
+        """Return the conversation that the request continues, or None. ``turn``: of the agent's run around it."""
         if request.caller is not None:
             return self._find_of_caller(request)
         recent = latest.get()
@@ -552,7 +550,7 @@ class MessageLists:
         return best
 
     def _find_of_caller(self, request: Request) -> MessageList | None:
-        """Return the list whose last reply the request answers, else the longest one that the request begins with."""
+        """Return the conversation whose last reply the request answers, else the longest one that it begins with."""
         with self._lock:
             candidates = dict.fromkeys(self._candidates(request, None))
         if request.previous is not None:
@@ -564,14 +562,14 @@ class MessageLists:
         return max(known, key=lambda one: len(one.marks), default=None)
 
     def answered(self, caller: Caller, calls: Sequence[WrittenCall]) -> MessageList | None:
-        """Return the list of a request that had the results of these calls already."""
+        """Return the caller's conversation that has had the result of one of these calls; None without one."""
         with self._lock:
             by_name = self._names(caller)
             lists = [one for call in calls for one in by_name.get((call.id, call.name), ())]
         return next((one for one in lists if one.has_read(calls)), None)
 
     def find_open(self, name: str, call_id: str) -> MessageList | None:
-        """Return the list whose model has just written this call, if it is the only one."""
+        """Return the conversation in which this call is open; None if there is none, or more than one."""
         with self._lock:
             found = [one for one in self._names(None).get((call_id, name), ()) if one.has_open(name, call_id)]
         return found[0] if len(found) == 1 else None
@@ -599,7 +597,7 @@ class MessageLists:
 
     @staticmethod
     def _with_calls_of(request: Request, by_name: Mapping[Hashable, list[MessageList]]) -> list[MessageList]:
-        """Return the list that waits for a result of the request: a proxy may rewrite the ids of replies."""
+        """Return the conversation that waits for a result of the request: a proxy may rewrite the ids of replies."""
         for place in range(len(request.entries)):
             for result in request.message(place).results:
                 found = by_name.get(("call", result.id), [])
@@ -608,7 +606,7 @@ class MessageLists:
         return []
 
     def keep(self, one: MessageList, names: Sequence[tuple[Hashable, ...]], now: float) -> None:
-        """Keep a list, to be found by its entries, and under these names, too."""
+        """Keep a conversation, to be found by its entries and under these names."""
         gone = []
         with self._lock:
             if one.chain != one.kept_chain:

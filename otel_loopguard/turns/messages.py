@@ -1,4 +1,4 @@
-"""The messages of a model's conversation in the words that all APIs share."""
+"""The messages of a conversation with a model, in one form for all APIs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class WrittenCall(NamedTuple):
     """A tool call that the model wrote."""
 
     id: str | None
-    """None in APIs without ids of calls: calls and results are in the same order then."""
+    """None if the API has no ids of calls: its results come in the order of the calls."""
     name: str
     arguments: Any = None
 
@@ -23,9 +23,9 @@ class WrittenResult(NamedTuple):
     id: str | None
     content: Any = None
     is_error: bool | None = None
-    """None if the API has no flag for errors: then the text decides."""
+    """True for an error, False for none; None if the API does not tell: then the text decides."""
     name: str | None = None
-    """The name of the tool, where the API repeats it."""
+    """The name of the tool; None if the API does not repeat it."""
 
 
 class Message(NamedTuple):
@@ -34,19 +34,19 @@ class Message(NamedTuple):
     calls: tuple[WrittenCall, ...] = ()
     results: tuple[WrittenResult, ...] = ()
     by_user: bool = False
-    """It has text in the user's role. A program may have written it: only its place shows that."""
+    """True if it has text in the user's role, which the program itself may have written."""
     text: Any = None
-    """That text, or its parts."""
+    """The text in the user's role, or the list of its parts."""
 
 
 class Reply(NamedTuple):
-    """The response to a request."""
+    """The model's response to a request. Tokens are None if the response does not count them."""
 
     calls: tuple[WrittenCall, ...] = ()
     results: tuple[WrittenResult, ...] = ()
-    """Results of calls that the provider itself ran."""
+    """Results of the calls that the provider ran by itself."""
     id: str | None = None
-    """The id that a later request may continue from, where the provider keeps the conversation."""
+    """The id by which a later request continues; None if the provider keeps no conversation."""
     input_tokens: int | None = None
     output_tokens: int | None = None
     cached_tokens: int | None = None
@@ -57,15 +57,15 @@ NO_MESSAGE = Message()
 
 
 def mark_of(value: Any) -> int:
-    """Hash a JSON value, without the marks of a prompt cache, which move from request to request.
+    """Return a hash of a JSON value, without its ``cache_control`` marks, which move from request to request.
 
-    The hash of a text is kept in the text object, so a text that comes again costs nothing.
+    Python keeps the hash of a text in the text object, so a text that comes again costs nothing.
     """
     return hash(value if type(value) is str or value is None else unmarked(value))
 
 
 def unmarked(value: Any) -> Hashable:
-    """Make a JSON value hashable, without the marks of a prompt cache.
+    """Return a JSON value in a hashable form, without its ``cache_control`` marks.
 
     A list of one text becomes the text: clients write the list where they mark the text for a cache.
     """

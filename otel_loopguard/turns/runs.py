@@ -1,4 +1,4 @@
-"""Open and close runs. Each run is a new turn, resumes a turn, or is part of another run's turn."""
+"""Open and close the runs of agents. A run is a new turn, resumes a turn, or is part of another run's turn."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ if TYPE_CHECKING:
 logger = logging.getLogger("otel_loopguard")
 
 MOST_KNOWN = 10_000
+"""Open runs that are found by their ids."""
 
 
 class RunInfo(NamedTuple):
-    """A run as the framework's arguments describe it."""
+    """The facts of a run, from the arguments of the framework's function."""
 
     conversation_id: str | None = None
     agent_name: str | None = None
     resumes: bool = False
-    """The run continues an unfinished one, without a new message of the user."""
+    """True if the run continues an unfinished one, without a new message of the user."""
     survives: bool = True
-    """A run that failed may be continued, as from a checkpoint."""
+    """True if the run may be continued after a failure, as from a checkpoint."""
     run_id: str | None = None
-    """The framework's own id of this run, if its tool calls carry it, too."""
+    """The framework's id of this run; None if the tool calls do not carry it, too."""
 
 
 class OpenRun:
@@ -41,12 +42,12 @@ class OpenRun:
         self.run_id: str | None = None
         self.scope = scope
         self.owned = owned
-        """True if the turn ends with this run. A nested run is part of another run's turn."""
+        """True if the turn ends with this run; False if the run is part of another run's turn."""
         self._first_call = scope.turn.calls
 
     @property
     def calls(self) -> int:
-        """The number of calls that ran in it."""
+        """The number of calls that the run has started."""
         return self.scope.turn.calls - self._first_call
 
 
@@ -54,8 +55,8 @@ class Runs:
     """Open and close runs.
 
     A run inside a tool call is a child turn: an agent used as a tool has a separate history. Any other run inside
-    a run, such as a sub-graph, is the same turn. A resumed run continues its conversation's last turn. A run that the
-    program opens itself is a new turn; inside a tool call only if it names a conversation or a turn.
+    a run, such as a sub-graph, is part of the same turn. A resumed run continues its conversation's last turn. A turn
+    that the program opens itself is a new turn; inside a tool call only if it names a conversation or an id.
     """
 
     def __init__(self, guard: Guard, conversations: LastTurns, turn_over: Callable[[Turn], None]) -> None:
@@ -66,11 +67,11 @@ class Runs:
         self._known: dict[str, Scope] = {}
 
     def known(self, run_id: str | None) -> Scope | None:
-        """Return the scope of the run that is open under this id."""
+        """Return the scope of the open run with this id; None if there is none."""
         return None if run_id is None else self._known.get(run_id)
 
     def open(self, info: RunInfo, *, source: str = "run", turn_id: str | None = None) -> OpenRun:
-        """Open a run. Its scope is bound while its code runs, or is found by the run id of its calls."""
+        """Open a run. ``source`` says who opened it: "run" for a framework, "explicit" for the program itself."""
         run = self._open(info, source, turn_id)
         if info.run_id is not None and len(self._known) < MOST_KNOWN:
             run.run_id = info.run_id
@@ -118,9 +119,9 @@ class Runs:
             self.close_turn(replaced)
 
     def close(self, run: OpenRun, *, unfinished: bool = False) -> list[str]:
-        """Close a run. Return the user's messages that were not delivered.
+        """Close a run, and its turn if the run owns it. Return the user's messages that were not delivered.
 
-        An unfinished run (interrupted, or failed) of a known conversation keeps its turn for the run that resumes it.
+        An ``unfinished`` run (interrupted or failed) of a conversation keeps its turn for the run that resumes it.
         """
         if run.run_id is not None:
             self._known.pop(run.run_id, None)
@@ -134,7 +135,7 @@ class Runs:
         return self.close_turn(turn)
 
     def close_turn(self, turn: Turn) -> list[str]:
-        """Close a turn. Return the user's messages that were not delivered; their senders can see that, too."""
+        """Close a turn. Return the user's messages that were not delivered."""
         self._turn_over(turn)
         left = turn.close()
         if left:

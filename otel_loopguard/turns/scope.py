@@ -1,7 +1,7 @@
-"""The scope: the turn that the running code belongs to, and the tool call that it is inside of.
+"""The scope of the running code: its turn, and the tool call that it runs inside of.
 
-One context variable carries both, so a thread pool or a task has to pass on one thing only. It is reset where it was
-set, and nowhere else: the garbage collector may close abandoned work in the context of other code, with another scope.
+One context variable holds the scope, so a thread pool or a task has to pass on one value. It is reset only where it was
+set: the garbage collector may close abandoned work in the context of other code, which has another scope.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 
 CALL: Final = create_key("loopguard-call")
-"""The span processor finds the call under this key, in the context that its span was started with."""
+"""The key of the call in the context that its span is started with. The span processor reads it."""
 NO_CALL: Final = object()
-"""Stands under the key for a span of this package that is no call's."""
+"""The value under ``CALL`` if a span of this package is not the span of a call."""
 
 _new = object.__new__
 _MISSING = Token.MISSING  # an attribute of a class is read slowly
 
 
 class RunState:
-    """The state of a run, shared by all scopes of the run."""
+    """The state of an agent's run, shared by all scopes of the run."""
 
     __slots__ = (
         "abort_error",
@@ -47,25 +47,25 @@ class RunState:
 
     def __init__(self) -> None:
         self.abort_error: ToolLoopError | None = None
-        """The run ends with this error, even if its code catches the exception that carries it."""
+        """The error that ends the run, even if the code of the run catches it; None if nothing has aborted the run."""
         self.has_steps = False
-        """The run goes in steps, and can raise ``abort_error`` when a step is over."""
+        """True if the run goes in steps: ``abort_error`` can be raised between two of them."""
         self.abort_waits = False
-        """``abort_error`` is not raised before the step is over: the aborting call got an answer."""
+        """True if ``abort_error`` waits for the end of the step: the call that aborted got an answer."""
         self.aborted_message: int | None = None
-        """The tick of the message whose call aborted the run. All its calls get an answer."""
+        """The tick of the model's message whose call aborted the run, or None. All its calls get an answer."""
         self.resumable = False
-        """The run may be resumed: an interrupt waits for an answer, or there is a checkpoint."""
+        """True if the run may be resumed: an interrupt waits for an answer, or there is a checkpoint."""
         self.own_trace = False
-        """The root of the trace is the span of a run of ours."""
+        """True if the root of the trace is a run's span that this package made."""
         self.span_context: Context | None = None
-        """The context with the run's span, for calls that are made outside of it."""
+        """The context with the run's span, for calls that are made where the span is not the current one."""
         self.steps: dict[Any, Any] = {}
-        """Notes of the framework's functions about the run's steps."""
+        """What the patches of a framework note about the run's steps, under keys of their own."""
 
 
 class Scope:
-    """The turn, run and call of the running code. Immutable, because other threads may hold it."""
+    """The turn, the run and the call of the running code. Never changed once bound: other threads may hold it."""
 
     __slots__ = ("agent_name", "call", "conversation_id", "message_tick", "run_state", "strong", "turn")
 
@@ -82,22 +82,22 @@ class Scope:
         self.conversation_id = conversation_id
         self.agent_name = agent_name
         self.run_state = run_state
-        """Set if a wrapped agent run is further up the stack: it turns an abort into a ``ToolLoopError``."""
+        """The state of the agent's run around this code, which turns an abort into a ``ToolLoopError``, or None."""
         self.call: ToolCall | None = None
-        """The tool call that is being run. Executors below it are layers of that call, not calls themselves."""
+        """The tool call that runs, or None. An executor below it is a layer of the call, and makes no other one."""
         self.strong = strong
-        """True if the turn is one user message for certain. A weak turn is only suggested by a trace or a task."""
+        """True if the turn is one message of the user for certain; False if a trace or a task only suggests it."""
         self.message_tick: int | None = None
-        """The turn's ``tick`` when the model wrote the message whose calls are made here, if that is known."""
+        """The turn's ``tick`` when the model wrote the message whose calls are made here; None if that is not known."""
 
     def of_call(self, call: ToolCall) -> Scope:
-        """Return the scope of the code that runs this call."""
+        """Return a copy of the scope for the code that runs this call."""
         scope = self._copy()
         scope.call = call
         return scope
 
     def of_agent(self, agent_name: str | None) -> Scope:
-        """Return the scope of another agent of the same run, as after a hand-over."""
+        """Return the scope for another agent of the same run, as after a hand-over. None stands for the same agent."""
         if agent_name is None or agent_name == self.agent_name:
             return self
         scope = self._copy()
@@ -105,7 +105,7 @@ class Scope:
         return scope
 
     def of_nested_run(self, agent_name: str | None) -> Scope:
-        """Return the scope of a run that belongs to the same turn."""
+        """Return a copy of the scope for a run that is part of the same turn, such as a sub-graph."""
         scope = self._copy()
         scope.agent_name = agent_name or self.agent_name
         scope.run_state = self.run_state or RunState()
@@ -114,7 +114,7 @@ class Scope:
         return scope
 
     def of_message(self, tick: int) -> Scope:
-        """Return the scope of the code that makes the calls of one message, which was written at this tick."""
+        """Return a copy of the scope for the code that makes the calls of the model's message of this tick."""
         scope = self._copy()
         scope.message_tick = tick
         return scope
@@ -141,12 +141,12 @@ current_scope = _scope.get
 
 
 def bind(scope: Scope | None) -> Token[Scope | None] | None:
-    """Make this the scope of the running code. ``unbind`` takes the token; None under the garbage collector."""
+    """Make this the scope of the running code. Return the token for ``unbind``; None under the garbage collector."""
     return None if garbage_collector.running and garbage_collector.runs_here() else _scope.set(scope)
 
 
 def unbind(token: Token[Scope | None] | None, scope: Scope | None, *, thrown_away: bool = False) -> None:
-    """Restore the scope from before ``bind``."""
+    """Restore the scope from before ``bind``. ``thrown_away``: the block was closed, perhaps in another context."""
     if token is None or (garbage_collector.running and garbage_collector.runs_here()):
         return
     if _scope.get() is scope:

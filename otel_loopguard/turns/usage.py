@@ -1,7 +1,7 @@
-"""Book the tokens of each model request as a step of a loop, or as work, once its calls are judged.
+"""Count each model request, with its tokens, as a step of a loop or as work, once its calls are judged.
 
-A request is a step of a loop if each call that its response wrote was refused, or was a repeat without news. A
-response without calls is work, and so is a call that was not judged by the end of its turn.
+A request is a step of a loop if each call in its response was refused, or was a repeat without news. A response without
+calls is work, and so is one with a call that was not judged by the end of the turn.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ MOST_CALLS = 1_000
 
 
 class Book(Protocol):
-    """Counts a request. It is called outside of every lock."""
+    """Counts a model request. It is called outside of every lock."""
 
     def __call__(self, usage: Usage, context: Any, *, is_loop: bool) -> None:
-        """Count one request. The context is that of the response."""
+        """Count one model request, as a step of a loop or as work. ``context`` is the one of its response."""
 
 
 class _Response:
@@ -37,10 +37,10 @@ class _Response:
 
 
 class UsageLedger:
-    """The requests that are not booked yet, by the calls that their responses wrote.
+    """The model requests that are not counted yet, by the ids of the calls in their responses.
 
-    At most 10,000 responses wait for the judgement of their calls, each for the first 1,000 of these. If there are
-    more, the oldest one is booked as work.
+    At most 10,000 requests wait until their calls are judged, each for its first 1,000 calls. With one more, the oldest
+    is counted as work.
     """
 
     def __init__(self, book: Book) -> None:
@@ -51,11 +51,11 @@ class UsageLedger:
         """Forget all, with a new lock: after a fork the thread that held the old one is gone."""
         self._lock = threading.RLock()
         self._waiting: dict[_Response, None] = {}
-        """In the order of their arrival."""
+        """The responses in the order of their arrival."""
         self._by_turn: dict[str, dict[str, _Response]] = {}
 
     def response(self, turn_id: str, call_ids: Sequence[str], usage: Usage, context: Any) -> None:
-        """Take the usage of a response, and the ids of the calls that it wrote. Without calls it is work."""
+        """Take the usage of a response, and the ids of the calls in it. A response without calls is work."""
         if not call_ids:
             self._book(usage, context, is_loop=False)
             return
@@ -73,12 +73,12 @@ class UsageLedger:
         self._book_as_work(over)
 
     def written_first(self, turn_id: str, call_id: str) -> Usage | None:
-        """Return the usage of the response that wrote this call, if it is the first call of that response."""
+        """Return the usage of the response with this call, if the call is its first; else None."""
         response = self._by_turn.get(turn_id, _NO_CALLS).get(call_id)
         return response.usage if response is not None and response.first == call_id else None
 
     def judged(self, turn_id: str, call_id: str, *, is_loop: bool) -> None:
-        """Note that a call was refused or was a repeat without news (``is_loop``), or that it was neither."""
+        """Note that a call is judged. ``is_loop``: it was refused, or was a repeat without news."""
         if turn_id not in self._by_turn:
             return
         with self._lock:
@@ -92,7 +92,7 @@ class UsageLedger:
         self._book(response.usage, response.context, is_loop=is_loop)
 
     def rename(self, turn_id: str, new: str) -> None:
-        """Keep the responses of a turn under another id."""
+        """Move the responses of a turn to the turn's new id."""
         with self._lock:
             calls = self._by_turn.pop(turn_id, None)
             if calls:
@@ -101,7 +101,7 @@ class UsageLedger:
                 self._by_turn.setdefault(new, {}).update(calls)
 
     def close(self, turn_id: str) -> None:
-        """Book the responses of a turn that is over. Each has a call that was not judged, so all are work."""
+        """Count the responses of a turn that is over as work: each has a call that was not judged."""
         if turn_id not in self._by_turn:
             return
         with self._lock:
