@@ -30,11 +30,6 @@ def decode(payload: bytes) -> Any:
     return TracesData.FromString(payload)
 
 
-def count_of(message: Any) -> int:
-    """Return the number of spans of a message."""
-    return sum(len(scope.spans) for resource in message.resource_spans for scope in resource.scope_spans)
-
-
 def tool_spans_of(message: Any, ancestry: Ancestry) -> Iterator[ToolSpan]:
     """Yield the tool spans of a message, without the guard's own. All its spans are added to ``ancestry``."""
     for resource in message.resource_spans:

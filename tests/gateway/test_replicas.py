@@ -212,7 +212,7 @@ async def test_a_conversation_that_the_provider_keeps_is_judged_as_by_one() -> N
     assert one[-1][2] == "generic_repeat"
     assert await kept(replicas) == one
     assert reported(replicas) == EXACT
-    stored = [state for _, _, state in store.cells.values()]
+    stored = [state for _, state in store.cells.values()]
     assert not any(b"SECRET" in data or b"SECRET".hex().encode() in data for data in stored)
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 
-from otel_loopguard.store.store import ANYTHING, MemoryStore
+from otel_loopguard.store.store import ANYTHING, Newer, Swapped
 
 
-class FlakyStore(MemoryStore):
+class FlakyStore:
     """A store for tests. ``faults`` are those of the next swaps: "refused", or "timed out" after it was done."""
 
     def __init__(self, clock=lambda: 1_000.0) -> None:
-        super().__init__(clock=clock, longest_idle=float("inf"))
+        self._clock = clock
+        self.server = b"memory"
+        self.cells = {}
+        """The version and the state, by key."""
         self.faults = []
         self.writes = 0
         self._replaced = []
@@ -25,8 +28,11 @@ class FlakyStore(MemoryStore):
         if fault == "refused":
             return None
         before = self.cells.get(key)
-        reply = await super().swap(key, seen, version, state)
-        if self.cells.get(key) is not before:
+        old, kept = before or (b"", b"")
+        reply = Newer(self._clock(), self.server, old, kept)
+        if seen == old:
+            reply = Swapped(self._clock(), self.server)
+            self.cells[key] = (version, state)
             self._replaced.append((key, before))
         await asyncio.sleep(0)
         return None if fault == "timed out" else reply

@@ -282,7 +282,7 @@ def test_no_value_of_a_call_is_in_the_cell():
             text = f"SECRET-4 77654321 {number}"
             process.call(arguments=secret, outcome=Outcome(text, is_error=bool(number % 2)))
             process.call(tool="SECRET_tool", arguments=secret, known_tools=["read_file"])
-    stored = b"".join(state for _, _, state in log.cells.values())
+    stored = b"".join(state for _, state in log.cells.values())
     assert b"history" in stored
     assert all(
         value not in stored
