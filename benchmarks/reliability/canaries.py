@@ -25,7 +25,7 @@ TITLE = "Leaks"
 ABOUT = """A program has a drawn word in each argument, key, result, exception, made-up tool name, message of the user
 and sentence of the policy. Its telemetry, log, stderr, errors and the reports of `replay` are searched for each word:
 plain, reversed, as hex, UTF-16 and base64. *Broken*: words that are found."""
-APP = Path(__file__).with_name("canary_app.py")
+APP = ROOT / "tests" / "telemetry" / "leaky_app.py"
 SETTINGS = (
     {"EVENTS": "span", "CONVERSATION_ID": "hash"},
     {"EVENTS": "log", "CONVERSATION_ID": "off", "ACTION": "observe"},
