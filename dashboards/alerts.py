@@ -1,4 +1,4 @@
-"""The alerts: the one source of Prometheus's rules and of Grafana's."""
+"""The alerts. Prometheus's rules and Grafana's rules are both made from them."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from dashboards import names, recordings
-from dashboards.panels import COLLECTOR_UID, OVERVIEW_UID
+from dashboards.panels import COLLECTOR_UID, OVERVIEW_UID, RUNBOOKS
 from dashboards.promql import equals, in_range, select, since, total
 from dashboards.recordings import PRESENT, REFUSING, usual
 from otel_loopguard.engine.modes import Mode
 
-RUNBOOKS: Final = "https://github.com/otel-loopguard/otel-loopguard/blob/main/docs/runbooks"
 GRAFANA: Final = "http://127.0.0.1:3000"
-"""``otel-loopguard stack export --grafana-url`` replaces it."""
+"""The address of Grafana in links. ``otel-loopguard stack export --grafana-url`` replaces it."""
 
+# A floor is the least number for an alert; the number must also be above the usual one times the factor.
 TURNS_FLOOR: Final = 5
 NOT_STOPPED_FLOOR: Final = 3
 TURNS_FACTOR: Final = 3
@@ -25,18 +25,18 @@ UNKNOWN_FACTOR: Final = 2
 QUEUE_LIMIT: Final = 80
 """Percent."""
 LEFT_OUT: Final = "(.*/)?loopguard-demo"
-"""Services without alerts, as a regular expression: the demo loops on purpose. Add jobs that end on purpose, too."""
+"""Services without alerts, as a regular expression: the demo loops on purpose. Add jobs that stop on purpose."""
 
 _KEPT: Final = f'{names.JOB}!~"{LEFT_OUT}"'
 
 
 @dataclass(frozen=True)
 class Alert:
-    """A query that returns a value if the alert should fire, and nothing otherwise.
+    """An alert. It fires while its query returns a value, and has for the time ``wait``.
 
-    In the texts ``{value}`` is the query's value, printed with ``number``; ``{job}``, ``{site}``, ``{instance}`` and
-    ``{loss}`` are labels; ``{worst}`` is the tool and the mode with the most trips, and ``{not_stopped}`` the turns
-    that nothing stopped.
+    ``summary`` and ``description`` have placeholders: ``{value}`` is the query's value, printed with ``number``;
+    ``{job}``, ``{site}``, ``{instance}`` and ``{loss}`` are labels of it; ``{worst}`` is the tool and the mode with the
+    most trips; ``{not_stopped}`` is the number of turns that nothing stopped.
     """
 
     name: str
@@ -47,15 +47,15 @@ class Alert:
     description: str
     number: str = "%.0f"
     keep: str = "0s"
-    """How long the alert goes on firing: a value near the limit is one message."""
+    """The time for which the alert goes on firing, so that a value near the limit sends one message."""
     board: str = ""
-    """The dashboard that the alert links, with the service chosen."""
+    """The uid of the dashboard that the alert links to."""
     panel: str = ""
-    """The title of the panel on it that shows what the alert reads."""
+    """The title of the panel on that dashboard that shows the alert's value."""
 
     @property
     def page(self) -> str:
-        """The alert's name without the package's, hyphenated."""
+        """The name of the alert's page: ``trip-spike`` for ``LoopguardTripSpike``."""
         words = self.name.removeprefix("Loopguard")
         return "".join(f"-{c.lower()}" if c.isupper() else c for c in words).lstrip("-")
 
@@ -66,12 +66,12 @@ class Alert:
 
 
 def _above_usual(series: str, floor: int, factor: float) -> str:
-    """At least the floor, and more than a multiple of the usual, which is 0 without a day of it."""
+    """Return a query: the series, where it is at least ``floor``, and above ``factor`` times its usual value (or 0)."""
     return f"{series}{{{_KEPT}}} >= {floor}\n  and {series} > {factor} * ({usual(series)} or {series} * 0)"
 
 
 def _collector_loses() -> str:
-    """The losses of 5 minutes, by collector and kind."""
+    """Return a query: what each collector lost in 5 minutes, by the kind of loss, or how full its queue is."""
     losses = {
         f"{noun} {loss}": f"{total(names.INSTANCE, since(f'{counter}_{item}'))} > 0"
         for counter, loss in names.LOSSES.items()
@@ -85,7 +85,7 @@ def _collector_loses() -> str:
 _BREAKER = select(recordings.TRIPS, _KEPT, equals(names.MODE, Mode.GLOBAL_CIRCUIT_BREAKER.value), REFUSING)
 _ERRORS = select(recordings.INTERNAL_ERRORS, _KEPT)
 _UP = recordings.COLLECTOR_UP
-# The collector, or Prometheus, may have been away: the services' next export needs a minute.
+# Nothing was away for 5 minutes: after an outage the next export of a service needs a minute.
 _SCRAPED = f"min(min_over_time({_UP}[5m])) == 1"
 _TRIPS_LIMIT = f"{recordings.TRIP_RATIO}{{{_KEPT}}} > {RATIO_LIMIT}"
 

@@ -32,7 +32,7 @@ COMPOSE_ADDRESSES = {
 
 
 def generated() -> dict[str, str]:
-    """The generated files, by their path below this directory."""
+    """Return the text of each generated file, by its path below this directory."""
     return {
         "json/collector.json": as_json(collector()),
         "json/drilldown.json": as_json(drilldown()),
@@ -45,7 +45,7 @@ def generated() -> dict[str, str]:
 
 
 def in_compose(path: str) -> str:
-    """A configuration with the addresses that the programs have in deploy/compose.yaml."""
+    """Return a configuration file with the addresses that the programs have in deploy/compose.yaml."""
     text = (HERE / path).read_text(encoding="utf-8")
     for address, name in COMPOSE_ADDRESSES.items():
         text = text.replace(address, name)
@@ -53,7 +53,7 @@ def in_compose(path: str) -> str:
 
 
 def stale() -> list[str]:
-    """The generated files that are missing or differ."""
+    """Return the paths of the generated files that are missing, or are not up to date."""
     return [path for path, text in generated().items() if not _same(HERE / path, text)]
 
 
@@ -66,7 +66,7 @@ def write() -> None:
 
 
 def as_json(board: Dashboard) -> str:
-    """A dashboard in the classic schema, which Grafana 9.4 to 12 load."""
+    """Return a dashboard as JSON in the classic schema, which Grafana 9.4 to 12 load."""
     document: dict[str, Any] = json.loads(json.dumps(board.build(), cls=JSONEncoder))
     for panel in document["panels"]:
         if panel["type"] == "row":
@@ -81,7 +81,7 @@ def _same(path: Path, text: str) -> bool:
 
 
 def main(arguments: list[str]) -> int:
-    """The command line: 1 if something is stale."""
+    """Run the command line. Return 1 if ``--check`` finds a stale file, 2 for wrong arguments, else 0."""
     if arguments == ["--check"]:
         for path in stale():
             print(f"dashboards/{path} is not up to date: run `make dashboards` and commit")

@@ -1,4 +1,4 @@
-"""The collector: what it received, lost, keeps and delivers. It is shared by all services."""
+"""The dashboard of the collector: the spans that it received, lost, keeps and delivers, for all services."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NOT_SCRAPED = "the collector's own metrics are not scraped: is it up, has Prome
 
 
 def collector() -> Dashboard:
-    """The dashboard."""
+    """Return the dashboard of the collector."""
     board = (
         Dashboard("Agent loops: collector")
         .uid(COLLECTOR_UID)

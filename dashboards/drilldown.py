@@ -1,4 +1,4 @@
-"""The drill-down: from a spike to its conversations."""
+"""The dashboard of the conversations: from a spike of loops down to its traces."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NO_STEPS = "no loop for this selection. Widen the time range, or choose All."
 
 
 def drilldown() -> Dashboard:
-    """The dashboard."""
+    """Return the dashboard of the conversations."""
     board = (
         Dashboard("Agent loops: conversations")
         .uid(DRILLDOWN_UID)

@@ -1,4 +1,4 @@
-"""Panels on the guard itself: its cost, its faults, and the way of its counts."""
+"""The panels about the guard itself: its cost, its faults, and where its counts come from."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NONE: Final = f"none, if *Tool calls by outcome* has data; else {NOT_REPORTING}
 
 
 def guard() -> list[Builder[Panel]]:
-    """The panels of the row."""
+    """Return the panels of the row *The guard itself*."""
     return [
         lines(
             "Duration of a check",

@@ -1,4 +1,4 @@
-"""The Prometheus names of ``otel_loopguard.semconv``.
+"""The names of metrics and labels in Prometheus, made from ``otel_loopguard.semconv``.
 
 The collector's exporter turns dots into underscores, adds the unit where it is a real one (``s``, not ``{trip}``) and
 ``_total`` to counters.
@@ -46,11 +46,11 @@ LOSSES: Final = {
     "otelcol_exporter_enqueue_failed": "dropped at a full queue",
     "otelcol_exporter_send_failed": "dropped after a failed export",
 }
-"""What a collector counts and does not deliver, each with the items."""
+"""The beginning of each counter of lost data, and the loss in words. The counter ends with a key of ``LOST_ITEMS``."""
 LOST_ITEMS: Final = {"spans": "spans", "metric_points": "metric points", "log_records": "log records"}
 UP: Final = "up"
 COLLECTOR_JOB: Final = "loopguard"
-"""The job that scrapes the collector's endpoint; its series keep the ``job`` of the applications."""
+"""The job that scrapes the collector. The series of applications keep a ``job`` of their own there."""
 
 # --- labels ------------------------------------------------------------------------------------------------------
 JOB: Final = "job"

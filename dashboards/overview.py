@@ -1,4 +1,4 @@
-"""The overview: who is looping now, did the guard help, what did it cost, and the details."""
+"""The dashboard *Agent loops*: who is looping now, did the guard help, what did it cost, and the details."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _TURNS: Steps = [(None, "transparent"), (alerts.NOT_STOPPED_FLOOR, "orange"), (a
 
 
 def overview() -> Dashboard:
-    """The dashboard."""
+    """Return the dashboard *Agent loops*."""
     board = (
         Dashboard("Agent loops")
         .uid(OVERVIEW_UID)

@@ -1,4 +1,4 @@
-"""The kinds of panels."""
+"""The kinds of panels that the dashboards have, and links between them."""
 
 from __future__ import annotations
 
@@ -53,6 +53,7 @@ COLLECTOR_UID: Final = "loopguard-collector"
 COUNT: Final = "locale"
 """The unit of whole numbers: 12,345 and not 12.3 K."""
 SHARE: Final = "percentunit"
+"""The unit of shares: 0.25 is shown as 25 %."""
 _DECIMALS: Final = {COUNT: 0, SHARE: 1}
 
 Panel = TypeVar("Panel", timeseries.Panel, stat.Panel, table.Panel)
@@ -63,7 +64,7 @@ CALM: Final[Steps] = [(None, "text")]
 
 
 def bad_from(value: float, colour: str) -> Steps:
-    """Green up to a value; without data no colour."""
+    """Return thresholds: green below the value, the colour from the value on, no colour without data."""
     return [(None, "text"), (0, "green"), (value, colour)]
 
 
@@ -83,14 +84,14 @@ COLOURS: Final = {
     "work": "green",
     "loop": "orange",
 }
-"""The colours of actions, outcomes and steps: red ran on, blue was refused."""
+"""The colour of each action, outcome and kind of step: red for calls that ran on, blue for refused ones."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: of a label, or of the values of a query.
+    """A column of a table: it shows a label, or the values of a query.
 
-    A query without a heading adds labels to the rows, and no column.
+    A query without a heading makes no column, but its labels are in the rows. A cell links to ``url`` if that is given.
     """
 
     heading: str
@@ -102,7 +103,7 @@ class Column:
 
 
 def panel_id(title: str) -> int:
-    """Return the id of a panel: it follows from the title, and links to it stay right when panels move."""
+    """Return the id of a panel, computed from its title: links to it stay right when panels move."""
     return zlib.crc32(title.encode()) % 1_000_000
 
 
@@ -117,7 +118,7 @@ def number(
     width: int = 4,
     empty: str,
 ) -> stat.Panel:
-    """One number, at the end of the time range or for the whole of it."""
+    """Return a panel with one number: the query's value at the end of the time range. ``empty`` explains no data."""
     panel = _described(stat.Panel(), title, why, unit=unit, steps=steps, empty=empty)
     return (
         panel.with_target(_instant(query))
@@ -140,7 +141,7 @@ def lines(
     soft_max: float | None = None,
     empty: str,
 ) -> timeseries.Panel:
-    """Values that are compared at each moment. The mapping's keys are legends, in Grafana's template syntax."""
+    """Return a panel with a line for each series of the queries, by their legends, in Grafana's template syntax."""
     steps = CALM if limit is None else [*CALM, (limit, "red")]
     panel = _series(title, why, queries, unit=unit, steps=steps, empty=empty)
     panel = panel.legend(_legend("lastNotNull", "max", sort="Last *") if sorted_legend else _legend())
@@ -161,9 +162,9 @@ def bars(
     coloured: bool = False,
     empty: str,
 ) -> timeseries.Panel:
-    """Counts, stacked: each bar has what happened since the bar before, and the legend has the totals.
+    """Return a panel with stacked bars: a bar counts what happened since the bar before, the legend has the totals.
 
-    ``exemplars`` selects the counters whose exemplars are shown. ``coloured`` bars are actions, outcomes or steps.
+    ``exemplars`` selects the counters whose exemplars are shown. ``coloured``: the bars have the fixed ``COLOURS``.
     """
     panel = _series(title, why, queries, unit=unit, steps=CALM, empty=empty)
     for name, colour in COLOURS.items() if coloured else ():
@@ -183,7 +184,7 @@ def bars(
 
 
 def listing(title: str, why: str, columns: Sequence[Column], *, sort_by: Sequence[str], empty: str) -> table.Panel:
-    """A table with one row for each set of labels, the largest values first."""
+    """Return a table with a row for each set of labels, sorted by these headings, the largest values first."""
     panel = _described(table.Panel(), title, why, unit="short", steps=CALM, empty=empty)
     asked = [column for column in columns if column.query]
     fields = {column.heading: column.label for column in columns if column.label}
@@ -214,7 +215,7 @@ def listing(title: str, why: str, columns: Sequence[Column], *, sort_by: Sequenc
 
 
 def spans(title: str, why: str, query: str, *, empty: str) -> table.Panel:
-    """The spans of a TraceQL query, as a table with links to their traces."""
+    """Return a table of the spans that a TraceQL query finds, with links to their traces."""
     panel = _described(table.Panel(), title, why, unit="short", steps=CALM, empty=empty).datasource(TEMPO)
     for name, width in {"Start time": 210, "Span ID": 150}.items():
         panel = panel.override_by_name(name, [DynamicConfigValue(id_val="custom.width", value=width)])
@@ -222,7 +223,7 @@ def spans(title: str, why: str, query: str, *, empty: str) -> table.Panel:
 
 
 class _Spans(tempo.TempoQuery):
-    """A TraceQL query that returns spans. The builder knows the query, but not yet ``tableType``."""
+    """A TraceQL query that returns spans. Grafana's builder does not know ``tableType`` yet."""
 
     def __init__(self, query: str) -> None:
         super().__init__()
@@ -238,7 +239,7 @@ class _SpanTable(TempoQuery):
 
 
 class _Alerts(AnnotationQuery):
-    """Firing alerts. The builder knows the query, but not yet the formats of title and text."""
+    """Firing alerts as annotations. Grafana's builder does not know the formats of title and text yet."""
 
     def build(self) -> AnnotationModel:
         return _NamedAlerts(**vars(super().build()))
@@ -251,31 +252,31 @@ class _NamedAlerts(AnnotationModel):
 
 
 def marks(name: str, firing: str, panel: str) -> AnnotationQuery:
-    """Mark on one panel when alerts fire; off until it is switched on.
+    """Return an annotation that marks on one panel when alerts fire. It is off until a user switches it on.
 
-    On a panel with exemplars the marks would cover them.
+    Choose a panel without exemplars: the marks would cover them.
     """
     only = AnnotationPanelFilter().exclude(exclude=False).ids([panel_id(panel)])
     return _Alerts().name(name).datasource(PROMETHEUS).enable(enable=False).icon_color("red").expr(firing).filter(only)
 
 
 def link(title: str, url: str) -> DashboardLink:
-    """A link with a title."""
+    """Return a link with a title."""
     return DashboardLink(title).url(url).type(DashboardLinkType.LINK)
 
 
 def board_link(title: str, uid: str) -> DashboardLink:
-    """A link to another dashboard, with the chosen values and the time range."""
+    """Return a link to another dashboard, which keeps the values of variables and the time range."""
     return link(title, f"/d/{uid}").include_vars(include_vars=True).keep_time(keep_time=True)
 
 
 def runbook(page: str) -> DashboardLink:
-    """A link to a runbook."""
+    """Return a link to a runbook, by the name of its page."""
     return link("Runbook", f"{RUNBOOKS}/{page}.md").target_blank(target_blank=True)
 
 
 def conversations(*chosen: str) -> str:
-    """The URL of the drill-down, with the time range and further URL parameters."""
+    """Return the URL of the conversations' dashboard, with the time range and these URL parameters."""
     return f"/d/{DRILLDOWN_UID}?{'&'.join(['${__url_time_range}', '${datasource:queryparam}', *chosen])}"
 
 
@@ -304,7 +305,7 @@ def _series(
 
 
 def _instant(query: str) -> Dataquery:
-    """A query for the end of the time range only."""
+    """Return a query for the end of the time range only."""
     return Dataquery().expr(query).ref_id("A").instant().datasource(PROMETHEUS)
 
 

@@ -10,27 +10,27 @@ MINUTE: Final = "1m"
 """The window of the recorded increases."""
 STEPS_A_MINUTE: Final = 4
 _MINUTE_AND_STEP: Final = "75s"
-"""A series that has ended is seen for one more step than it grows, so that the last growth recorded is 0."""
+"""One step more than a minute: of a series that has ended, the last growth that is recorded is 0."""
 
 
 def equals(label: str, value: str) -> str:
-    """A matcher for exactly one value."""
+    """Return a matcher for one value of a label."""
     return f'{label}="{value}"'
 
 
 def select(metric: str, *matchers: str) -> str:
-    """A metric with its matchers."""
+    """Return a selector of a metric with these matchers."""
     return f"{metric}{{{','.join(matchers)}}}" if matchers else metric
 
 
 def grown(selected: str, returned: str, back: str = "1h", delay: int = 0) -> str:
-    """The growth of each counter in one minute, ``delay`` minutes ago: exact across restarts and gaps.
+    """Return the growth of each counter in one minute, ``delay`` minutes ago: exact across restarts and gaps.
 
-    ``increase()`` ignores the first value of a series, although a loop's series often begins with its trips, and it
-    extrapolates. Here growth is a difference: of the last value and the one a minute before, which may be as old as
-    ``back`` after an outage; with a restart in between, of the highest value and the one before, plus the new value.
-    A series without a value before has grown by its value. The exception is an instance that ``returned`` after a gap:
-    its counters are new to Prometheus, and their values are old.
+    ``increase()`` extrapolates, and ignores the first value of a series, which often has a loop's trips. So growth is
+
+    * the last value minus the value a minute before, or up to ``back`` before after an outage;
+    * after a restart in that minute, the highest value minus the value before, plus the new value;
+    * the value itself if there was none before; but not for an instance that ``returned`` after a gap.
     """
     ago = f" offset {delay}m" if delay else ""
     last = f"last_over_time({selected}[{_MINUTE_AND_STEP}]{ago})"
@@ -41,7 +41,7 @@ def grown(selected: str, returned: str, back: str = "1h", delay: int = 0) -> str
 
 
 def in_range(recorded: str, window: str, by: str | None = None) -> str:
-    """The growth in a window, from increases of a minute that were recorded at each step; summed by labels.
+    """Return the growth in a window, summed by labels, from the series of growth in a minute that the rules record.
 
     Growth of the last minute is not counted in full yet.
     """
@@ -49,40 +49,39 @@ def in_range(recorded: str, window: str, by: str | None = None) -> str:
 
 
 def in_bars(recorded: str, by: str) -> str:
-    """The growth since the bar before, for a range query whose steps are ``$__interval``.
+    """Return the growth since the bar before, for a range query whose steps are ``$__interval``.
 
-    Grafana aligns the steps. Prometheus 2 counts both ends of a window: without the offset the step of the rules at
-    the end of a bar would count in the next bar, too.
+    Prometheus 2 counts both ends of a window. Without the offset, the value at the end of a bar would count twice.
     """
     return f"sum_over_time({_at_each_step(recorded, by)}[$__interval:{STEP}] offset 1ms) / {STEPS_A_MINUTE}"
 
 
 def _at_each_step(recorded: str, by: str | None) -> str:
-    """The recorded growth at a step; to sum here costs a seventh of a sum of the ranges.
+    """Return the recorded growth at a step, summed by labels. A sum at each step costs a seventh of a sum of ranges.
 
-    ``last_over_time`` looks back a minute only: where Prometheus itself was away, a step would otherwise repeat what
-    was recorded up to five minutes before.
+    ``last_over_time`` looks back a minute only; else a step would repeat a value of up to five minutes before, if
+    Prometheus was away.
     """
     last = f"last_over_time({recorded}[{MINUTE}])"
     return last if by is None else total(by, last)
 
 
 def since(counter: str) -> str:
-    """The growth in 5 minutes of a counter of the collector. It begins with its first value, and after a restart."""
+    """Return the growth of a counter of the collector in 5 minutes: of a new or restarted one, all of its value."""
     return f"{counter} - (last_over_time({counter}[1h] offset 5m) <= {counter} or {counter} * 0)"
 
 
 def total(by: str, vector: str) -> str:
-    """The sum by labels; ``by`` may be empty."""
+    """Return the sum by labels, separated by commas; of all series if ``by`` is empty."""
     return f"sum by ({by}) ({vector})" if by else f"sum({vector})"
 
 
 def share(part: str, whole: str) -> str:
-    """Part divided by whole: 0 without a part, nothing without a whole."""
+    """Return the part divided by the whole: 0 without a part, no value without a whole."""
     return f"({part} or {whole} * 0) / ({whole} > 0)"
 
 
 def quantile(level: float, buckets: str, window: str, by: str = "") -> str:
-    """A quantile of a recorded histogram over a window."""
+    """Return a quantile of a recorded histogram over a window, by labels."""
     labels = f"le,{by}" if by else "le"
     return f"histogram_quantile({level}, {in_range(buckets, window, labels)})"

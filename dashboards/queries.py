@@ -1,6 +1,6 @@
 """Every query of the dashboards.
 
-All but the live ones read recorded series. "Now" is the last ten minutes of the time range, as in the pages.
+Most read series that Prometheus records. "Now" is the last ten minutes of the time range, as in the alerts that page.
 """
 
 from __future__ import annotations
@@ -38,25 +38,22 @@ _recoveries: Final = select(recordings.RECOVERIES, _JOB, recordings.NO_USER_STOP
 
 
 def _count(by: str, selected: str, window: str) -> str:
-    """A whole number: what happened in the last minute is not counted in full yet."""
+    """Return the growth in a window as a whole number. What happened in the last minute is not counted in full yet."""
     return f"round({in_range(selected, window, by)})"
 
 
 def _or_zero(part: str, present: str) -> str:
-    """The number, or 0 where a service reports; nothing where none does."""
+    """Return the number; 0 without it where a service reports, no value where none does."""
     return f"{part} or 0 * {present}"
 
 
 def _turns_that(matcher: str) -> str:
-    """Turns in the time range, by service: those of the action that most of them reached."""
+    """Return the turns in the time range, by service: of the matching actions, the one that most turns reached."""
     return f"max by ({names.JOB}) ({in_range(select(recordings.TURNS_LOOPING, _JOB, matcher), RANGE)})"
 
 
 def _with_any(series: str, counted: str) -> str:
-    """The lines of the services that have any in the time range; without such a service one line at zero.
-
-    A line at zero for each service would say nothing.
-    """
+    """Return the lines of the services with a count above 0 in the time range; one line at 0 if there is none."""
     some = f"max by ({names.JOB}) (max_over_time({counted}[{RANGE}] @ end())) > 0"
     zero = f'label_replace(sum({series}) unless on () ({some}), "{names.JOB}", "no service", "", "")'
     return f"({series} and on ({names.JOB}) {some}) or {zero}"

@@ -1,7 +1,7 @@
-"""The recorded series: what panels and alerts read instead of counters.
+"""The series that Prometheus records: panels and alerts read them instead of counters.
 
-Each is the growth of a counter in one minute, by the labels that a panel or an alert needs. Their sum over a range is
-the growth in that range, also of processes that have ended. The names are labels:metric:operation.
+Most are the growth of a counter in one minute, by the labels that a panel or an alert needs. Their sum over a range is
+the growth in that range, also of processes that have ended. The names are ``labels:metric:operation``.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from otel_loopguard import semconv
 from otel_loopguard.engine.words import USER_STOP
 
 NO_USER_STOP: Final = f'{names.MODE}!="{USER_STOP}"'
-"""The user said stop, and the agent called on: a trip, but no loop."""
+"""Leaves out trips of the user's stop: the agent called a tool after it, which is no loop."""
 REFUSING: Final = f'{names.ACTION}=~"reuse|block|conclude|abort"'
-"""Actions that replace the run of the tool."""
+"""The actions after which the tool does not run."""
 LOOPING: Final = f'{names.ACTION}=~"observe|reuse|block|conclude|abort"'
-"""A turn that was only nudged is not counted as one that loops."""
+"""The actions by which a turn counts as looping. A turn that was only nudged does not."""
 NOT_STOPPED: Final = f'{names.ACTION}=~"observe|abort"'
-"""The loop ran on, or the run ended in an error."""
+"""The actions after which the loop ran on, or the run ended in an error."""
 
 TRIPS_OF_A_TURN: Final = 12
-"""The trips of a stubborn turn, to estimate turns where only trips are counted."""
+"""The trips of a turn that goes on looping. It divides trips to estimate turns, where only trips are counted."""
 
 
 @dataclass(frozen=True)
@@ -84,11 +84,10 @@ def _grown(by: str, metric: str, *matchers: str, back: str = "1h", delay: int = 
 
 
 def _events(by: str, *matchers: str, back: str = "1h") -> str:
-    """The same of the events on spans, for applications that export traces only: the collector counts these.
+    """Return the growth of the trip events that the collector counts on spans, of services that export traces only.
 
-    Spans arrive before metrics, which are exported each minute. So events count two minutes later: by then the metrics
-    of a service that has any are known. For a quarter of an hour after them events do not count, so that a restart of
-    the service and the collector together counts nothing twice.
+    Spans arrive before metrics, which are exported each minute. So events count two minutes late: by then it is known
+    which services have metrics. Events of a service with metrics in the last quarter of an hour do not count.
     """
     events = _grown(by, names.TRIP_EVENTS, *matchers, back=back, delay=2)
     return f"or on ({names.JOB}) ({events} unless on ({names.JOB}) last_over_time({PRESENT}[15m]))"
@@ -99,7 +98,7 @@ def _most(*matchers: str) -> str:
 
 
 _SHORT = "10m"
-"""Pages are about now: growth in a longer gap is not counted for them."""
+"""How far back the growth of turns looks. Turns are for pages, which are about now."""
 _TRIP = _by(names.JOB, names.MODE, names.VERDICT, names.ACTION)
 _TOOL_TRIP = _by(names.JOB, names.TOOL, names.MODE)
 _MODES = _by(names.JOB, names.MODE, names.ACTION)
@@ -169,15 +168,15 @@ RECORDINGS: Final = (
 
 
 def usual(series: str) -> str:
-    """The name of the recorded average of a series in calm times."""
+    """Return the name of the series with the average of this one in calm times."""
     return f"{series}:usual"
 
 
 def _baseline(series: str, alerts: str) -> tuple[Recording, Recording]:
-    """Record the series while no alert about it fires, and its average over a week.
+    """Return two recordings: the series while no alert about it fires, and the average of that over a week.
 
-    So an incident does not become usual while it lasts. Less than a day says nothing. In its first day a service has no
-    usual, and all of it counts: a service that always loops is then no longer an incident.
+    So an incident does not become usual while it lasts. A service with less than nearly a day of calm data has no usual
+    value. While it has none, its alerts do not stop the recording: a service that always loops becomes usual.
     """
     calm = f"{series}:calm"
     firing = f'ALERTS{{alertname=~"{alerts}",alertstate="firing"}} and on ({names.JOB}) {usual(series)}'
@@ -189,7 +188,7 @@ def _baseline(series: str, alerts: str) -> tuple[Recording, Recording]:
 
 
 _PAGES = "LoopguardNotStopped|LoopguardTripSpike"
-# They change slowly, and are evaluated less often.
+# These change slowly, and are evaluated less often.
 USUAL: Final = (
     *_baseline(TURNS, _PAGES),
     *_baseline(TURNS_NOT_STOPPED, _PAGES),

@@ -1,4 +1,4 @@
-"""Prometheus's rules file and Grafana's alert provisioning, from ``alerts``."""
+"""Prometheus's rules file and Grafana's provisioning of alerts, made from ``alerts`` and ``recordings``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HEADER = "# Made by `make dashboards` from dashboards/alerts.py and dashboards/r
 
 
 def prometheus_rules() -> str:
-    """The rules file as text."""
+    """Return the rules file as text."""
     # One group for all that alerts need: its rules are evaluated in order. Two groups are evaluated in parallel, and an
     # alert could be an interval late. The sums of the recorded minutes need the interval, whatever Prometheus's own is.
     main = {"name": "loopguard", "interval": STEP, "rules": [*map(_recorded, RECORDINGS), *map(_alert, ALERTS)]}
@@ -31,7 +31,7 @@ def prometheus_rules() -> str:
 
 
 def grafana_rules() -> str:
-    """Render the alerts as a provisioning file; Grafana reads the series that Prometheus recorded."""
+    """Return the provisioning file of the alerts as text. Grafana reads the series that Prometheus records."""
     group = {
         "orgId": 1,
         "name": "loopguard",
@@ -43,7 +43,7 @@ def grafana_rules() -> str:
 
 
 def dump(document: Any) -> str:
-    """Readable YAML: keys in our order, long queries in blocks."""
+    """Return readable YAML: keys in the order of the document, queries of several lines in blocks."""
     return yaml.dump(document, Dumper=_Readable, sort_keys=False, width=200, allow_unicode=True)
 
 
@@ -82,7 +82,7 @@ def _grafana_alert(alert: Alert) -> dict[str, Any]:
 
 
 def _view_panel(alert: Alert) -> dict[str, str]:
-    """The annotations from which Grafana makes the links to a dashboard and its panel."""
+    """Return the annotations from which Grafana makes the links to a dashboard and its panel."""
     return {"__dashboardUid__": alert.board, "__panelId__": str(panel_id(alert.panel))}
 
 
@@ -115,7 +115,7 @@ _OF_JOB = f"{TURNS_NOT_STOPPED}{{job='%s'}}"
 
 
 def _asked(query: str, shown: str) -> str:
-    """Return a template that asks Prometheus for a service, and shows each result."""
+    """Return a template that asks Prometheus with the alert's service in place of ``%s``, and shows each result."""
     return f'{{{{ range printf "{query}" $labels.job | query }}}}{shown}{{{{ end }}}}'
 
 

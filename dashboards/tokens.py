@@ -1,4 +1,4 @@
-"""Panels on what loops cost: the tokens of the model requests that were steps of loops."""
+"""The panels about what loops cost: the tokens of the model requests that were steps of loops."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 _UNKNOWN = (
     "not known, which is not zero: no model client is patched, or its responses carry no usage, as those of many "
+    "streams."
 )
-_UNKNOWN += "streams."
 _NO_PRICES = "not known: no usage, or the policy has no cost_per_million_tokens for these models."
 _SERVICE = f"{{{{{names.JOB}}}}}"
 
 
 def figures() -> list[Builder[Panel]]:
-    """The cost in numbers."""
+    """Return the panels with one number each."""
     return [
         number(
             "Tokens in loops",
@@ -62,7 +62,7 @@ def figures() -> list[Builder[Panel]]:
 
 
 def charts() -> list[Builder[Panel]]:
-    """The cost over time, by service and by model."""
+    """Return the panels with the cost over time, by service and by model."""
     return [
         bars(
             "Tokens by step",

@@ -23,12 +23,12 @@ TEMPO: Final = DataSourceRef(type_val="tempo", uid="${tempo}")
 
 
 def prometheus() -> DatasourceVariable:
-    """The Prometheus data source."""
+    """Return the variable of the Prometheus data source."""
     return DatasourceVariable("datasource").label("Prometheus").type("prometheus")
 
 
 def tempo() -> DatasourceVariable:
-    """The Tempo data source."""
+    """Return the variable of the Tempo data source."""
     return DatasourceVariable("tempo").label("Tempo").type("tempo")
 
 
@@ -42,22 +42,22 @@ _ALL: Final = ".*"
 
 
 def service() -> QueryVariable:
-    """The services that report."""
+    """Return the variable of the services that report."""
     return _values("job", "Service", f"label_values({_ANY_SERVICE}, {names.JOB})").all_value(_ALL)
 
 
 def mode() -> QueryVariable:
-    """The modes of the loops of the chosen services."""
+    """Return the variable of the modes in which the chosen services loop."""
     return _values("mode", "Loop mode", f"label_values({_LOOPS}, {names.MODE})").all_value(_ALL)
 
 
 def tool() -> QueryVariable:
-    """The tools in the loops of the chosen services."""
+    """Return the variable of the tools with which the chosen services loop."""
     return _values("tool", "Tool", f"label_values({_LOOPS}, {names.TOOL})").all_value(_ALL)
 
 
 def service_name() -> QueryVariable:
-    """The chosen services by their name in Tempo: a job may have the namespace in front of the name."""
+    """Return the hidden variable of the chosen services' names in Tempo: a job may begin with the namespace."""
     query = f"label_values({_CHOSEN_SERVICES}, {names.JOB})"
     return _values("service_name", "Service name", query).regex(r"/(?:.*\/)?(.+)/").hide(VariableHide.HIDE_VARIABLE)
 
