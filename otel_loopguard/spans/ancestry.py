@@ -1,8 +1,7 @@
-"""Find the turn of a tool span: that of its conversation, else that of its agent's span, else that of its trace.
+"""Find the turn of a tool span: the turn of its conversation, else of its agent's span, else of its trace.
 
-Only the span itself and those around it can tell. They arrive in any order, an agent's span after all that is inside
-it, so the turn is asked for when a span is judged, and not when it arrives. Live judging and ``otel-loopguard replay``
-both ask here.
+The span and the spans around it tell the turn. Spans arrive in any order, an agent's span after all spans inside it, so
+the turn is looked up when a span is judged, not when it arrives. ``otel-loopguard watch`` and ``replay`` both do so.
 """
 
 from __future__ import annotations
@@ -18,25 +17,25 @@ if TYPE_CHECKING:
 
 MOST_SPANS: Final = 400_000
 MOST_GUARDED: Final = 100_000
-"""Traces."""
+"""Traces with spans of the guard."""
 _DEEPEST: Final = 64
-"""The levels that are climbed. A span that names itself as its parent ends there, too."""
+"""The most parents to follow. It also bounds a span that names itself as its parent."""
 TURNS_BY: Final = ("conversation", "agent_span", "trace")
 """The sources of a turn, the widest first."""
 
 
 class TurnName(NamedTuple):
-    """The identity of a turn. Equal for the spans of one turn."""
+    """The identity of a turn: equal for all spans of the turn."""
 
     source: str
     """One of ``TURNS_BY``, or ``own`` for a turn of the guard's own spans."""
     id: str
     service: Service | None = None
-    """Of a conversation: two services may give theirs equal ids."""
+    """The service, if the source is ``conversation``: two services may give two conversations one id. Else None."""
 
 
 class InTrace(Protocol):
-    """A span of another instrumentation, whose turn is to be found."""
+    """A tool span of another instrumentation, as far as its turn depends on it."""
 
     @property
     def trace(self) -> str:
@@ -44,11 +43,11 @@ class InTrace(Protocol):
 
     @property
     def parent(self) -> str:
-        """The id of its parent."""
+        """The id of its parent; empty for the root of a trace."""
 
     @property
     def conversation(self) -> str | None:
-        """The conversation that it names itself."""
+        """The id of the conversation that the span itself has; None if it has none."""
 
     @property
     def service(self) -> Service:
@@ -56,38 +55,38 @@ class InTrace(Protocol):
 
 
 class Around(NamedTuple):
-    """The facts of a span that matter to the calls inside it. Most spans have none: their parent's id is kept."""
+    """The facts of a span that matter to the calls inside it. Of a span without such facts only the parent is kept."""
 
     parent: str
     conversation: str | None = None
     agent: str | None = None
     """The name of the agent, which may be empty; None if this is not the span of an agent's run."""
     tool: str | None = None
-    """None if this is no tool call."""
+    """The name of the tool; None if this is no tool call."""
 
 
 _NONE: dict[str, str | Around] = {}
 
 
 class Ancestry:
-    """The spans of each trace, with their parents. Bounded: the trace without new spans for the longest time goes."""
+    """The spans of each trace, with their parents. Beyond the bound the trace without new spans for longest goes."""
 
     def __init__(self, turns_by: str = TURNS_BY[0], most: int = MOST_SPANS) -> None:
-        """``turns_by`` is the widest source of turns."""
+        """Take the widest source of turns, one of ``TURNS_BY``, and the most spans to keep."""
         self._by_conversation = turns_by == "conversation"
         self._by_agent = turns_by != "trace"
         self._most = most
         self._traces: OrderedDict[str, dict[str, str | Around]] = OrderedDict()
         self._held = 0
         self.seen = 0
-        """The number of all spans."""
+        """The number of spans that were added."""
         self._guarded: dict[str, None] = {}
 
     def __len__(self) -> int:
         return self._held
 
     def add(self, trace: str, span: str, around: str | Around) -> None:
-        """Add a span: its parent's id, or what it says about the calls inside it."""
+        """Add a span: ``around`` is the id of its parent, or an ``Around`` if it matters to the calls inside it."""
         self.seen += 1
         spans = self._traces.get(trace)
         if spans is None:
@@ -101,7 +100,7 @@ class Ancestry:
             self._forget()
 
     def _forget(self) -> None:
-        """Forget the oldest trace, or the older half of the only one."""
+        """Forget the trace without new spans for longest; of the only trace, the older half."""
         trace, spans = self._traces.popitem(last=False)
         self._held -= len(spans)
         if not self._traces:
@@ -110,26 +109,26 @@ class Ancestry:
             self._held += len(kept)
 
     def guard(self, trace: str) -> None:
-        """Note that the spans of the guard tell of all calls in a trace: other spans of calls there are not counted."""
+        """Note that a trace has the guard's own spans of its calls: others of the same calls do not count there."""
         self._guarded[trace] = None
         if len(self._guarded) > MOST_GUARDED:
             del self._guarded[next(iter(self._guarded))]
 
     def is_guarded(self, trace: str) -> bool:
-        """Return True if the guard has the calls of this trace."""
+        """Return True if this trace has the guard's own spans of its calls."""
         return trace in self._guarded
 
     def spans_in(self, trace: str) -> int:
-        """Return the number of spans of a trace that are known."""
+        """Return the number of known spans of a trace."""
         return len(self._traces.get(trace, _NONE))
 
     def is_inner(self, span: InTrace, tool: str) -> bool:
-        """Return True if the span around that of a tool call is of the same tool: both are of one call."""
+        """Return True if the parent of a call's span is a span of the same tool: both are of one call."""
         found = self._traces.get(span.trace, _NONE).get(span.parent)
         return type(found) is Around and same_tool(tool, found.tool)
 
     def turn_of(self, span: InTrace) -> TurnName:
-        """Return the turn of a span of another instrumentation, as far as the spans around it have arrived."""
+        """Return the turn of a span, as far as the spans around it have arrived."""
         conversation, agent, _ = self._above(span)
         if conversation is not None and self._by_conversation:
             return TurnName("conversation", conversation, span.service)
@@ -138,22 +137,21 @@ class Ancestry:
         return TurnName("trace", span.trace)
 
     def above(self, span: InTrace) -> list[str]:
-        """Return the ids of the spans around this one. The last one has not arrived, unless it is the empty id."""
+        """Return the ids of the spans around this one, the nearest first. The last one is empty, or has not arrived."""
         spans, found = self._traces.get(span.trace, _NONE), [span.parent]
         while len(found) < _DEEPEST and (around := spans.get(found[-1])) is not None:
             found.append(around.parent if isinstance(around, Around) else around)
         return found
 
     def agent_of(self, span: InTrace) -> tuple[str | None, str | None]:
-        """Return the conversation of a call and the name of its agent, as far as they are known."""
+        """Return the conversation of a call and the name of its agent; None for what is not known."""
         conversation, _, name = self._above(span)
         return conversation, name
 
     def _above(self, span: InTrace) -> tuple[str | None, str, str | None]:
-        """Return the nearest conversation, the agent's span, and the name of the nearest agent.
+        """Return the nearest conversation, the id of the outermost agent's span, and the name of the nearest agent.
 
-        The agent's span is the outermost one. A call inside a tool call belongs to the agents inside that call, if
-        there are any: an agent may be used as a tool.
+        Agents outside of a tool call that has an agent inside do not count: that agent is used as a tool.
         """
         conversation, agent, name, above_tool = span.conversation, "", None, False
         spans = self._traces.get(span.trace, _NONE)

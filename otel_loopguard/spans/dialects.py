@@ -1,10 +1,10 @@
-"""Read the tool calls of other instrumentations from their spans. One table, one row a dialect.
+"""Read tool calls from the spans of other instrumentations, by one table: a row for each dialect.
 
 A span may match several rows: an ``execute_tool`` span of OpenLLMetry has the attributes of OpenTelemetry, too. The
-rows that match are read in the order of the table, the special ones first. The first row that holds a value wins.
+matching rows are read in the order of the table, and the first one that has a value wins.
 
-Live watching and ``otel-loopguard replay`` both read through this table, so they give the same verdicts. Values stay in
-the process: they are fingerprinted like the arguments and results of a guarded call.
+Live spans and ``otel-loopguard replay`` are read by this table, so both get the same verdicts. Values stay in the
+process: they are fingerprinted like the arguments and results of a guarded call.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 
 class SpanView(NamedTuple):
-    """The facts of a span that the dialects need, whether it comes from the SDK or from OTLP JSON."""
+    """The parts of a span that the dialects read, whether it comes from the SDK or from OTLP."""
 
     name: str
     attributes: Mapping[str, Any]
     events: Sequence[tuple[str, Mapping[str, Any]]] = ()
-    """Names and attributes."""
+    """The name and the attributes of each event."""
     failed: bool = False
     description: str | None = None
-    """The description of a failed span's status."""
+    """The description of the span's status, or None."""
     is_server: bool = False
 
 
@@ -42,23 +42,23 @@ class SpanCall(NamedTuple):
     call: ToolCall
     outcome: Outcome
     has_arguments: bool
-    """False: no mode can judge the call, because it may equal any other call of the tool."""
+    """False if the span has no arguments: then no mode can judge the call."""
     has_result: bool
-    """False: the outcome holds a text that equals no other result."""
+    """False if the span has no result: then the outcome has a text that equals no other result."""
 
 
 # --- envelopes ---------------------------------------------------------------------------------------------------
 
 
 def _function_arguments(value: Any) -> Any:
-    """Take keyword arguments out of ``{"args": [], "kwargs": {...}}``; None if there are no arguments at all."""
+    """Return the keyword arguments of ``{"args": [], "kwargs": {...}}``; None if there are no arguments at all."""
     if isinstance(value, dict) and value and value.keys() <= {"args", "kwargs"}:
         return value if value.get("args") else value.get("kwargs") or None
     return value
 
 
 def _callback_arguments(value: Any) -> Any:
-    """Take the tool's arguments out of the input of a LangChain callback, which also holds tags, metadata and ids."""
+    """Return the tool's arguments from the input of a LangChain callback, which also has tags, metadata and ids."""
     if isinstance(value, dict) and ("input_str" in value or ("inputs" in value and "tags" in value)):
         inputs = value.get("inputs")
         return inputs if isinstance(inputs, dict) else value.get("input_str") or None
@@ -66,12 +66,12 @@ def _callback_arguments(value: Any) -> Any:
 
 
 def _callback_result(value: Any) -> Any:
-    """Take the tool's result out of the output of a LangChain callback."""
+    """Return the tool's result from the output of a LangChain callback; any other value as it is."""
     return value["output"] if isinstance(value, dict) and value.keys() == {"output", "kwargs"} else value
 
 
 def _run_outputs(value: Any) -> Any:
-    """Take the result out of the outputs of a LangSmith run."""
+    """Return the result from the outputs of a LangSmith run; any other value as it is."""
     return value["output"] if isinstance(value, dict) and value.keys() == {"output"} else value
 
 
@@ -79,18 +79,18 @@ def _run_outputs(value: Any) -> Any:
 
 
 class SpanDialect(NamedTuple):
-    """The description of a tool call in the spans of one instrumentation.
+    """One row: where the spans of an instrumentation have the parts of a tool call.
 
-    Where a row names several attributes for one fact, the first that holds a value is taken.
+    If a row names several attributes for one part, the first one that has a value is read.
     """
 
     name: str
     sign: tuple[str, tuple[str, ...]]
-    """The attribute, and its values, that make a span a tool call."""
+    """An attribute, and the values of it that make a span a tool call."""
     span_names: tuple[str, ...] = ()
-    """The beginnings of span names, before the tool."""
+    """What span names have before the name of the tool."""
     suffix: str = ""
-    """The end of span names, after the tool."""
+    """What span names have after the name of the tool."""
     tool: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
     results: tuple[str, ...] = ()
@@ -98,15 +98,15 @@ class SpanDialect(NamedTuple):
     arguments_hash: str | None = None
     result_hash: str | None = None
     arguments_event: tuple[str, str] | None = None
-    """The name of an event, and the attribute of that event."""
+    """The name of an event, and the attribute of the event that has the arguments."""
     result_event: tuple[str, str] | None = None
     open_arguments: Callable[[Any], Any] | None = None
-    """Takes the value out of its envelope."""
+    """Returns the arguments from the value of the attribute, which has more than these."""
     open_result: Callable[[Any], Any] | None = None
     hidden: frozenset[str] = frozenset()
-    """Values that replace a hidden value in this dialect only."""
+    """Texts that stand for a hidden value in this dialect only."""
     not_tools: frozenset[str] = frozenset()
-    """Tool names of spans that are no tool call."""
+    """Names in place of a tool's that mean: this span is no tool call."""
 
 
 _GENAI_SIGN: Final = (semconv.OPERATION_NAME, (semconv.OPERATION_EXECUTE_TOOL,))
@@ -202,20 +202,20 @@ AGENTS: Final = {
     "mlflow.spanType": ('"AGENT"', "AGENT"),
     "ai.operationId": ("ai.generateText", "ai.streamText"),
 }
-"""The attribute, and its values, that make a span an agent's run."""
+"""Attributes, and the values of each that make a span an agent's run."""
 CONVERSATIONS: Final = {
     "openinference.span.kind": "session.id",
     "langfuse.observation.type": "session.id",
     "ai.operationId": "ai.telemetry.metadata.sessionId",
 }
-"""The id of the conversation on spans with this sign. All others write that of OpenTelemetry."""
+"""The attribute with the conversation's id, by the attribute that marks a dialect. Others use OpenTelemetry's."""
 
 _HIDDEN: Final = frozenset(
     {"", "{}", "[]", "null", "None", '""', "__REDACTED__", "[REDACTED]", "<not specified>", "<not serializable>"}
 )
-"""Values of exporters that do not export content. An empty value is not known to be the real one."""
+"""Texts in place of a value that was not exported. An empty value may stand for one, too."""
 _SCRUBBED: Final = "[Scrubbed due to "
-"""Logfire puts this, and the word that it found, in place of a secret."""
+"""The beginning of the text that Logfire writes in place of a secret."""
 _EXCEPTION_EVENT: Final = ("exception", "exception.message")
 
 _LONGEST_HIDDEN = 256
@@ -228,7 +228,7 @@ _numbers = itertools.count()
 # --- recognise ---------------------------------------------------------------------------------------------------
 
 SIGNS: Final = frozenset(row.sign[0] for row in DIALECTS)
-"""An ended span without any of these attributes is no tool call."""
+"""The attributes that mark tool calls. An ended span without any of them is none."""
 _SPAN_NAMES: Final = tuple(start for row in DIALECTS for start in row.span_names)
 
 
@@ -243,7 +243,7 @@ def _by_sign() -> dict[str, dict[str, tuple[SpanDialect, ...]]]:
 
 _ROWS = _by_sign()
 CONTENT: Final = frozenset(key for row in DIALECTS for key in (*row.arguments, *row.results))
-"""The attributes with arguments and results. They may be long: decode them of tool calls only."""
+"""The attributes with arguments and results. They may be long, so only those of tool calls are decoded."""
 READ: Final = frozenset(
     {
         semconv.ERROR_TYPE, semconv.CONVERSATION_ID, semconv.AGENT_NAME, *SIGNS, *AGENTS, *CONVERSATIONS.values(),
@@ -251,7 +251,7 @@ READ: Final = frozenset(
         *(key for row in DIALECTS for key in (row.arguments_hash, row.result_hash) if key is not None),
     }
 )  # fmt: skip
-"""The attributes that are read here. No other one has to be decoded."""
+"""All attributes that this file reads. No others have to be decoded."""
 _NOT_TOOLS = frozenset().union(*(row.not_tools for row in DIALECTS))
 
 
@@ -266,7 +266,7 @@ def _matching(attributes: Mapping[str, Any]) -> tuple[SpanDialect, ...]:
 
 
 def conversation(attributes: Mapping[str, Any]) -> str | None:
-    """Return the conversation that a span names."""
+    """Return the id of the conversation that a span has; None if it has none."""
     found = attributes.get(semconv.CONVERSATION_ID)
     for sign, key in CONVERSATIONS.items() if not found else ():
         if sign in attributes:
@@ -275,7 +275,7 @@ def conversation(attributes: Mapping[str, Any]) -> str | None:
 
 
 def agent_name(attributes: Mapping[str, Any]) -> str | None:
-    """Return the agent that a span is a run of, empty if it has no name; None if it is no agent's run."""
+    """Return the name of the agent whose run a span is, empty if it is not known; None if it is no agent's run."""
     for sign, values in AGENTS.items():
         if attributes.get(sign) in values:
             name = attributes.get(semconv.AGENT_NAME)
@@ -284,13 +284,13 @@ def agent_name(attributes: Mapping[str, Any]) -> str | None:
 
 
 def tool_name(name: str, attributes: Mapping[str, Any], *, is_server: bool = False) -> str | None:
-    """Return the tool that a span is a call of; None if it is no tool call, or the server's half of one."""
+    """Return the tool that a span is a call of; None if it is no tool call, or the server's side of a call."""
     rows = () if is_server else _matching(attributes)
     return _tool(rows, name, attributes) if rows else None
 
 
 def open_tool_name(name: str, attributes: Mapping[str, Any]) -> str | None:
-    """Return the tool of a span that is still open. Many get their sign at the end: until then the name counts."""
+    """Return the tool of an open span, or None. Many get their attributes at the end: until then the name decides."""
     found = tool_name(name, attributes)
     if found is None and name.startswith(_SPAN_NAMES) and SIGNS.isdisjoint(attributes):
         return next(name[len(start) :] for start in _SPAN_NAMES if name.startswith(start))
@@ -314,7 +314,7 @@ def _tool(rows: tuple[SpanDialect, ...], name: str, attributes: Mapping[str, Any
 
 
 def same_tool(one: str, other: str | None) -> bool:
-    """Return True if two names mean the same tool. One of them may begin with the name of its server."""
+    """Return True if two names mean one tool: ``search`` and ``docs__search`` (with its server's name) do."""
     if other is None or one == other:
         return one == other
     longer, shorter = (one, other) if len(one) > len(other) else (other, one)
@@ -341,7 +341,7 @@ def read(span: SpanView) -> SpanCall | None:
 
 
 def _arguments(rows: tuple[SpanDialect, ...], span: SpanView) -> Any:
-    """The arguments; None if they are unknown."""
+    """Return the arguments; None if they are unknown."""
     for row in rows:
         if row.arguments_hash is not None and (given := span.attributes.get(row.arguments_hash)) is not None:
             return {"hash": given}
@@ -354,10 +354,10 @@ def _arguments(rows: tuple[SpanDialect, ...], span: SpanView) -> Any:
 
 
 def _result(rows: tuple[SpanDialect, ...], span: SpanView) -> Any:
-    """The result; None if it is unknown."""
+    """Return the result; None if it is unknown."""
     for row in rows:
         if row.result_hash is not None and (given := span.attributes.get(row.result_hash)) is not None:
-            # Words with digits in them are masked as ids when results are compared. This one is the result itself.
+            # Words with digits are masked as ids when results are compared, but this word is all of the result.
             return str(given).translate(_NO_DIGITS)
         value = _value(row, row.results, row.result_event, span)
         if value is not None:
@@ -375,12 +375,12 @@ def _call_id(rows: tuple[SpanDialect, ...], attributes: Mapping[str, Any]) -> st
 
 
 def _outcome(span: SpanView, result: Any, message: Mapping[str, Any] | None) -> Outcome | None:
-    """The outcome; None if it is unknown."""
+    """Return the outcome; None if it is unknown."""
     if message is not None:
         result = message["content"]
     kind = span.attributes.get(semconv.ERROR_TYPE)
     if span.failed:
-        # The exception first: the description may be a traceback, or repeat the type.
+        # The exception comes first: the description may be a traceback, or repeat the type.
         text = _event(_EXCEPTION_EVENT, span) or (span.description if span.description != kind else None)
         if text is None and result is not None:
             return Outcome(result, is_error=True)
@@ -400,13 +400,13 @@ def _value(row: SpanDialect, keys: tuple[str, ...], event: tuple[str, str] | Non
 
 
 def _event(event: tuple[str, str], span: SpanView) -> Any:
-    """The value of the last event of this name."""
+    """Return the attribute of the last event of this name; None without one."""
     name, key = event
     return next((found.get(key) for called, found in reversed(span.events) if called == name), None)
 
 
 def _parsed(value: Any, hidden: frozenset[str] = frozenset()) -> Any:
-    """Parse a text that holds JSON; None if the value is hidden or empty."""
+    """Return the value, parsed if it is a text of JSON; None if it is hidden or empty."""
     if isinstance(value, str):
         if len(value) <= _LONGEST_HIDDEN:
             text = value.strip()
@@ -423,7 +423,7 @@ def _parsed(value: Any, hidden: frozenset[str] = frozenset()) -> Any:
 
 
 def _tool_message(value: Any, depth: int = 0) -> Any:
-    """Find LangChain's message in a result, inside whatever envelope. Its own ids differ each time."""
+    """Return LangChain's tool message from a result, up to four levels deep; None without one."""
     if isinstance(value, str) and depth:
         value = _parsed(value)
     if not isinstance(value, dict) or depth > _DEEPEST:
@@ -435,5 +435,5 @@ def _tool_message(value: Any, depth: int = 0) -> Any:
 
 
 def unequal_text() -> str:
-    """Make a text that equals no other. It has no digits, which are masked when results are compared."""
+    """Return a text that equals no other. It has no digits, which are masked when results are compared."""
     return f"unknown {str(next(_numbers)).translate(_NO_DIGITS)}"

@@ -1,6 +1,6 @@
-"""Read the tokens of a model request from the span that another instrumentation made of it. One table, as ``dialects``.
+"""Read the tokens of a model request from its span of another instrumentation, by one table: a row for each dialect.
 
-Our own spans carry the tokens of the request that wrote their call, under names of our own.
+The guard's own span of a call has the tokens of the request that wrote the call, under attributes of its own.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class _Names(NamedTuple):
-    """The attributes of one dialect: the first of each that the span has is taken."""
+    """The attributes of one dialect. If there are several for one fact, the first one that the span has is read."""
 
     sign: tuple[str, tuple[str, ...]]
-    """The attribute, and its values, that make a span a model request."""
+    """An attribute, and the values of it that make a span a model request."""
     model: tuple[str, ...]
     input: tuple[str, ...]
     cached: tuple[str, ...]
@@ -51,7 +51,7 @@ _OURS: Final = _Names(
 
 
 def usage_of_request(attributes: Mapping[str, Any]) -> Usage | None:
-    """Return the usage of the model request that a span of another instrumentation is of; None if it is of none."""
+    """Return the usage in the span of a model request; None if the span is no model request."""
     for names in _DIALECTS:
         if attributes.get(names.sign[0]) in names.sign[1]:
             return _usage(names, attributes)
@@ -59,7 +59,7 @@ def usage_of_request(attributes: Mapping[str, Any]) -> Usage | None:
 
 
 def usage_on_call(attributes: Mapping[str, Any]) -> Usage | None:
-    """Return the usage that our own span of a call carries; None if it carries none."""
+    """Return the usage in the guard's own span of a call; None if it has none."""
     return _usage(_OURS, attributes) if semconv.MODEL_NAME in attributes else None
 
 

@@ -1,4 +1,4 @@
-"""The open spans, by id. A processor gets an ended span by value only, and finds its ancestors here."""
+"""The spans that have started and not ended, by id. A processor finds the ancestors of a span here."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DEEPEST = 256
 
 
 def attributes_of(span: ReadableSpan) -> Mapping[str, Any]:
-    """Return a span's attributes without a copy. The SDK's own property copies them, or takes a lock each time."""
+    """Return a span's attributes without a copy: the SDK's property copies them, or takes a lock, each time."""
     try:
         found: Mapping[str, Any] = span._attributes._dict  # type: ignore[union-attr]  # noqa: SLF001
     except AttributeError:
@@ -29,7 +29,7 @@ def attributes_of(span: ReadableSpan) -> Mapping[str, Any]:
 
 
 def view_of(span: ReadableSpan) -> SpanView:
-    """View an ended span of the SDK as the dialects read it."""
+    """Return a span of the SDK in the form that the dialects read."""
     status = span.status
     return SpanView(
         span.name,
@@ -42,13 +42,13 @@ def view_of(span: ReadableSpan) -> SpanView:
 
 
 def id_of(span: ReadableSpan) -> int:
-    """Return the span's id, 0 if it has none."""
+    """Return the span's id; 0 if it has none."""
     context = span.get_span_context()
     return 0 if context is None else context.span_id
 
 
 class OpenSpans:
-    """The open spans by id, up to a bound. A span may never end, so the oldest are dropped first."""
+    """The latest 20,000 open spans, by id. A span may never end, so the oldest one goes first."""
 
     __slots__ = ("_spans",)
 
@@ -66,17 +66,17 @@ class OpenSpans:
             self._spans.pop(next(iter(self._spans)), None)
 
     def ended(self, span: ReadableSpan) -> bool:
-        """Remove a span that has ended; True if it was known, and not removed before."""
+        """Remove a span that has ended. Return False if it was not known, or was removed before."""
         context: Any = span._context  # noqa: SLF001 - as above
         return self._spans.pop(context.span_id, None) is not None
 
     def above(self, span: ReadableSpan) -> Span | None:
-        """Return the parent span, if it is open and known."""
+        """Return the parent span; None if it is not open here."""
         parent: Any = span._parent  # noqa: SLF001 - as above
         return None if parent is None else self._spans.get(parent.span_id)
 
     def ancestors(self, span: ReadableSpan) -> Iterator[Span]:
-        """Yield the open ancestors, the nearest first, up to one that has ended or is in another process."""
+        """Yield the ancestors, the nearest first, until one that has ended or is in another process."""
         above = self.above(span)
         for _ in range(_DEEPEST):
             if above is None:
@@ -85,7 +85,7 @@ class OpenSpans:
             above = self.above(above)
 
     def agent(self) -> int | None:
-        """Return the id of the outermost agent span around the running code: one such span is one user message."""
+        """Return the id of the outermost agent's span around the running code, which is one turn; None without one."""
         if not self._spans:
             return None
         span = self._spans.get(trace.get_current_span().get_span_context().span_id)
@@ -95,7 +95,7 @@ class OpenSpans:
         return id_of(agents[-1]) if agents else None
 
     def clear(self) -> None:
-        """Forget all spans, as after a fork: the parent process ends its own."""
+        """Forget all spans, as after a fork: they end in the parent process."""
         self._spans.clear()
 
 

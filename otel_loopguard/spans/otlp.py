@@ -1,7 +1,7 @@
-"""Read tool spans and model requests of OTLP JSON lines, as the file exporter of a collector writes them.
+"""Read tool calls and model requests from OTLP JSON lines, as the file exporter of a collector writes them.
 
-Spans of other instrumentations are read through ``dialects``. Our own spans have fingerprints instead of values, and
-the comparisons that the guard made at the time.
+Spans of other instrumentations are read by ``dialects``. The guard's own spans have fingerprints in place of values,
+and what the guard found when it compared the values.
 """
 
 from __future__ import annotations
@@ -39,43 +39,46 @@ _SAMENESS = {str(one): one for one in Sameness}
 
 
 class ToolSpan(NamedTuple):
-    """A tool span of a recording or a message. Its values are not parsed before its turn is judged."""
+    """The span of a tool call, from a file or a message. ``read`` parses its values."""
 
     turn: str
-    """The id of the turn in our own spans, else the id of the trace."""
+    """The id of the turn if the span is the guard's own; else the id of the trace."""
     tool: str
     order: tuple[int, int]
-    """The index of the call in our own spans, else 0; then the start time."""
+    """The index of the call if the span is the guard's own, else 0; then the start time."""
     start: int
+    """Nanoseconds since 1970; 0 if it is not recorded."""
     end: int
+    """Nanoseconds since 1970; 0 if it is not recorded."""
     own: bool
+    """True for the guard's own span."""
     trace: str
     view: SpanView
     span: str = ""
     parent: str = ""
     conversation: str | None = None
-    """The conversation that the span itself names."""
+    """The id of the conversation that the span itself has."""
     service: Service = NO_SERVICE
     scope: str = ""
-    """The instrumentation."""
+    """The name of the instrumentation."""
 
     @property
     def in_order(self) -> tuple[Any, ...]:
-        """The key by which the spans of a turn are sorted, in whatever order they arrive; without times, as they do."""
+        """The key by which the spans of a turn are sorted. Spans without times stay in the order of their arrival."""
         return (*self.order, self.end, self.span) if self.start else self.order
 
     @property
     def was_cancelled(self) -> bool:
-        """True if a call of a guarded program never returned."""
+        """True if the guard recorded that the call was cancelled: it never returned."""
         return self.own and self.view.attributes.get(semconv.OUTCOME) == "cancelled"
 
     def read(self) -> RecordedCall:
-        """Parse the values of the span."""
+        """Return the call, with the values of the span parsed."""
         return RecordedCall(self, None if self.own else dialects.read(self.view))
 
 
 class ModelSpan(NamedTuple):
-    """The span of a model request of another instrumentation."""
+    """The span of a model request, from another instrumentation."""
 
     trace: str
     end: int
@@ -87,20 +90,20 @@ class ModelSpan(NamedTuple):
 
 
 class RecordedCall(NamedTuple):
-    """A tool call of a file, ready to be judged under any policy."""
+    """A tool call that was recorded in a span, ready to be judged under any policy."""
 
     span: ToolSpan
     foreign: SpanCall | None
-    """The call of another instrumentation's span; None for our own spans."""
+    """The call as another instrumentation's span has it; None if the span is the guard's own."""
 
     @property
     def has_arguments(self) -> bool:
-        """True if the span has the arguments, or their fingerprint. Without them no mode can judge the call."""
+        """True if the span has the arguments, or their fingerprint. Else no mode can judge the call."""
         return self.foreign is None or self.foreign.has_arguments
 
     @property
     def has_result(self) -> bool:
-        """True if the span has the result or the error, or its fingerprint."""
+        """True if the span has the result or the error, or the fingerprint of it."""
         return self.foreign is None or self.foreign.has_result
 
     @property
@@ -130,32 +133,32 @@ class RecordedCall(NamedTuple):
 
     @property
     def at(self) -> float | None:
-        """The time of the begin in seconds; None if it is not recorded."""
+        """The start in seconds since 1970; None if it is not recorded."""
         return self.span.start / _SECOND or None
 
     @property
     def ended(self) -> float | None:
-        """The time of the end in seconds; None if it is not recorded."""
+        """The end in seconds since 1970; None if it is not recorded."""
         return self.span.end / _SECOND or None
 
     @property
     def step(self) -> object:
-        """Equal for the calls of one message of the model; None if the span does not tell."""
+        """A value that the calls of one message of the model share; None if the span has none."""
         return self.span.view.attributes.get(semconv.STEP)
 
     @property
     def usage(self) -> Usage | None:
-        """The tokens of the model request that wrote this call, if its span carries them."""
+        """The tokens of the model request that wrote this call; None if the span does not have them."""
         return usage_on_call(self.span.view.attributes) if self.span.own else None
 
     @property
     def registered(self) -> bool | None:
-        """True if the tool exists; None if the span does not tell."""
+        """True if the tool is registered, False if not; None if the span does not tell."""
         found = self.span.view.attributes.get(semconv.TOOL_REGISTERED)
         return found if isinstance(found, bool) else None
 
     def resolve(self, compiled: CompiledPolicy) -> tuple[ResolvedCall, int]:
-        """Resolve the call under a policy, and return the fingerprint of its arguments."""
+        """Return the call as the policy's contracts resolve it, and the fingerprint of its arguments."""
         if self.foreign is not None:
             return compiled.contracts.identify(self.foreign.call)
         name, attributes = self.span.tool, self.span.view.attributes
@@ -167,16 +170,16 @@ class RecordedCall(NamedTuple):
         return resolved, _fingerprint(attributes[semconv.ARGUMENTS_HASH])
 
     def began(self, op: int, state: State, written: int | None) -> Began:
-        """Return the event of its begin. The model wrote the call at the turn's tick ``written``.
+        """Return the event of its begin, with the id ``op``. ``written`` is the turn's tick when the model wrote it.
 
-        A call without arguments is part of the history, because it may have changed something.
+        A call whose arguments are not known is counted, because it may have changed something, but not judged.
         """
         resolved, arguments = self.resolve(state.compiled)
         ran = False if self.refused else None
         return Began(op, resolved, arguments, self.registered, written=written, ran=ran, judged=self.has_arguments)
 
     def facts(self, arguments: Any, fingerprinter: Fingerprinter, words: PendingWords | None) -> OutcomeFacts | None:
-        """Return the facts about its outcome; None if it was cancelled. ``words`` as of ``outcome_facts``."""
+        """Return the facts about its outcome; None if it was cancelled. The parameters are as of ``outcome_facts``."""
         if self.cancelled:
             return None
         if self.foreign is not None:
@@ -203,7 +206,7 @@ class RecordedCall(NamedTuple):
 
 
 def spans_of(line: Mapping[str, Any], ancestry: Ancestry) -> Iterator[ToolSpan | ModelSpan]:
-    """Yield the spans of tool calls and of model requests of one parsed line. All spans are added to ``ancestry``."""
+    """Yield the tool calls and the model requests of one parsed line. Add every span to ``ancestry``."""
     for resource in line["resourceSpans"]:
         service = Service.of(_attributes(resource.get("resource", {})))
         for scope in resource.get("scopeSpans", ()):
@@ -252,7 +255,7 @@ def add_around(  # noqa: PLR0917 - the facts of a span; it is called once a span
     conversation: str | None,
     tool: str | None,
 ) -> None:
-    """Add a span, by its id and that of its parent, with the facts that matter to the calls inside it."""
+    """Add a span to ``ancestry``. ``ids`` are its id and its parent's, ``tool`` is its tool or None."""
     span, parent = ids
     agent = dialects.agent_name(attributes)
     is_plain = conversation is None and agent is None and tool is None
@@ -270,7 +273,7 @@ def foreign_span(  # noqa: PLR0917 - the fields of a span; it is called once a s
     service: Service,
     scope: str,
 ) -> ToolSpan:
-    """Make the tool span of another instrumentation."""
+    """Return the tool span of another instrumentation. ``ids`` are the span's id and its parent's."""
     return ToolSpan(trace, tool, (0, start), start, end, False, trace, view, *ids, conversation, service, scope)  # noqa: FBT003 - a field
 
 
@@ -303,7 +306,7 @@ def _number(value: Any) -> int | None:
 
 
 def _fingerprint(text: str) -> int:
-    """Parse a fingerprint as it is shown. Any other text gets 64 bits of its own."""
+    """Return the number of a fingerprint such as ``blake2b-64:9f2c...``, or the hash of any other text."""
     _, _, digits = text.rpartition(":")
     try:
         return int(digits[:16], 16)

@@ -1,6 +1,6 @@
-"""Read tool spans of OTLP protobuf messages, as ``otlp`` reads those of JSON lines.
+"""Read tool spans from OTLP messages in protobuf, as ``otlp`` reads them from lines of JSON.
 
-Most spans of a message are no tool calls, so their attributes are not decoded: of each key only its name is looked up.
+Most spans of a message are no tool calls, so only the values of the attributes that ``dialects`` reads are decoded.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _FAILED, _SERVER = 2, 2
 
 
 def decode(payload: bytes) -> Any:
-    """Decode a message: TracesData, or an ExportTraceServiceRequest, which has the same bytes."""
+    """Return the message of these bytes: TracesData, or ExportTraceServiceRequest, which is encoded alike."""
     return TracesData.FromString(payload)
 
 
 def tool_spans_of(message: Any, ancestry: Ancestry) -> Iterator[ToolSpan]:
-    """Yield the tool spans of a message, without the guard's own. All its spans are added to ``ancestry``."""
+    """Yield the tool spans of a message, except the guard's own. Add every span to ``ancestry``."""
     for resource in message.resource_spans:
         service: Service | None = None
         for scope in resource.scope_spans:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Service(NamedTuple):
-    """A service."""
+    """A service, as the resource of its spans names it."""
 
     name: str = "unknown_service"
     namespace: str = ""
@@ -17,7 +17,7 @@ class Service(NamedTuple):
 
     @classmethod
     def of(cls, attributes: Mapping[str, Any]) -> Service:
-        """Read the attributes of a resource."""
+        """Return the service that the attributes of a resource name."""
         found = ("service.name",), ("service.namespace",), ("deployment.environment.name", "deployment.environment")
         texts = [next((str(attributes[key]) for key in keys if attributes.get(key)), "") for keys in found]
         return cls(texts[0] or cls._field_defaults["name"], *texts[1:])

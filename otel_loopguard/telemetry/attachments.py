@@ -1,9 +1,8 @@
 """The span processors and the instruments of this process, which stay for its life.
 
 Nothing can be removed from a provider again. So there is one span processor for each tracer provider and one set of
-instruments for each meter provider, however often the guard is switched on and off. They pass everything to the current
-runtime, and do nothing while there is none. (The SDK returns the first one of two equal observable instruments and
-drops the second callback: a second set would get no calls.)
+instruments for each meter provider, however often the guard is switched on and off. They serve the current runtime, and
+do nothing while there is none. A second set would not work: the SDK never calls the second of two equal gauges.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ if TYPE_CHECKING:
 
 
 class Attachments:
-    """The processors and instruments of this process."""
+    """The span processors, the instruments and the exit summary of this process."""
 
     def __init__(self, new_processor: Callable[[], Any], live: Callable[[], int]) -> None:
-        """Take the maker of a span processor, which imports the SDK, and the number of live turns for the gauge."""
+        """``new_processor`` makes a span processor, and imports the SDK. ``live`` returns the number of live turns."""
         self.summary = ExitSummary()
         self._new_processor = new_processor
         self._live = live
@@ -38,7 +37,7 @@ class Attachments:
         self._meters: weakref.WeakKeyDictionary[MeterProvider, Meters] = weakref.WeakKeyDictionary()
 
     def add_processor(self, provider: Any, shield: Shield) -> bool:
-        """Add our processor to this provider, once. Return False if it takes none."""
+        """Add our span processor to this provider, once. Return False if the provider takes no processors."""
         add = getattr(provider, "add_span_processor", None)
         if add is None:
             return False
@@ -51,7 +50,7 @@ class Attachments:
         return True
 
     def meters(self, provider: MeterProvider) -> Meters:
-        """Return the instruments that are made from this provider."""
+        """Return the instruments of this provider, which are made at the first call."""
         with self._lock:
             found = self._meters.get(provider)
             if found is None:
@@ -62,7 +61,7 @@ class Attachments:
             return found
 
     def after_fork(self) -> None:
-        """Start from zero in a child: the parent exports its own counts. A thread that is gone may hold the lock."""
+        """Start from zero in a forked child: the parent exports its own counts."""
         self._lock = threading.RLock()
         self.summary.after_fork()
         for provider, meters in list(self._meters.items()):
@@ -71,12 +70,10 @@ class Attachments:
 
 
 def _forget_counts(meter_provider: Any) -> None:
-    """Reset the SDK's sums of our instruments.
+    """Reset the SDK's sums of our instruments in a forked child; else each child exports the parent's counts again.
 
-    In a forked child the SDK's counters continue from the parent's values, and every worker of a prefork server would
-    export the parent's trips again. The SDK has no public reset, so its table of our instruments is emptied, and the
-    lock of that table is renewed: a thread that is gone may hold it. With another SDK, or another version that keeps
-    them elsewhere, nothing is done.
+    The SDK has no public reset, so its private table of our instruments is emptied. The lock of the table is renewed: a
+    thread of the parent may hold it. Nothing is done if an SDK has no such table.
     """
     consumer = getattr(meter_provider, "_measurement_consumer", None)
     for storage in dict(getattr(consumer, "_reader_storages", None) or {}).values():

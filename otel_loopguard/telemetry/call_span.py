@@ -1,4 +1,4 @@
-"""The span of a tool call: start it, describe the call on it, finish it. It writes, and never decides.
+"""The span of a tool call: start it, describe the call on it, end it. This file writes, and never decides.
 
 Only hashes and names are written, never a value.
 """
@@ -44,10 +44,10 @@ _IDENTITY = (
 
 
 def shown_name(call: ToolCall) -> str:
-    """Return the tool's name for spans and logs. A name that is not registered is model output, and is not shown.
+    """Return the tool's name as spans and logs may show it, or the name for unknown tools.
 
-    If the registered tools are not known, a name is shown if it has the form of one. Made-up names that carry a
-    payload are longer, or have blanks in them.
+    A name that is not registered is the model's own text, and is not shown. If the registered tools are not known, a
+    name is shown if it has the form of one: a made-up name that hides data is longer, or has blanks.
     """
     if call.known_tools is None:
         return call.tool if is_plain_name(call.tool) else semconv.UNKNOWN_TOOL
@@ -55,28 +55,28 @@ def shown_name(call: ToolCall) -> str:
 
 
 class NativeSpan(enum.Enum):
-    """The place of a framework's own ``execute_tool`` span of a call, seen from ours. One call has one such span."""
+    """Where the framework's own ``execute_tool`` span of a call is, seen from our span of the call."""
 
     NONE = enum.auto()
-    """There is none: ours is the call's span."""
+    """Nowhere: our span is the call's ``execute_tool`` span."""
     OUTER = enum.auto()
-    """It is open around our code, and is used instead of a span of our package."""
+    """Open around our code: it is used in place of a span of ours."""
     INNER = enum.auto()
-    """It opens inside ours if the tool runs. If the call is refused, ours is the call's span."""
+    """It opens inside our span if the tool runs. If the call is refused, our span becomes the ``execute_tool`` span."""
     BESIDE = enum.auto()
-    """It exists in any case, also if the call is refused."""
+    """Elsewhere, in any case: also if the call is refused."""
 
 
 _NOT_OURS = (NativeSpan.INNER, NativeSpan.BESIDE)
 
 
 class InContext:
-    """A span that code runs in: ``enter`` makes it the current one, ``leave`` restores the span from before."""
+    """A span that code runs in: ``enter`` makes it the current span, ``leave`` restores the one before it."""
 
     context: Context | None = None
     """The context with the span; None if there is no such span, and nothing is entered."""
     around: Context | None = None
-    """The context that the span was started in."""
+    """The context that the span was started in; None before."""
     _token: Any = None
 
     def enter(self) -> None:
@@ -87,8 +87,8 @@ class InContext:
     def leave(self, *, thrown_away: bool = False) -> None:
         """Restore the context from before ``enter``.
 
-        A generator that was ``thrown_away`` may be closed in any context, where another span is the current one. In
-        place of ``otel_context.detach``, which swallows the exceptions of signal handlers.
+        ``thrown_away``: do nothing where another span is current. A generator that is freed is closed in any context.
+        This is not ``otel_context.detach``, because that swallows the exceptions of signal handlers.
         """
         token, self._token = self._token, None
         if token is None or (thrown_away and otel_context.get_current() is not self.context):
@@ -103,25 +103,25 @@ class InContext:
         otel_context.detach(token)  # which logs that this is another context
 
     def restore(self) -> None:
-        """Restore the context around the span, if it is still the current one after an exception cut a change short."""
+        """Restore the context around the span, if an exception left the span the current one."""
         if self.around is not None and otel_context.get_current() is self.context:
             otel_context.attach(self.around)
 
 
 class CalledBack(Protocol):
-    """A call whose span has started, and which is judged and described then, before its tool runs."""
+    """A call as the span processor sees it: the processor calls it back when its span starts."""
 
     call: ToolCall
 
     def decide(self, span: Span) -> object:
-        """Judge the call, unless that is done, and have it described on its span: ``CallSpan.describe``."""
+        """Judge the call, unless it is judged already, and describe it on its span: see ``CallSpan.describe``."""
 
 
 class CallSpan(InContext):
-    """The span of one call, between its executor's start and its end.
+    """The span of one call, from its begin to its end.
 
-    The span processor calls the call back in ``on_start``. The call sees to it itself if there is no processor, or the
-    span was sampled out. It is described once in each case.
+    The span processor calls the call back in ``on_start``, to be judged and described. If there is no processor, or the
+    span is sampled out, the call does so by itself.
     """
 
     _outlets: Outlets
@@ -135,31 +135,31 @@ class CallSpan(InContext):
         """The tool's name as it may be shown."""
         self.otel_span: Span = INVALID_SPAN
         self.described = False
-        """True if the decision is reported, and written on the span if there is a trip."""
+        """True once ``describe`` has reported the decision."""
         self.end_time: int | None = None
-        """The end of the span, if that is not now."""
+        """The end of the span, in nanoseconds since 1970; None: when ``finish`` is called."""
         self.is_nudged = False
-        """The result carries a sentence of the guard, whatever the outcome is."""
+        """True if a sentence of the guard was put beside the result."""
         self.usage: Usage | None = None
-        """The tokens of the model request that wrote this call, if it is the first one that the request wrote."""
+        """The tokens of the model request that wrote this call, if it is the first call of the response; else None."""
         self._decision = _UNDECIDED
         self._registered: bool | None = None
         self._unwritten: Record | None = None
-        """The record of a call without a trip: its attributes are written with those of the end."""
+        """The record of a call without a trip, until ``finish`` writes its attributes."""
         self._uses_native_span = False
-        """True if ``otel_span`` is the framework's own, which ends it."""
+        """True if ``otel_span`` is the framework's own span, which the framework ends."""
         self._began = 0
-        """The start of our span."""
+        """The start of our span, in nanoseconds since 1970."""
         self._has_run = False
-        """The call has run already: it was read in a model request."""
+        """True for a call that has run: it was read in a model request."""
         self._is_measured = False
-        """The ``execute_tool`` span of the call is ours, and has its duration."""
+        """True if our span is the ``execute_tool`` span of the call, so that we record its duration."""
         self._trip_reported = False
 
     def start(self, call: CalledBack, start_time: int | None = None) -> None:
-        """Start the span, or take the framework's own if that is open. May fail: the caller holds the shield.
+        """Start the span, or use the framework's own open one. May raise: the caller has the shield.
 
-        ``start_time`` is for a call that has run already: the nanoseconds since 1970. There is no span where
+        ``start_time`` (nanoseconds since 1970) is given for a call that has run. No span is started where
         instrumentation is suppressed.
         """
         self._has_run = start_time is not None
@@ -223,9 +223,9 @@ class CallSpan(InContext):
     # --- the decision --------------------------------------------------------------------------------------------
 
     def describe(self, span: Span, decision: Decision, seconds: float) -> None:
-        """Report what the guard knows of the call, once: on its span, and by the event if there is a trip. May fail.
+        """Report the decision about the call, once: its attributes on the span, and the event of a trip. May raise.
 
-        Of a call without a trip it is written with the end of the call: the SDK takes its lock for each write.
+        The attributes of a call without a trip are written by ``finish``, because the SDK takes a lock for each write.
         ``seconds`` is the time that judging the call took.
         """
         if self.described:
@@ -273,7 +273,7 @@ class CallSpan(InContext):
         return attributes
 
     def _rename(self, span: Span, *, refused: bool) -> None:
-        """Rename the span after a decision, for the tool behind a dispatcher or a native span that will not open."""
+        """Rename the span after a decision: for the tool of a dispatcher, or because no native span will open."""
         span.set_attribute(semconv.TOOL_NAME, self.name)
         word = semconv.SPAN_LOOPGUARD if self._native_span in _NOT_OURS else semconv.SPAN_EXECUTE_TOOL
         if refused and self._native_span is NativeSpan.INNER:
@@ -283,7 +283,7 @@ class CallSpan(InContext):
             span.update_name(f"{word} {self.name}")
 
     def _report(self, trip: Trip, span: Span) -> None:
-        """Report a trip: at most one a call."""
+        """Report a trip, but only the first one of the call: as an event, in the metrics, and in the log."""
         if self._trip_reported:
             return
         self._trip_reported = True
@@ -300,7 +300,7 @@ class CallSpan(InContext):
         self._providers.events.log(trip, self.name, record, turn, has_run=self._has_run)
 
     def _identity(self) -> dict[str, Any]:
-        """Return the attributes of the span that name the call and its turn."""
+        """Return the attributes that identify the call and its turn."""
         attributes, record = self._attributes_at_start(), self._decision.record
         identity = {key: attributes[key] for key in _IDENTITY if key in attributes}
         if record is not None:
@@ -309,13 +309,13 @@ class CallSpan(InContext):
         return identity
 
     def _context_with(self, span: Span) -> Context:
-        """The context of the call's span. In ``on_start`` of a processor there is the span, and not yet its context."""
+        """Return the context of the call's span. In ``on_start`` the span exists, and its context does not yet."""
         return self.context or trace.set_span_in_context(span, otel_context.get_current())
 
     # --- the end -------------------------------------------------------------------------------------------------
 
     def finish(self, ending: str, outcome: Outcome | None, ended: Decision) -> None:
-        """Write how the call ended on its span, count it, and end the span unless it is the framework's."""
+        """Write on the span how the call ended, count the call, and end the span unless it is the framework's own."""
         providers, span, end_time = self._providers, self.otel_span, self.end_time
         providers.summary.calls += 1
         if ending != "executed":  # an everyday call has no frame to spare
@@ -344,7 +344,7 @@ class CallSpan(InContext):
     def _describe_end(
         self, span: Span, ending: str, error_type: str | None, outcome: Outcome | None, ended: Decision
     ) -> None:
-        """Write how the call ended on its span, and what the guard knows of a call without a trip."""
+        """Write on the span how the call ended, and the attributes of a call without a trip."""
         attributes = {} if self._unwritten is None else self._attributes_of_record(self._unwritten)
         attributes[semconv.OUTCOME] = ending
         record: Record | None = self._decision.record
@@ -370,7 +370,7 @@ def _error_type(ending: str, outcome: Outcome | None) -> str | None:
 
 
 def _add_findings(attributes: dict[str, Any], record: Record, result: int) -> None:
-    """Add all that ``replay`` needs to decide as the guard did. Most calls have none of the flags."""
+    """Add what the guard found about the result, from which ``replay`` decides as the guard did."""
     attributes[semconv.ERROR_HASH if record.error else semconv.RESULT_HASH] = hash_text(result)
     if record.sameness is not None:
         attributes[semconv.RESULT_SAMENESS] = record.sameness._value_
@@ -391,7 +391,7 @@ def _add_findings(attributes: dict[str, Any], record: Record, result: int) -> No
 
 
 def _add_usage(attributes: dict[str, Any], usage: Usage) -> None:
-    """Add the tokens of a model request, so that ``replay`` knows the cost of a loop's steps."""
+    """Add the tokens of a model request, from which ``replay`` computes what a loop cost."""
     if not usage.has_tokens:
         return
     attributes[semconv.MODEL_NAME] = shown_model(usage.model)

@@ -19,45 +19,46 @@ if TYPE_CHECKING:
 
 
 REFUSED: Final = "refused"
+"""A fate, in words: the calls did not run."""
 PASSED: Final = "that would have been refused"
-"""They ran because of the policy's ceiling, or because they belong to no known run."""
+"""A fate: the calls ran, because the policy only observes or tells, or they belong to no known run."""
 UNTOLD: Final = "that the model would have been told of"
-"""Their results were read in model requests, and the policy only observes."""
+"""A fate: the calls have run, their results were read in model requests, and the policy only observes."""
 
 
 class ExitSummary:
-    """The sums of this process. They are added up without a lock: a lost addition costs less than a slow call."""
+    """The counts of this process. There is no lock: an addition that is lost costs less than a slow call."""
 
     def __init__(self) -> None:
         self.calls = 0
         self.loops = 0
-        """Turns with a loop, once for each mode."""
+        """Loops: a turn counts once for each mode."""
         self.loop_calls: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        """The calls of loops by mode, for each of the words above."""
+        """The number of calls in loops by mode, for each fate."""
         self.nudges = 0
-        """Calls whose result came with a sentence for the model."""
+        """Calls whose result had a sentence for the model."""
         self.raised = 0
-        """Calls that ended with ``ToolLoopError``: more than runs where the program catches it."""
+        """Calls that ended with ``ToolLoopError``. A program that catches the error makes more of them."""
         self.concluded = 0
-        """Turns whose model was asked for an answer, with its tools withdrawn."""
+        """Turns in which the model was asked for an answer, with its tools withdrawn."""
         self.ended = 0
-        """Runs that were ended."""
+        """Runs that the guard ended."""
         self._is_on: Callable[[], bool] | None = None
         self._is_forked = self._has_forked = False
 
     def count_ending(self, ending: str, *, is_nudged: bool) -> None:
-        """Count what the guard did about a call."""
+        """Count a call that was nudged, or that ended with ``ToolLoopError``."""
         self.nudges += is_nudged
         self.raised += ending == "aborted"
 
     def print_at_exit(self, is_on: Callable[[], bool]) -> None:
-        """Print the line when the program ends. ``is_on``: calls are guarded, so that it is odd if there were none."""
+        """Print the line when the program ends. Without any call it is printed if ``is_on`` returns True."""
         if self._is_on is None:
             self._is_on = is_on
             atexit.register(self._print)
 
     def forked(self) -> None:
-        """Note that the process has children, which may have made the calls."""
+        """Note that the process has forked: its children may have made the calls."""
         self._has_forked = True
 
     def after_fork(self) -> None:
@@ -67,7 +68,7 @@ class ExitSummary:
         self._is_forked, self._has_forked = True, False
 
     def line(self) -> str | None:
-        """Return the line; None if there is nothing to tell: a process without calls that has, or is, a worker."""
+        """Return the line; None for a process without calls that is, or has, a worker, or is not guarded."""
         is_child = self._is_forked or _is_worker()
         if self.calls:
             worker = f" in process {os.getpid()}" if is_child else ""
@@ -90,7 +91,7 @@ class ExitSummary:
         )
 
     def _print(self) -> None:
-        """Print the line, unless nobody can read it."""
+        """Print the line on standard error, unless that is closed or would block."""
         stream, line = sys.stderr, self.line()
         if line is not None and stream is not None:
             with Shield()("exit.summary"), suppress(OSError, ValueError):  # it is closed
@@ -99,19 +100,19 @@ class ExitSummary:
 
 
 def calls_of(fate: str, calls: Mapping[str, int]) -> str:
-    """Word a number of calls and their modes."""
+    """Return a number of calls in words, such as ``3 calls refused (generic_repeat 3)``."""
     modes = ", ".join(f"{clean_name(str(mode))} {count}" for mode, count in calls.items())
     return f"{_number(sum(calls.values()), 'call')} {fate} ({modes})"
 
 
 def _is_worker() -> bool:
-    """Return True in a process that ``multiprocessing`` started: only forks run a hook."""
+    """Return True in a process that ``multiprocessing`` started. A fork is noted by ``after_fork``."""
     processes = sys.modules.get("multiprocessing.process")
     return processes is not None and processes.parent_process() is not None
 
 
 def _has_workers() -> bool:
-    """Return True if ``multiprocessing`` started processes from this one: it imports the way to do it at the first."""
+    """Return True if ``multiprocessing`` has started a process from this one: its first start imports a module."""
     return any(f"multiprocessing.popen_{way}" in sys.modules for way in ("spawn_posix", "spawn_win32", "forkserver"))
 
 
@@ -120,7 +121,7 @@ def _number(count: int, word: str) -> str:
 
 
 def _takes_a_line(stream: Any) -> bool:
-    """Return False for a full pipe that nobody reads, and for a stopped terminal: to write there would wait."""
+    """Return False if a write would block, as on a full pipe that nobody reads, or a stopped terminal."""
     if not hasattr(select, "poll"):  # Windows
         return True
     poll = select.poll()

@@ -1,4 +1,4 @@
-"""The metrics of the GenAI conventions, for the ``execute_tool`` and ``invoke_agent`` spans that this package makes."""
+"""The metrics of the GenAI conventions about the ``execute_tool`` and ``invoke_agent`` spans of this package."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from otel_loopguard.telemetry.measurements import Records
 
     ToolRun: TypeAlias = tuple[float, str, str | None, str | None, SpanContext]
-    """One ``execute_tool`` span that has ended: its seconds, tool, agent, type of error, and context."""
+    """An ``execute_tool`` span that has ended: its seconds, tool, agent or None, error type or None, and context."""
 
-# The bounds are those of the conventions.
+# The bounds of the histograms, from the conventions.
 TOOL_SECONDS = tuple(round(0.01 * 2**power, 2) for power in range(14))
 RUN_SECONDS = tuple(round(0.1 * 2**power, 1) for power in range(13))
 RUN_CALLS = tuple(2**power for power in range(8))
@@ -34,8 +34,8 @@ MOST_WAITING = 4_096
 class GenAIMeters:
     """The instruments, made from one meter.
 
-    One measurement of the SDK costs a good part of a guarded call. So the durations of calls wait for the next
-    collection, which records them in the exporter's thread.
+    A measurement by the SDK takes a good part of a guarded call's time. So the durations of calls wait for the next
+    export, which records them in its own thread.
     """
 
     def __init__(self, meter: Meter, record: Records) -> None:
@@ -53,13 +53,13 @@ class GenAIMeters:
         )
 
     def tool_ran(self, run: ToolRun) -> None:
-        """Keep the duration of a call. One that finds the queue full pays for the oldest."""
+        """Keep the duration of a call for the next export. If 4,096 wait, record the oldest one now."""
         self._waiting.append(run)
         if len(self._waiting) > MOST_WAITING:
             self._record_oldest()
 
     def flush(self) -> None:
-        """Pass the durations of calls to the SDK."""
+        """Record all durations that wait."""
         for _ in range(len(self._waiting)):
             self._record_oldest()
 
@@ -75,12 +75,12 @@ class GenAIMeters:
     def agent_ran(
         self, seconds: float, tool_calls: int, agent: str | None, error_type: str | None, context: Context
     ) -> None:
-        """Record the run of an agent."""
+        """Record the run of an agent: its seconds and its number of tool calls."""
         self._record(self._run_seconds.record, seconds, self._attributes(agent, error_type), context)
         self._record(self._run_calls.record, tool_calls, self._attributes(agent), context)
 
     def _attributes(self, agent: str | None, error_type: str | None = None, tool: str | None = None) -> dict[str, str]:
-        """Return the attributes of a series. Beyond 200 series all others are one."""
+        """Return the attributes of a measurement. Beyond 200 sets of attributes all others share one."""
         key = agent, error_type, tool
         found = self._series.get(key)
         if found is None:
@@ -94,6 +94,6 @@ class GenAIMeters:
         return found
 
     def after_fork(self, record: Records) -> None:
-        """Drop the durations in a child process: the parent exports its own calls."""
+        """Drop the durations that wait, in a forked child: the parent records them."""
         self._record = record
         self._waiting.clear()

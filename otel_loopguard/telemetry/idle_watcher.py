@@ -1,4 +1,4 @@
-"""Watch the spans of a process that has used no agent yet: the guard is on, and its parts are not made."""
+"""Watch the spans of a process that has made no tool call yet, and for which the runtime is not made."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 class WaitingWatcher:
-    """Keeps the open spans for the watcher that follows, and passes the first tool call to ``judge``."""
+    """In place of ``SpanWatcher`` until the first tool call: keeps the open spans, and gives the call to ``judge``."""
 
     marks: Final[Mapping[int, Any]] = {}
-    """There are none: a span is marked when a call is counted."""
+    """Empty: no call was counted yet."""
     live: Final = 0
-    """There is no turn."""
+    """The number of turns."""
 
     def __init__(self, judge: Callable[[ReadableSpan], None]) -> None:
         self.judge = judge
@@ -30,7 +30,7 @@ class WaitingWatcher:
         """Do nothing: no call of ours is open."""
 
     def mark_counted(self, span: ReadableSpan, tool: str) -> None:
-        """Do nothing, as above."""
+        """Do nothing: no call was counted yet."""
 
     def close_turn_of(self, span: ReadableSpan) -> None:
         """Do nothing: there is no turn."""

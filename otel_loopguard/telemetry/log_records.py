@@ -1,4 +1,4 @@
-"""Trips as log records. A record is complete without its span, which may be sampled out."""
+"""Trips as log records of OpenTelemetry. A record is complete without its span, which may be sampled out."""
 
 from __future__ import annotations
 
@@ -26,25 +26,22 @@ if TYPE_CHECKING:
 logger = logging.getLogger("otel_loopguard")
 
 LOG_EVENTS: Final = "event_name" in inspect.signature(NoOpLogger.emit).parameters
-"""True from OpenTelemetry 1.38 on. With a record of the API in it, exporters of 1.35 and 1.36 lose a whole batch of the
-program's logs, and 1.37 prints a warning."""
+"""True from OpenTelemetry 1.38 on. Before, a record of ours makes exporters lose a batch of the program's logs (1.35,
+1.36), or print a warning (1.37)."""
 
 _SEVERITIES: Final = {
     Action.BLOCK: SeverityNumber.WARN,
     Action.CONCLUDE: SeverityNumber.WARN,
     Action.ABORT: SeverityNumber.ERROR,
 }
-"""Where the call was refused or the run was ended. The other actions leave the work to the agent: INFO."""
+"""The severity by the action. After other actions the agent goes on: INFO."""
 
 
 class LogRecords:
-    """Write trips to the logger provider that is current at the trip: programs set it late, and replace it.
-
-    Nothing is looked up at calls without a trip.
-    """
+    """Write trips to the logger provider that is current at the time: programs set it late, and replace it."""
 
     def __init__(self, provider: LoggerProvider | None, shield: Shield, *, wanted: bool | None) -> None:
-        """Take the provider of the program, or None for the global one. ``wanted`` is None if the user did not say."""
+        """``provider`` None is the global one. ``wanted`` None means: if a provider is set."""
         self._given = provider
         self._shield = shield
         self._on = LOG_EVENTS and wanted is not False
@@ -55,9 +52,9 @@ class LogRecords:
     def emit(
         self, trip: Trip, tool: str, attributes: Mapping[str, Any], context: Context, at: int | None = None
     ) -> bool:
-        """Write the record of a trip. Return False if there is none, or no logger provider is set.
+        """Write the record of a trip. Return False if it was not written: it is not wanted, or there is no provider.
 
-        ``at`` is the time of the trip in nanoseconds, if it is not now.
+        ``at`` is the time of the trip in nanoseconds since 1970; None for now.
         """
         if not self._on:
             return False
@@ -82,7 +79,7 @@ class LogRecords:
         return written
 
     def _logger(self) -> Logger | None:
-        """Return a logger of the current provider. None if there is no provider, or it raised."""
+        """Return a logger of the current provider; None if no provider is set, or it raised."""
         provider = self._given if self._given is not None else get_logger_provider()
         known, found = self._current
         if provider is not known:

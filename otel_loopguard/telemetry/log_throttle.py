@@ -1,4 +1,4 @@
-"""Bound the log: of each tool and mode the lines of one turn a minute are written, and the others are counted."""
+"""Bound the log: for each tool and mode, write the lines of one turn a minute, and count those of other turns."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SECONDS: Final = 60.0
+"""The time for which a turn's lines are written, and no other turn's."""
 _MOST_PAIRS: Final = 1_000
 _OTHERS: Final = ("", "")
-"""The pair that all tools and modes share beyond the bound."""
+"""The pair that all further tools and modes share if 1,000 pairs are known."""
 
 
 class _Speaker:
-    """The turn whose lines are written."""
+    """The turn whose lines about a tool and mode are written."""
 
     __slots__ = ("left_out", "turn_id", "until")
 
@@ -22,11 +23,11 @@ class _Speaker:
         self.turn_id = turn_id
         self.until = until
         self.left_out = 0
-        """Lines of other turns since this one's first."""
+        """The lines of other turns that were left out since its first line."""
 
 
 class LogThrottle:
-    """Says which lines are written. An outage makes all turns loop at once, and the log is needed just then.
+    """Decides which lines are written. An outage makes all turns loop at once, and the log is needed just then.
 
     It takes no lock: a race costs a line.
     """
@@ -36,7 +37,7 @@ class LogThrottle:
         self._speakers: dict[tuple[str, str], _Speaker] = {}
 
     def ask(self, tool: str, mode: str, turn_id: str) -> int | None:
-        """Return the number of lines that were left out before this one; None if it is to be left out, too."""
+        """Return the number of lines that were left out before this line; None if it must be left out, too."""
         now, pair = self._clock(), (tool, mode)
         if pair not in self._speakers and len(self._speakers) >= _MOST_PAIRS:
             pair = self._make_room(pair, now)
@@ -57,5 +58,5 @@ class LogThrottle:
 
 
 def left_out_before(lines: int) -> str:
-    """Word the number of lines that were left out."""
+    """Return the number of lines that were left out in words; empty for 0."""
     return f", and {lines} more {'line' if lines == 1 else 'lines'} of it left out since the last" if lines else ""

@@ -27,7 +27,7 @@ logger = logging.getLogger("otel_loopguard")
 
 
 def _name_the_package(record: logging.LogRecord) -> bool:
-    """Begin a line with the name of the package where no logging is set up: such a line has the text alone."""
+    """Begin the text with the package's name if no logging is set up: then the text is all of the line."""
     if not logger.hasHandlers() and not str(record.msg).startswith(logger.name):
         record.msg = f"{logger.name}: {record.msg}"
     return True
@@ -36,7 +36,7 @@ def _name_the_package(record: logging.LogRecord) -> bool:
 logger.addFilter(_name_the_package)
 
 SWALLOWED: Final = 3
-"""After so many errors of one turn, the log says that the program goes on."""
+"""Aborts of one turn after which the log says that the program goes on."""
 _MOST_TURNS: Final = 10_000
 _AT_A_CALL: Final = {
     Action.OBSERVE: "Would have refused",
@@ -48,14 +48,14 @@ _AT_A_REQUEST: Final = {
     Action.CONCLUDE: "The model is asked for an answer, with its tools withdrawn, after",
     Action.ABORT: "Ended the run at a model request after",
 }
-"""The beginning of the log line of a call whose executor is guarded, and of one whose result is read in a request."""
+"""The beginning of a log line: of a call before it runs, and of a call that has run and was read in a request."""
 _FATES_AT_A_CALL: Final = {
     Action.OBSERVE: PASSED,
     Action.NUDGE: PASSED,
     Action.BLOCK: REFUSED,
     Action.CONCLUDE: REFUSED,
 }
-"""The fate of the call of a loop. After `reuse` the model got a result, and after `abort` the run is over."""
+"""What became of a call of a loop, by the action. ``reuse`` gave a result, and ``abort`` ended the run: no fate."""
 _FATES_AT_A_REQUEST: Final = {Action.OBSERVE: UNTOLD}
 _DOCS: Final = "https://github.com/otel-loopguard/otel-loopguard/tree/main/docs"
 _REFUSED: Final = (
@@ -75,14 +75,14 @@ _OUTSIDE: Final = (
 _UNPROVEN: Final = (
     ". It ran, because the shared store did not answer: another process may have changed something since it ran before"
 )
-"""The end of the first line of its kind: of a refused call, of one below the ceiling, of one outside of any run, and of
-one in a shared turn without proof."""
+"""The advice at the end of the first line of a kind: on a refused call, on a call that ran because of the policy's
+action, on a call outside of any run, and on a call of a shared turn without proof."""
 
 
 def tripped_attributes(trip: Trip, record: Record | None = None) -> dict[str, str]:
-    """Return the attributes of a trip on the span itself, for backends that cannot query events.
+    """Return the attributes of a trip for the span itself (some backends cannot query events) and for the metrics.
 
-    Without the record of the call they are those of the metrics.
+    The record of the call adds the reason of its limit, which the metrics leave out.
     """
     attributes = {semconv.MODE: str(trip.mode), semconv.VERDICT: str(trip.verdict), semconv.ACTION: str(trip.action)}
     if trip.reason == OVER_TURNS:
@@ -94,7 +94,7 @@ def tripped_attributes(trip: Trip, record: Record | None = None) -> dict[str, st
 
 
 def event_attributes(trip: Trip, tool: str, first: First, record: Record | None = None) -> dict[str, Any]:
-    """Return the attributes of the event. What may become a label is plain text."""
+    """Return the attributes of the event ``tool_loop_detected``: texts, and the numbers of the trip."""
     return {
         **tripped_attributes(trip, record),
         semconv.TOOL_KIND: str(trip.kind),
@@ -108,34 +108,34 @@ def event_attributes(trip: Trip, tool: str, first: First, record: Record | None 
 
 
 class _TurnCounts:
-    """The loops of one turn, for the log."""
+    """The counts of one turn's loops, for the log."""
 
     __slots__ = ("calls", "endings", "has_line", "modes", "summed")
 
     def __init__(self) -> None:
         self.modes: set[str] = set()
-        """The modes of its loops."""
+        """The modes in which it looped."""
         self.calls: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        """The calls of loops by mode."""
+        """For each fate, the number of calls in loops by mode."""
         self.endings: Counter[Action] = Counter()
-        """Conclusions and aborts."""
+        """The number of conclusions and of aborts."""
         self.summed = 0
-        """The calls that a line about an ending has summed up."""
+        """The number of calls that the last line with sums has counted."""
         self.has_line = False
-        """The log knows the turn, so that lines about its end tell something."""
+        """True once the log has a line about the turn: later lines refer to it."""
 
     def sums(self) -> str:
-        """Word the numbers of calls, and note that they are in a line."""
+        """Return the numbers of calls in words, and note that a line has them."""
         self.summed = self.total()
         return ", ".join(calls_of(fate, calls) for fate, calls in self.calls.items())
 
     def total(self) -> int:
-        """Return the number of all calls."""
+        """Return the number of calls in loops."""
         return sum(sum(calls.values()) for calls in self.calls.values())
 
 
 class Events:
-    """Report trips where the settings want them: on spans, as log records, in the log of the program."""
+    """Report trips as the settings say: on spans, as log records; and in the program's own log in any case."""
 
     def __init__(
         self,
@@ -163,25 +163,24 @@ class Events:
         record: Record | None,
         identity: Mapping[str, Any],
     ) -> None:
-        """Emit the event of a trip. ``identity`` names the call and its turn: the span has it, a log record needs it.
+        """Write the event of a trip on the span, as a log record, or both. Without a log record it is on the span.
 
-        A trip for which no log record can be written is on the span in any case.
+        ``identity`` has the attributes of the call and its turn for the log record. The span has them already.
         """
         attributes = event_attributes(trip, tool, first, record)
         if not self._log_records.emit(trip, tool, {**identity, **attributes}, context) or self._on_spans:
             span.add_event(semconv.EVENT_TRIP, attributes)
 
     def note_loop(self, trip: Trip, turn_id: str) -> None:
-        """Count the loop of this trip for the line at exit, once a turn and mode."""
+        """Count the loop of this trip for the line at exit, once for each turn and mode."""
         if trip.verdict >= Action.BLOCK:
             self._count_loop(trip, self._counts_of(turn_id))
 
     def log(self, trip: Trip, tool: str, record: Record | None, turn: Turn, *, has_run: bool = False) -> None:
-        """Log the first call of a turn and mode that is refused or that only the ceiling lets run, and its abort.
+        """Log a trip that refuses the call, or would: the first one of a turn and mode, and the turn's abort.
 
-        ``sum_up`` logs the number of the others, and ``log_conclusion`` the request without tools: after a call it is
-        only due, and may never be made. ``has_run`` is True of a call that was read in a model request: it is not
-        refused, and the conclusion is that request. Arguments are logged as a fingerprint. ``LogThrottle`` bounds it.
+        ``sum_up`` logs the number of the others, and ``log_conclusion`` a request without tools. ``has_run``: the call
+        has run, and was read in a model request. Arguments are logged as a fingerprint. ``LogThrottle`` bounds the lines.
         """
         action, mode = trip.action, trip.mode
         if trip.verdict < Action.BLOCK:
@@ -226,7 +225,7 @@ class Events:
             )
 
     def log_conclusion(self, turn_id: str) -> None:
-        """Log that a model request is sent with its tools withdrawn, unless the line of its last call says so."""
+        """Log that a model request is sent with its tools withdrawn, once a turn, unless the line of a call said so."""
         self._summary.concluded += 1
         counts = self._counts_of(turn_id)
         if not counts.endings[Action.CONCLUDE]:
@@ -243,7 +242,7 @@ class Events:
             )
 
     def _advice(self, trip: Trip, record: Record | None, turn: Turn, *, has_run: bool) -> str:
-        """Return what can be done, at the first line of its kind: a program without a logging setup has no greeting."""
+        """Return what the user can do, at the first line of a kind; empty at later ones."""
         if trip.action >= Action.BLOCK:
             advice = _REFUSED
         elif not turn.enforced:
@@ -271,7 +270,7 @@ class Events:
         return counts
 
     def sum_up(self, turn_id: str) -> None:
-        """Log the sums of a turn at its end, if there were more calls than lines and no line about its end has them."""
+        """Log the number of calls in a turn's loops at its end, unless the lines have told it. Forget the turn."""
         counts = self._turns.pop(turn_id, None) if self._turns else None
         if counts is None or not counts.has_line or counts.summed == counts.total():
             return

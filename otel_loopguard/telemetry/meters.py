@@ -1,4 +1,4 @@
-"""The instruments. Every measurement takes the span's context, so that an exemplar links it to its trace."""
+"""The metrics of this package. A measurement gets the context of a span, so that its exemplar links the trace."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from otel_loopguard.engine.policy.policy import Policy
     from otel_loopguard.engine.words import Trip, Usage
 
-# Each bound is a time series of each instance. A check takes 10 to 300 us; from 10 ms on it is slow.
+# Each bound is a time series of each instance. Judging a call takes 10 to 300 us; from 10 ms on it is slow.
 CHECK_SECONDS = (3e-5, 1e-4, 3e-4, 1e-3, 1e-2)
 CHECKS_PER_SAMPLE = 16
 TURN_CALLS = (1, 2, 5, 10, 20, 50, 100)
@@ -38,8 +38,8 @@ _STEPS = ("work", "loop")
 class Meters:
     """All instruments of the package, made from one meter.
 
-    Calls wait here and are passed to the SDK as sums, because its counters cost more than judging a call. The context
-    of the last call goes with each sum, so that its exemplar still names a call of that kind.
+    Calls are counted here and passed to the SDK as sums, because its counters cost more than judging a call. A sum has
+    the context of its last call, so that its exemplar still links a call of that kind.
     """
 
     def __init__(self, meter: Meter, live: Callable[[], int]) -> None:
@@ -47,7 +47,7 @@ class Meters:
         self._record = Records()
         self.genai = GenAIMeters(meter, self._record)
         self._calls: deque[tuple[str, str, Context]] = deque()
-        """Calls that are over and not passed to the SDK yet. A deque takes and gives in one step, without a lock."""
+        """The tool, ending and context of each call that the SDK does not have yet. A deque needs no lock."""
         self._checks = itertools.count()
         self._models = Labels(MOST_MODELS)
         self._begun: set[tuple[Any, ...]] = set()
@@ -87,20 +87,20 @@ class Meters:
         meter.create_observable_gauge(semconv.METRIC_TURNS_LIVE, [self._observe_live], "{turn}", "Turns in memory.")
 
     def _observe_live(self, _: CallbackOptions) -> Iterable[Observation]:
-        self._flush()  # all are about to be read
+        self._flush()  # the SDK is about to read all instruments
         self.genai.flush()
         yield Observation(self._live())
 
     def announce(self, trips: Iterable[tuple[str, str, str]]) -> None:
-        """Count these trips zero times: a dashboard knows the modes, and ``increase()`` sees most first trips.
+        """Begin a series at zero for each of these modes, verdicts and actions.
 
-        One for each mode: a series for each possible verdict and action would be most of what a collector holds.
+        So a dashboard knows the modes, and Prometheus's ``increase()`` sees the first trip of most.
         """
         for mode, verdict, action in trips:
             self._record(self._trips.add, 0, {semconv.MODE: mode, semconv.VERDICT: verdict, semconv.ACTION: action})
 
     def trip(self, trip: Trip, tool: str, first: First, context: Context) -> None:
-        """Count a trip, and its turn if the trip is the first one with its action, or with its mode and action."""
+        """Count a trip, and its turn if ``first`` says that the trip is the first one of its action, or of its mode."""
         mode = str(trip.mode)
         self._record(self._trips.add, 1, tripped_attributes(trip), context)
         self._record(self._tool_trips.add, 1, {semconv.TOOL_NAME: self._labels[tool], semconv.MODE: mode}, context)
@@ -111,18 +111,18 @@ class Meters:
             self._record(self._turns_looping.add, 1, action, context)
 
     def recovery(self, trip: Trip, context: Context) -> None:
-        """Count a trip after which the turn brought news again."""
+        """Count a recovery: after this trip the turn brought news again."""
         attributes = {semconv.MODE: str(trip.mode), semconv.ACTION: str(trip.action)}
         self._record(self._recoveries.add, 1, attributes, context)
 
     def tool_call(self, tool: str, ending: str, context: Context) -> None:
-        """Count a call that is over."""
+        """Count a call that has ended."""
         self._calls.append((tool, ending, context))
         if len(self._calls) >= MOST_UNFLUSHED:
             self._flush()
 
     def _flush(self) -> None:
-        """Pass the sums of the calls to the SDK."""
+        """Pass the sums of the counted calls to the SDK."""
         sums: dict[tuple[str, str], tuple[int, Context]] = {}
         for _ in range(len(self._calls)):
             try:
@@ -137,7 +137,7 @@ class Meters:
             self._record(self._tool_calls.add, number, attributes, context)
 
     def model_request(self, usage: Usage, cost: float | None, context: Context, *, is_loop: bool) -> None:
-        """Count a model request, its tokens and its cost, as far as they are known."""
+        """Count a model request, its tokens and its cost (None: not known), as a step of a loop or as work."""
         model = self._models[shown_model(usage.model)]
         complete = usage.input_tokens is not None and usage.output_tokens is not None
         measurements: tuple[tuple[Counter, float | None, dict[str, str]], ...] = (
@@ -154,7 +154,7 @@ class Meters:
                 self._record(counter.add, number, attributes, context)
 
     def _begin_steps(self, counter: Counter, attributes: Mapping[str, str]) -> None:
-        """Count zero for both kinds of step: the first step of a loop is then an increase, see ``announce``."""
+        """Begin the series of both kinds of step at zero, so that the first step of a loop is an increase."""
         key = (counter, *attributes.values())
         if key not in self._begun:
             self._begun.add(key)
@@ -162,27 +162,27 @@ class Meters:
                 self._record(counter.add, 0, {**attributes, semconv.LOOP_OR_WORK: step})
 
     def turn(self, calls: int) -> None:
-        """Count a turn that is over."""
+        """Record the number of calls of a turn that is over."""
         self._record(self._turn_calls.record, calls)
 
     def measures_this_check(self) -> bool:
-        """True if the time of this call's check is recorded: one in sixteen gives the same histogram as all."""
+        """Return True for one call in sixteen, to record its time of judging: that gives the histogram of all."""
         return next(self._checks) % CHECKS_PER_SAMPLE == 0
 
     def check(self, seconds: float, context: Context) -> None:
-        """Record the time that judging a call took."""
+        """Record the time in seconds that judging a call took."""
         self._record(self._check.record, seconds, None, context)
 
     def error(self, site: str) -> None:
-        """Count a fault of this package."""
+        """Count a fault of this package, by the place in its code."""
         self._record(self._errors.add, 1, {semconv.SITE: site})
 
     def store_failure(self, kind: str) -> None:
-        """Count a request that the shared store did not answer."""
+        """Count a request that the shared store did not answer, by the kind of failure."""
         self._record(self._store_failures.add, 1, {semconv.ERROR_TYPE: kind})
 
     def after_fork(self) -> None:
-        """Drop the calls in a child process: the parent exports its own."""
+        """Drop the calls that wait, in a forked child: the parent exports them."""
         self._record = Records()
         self.genai.after_fork(self._record)
         self._calls.clear()
@@ -190,7 +190,7 @@ class Meters:
 
 
 def shown_model(name: str) -> str:
-    """Return the name of a model for labels and spans, if it has the form of one."""
+    """Return the model's name as labels and spans show it: a name without the form of one is ``unknown``."""
     return name if is_plain_name(name.replace("@", "-")) else semconv.UNKNOWN_MODEL
 
 
@@ -198,7 +198,7 @@ def shown_model(name: str) -> str:
 
 
 def announced_trips(policy: Policy) -> list[tuple[str, str, str]]:
-    """Return a mode, a verdict and an action for each mode: a refusal, or what this policy does instead."""
+    """Return each mode with the verdict ``block`` and what this policy does then. Empty if the guard is off."""
     if policy.action is Action.OFF:
         return []
     trips = [(USER_STOP, Action.BLOCK)]
@@ -209,7 +209,7 @@ def announced_trips(policy: Policy) -> list[tuple[str, str, str]]:
 
 
 def _custom_modes(policy: Policy) -> Iterator[str]:
-    """List the modes of custom detectors that are known before a trip: a detector may declare them as ``modes``."""
+    """Yield the modes of the policy's own detectors: those declared as ``modes``, else the detector's name."""
     yield from policy.modes
     for detector in policy.detectors:
         declared = getattr(detector, "modes", None)

@@ -1,8 +1,7 @@
-"""The span processor: a call is judged inline, when its span starts and before its tool runs.
+"""The span processor: it judges a call when its span starts, before its tool runs.
 
-This is the only file that imports the SDK. ``on_start`` is the only place where a processor can still write on a
-span. An exception in a processor would reach the program: hence the shield around each method. Programs make many
-spans that are no tool calls, so little is done for each of them.
+This is the only file that imports the SDK. A processor can write on a span in ``on_start`` only. Its exceptions would
+reach the program, so each method is shielded. Most spans are no tool calls, so little is done for each.
 """
 
 from __future__ import annotations
@@ -28,23 +27,23 @@ if TYPE_CHECKING:
 
 
 class HasWatcher(Protocol):
-    """Whatever knows the watcher of the current runtime: a processor stays with its provider, and runtimes change."""
+    """The owner of the current watcher. A processor stays with its provider, while watchers come and go."""
 
     watcher: Watcher | None
     """None while the guard is off."""
 
 
 class LoopGuardSpanProcessor(SpanProcessor):
-    """Find the call in the context that its span is started with, and call it back: it decides now.
+    """Call a guarded call back when its span starts: the context that the span is started with has the call.
 
-    Tool spans of other instrumentations are judged when they end: most of them get their attributes only then.
+    A tool span of another instrumentation is judged when it ends: most get their attributes only then.
     """
 
     def __init__(self, current: HasWatcher) -> None:
         self._current = current
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
-        """Judge the call, if this is the span of a guarded one."""
+        """Judge the call, if this is the span of a guarded call."""
         watcher = self._current.watcher
         if watcher is None:
             return
@@ -72,7 +71,7 @@ class LoopGuardSpanProcessor(SpanProcessor):
         try:
             if watcher.open_spans.ended(span):
                 attributes = attributes_of(span)
-                # With a turn id the span is ours, or one that we wrote on.
+                # A span with a turn id is ours, or we wrote on it.
                 if not SIGNS.isdisjoint(attributes) and TURN_ID not in attributes:
                     watcher.judge(span)
             if watcher.marks:

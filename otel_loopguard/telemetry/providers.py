@@ -1,7 +1,7 @@
-"""The program's providers, and the tracer and the instruments that are made for them.
+"""The program's OpenTelemetry providers, and the tracer and the instruments that are made from them.
 
-A provider may be set after the guard has started, or be replaced (MLflow overwrites the global one), so
-``Providers.outlets`` looks at each call. That costs two reads and two comparisons.
+A provider may be set after the guard has started, or be replaced (as by MLflow). So each call asks
+``Providers.outlets`` for the current ones, which costs two reads and two comparisons.
 """
 
 from __future__ import annotations
@@ -53,16 +53,16 @@ class Outlets:
 
 
 def _nowhere() -> Outlets:
-    """Return outlets that export nothing: those before the first provider is known."""
+    """Return outlets that export nothing, for the time before a provider is known."""
     tracers, meters = trace.NoOpTracerProvider(), metrics.NoOpMeterProvider()
     no_meters = Meters(meters.get_meter(semconv.SCOPE), lambda: 0)
     return Outlets(tracers, meters, tracers.get_tracer(semconv.SCOPE), no_meters)
 
 
 class Providers:
-    """Find the current providers, and add our processor to each tracer provider.
+    """Find the current providers, and add our span processor to each tracer provider.
 
-    For a call's span it also holds the settings, the shield, and ``fingerprint``, which hides a name or an id.
+    It also has what the span of a call needs: the settings, the shield, and ``fingerprint``, which hides a name or id.
     """
 
     def __init__(
@@ -90,19 +90,19 @@ class Providers:
         self._outlets = _nowhere()
         self._warned = False
         self.usage_of: Callable[[str, str], Usage | None] | None = None
-        """Returns the tokens of the request that wrote a call of a turn, if the call is its first.
+        """Returns the tokens of the response with a call, by turn id and call id, if the call is its first; else None.
 
-        None until a request to a model was read.
+        Not set until a request to a model was read.
         """
         operations = (semconv.OPERATION_EXECUTE_TOOL, semconv.OPERATION_INVOKE_AGENT)
         self.unmeasured: set[str] = set() if settings.genai_metrics else set(operations)
-        """The operations without GenAI metrics of ours: another instrumentation makes such spans, and measures them."""
+        """The operations that we do not measure: the settings say so, or another instrumentation measures them."""
         self.first_call_seen = False
         self.greet: Callable[[], object] | None = None
-        """Log the policy at the first call. None if it was logged at start."""
+        """Logs the policy, at the first call. None if it was logged at the start."""
 
     def conversation_attributes(self, conversation_id: str | None) -> dict[str, str]:
-        """Return the attribute of a conversation's id, as the settings want it shown."""
+        """Return the attribute with a conversation's id, raw or hashed; no attribute if it is hidden or None."""
         return self.settings.conversation_attributes(conversation_id, self.fingerprint)
 
     def outlets(self) -> Outlets:
@@ -125,9 +125,9 @@ class Providers:
         return outlets
 
     def _renew(self, tracer_provider: TracerProvider, meter_provider: MeterProvider) -> Outlets:
-        """Make the parts anew. A part whose provider raises stays as it was: no call depends on telemetry.
+        """Make the outlets anew. If a provider raises, its part stays as it was: no call depends on telemetry.
 
-        The providers are set first, because the shield counts a fault in these outlets.
+        The providers are set first, because the shield counts a fault by these outlets.
         """
         old = self._outlets
         self._outlets = replace(old, tracer_provider=tracer_provider, meter_provider=meter_provider)
@@ -144,15 +144,15 @@ class Providers:
         return self._outlets
 
     def attach(self, provider: Any) -> bool:
-        """Add our processor to this provider, once. Return False if it takes none."""
+        """Add our span processor to this provider, once. Return False if the provider takes no processors."""
         return self._attachments.add_processor(provider, self.shield)
 
     def after_fork(self) -> None:
-        """Announce the time series again in a child, whose counts begin at zero."""
+        """Begin the time series again in a forked child, whose counts begin at zero."""
         self._outlets.meters.announce(self._announced)
 
     def see_first_call(self) -> None:
-        """Log the greeting if that was not possible at start, and that nothing is exported, if that is so."""
+        """Log the policy, if it was not logged at the start, and a hint if nothing is exported."""
         self.first_call_seen = True
         if self.greet is not None:
             self.greet()
@@ -167,7 +167,7 @@ class Providers:
 
 
 def _without_sdk() -> tuple[int, str]:
-    """Return the level of the line and the remedy: who starts the guard in code may want no telemetry."""
+    """Return the level and the remedy for the line that no SDK is set up: INFO if code started the guard."""
     if _LAUNCHER not in sys.modules:
         return logging.INFO, "To export, set up the SDK, or give providers to otel_loopguard.instrument()."
     if find_spec(_DISTRO) is None:

@@ -1,4 +1,4 @@
-"""The span of an agent's run: the calls of a turn are one trace, also in a program without any other span."""
+"""The span of an agent's run: it puts the calls of a turn into one trace, in a program without other spans."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class RunSpan(InContext):
-    """An open span ``invoke_agent``. It is the current one only while the agent's code runs."""
+    """An open span ``invoke_agent``. It is the current span only while the agent's code runs."""
 
     def __init__(self, providers: Providers, scope: Scope, span: Span, around: Context, began: int) -> None:
         self._providers = providers
@@ -34,12 +34,12 @@ class RunSpan(InContext):
         self._began = began
         self._calls_before = scope.turn.calls
         self.around = around
-        # Below a span that was sampled out the spans of other providers would be dropped.
+        # A span that is sampled out is not entered: other providers would drop their spans inside it.
         self.context = trace.set_span_in_context(span, around) if span.is_recording() else None
 
     @classmethod
     def start(cls, providers: Providers, scope: Scope) -> Self | None:
-        """Start the span of a run. None inside of any other span, which holds the trace together already."""
+        """Start the span of a run. Return None inside of any other span, whose trace has the calls already."""
         around = otel_context.get_current()
         if around.get(_SUPPRESS_INSTRUMENTATION_KEY) or trace.get_current_span(around).get_span_context().is_valid:
             return None
@@ -54,14 +54,14 @@ class RunSpan(InContext):
         if scope.agent_name is not None:
             attributes[semconv.AGENT_NAME] = scope.agent_name
             name = f"{name} {clean_name(scope.agent_name)}"
-        # Our span processor passes it over: no call's span has to look through it for a message or a layer.
+        # ``NO_CALL``: our span processor ignores this span.
         ours = otel_context.set_value(CALL, NO_CALL, around)
         began = time_ns()
         span = providers.outlets().tracer.start_span(name, context=ours, attributes=attributes, start_time=began)
         return cls(providers, scope, span, around, began)
 
     def end(self, error: BaseException | None) -> None:
-        """End the span, and measure the run. Of an exception it has the class alone: the text may quote an argument."""
+        """End the span, and record the time and the calls. Write an error's class only: its text may quote values."""
         error_type = None if error is None else type(error).__qualname__
         if error_type is not None:
             self._span.set_attribute(semconv.ERROR_TYPE, error_type)

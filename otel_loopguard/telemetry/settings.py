@@ -1,4 +1,4 @@
-"""Settings of turns and telemetry, from the environment. The rules of detection are in the policy."""
+"""The settings of turns and telemetry, from environment variables. The rules of detection are in the policy."""
 
 from __future__ import annotations
 
@@ -18,18 +18,20 @@ class Settings(NamedTuple):
     """Settings of turns and telemetry."""
 
     span_events: bool = True
+    """Write each trip as an event on the span of its call."""
     log_events: bool | None = None
-    """None: wherever OpenTelemetry can write them."""
+    """Write each trip as a log record. None: if a logger provider is set."""
     conversation_id: str = "raw"
-    """``raw``, ``hash`` or ``off``."""
+    """How spans show a conversation's id: ``raw``, ``hash``, or ``off`` for not at all."""
     enforce_without_turn: bool = False
+    """Refuse calls outside of any known agent's run, too."""
     genai_metrics: bool = True
     """Record the metrics of the GenAI conventions, too."""
     summary: bool = True
-    """Print a line on standard error when the program ends."""
+    """Print a line with the counts on standard error when the program ends."""
 
     def conversation_attributes(self, conversation_id: str | None, fingerprint: Callable[[str], str]) -> dict[str, str]:
-        """Return the attribute of a conversation's id, as it is to be shown."""
+        """Return the attribute with a conversation's id, or no attribute if there is no id, or it is ``off``."""
         if conversation_id is None or self.conversation_id == "off":
             return {}
         shown = conversation_id if self.conversation_id == "raw" else fingerprint(conversation_id)
@@ -37,7 +39,7 @@ class Settings(NamedTuple):
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Settings:
-        """Read the settings. An unknown value is logged, and the safer value is taken."""
+        """Return the settings of these variables. An unknown value is logged, and the safer value is taken."""
         events = _choice(environ, "EVENTS", ("span", "log", "both"), default="", unknown="span")
         return cls(
             span_events=events != "log",

@@ -1,4 +1,4 @@
-"""Judge the tool calls that only other instrumentations record: at the end of their spans, without enforcement.
+"""Judge the tool calls that only other instrumentations record, when their spans end. Such calls are never refused.
 
 One call often has several spans: of the framework, of an instrumentation for it, of the protocol below, and ours. It is
 counted once: by our own patch if there is one, else by its outermost tool span.
@@ -54,7 +54,7 @@ _NO_RESULTS = (
 
 
 class _ObservedTurn:
-    """A turn without enforcement, and the time at which each of its calls last ended."""
+    """A turn whose calls are only reported, and the time at which each call last ended."""
 
     __slots__ = ("_ends", "turn")
 
@@ -63,7 +63,7 @@ class _ObservedTurn:
         self._ends: dict[int, int] = {}
 
     def overlaps(self, call: int, span: ReadableSpan) -> bool:
-        """Return True if the call started before the last equal call ended, as the calls of a batch do."""
+        """Return True if the call started before the last equal call ended, as in a batch. ``call`` is its hash."""
         before, end = self._ends.pop(call, 0), span.end_time or 0
         self._ends[call] = max(before, end)
         if len(self._ends) > MOST_CALLS:
@@ -72,21 +72,21 @@ class _ObservedTurn:
 
 
 class _Mark:
-    """The facts about an open span that are needed at its end."""
+    """What is known about an open span, for its end and for the spans inside it."""
 
     __slots__ = ("layer", "names", "observed")
 
     def __init__(self) -> None:
         self.layer = False
-        """The span was started inside a call that our own patch guards."""
+        """True if the span was started inside a call that our own patch guards."""
         self.names: tuple[str, ...] = ()
-        """The tools of calls that were counted inside this span."""
+        """The tools of the calls that were counted inside this span, the latest eight."""
         self.observed: _ObservedTurn | None = None
-        """The turn that ends with this span, if it is the span of a user message."""
+        """The turn that ends with this span; None if no turn does."""
 
 
 class SpanWatcher:
-    """Judge the tool spans of other instrumentations, for observation only."""
+    """Judge the tool spans of other instrumentations. ``patched`` returns True for those whose framework we patch."""
 
     def __init__(
         self,
@@ -120,11 +120,11 @@ class SpanWatcher:
     # --- count once ----------------------------------------------------------------------------------------------
 
     def mark_layer(self, span: Span) -> None:
-        """Mark a span that was started inside a guarded call: it is not counted."""
+        """Mark a span that was started inside a guarded call, so that it is not counted as a call of its own."""
         self._mark(span).layer = True
 
     def mark_counted(self, span: ReadableSpan, tool: str) -> None:
-        """Note on the spans around this one that its call is counted: one of them may be a span of the same call."""
+        """Note on the four spans around this one that its call is counted: they may be spans of the same call."""
         around = self.open_spans.above(span)
         for _ in range(_LAYERS):
             if around is None:
@@ -135,7 +135,7 @@ class SpanWatcher:
             around = self.open_spans.above(around)
 
     def _is_layer(self, span: ReadableSpan, tool: str) -> bool:
-        """Return True if a span inside this one was counted as this call, or a span around it will be."""
+        """Return True if the call of this span is counted by a span inside it, or by one around it."""
         mark = self.marks.get(id_of(span))
         if mark is not None and (mark.layer or any(same_tool(tool, name) for name in mark.names)):
             return True
@@ -145,7 +145,7 @@ class SpanWatcher:
     # --- judge ---------------------------------------------------------------------------------------------------
 
     def judge(self, span: ReadableSpan) -> None:
-        """Count and judge an ended span, if it is a tool call and not counted yet."""
+        """Count and judge the call of an ended span, if it is a tool call that is not counted yet."""
         seen = read(view_of(span))
         if seen is None or self._patched(_scope_of(span)) or self._is_layer(span, seen.call.tool):
             self._note_measured(span)
@@ -175,9 +175,9 @@ class SpanWatcher:
             )
 
     def _note_measured(self, span: ReadableSpan) -> None:
-        """Note that another instrumentation has its own span of a call or a run that we measure: it measures it, too.
+        """Record no GenAI metrics of an operation of which another instrumentation has spans: it records them.
 
-        The conventions measure calls of MCP by another metric. We measure no call that has a patched framework's span.
+        Spans of MCP do not count, because they have another metric; nor do tool spans of a framework that we patch.
         """
         operation = _operation(span)
         is_agent, is_tool = operation == semconv.OPERATION_INVOKE_AGENT, operation == semconv.OPERATION_EXECUTE_TOOL
@@ -186,7 +186,7 @@ class SpanWatcher:
             self._providers.unmeasured.add(operation)
 
     def _identity(self, span: ReadableSpan, turn: Turn, call: ToolCall, record: Record | None) -> dict[str, Any]:
-        """Return the attributes that name the call and its turn, from its span and the open ones around it."""
+        """Return the attributes that identify the call and its turn, from its span and the open spans around it."""
         identity: dict[str, Any] = {
             semconv.TURN_ID: turn.id,
             semconv.TURN_SOURCE: turn.source,
@@ -202,7 +202,7 @@ class SpanWatcher:
         return identity
 
     def _nearest(self, span: ReadableSpan, name: str) -> str | None:
-        """Return a text of the span, or of the nearest open span around it that has one."""
+        """Return this attribute of the span, or of the nearest open span around it that has it; None without one."""
         around = (attributes_of(one).get(name) for one in (span, *self.open_spans.ancestors(span)))
         return next((value for value in around if isinstance(value, str)), None)
 
@@ -216,7 +216,7 @@ class SpanWatcher:
         record: Record | None,
         identity: Mapping[str, Any],
     ) -> None:
-        """Write the trip on the nearest open span. The span of the call has ended, and takes no attributes."""
+        """Report the trip. Its event is on the nearest open span, or on a new one: the call's own span has ended."""
         outlets, context = self._providers.outlets(), _context_of(span)
         first = turn.reach(trip)
         outlets.meters.trip(trip, name, first, context)
@@ -242,7 +242,7 @@ class SpanWatcher:
     # --- turns ---------------------------------------------------------------------------------------------------
 
     def _turn_of(self, span: ReadableSpan) -> _ObservedTurn:
-        """Return the observed turn of this call: that of the guarded turn around it, else that of its user message."""
+        """Return the turn for this call: beside the guarded turn around it, else of the span of its user message."""
         scope = current_scope()
         message = None if scope is not None else self._message(span)
         if message is None:
@@ -258,9 +258,10 @@ class SpanWatcher:
         return mark.observed
 
     def _message(self, span: ReadableSpan) -> Span | None:
-        """Return the open span of the user message: an agent's, else the outermost of the same instrumentation.
+        """Return the open span that stands for the user's message; None without one.
 
-        A call inside a tool call belongs to that call, as the calls of an agent that is used as a tool do.
+        It is the outermost agent's span, else the outermost span of the same instrumentation, else the outermost span.
+        Only spans up to the next tool call count: an agent that is used as a tool has a turn of its own.
         """
         agent = same = outermost = None
         for around in self.open_spans.ancestors(span):
@@ -274,7 +275,7 @@ class SpanWatcher:
         return agent or same or outermost
 
     def _observed_for(self, turn: Turn) -> _ObservedTurn:
-        """Return the observed turn that is kept next to one of the guard's turns."""
+        """Return the turn for calls of spans that is kept beside one of the guard's own turns."""
         observed = self._observed.get(turn)
         if observed is None:
             observed = self._observed[turn] = _ObservedTurn(self.guard.turn(source=turn.source, enforced=False))
@@ -283,7 +284,7 @@ class SpanWatcher:
         return observed
 
     def close_turn_of(self, span: ReadableSpan) -> None:
-        """Close the turn that was kept for an ended span, if there is one."""
+        """Close the turn that ends with this span, if there is one."""
         mark = self.marks.pop(id_of(span), None)
         if mark is not None and mark.observed is not None:
             turn = mark.observed.turn
@@ -306,12 +307,12 @@ def _scope_of(span: ReadableSpan) -> str | None:
 
 
 def _seconds(span: ReadableSpan) -> float:
-    """Return the time that the call ran."""
+    """Return the seconds from the start to the end of a span; 0 if one of them is not known."""
     start, end = span.start_time, span.end_time
     return 0.0 if start is None or end is None else max(0, end - start) / 1e9
 
 
 def _context_of(span: ReadableSpan) -> Context:
-    """Make a context of an ended span, so that counts and logs are linked to its trace."""
+    """Return a context with an ended span, which links counts and logs to its trace."""
     context = span.get_span_context()
     return trace.set_span_in_context(INVALID_SPAN if context is None else NonRecordingSpan(context))
