@@ -81,7 +81,6 @@ def share(part: str, whole: str) -> str:
     return f"({part} or {whole} * 0) / ({whole} > 0)"
 
 
-def quantile(level: float, buckets: str, window: str, by: str = "") -> str:
-    """Return a quantile of a recorded histogram over a window, by labels."""
-    labels = f"le,{by}" if by else "le"
-    return f"histogram_quantile({level}, {in_range(buckets, window, labels)})"
+def quantile(level: float, buckets: str, window: str) -> str:
+    """Return a quantile of a recorded histogram over a window."""
+    return f"histogram_quantile({level}, {in_range(buckets, window, 'le')})"

@@ -244,7 +244,7 @@ def _read_span(
     events = [(str(event.get("name", "")), _attributes(event)) for event in span.get("events", ())]
     failed, description = status.get("code") in _FAILED, status.get("message") or None
     view = SpanView(name, attributes, events, failed, description, is_server)
-    return foreign_span(found, start, end, trace, view, ids, conversation, service, scope)
+    return ToolSpan(trace, found, (0, start), start, end, False, trace, view, *ids, conversation, service, scope)  # noqa: FBT003 - a field
 
 
 def add_around(  # noqa: PLR0917 - the facts of a span; it is called once a span
@@ -260,21 +260,6 @@ def add_around(  # noqa: PLR0917 - the facts of a span; it is called once a span
     agent = dialects.agent_name(attributes)
     is_plain = conversation is None and agent is None and tool is None
     ancestry.add(trace, span, parent if is_plain else Around(parent, conversation, agent, tool))
-
-
-def foreign_span(  # noqa: PLR0917 - the fields of a span; it is called once a span
-    tool: str,
-    start: int,
-    end: int,
-    trace: str,
-    view: SpanView,
-    ids: tuple[str, str],
-    conversation: str | None,
-    service: Service,
-    scope: str,
-) -> ToolSpan:
-    """Return the tool span of another instrumentation. ``ids`` are the span's id and its parent's."""
-    return ToolSpan(trace, tool, (0, start), start, end, False, trace, view, *ids, conversation, service, scope)  # noqa: FBT003 - a field
 
 
 def _attributes(item: Mapping[str, Any]) -> dict[str, Any]:

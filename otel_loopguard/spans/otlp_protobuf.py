@@ -12,14 +12,13 @@ from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 from otel_loopguard import semconv
 from otel_loopguard.spans import dialects
 from otel_loopguard.spans.dialects import CONTENT, READ, SpanView
-from otel_loopguard.spans.otlp import add_around, foreign_span
+from otel_loopguard.spans.otlp import ToolSpan, add_around
 from otel_loopguard.spans.service_name import Service
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from otel_loopguard.spans.ancestry import Ancestry
-    from otel_loopguard.spans.otlp import ToolSpan
 
 _WANTED = READ | {semconv.TURN_ID, semconv.ARGUMENTS_HASH}
 _FAILED, _SERVER = 2, 2
@@ -64,7 +63,7 @@ def _read_span(span: Any, wanted: dict[str, Any], scope: str, service: Service, 
     status = span.status
     view = SpanView(name, attributes, events, status.code == _FAILED, status.message or None, is_server)
     start, end = span.start_time_unix_nano, span.end_time_unix_nano
-    return foreign_span(tool, start, end, trace, view, ids, conversation, service, scope)
+    return ToolSpan(trace, tool, (0, start), start, end, False, trace, view, *ids, conversation, service, scope)  # noqa: FBT003 - a field
 
 
 def _attributes(pairs: Iterable[Any]) -> dict[str, Any]:

@@ -131,9 +131,9 @@ async def on_loop(coroutine: Coroutine[Any, Any, T]) -> T:
     return result
 
 
-def wait(coroutine: Coroutine[Any, Any, T], seconds: float | None = None) -> T:
-    """Run a coroutine on the loop and return its result. Block this thread; ``seconds`` is the longest, if given."""
-    result: T = run_later(coroutine).result(seconds)
+def wait(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine on the loop and return its result. Block this thread until then."""
+    result: T = run_later(coroutine).result()
     return result
 
 

@@ -116,7 +116,8 @@ class Providers:
             if not self._warned:
                 self._warned = True
                 logger.warning(
-                    "There are no usable OpenTelemetry providers (%s): calls are guarded, and nothing is exported.",
+                    "There are no usable OpenTelemetry providers (%s): calls are guarded, and nothing is exported. "
+                    "Correct OTEL_PYTHON_TRACER_PROVIDER or OTEL_PYTHON_METER_PROVIDER.",
                     type(error).__name__,
                 )
             return outlets

@@ -59,5 +59,6 @@ def _choice(environ: Mapping[str, str], name: str, allowed: tuple[str, ...], *, 
     value = environ.get(PREFIX + name, "").strip().lower() or default
     if value in (*allowed, default):
         return value
-    logger.error("%s%s must be one of %s; taking %s.", PREFIX, name, ", ".join(allowed), unknown)
+    message = "environment: %s%s = %.60r: must be one of %s; going on with %s."
+    logger.error(message, PREFIX, name, value, ", ".join(allowed), unknown)
     return unknown

@@ -32,4 +32,7 @@ def test_a_misspelt_setting_hides_rather_than_shows(caplog: pytest.LogCaptureFix
     """A misspelt value is logged with the variable and the allowed values, and the id is hidden."""
     settings = Settings.from_environment({"OTEL_PYTHON_LOOPGUARD_CONVERSATION_ID": "hsah"})
     assert settings.conversation_id == "off"
-    assert "OTEL_PYTHON_LOOPGUARD_CONVERSATION_ID must be one of raw, hash, off" in caplog.text
+    assert (
+        "OTEL_PYTHON_LOOPGUARD_CONVERSATION_ID = 'hsah': must be one of raw, hash, off; going on with off."
+        in caplog.text
+    )
