@@ -484,7 +484,7 @@ class Cell:
         if queue is not None:
             self._put_said(turn, queue.release())  # this process may make no further call
             self._note_what_became(turn)
-        if self.messages.sent and self._watching is None and WATCH_PAUSES:
+        if self.messages.said and self._watching is None and WATCH_PAUSES:
             self._watching = asyncio.ensure_future(self._watch(turn))
 
     def _know(self, data: bytes, state: State) -> None:
@@ -565,7 +565,7 @@ class Cell:
         """Leave the turn that this process had joined, with its messages and events: the next one is in the cell."""
         turn.message_queue().forget(own=True)
         self.messages.forget(all_of_them=True)
-        self._late, self._unanswered, self.messages.sent = [], {}, {}
+        self._late, self._unanswered, self.messages.said = [], {}, {}
 
     def rebuild(self, turn: CellTurn, state: State | None = None, *, gap: bool = True) -> None:
         """Set the turn's state to ``state``, or to the last known one of the store, and fold the late events on it."""
@@ -667,7 +667,7 @@ class Cell:
         self.process = self.new_op()
         self._waiting, self._writing, self._watching, self._retries = deque(), None, None, 0
         self._batch = []
-        self._late, self._unanswered, self.messages.sent = [], {}, {}
+        self._late, self._unanswered, self.messages.said = [], {}, {}
         self._has_read = False
         self.rebuild(turn)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("otel_loopguard")
 
-_MOST_SENT = 256
+_MOST_SAID = 256
 _LOST = (
     "The shared store has lost a message of the user, which the model may have read before. Say it again if the model "
     "does not follow it."
@@ -33,7 +33,7 @@ class CellMessages:
     """
 
     def __init__(self) -> None:
-        self.sent: dict[int, UserMessage] = {}
+        self.said: dict[int, UserMessage] = {}
         """The latest 256 messages that the user gave to this process, by their ids."""
         self._stored: set[int] = set()
         """The ids of the messages that the cell had when it was last read, waiting or delivered."""
@@ -45,25 +45,25 @@ class CellMessages:
 
     def keep(self, message: UserMessage) -> None:
         """Keep a message that is about to be stored, to tell later what became of it."""
-        self.sent[message.id] = message
-        for number in list(self.sent)[:-_MOST_SENT]:
-            self.sent.pop(number, None)
+        self.said[message.id] = message
+        for number in list(self.said)[:-_MOST_SAID]:
+            self.said.pop(number, None)
 
     @property
     def all_delivered(self) -> bool:
         """True if the model has all messages of this process."""
-        return all(message.delivered for message in list(self.sent.values()))
+        return all(message.delivered for message in list(self.said.values()))
 
     def lost_stops(self) -> list[UserMessage]:
         """Return the messages to stop that the cell has lost, and that the model does not have: to be stored again."""
         return [
-            message for number, message in list(self.sent.items())
+            message for number, message in list(self.said.items())
             if message.stop and message.stored and not message.delivered and number not in self._stored
         ]  # fmt: skip
 
     def note_what_became(self, queue: UserMessages) -> None:
         """Note which messages of this process were delivered, and log each one that may not have been."""
-        for number, message in list(self.sent.items()):
+        for number, message in list(self.said.items()):
             taker, waits = queue.taker(number), queue.has(number)
             if waits or taker is not None:  # else it was done long ago, or the store has lost it
                 message.delivered = bool(taker)
@@ -110,7 +110,7 @@ class CellMessages:
 
     def forget(self, *, all_of_them: bool) -> None:
         """Forget the messages to a turn that another one has replaced; or only those that other processes deliver."""
-        for message in list(self.sent.values()):
+        for message in list(self.said.values()):
             message.forgotten = not message.delivered and (all_of_them or not (message.is_own or message.stop))
 
 

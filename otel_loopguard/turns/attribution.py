@@ -41,7 +41,7 @@ class Attribution:
     """Find the turn of a call. The first source that knows one wins, and the strongest is asked first.
 
     A turn that only a trace, a session or a task suggests is weak: a program that calls a tool in a loop is no agent.
-    In a weak turn the guard reports and refuses nothing, unless ``enforce_weak`` is set.
+    In a weak turn no call is refused, only reported, unless ``enforce_weak`` is set.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
-"""Find the conversation of a request to a model by its message list, and the part of the list that is new.
+"""Find the message list that a request to a model continues, and the part of the request that is new.
 
-A request has the whole message list each time. A request of this process belongs to the conversation that has its
-calls, else to the one whose messages it begins with. A request over the network may be of any of many equal agents: it
-joins a conversation only if it begins with all known messages of it, or answers a call of its last reply.
+A program sends the whole message list with each request. A request of this process continues the list that has its
+calls, else the list that it begins with. A request over the network may be of any of many equal agents: it continues a
+list only if it begins with all known messages of the list, or answers a call of the list's last reply.
 
 Messages are remembered as hashes, which are of use in this process only. The only texts that are kept are the calls of
 a reply, until their results come.
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from otel_loopguard.turns.messages import Message, Reply, WrittenCall
 
 MOST_LISTS: Final = 2_000
-"""LastTurns in memory. One that was dropped is read again from its next request."""
+"""Message lists in memory. The next request of one that was dropped is read from its beginning."""
 IDLE_SECONDS: Final = 3600.0
 _MOST_OPEN: Final = 1_024
 _MOST_RESULTS: Final = 4_096
@@ -45,7 +45,7 @@ _LONGEST_ID: Final = 256
 _numbers: Final = itertools.count(1)
 
 latest: ContextVar[MessageList | None] = ContextVar("loopguard_message_list", default=None)
-"""The conversation of the running code's last request. Of several equal ones it tells which one goes on."""
+"""The message list of the running code's last request. Of several equal lists it tells which one goes on."""
 
 
 def is_drawn(call_id: str | None) -> bool:
@@ -57,12 +57,12 @@ def is_drawn(call_id: str | None) -> bool:
 
 
 class Caller(NamedTuple):
-    """The sender of a request to a gateway. No conversation is shared by two senders."""
+    """The sender of a request to a gateway. Two senders never share a message list."""
 
     tenant: Hashable
     """The sender's identity, which the gateway has checked."""
     conversation_id: str | None = None
-    """The conversation that the request names, or None. Two conversations of one tenant are two senders."""
+    """The id of the conversation that the request names, or None. Each conversation counts as a sender of its own."""
 
 
 class Request:
@@ -118,7 +118,7 @@ class Request:
         return not (message.calls or message.results or message.by_user)
 
     def first_drawn(self) -> str | None:
-        """Return the first drawn id of a call, which only branches of this conversation share; None without one."""
+        """Return the first drawn id of a call, which only branches of this list share; None without one."""
         ids = (call.id for place in range(len(self.entries)) for call in self.message(place).calls)
         return next(filter(is_drawn, ids), None)
 
@@ -136,14 +136,14 @@ class UnansweredCall(NamedTuple):
     message: int
     """The number of the model's message that has the call."""
     name: str
-    """Its id; a name that is unique in the conversation if it has none."""
+    """Its id; a name that is unique in the message list if it has none."""
 
 
 class NewResult(NamedTuple):
     """A result that is in a request for the first time, with its call."""
 
     number: int
-    """Identifies the result in its conversation."""
+    """Identifies the result in its message list."""
     opened: UnansweredCall
     result: WrittenResult
 
@@ -177,7 +177,7 @@ class _Visible(NamedTuple):
 
 
 class MessageList:
-    """One conversation as its model sees it: the entries of the last request, the results in them, the open calls.
+    """A message list as its model sees it: the entries of the last request, the results in them, the open calls.
 
     The lock is held while a request is compared with the last one, never while code of the program runs.
     """
@@ -189,9 +189,9 @@ class MessageList:
         "withdrawn",
     )  # fmt: skip
 
-    def __init__(self, caller: Caller | None = None) -> None:  # noqa: PLR0915 - what is known about a conversation
+    def __init__(self, caller: Caller | None = None) -> None:  # noqa: PLR0915 - what is known about a message list
         self.caller = caller
-        """The sender whose requests find this conversation; None for requests of this process."""
+        """The sender whose requests find this list; None for requests of this process."""
         self.was_cut = False
         """True if the turn has calls that the last request no longer has."""
         self.root: str | None = None
@@ -202,7 +202,7 @@ class MessageList:
         self.turn: Turn | None = None
         """The turn of the calls that the model writes now; None before the first request."""
         self.owns_turn = False
-        """True if the turn ends with this conversation; False if it ends with an agent's run."""
+        """True if the turn ends with this list; False if it ends with an agent's run."""
         self.account = f"list-{next(_numbers)}"
         """The key of the replies' tokens in the ``UsageLedger``. In an agent's run it is the id of the turn."""
         self.used = 0.0
@@ -214,7 +214,7 @@ class MessageList:
         self.chain = 0
         """Their sum. A request that begins with all of them has it as the sum of its first entries."""
         self.names: dict[Hashable, None] = {}
-        """The keys under which ``MessageLists`` finds this conversation, the latest last."""
+        """The keys under which ``MessageLists`` finds this list, the latest last."""
         self.kept_chain: int | None = None
         """The ``chain`` that is among these keys."""
         self.open_calls: dict[str, UnansweredCall] = {}
@@ -507,20 +507,20 @@ def _telling(request: Request) -> set[int]:
 
 
 class MessageLists:
-    """The conversations that this process knows. The least recently used one is forgotten first."""
+    """The message lists that this process knows. The least recently used one is forgotten first."""
 
     def __init__(self, dropped: Callable[[MessageList], None]) -> None:
         self._dropped = dropped
         self._lock = threading.RLock()
         self._lists: OrderedDict[int, MessageList] = OrderedDict()
         self._of_caller: dict[Caller | None, dict[Hashable, list[MessageList]]] = {}
-        """The conversations by their names, for each caller: no look-up finds one of another caller."""
+        """The lists by their names, for each caller: no look-up finds a list of another caller."""
 
     def __len__(self) -> int:
         return len(self._lists)
 
     def find(self, request: Request, turn: Turn | None) -> MessageList | None:
-        """Return the conversation that the request continues, or None. ``turn``: of the agent's run around it."""
+        """Return the list that the request continues; None for a new one. ``turn``: of the agent's run around it."""
         if request.caller is not None:
             return self._find_of_caller(request)
         recent = latest.get()
@@ -550,7 +550,7 @@ class MessageLists:
         return best
 
     def _find_of_caller(self, request: Request) -> MessageList | None:
-        """Return the conversation whose last reply the request answers, else the longest one that it begins with."""
+        """Return the list whose last reply the request answers, else the longest list that it begins with, or None."""
         with self._lock:
             candidates = dict.fromkeys(self._candidates(request, None))
         if request.previous is not None:
@@ -562,14 +562,14 @@ class MessageLists:
         return max(known, key=lambda one: len(one.marks), default=None)
 
     def answered(self, caller: Caller, calls: Sequence[WrittenCall]) -> MessageList | None:
-        """Return the caller's conversation that has had the result of one of these calls; None without one."""
+        """Return the caller's list that has had the result of one of these calls, or None."""
         with self._lock:
             by_name = self._names(caller)
             lists = [one for call in calls for one in by_name.get((call.id, call.name), ())]
         return next((one for one in lists if one.has_read(calls)), None)
 
     def find_open(self, name: str, call_id: str) -> MessageList | None:
-        """Return the conversation in which this call is open; None if there is none, or more than one."""
+        """Return the list in which this call is open; None if there is none, or more than one."""
         with self._lock:
             found = [one for one in self._names(None).get((call_id, name), ()) if one.has_open(name, call_id)]
         return found[0] if len(found) == 1 else None
@@ -597,7 +597,7 @@ class MessageLists:
 
     @staticmethod
     def _with_calls_of(request: Request, by_name: Mapping[Hashable, list[MessageList]]) -> list[MessageList]:
-        """Return the conversation that waits for a result of the request: a proxy may rewrite the ids of replies."""
+        """Return the lists that wait for a result of the request: a proxy may rewrite the ids of replies."""
         for place in range(len(request.entries)):
             for result in request.message(place).results:
                 found = by_name.get(("call", result.id), [])
@@ -606,7 +606,7 @@ class MessageLists:
         return []
 
     def keep(self, one: MessageList, names: Sequence[tuple[Hashable, ...]], now: float) -> None:
-        """Keep a conversation, to be found by its entries and under these names."""
+        """Keep a list, to be found by its entries and under these names."""
         gone = []
         with self._lock:
             if one.chain != one.kept_chain:
