@@ -80,7 +80,7 @@ def one_thread(rng: random.Random) -> Iterator[Loop]:
         patch.setattr(cell, "Future", Result)
         patch.setattr(cell, "_wait", lambda future: loop.wait(asyncio.wrap_future(future, loop=loop)))
         patch.setattr(cell, "time", SimpleNamespace(time=loop.time))
-        for module in (cell, cell_messages, seen_calls, kept_calls):
+        for module in (cell, cell_messages, reported_calls, replica_calls):
             patch.setattr(module, "os", drawn)
         patch.setattr(uuid, "uuid4", lambda: uuid.UUID(bytes=rng.randbytes(16)))
         try:
