@@ -180,7 +180,7 @@ class Events:
         """Log a trip that refuses the call, or would: the first one of a turn and mode, and the turn's abort.
 
         ``sum_up`` logs the number of the others, and ``log_conclusion`` a request without tools. ``has_run``: the call
-        has run, and was read in a model request. Arguments are logged as a fingerprint. ``LogThrottle`` bounds the lines.
+        has run, and was read in a model request. Arguments are logged as a fingerprint. ``LogThrottle`` bounds it.
         """
         action, mode = trip.action, trip.mode
         if trip.verdict < Action.BLOCK:
