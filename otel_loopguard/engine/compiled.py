@@ -1,4 +1,4 @@
-"""Prepare a policy for the calls of its turns: contracts, fingerprinter and detectors are made once."""
+"""Prepare a policy once for all calls that it judges: its contracts, its fingerprinter and its detectors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Checks = tuple[tuple[Check, Rule], ...]
 
 _OF_LOSSES = tuple(one for one in DETECTORS if one.judges_lost)
-"""Asked whatever the policy's ``order`` is."""
+"""The detectors of calls whose result the model has lost. They run whatever the policy's ``order`` is."""
 
 
 @dataclass(frozen=True, slots=True)  # its fields are read faster than those of a tuple
@@ -35,12 +35,12 @@ class ToolChecks:
 
     before: Checks
     before_untried: Checks
-    """The checks that judge calls which have never run, as most have not."""
+    """The part of ``before`` that also judges a call which has not run yet in this turn, as most calls have not."""
     after: Checks
     after_news: Checks
-    """The checks that judge first runs which succeeded."""
+    """The part of ``after`` that also judges a first run which succeeded."""
     after_loss: Checks
-    """The checks that judge runs of calls whose earlier result the model has lost."""
+    """The checks, in place of ``after``, of a run whose earlier result the model has lost."""
 
 
 class CompiledPolicy:
@@ -55,18 +55,19 @@ class CompiledPolicy:
     ) -> None:
         self.policy = policy
         self.judges = policy.action is not Action.OFF
+        """False if no call is judged."""
         self.remembers = self.judges and policy.scope == "conversation" and Mode.NO_NOVELTY in (policy.order or Mode)
-        """Conversations are remembered beyond their turns."""
+        """True if outcomes are remembered over the turns of a conversation."""
         self.fingerprinter = fingerprinter or Fingerprinter(policy.hash_key)
         self.contracts = Contracts(policy, self.fingerprinter, declared)
         self.prices = Prices(policy.cost_per_million_tokens)
         self._detectors = _detectors_of(policy) if self.judges else ()
         self.custom = tuple(one for one in policy.detectors if self.judges and _is_active(one, policy))
-        """The user's detectors. They are asked outside of the turn's lock."""
+        """The user's detectors that run: functions, and rows. They are asked outside of the turn's lock."""
         self.once_per: dict[str, OncePer] = {mode: row.once_per for mode, row in {**ROWS, **policy.own_rows}.items()}
 
     def checks_of(self, tool: Tool) -> ToolChecks:
-        """Return the checks of this tool's calls: worked out at its first call, and kept with the tool."""
+        """Work out the checks of this tool's calls, keep them in ``tool.checks``, and return them."""
         concerned = [one for one in self._detectors if one.concerns is None or one.concerns(tool, self.policy)]
         tool.checks = checks = ToolChecks(
             before=tuple((one.before, tool.rules[one.mode]) for one in concerned if one.before),
@@ -91,7 +92,7 @@ class CompiledPolicy:
 
 
 def _is_active(detector: Any, policy: Policy) -> bool:
-    """Return True unless ``order`` leaves the mode of a user's row out. Functions have no mode that it could name."""
+    """Return True if a detector of the user runs: a function always, a row if ``order`` is empty or names its mode."""
     return not (isinstance(detector, Detector) and policy.order) or detector.mode in policy.order
 
 

@@ -1,12 +1,8 @@
-"""The memory of a conversation beyond its turns, for a policy with ``scope = "conversation"``.
+"""Remember the outcomes of a conversation over its turns, for a policy with ``scope = "conversation"``.
 
-A heartbeat, or an agent that a scheduler wakes, may make the same calls in each turn, for ever. No turn of it is a
-loop; the turns are. An outcome is *news* to the conversation if this call, or an error of this tool, did not bring it
-before in any turn. Turns in a row that made calls and brought no news are counted, and reported at ``turns`` of
-``no_novelty``, again at twice and four times that number.
-
-The memory refuses nothing. A call that ran in an earlier turn runs when a new message of the user asks for it, or after
-some time: its result may be new. The history of each turn decides alone about its calls.
+An agent that a scheduler wakes may make the same calls in each turn, for ever. An outcome is *news* to the conversation
+if no turn had it from this call, or, if it is an error, from this tool. Turns in a row that made calls and brought no
+news are counted and reported, and nothing is refused for them: the history of each turn alone decides about its calls.
 """
 
 from __future__ import annotations
@@ -27,12 +23,12 @@ if TYPE_CHECKING:
     from otel_loopguard.engine.words import Record
 
 MOST_OUTCOMES = 256
-"""The numbers that a conversation remembers: two or three for each call. What is forgotten counts as new."""
+"""The most numbers that a conversation remembers, two or three for each call. A forgotten outcome is news again."""
 MOST_TURNS = 64
-"""Turns that are told apart: of one conversation so many may run at the same time."""
+"""The most turns that are told apart: so many of one conversation may run at the same time."""
 _64_BITS = 0xFFFFFFFFFFFFFFFF
 _MASKED_SALT = 0xD6E8FEB86659FD93
-"""Tells a masked form from a result, as the history of a turn does."""
+"""Makes the number of a masked result differ from that of a result with the same bytes."""
 
 
 class ConversationMemory:
@@ -44,19 +40,19 @@ class ConversationMemory:
         self.outcomes = array("Q")
         """Calls, calls with their results, and errors, each as one number; the least recently used is first."""
         self.turns = array("Q")
-        """The turn of the last news, and the latest turns since then."""
+        """The fingerprint of the turn that brought the last news, then those of the latest turns without."""
         self.row = 0
-        """The turns since the last news."""
+        """The number of turns without news since the last news, the current turn included."""
         self.due = 0
-        """The number of turns at which the next report of this row is due."""
+        """The number of turns at which the next report of this row is due; 0 before its first report."""
         self.used = 0.0
-        """The time of the last call."""
+        """The time of the last call, in seconds of the guard's clock."""
 
     def is_news(self, record: Record, facts: OutcomeFacts, fingerprinter: Fingerprinter) -> bool:
         """Return True if the conversation has not seen this outcome, and remember it.
 
-        The first result of a call that differs is new. From then on results are also compared without timestamps, ids
-        and durations.
+        The first two different results of a call are news. From the third on, a result is news only if it also differs
+        without timestamps, ids and durations.
         """
         tool, key = record.resolved.tool, record.key
         if facts.is_error:
@@ -76,7 +72,7 @@ class ConversationMemory:
         return masked is None or self._is_new(_pair(key, masked ^ _MASKED_SALT))
 
     def _is_new(self, number: int) -> bool:
-        """Return True if the number is not remembered. It is the latest from now on."""
+        """Return True if the number was not remembered, and remember it as the latest."""
         outcomes = self.outcomes
         is_known = number in outcomes
         if is_known:
@@ -98,7 +94,7 @@ class ConversationMemory:
         return max(self.row - 1, 0)
 
     def is_due(self, turns: int, limit: int) -> bool:
-        """Return True once at this number of turns in a row, and once at twice and four times that number."""
+        """Return True at ``limit`` turns in a row, and each time that the number has doubled: 10, 20, 40, 80."""
         if turns < max(limit, self.due):
             return False
         self.due = 2 * limit
@@ -107,12 +103,12 @@ class ConversationMemory:
         return True
 
     def to_list(self) -> list[Any]:
-        """Write the state: fingerprints and counters."""
+        """Return the conversation as plain values: fingerprints and counters."""
         return [self.row, self.due, self.used, self.turns.tolist(), self.outcomes.tolist()]
 
     @classmethod
     def from_list(cls, values: list[Any]) -> ConversationMemory:
-        """Read the state that ``to_list`` wrote."""
+        """Restore the conversation that ``to_list`` returned."""
         found = cls()
         found.row, found.due, found.used, turns, outcomes = values
         found.turns, found.outcomes = array("Q", turns), array("Q", outcomes)
@@ -120,14 +116,17 @@ class ConversationMemory:
 
 
 class Memory(Protocol):
-    """Holds conversations: those of a guard, or that of a shared turn, which is in its state."""
+    """The place where conversations are kept: in the guard, or, for a shared turn, in the turn's own state."""
 
     @property
     def lock(self) -> AbstractContextManager[Any]:
-        """Held while a conversation is read and written."""
+        """The lock that is held while a conversation is read and written."""
 
     def use(self, name: str, now: float | None, longest_idle: float) -> ConversationMemory:
-        """Return the conversation, under the lock: a new one if it was idle for too long."""
+        """Return the conversation of this name; a new one if it had no call for ``longest_idle`` seconds.
+
+        The caller holds the lock.
+        """
 
 
 class PlaceInConversation(NamedTuple):
@@ -142,10 +141,11 @@ class PlaceInConversation(NamedTuple):
     def end(
         self, record: Record, facts: OutcomeFacts, compiled: CompiledPolicy, now: float | None, *, reports: bool
     ) -> Trip | None:
-        """Count the outcome of a call. Return a trip if one is due, and ``reports``: the call has no other.
+        """Count the outcome of a call. Return a trip if a report is due and ``reports`` is True, else None.
 
-        Calls that prove nothing are left out: thoughts, tools of kind ``step``, and those whose limit is switched off.
-        The number in a recorded call is that of the guard. ``now`` is None if the time was not recorded.
+        A call of a tool of kind ``think`` or ``step`` does not count, nor one whose ``no_novelty.turns`` is off. If a
+        recorded call has the number of turns that its guard had counted, that number is taken. ``now``: seconds of the
+        guard's clock, or None if the time was not recorded.
         """
         tool, kind = record.resolved.tool, record.kind
         limit = (tool.rules[Mode.NO_NOVELTY].turns or 0) if tool.ceiling(Mode.NO_NOVELTY, compiled.policy) else 0

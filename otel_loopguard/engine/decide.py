@@ -24,9 +24,9 @@ _MOST_GATES = 1_024
 def before(
     history: History, record: Record, compiled: CompiledPolicy, highest: Action, custom: tuple[Trip, ...] = ()
 ) -> Trip | None:
-    """Return the trip of a call before it is dispatched, with its action.
+    """Return the strongest trip of a call before it is dispatched, with its action; None if none is due.
 
-    ``highest`` is the ceiling of the turn; ``custom`` are the trips of the policy's custom detectors.
+    ``highest`` is the ceiling of the turn; ``custom`` are the trips of the user's detectors.
     """
     tool, policy, best = record.resolved.tool, compiled.policy, None
     checks = tool.checks or compiled.checks_of(tool)
@@ -54,7 +54,10 @@ def before(
 
 
 def next_step(history: History, record: Record, policy: Policy) -> Action:
-    """Return the action of a refusal by the refusals before it. After a conclusion without effect the run is ended."""
+    """Return the action that a refusal of this call has: BLOCK, CONCLUDE or ABORT, by the refusals before it.
+
+    The run is ended after ``abort_after`` refusals, or if no news came since the model was told to conclude.
+    """
     if policy.abort_after and (policy.abort_after <= history.refusals or history.concluded_at == history.news):
         return Action.ABORT
     if history.concluded_at < 0 and not history.conclusion_due:
@@ -65,7 +68,7 @@ def next_step(history: History, record: Record, policy: Policy) -> Action:
 
 
 def after(history: History, record: Record, compiled: CompiledPolicy, highest: Action) -> Trip | None:
-    """Return the nudge for a result: that of the first mode that has one and is due."""
+    """Return the trip for a result: the first nudge that is due, else the first observation that is due, else None."""
     tool = record.resolved.tool
     checks = tool.checks or compiled.checks_of(tool)
     if record.lost:
@@ -77,7 +80,10 @@ def after(history: History, record: Record, compiled: CompiledPolicy, highest: A
 def after_custom(
     history: History, record: Record, compiled: CompiledPolicy, highest: Action, custom: tuple[Trip, ...]
 ) -> Trip | None:
-    """Return the nudge for a result among those of the policy's custom detectors, if one is due. The call has run."""
+    """Return the trip for a result as ``after`` does, among ``custom``, the trips of the user's detectors.
+
+    The call has run, so a verdict above a nudge becomes a nudge.
+    """
     rules = record.resolved.tool.rules
     trips = (trip._replace(verdict=min(trip.verdict, Action.NUDGE)) for trip in custom)
     asked = tuple((lambda *_, trip=trip: trip, rules[trip.mode]) for trip in trips)
@@ -124,7 +130,10 @@ def _stronger(best: Trip | None, trip: Trip | None) -> Trip | None:
 def _is_due(
     history: History, record: Record, compiled: CompiledPolicy, trip: Trip, *, once: bool | None = False
 ) -> bool:
-    """Return True at the limit of a nudge or an observation, and at twice and four times the limit; or once a turn."""
+    """Return True if a nudge or an observation is due, and note that it was.
+
+    It is due at its limit, and each time that the count has doubled (2, 4, 8, 16); with ``once``, once a turn.
+    """
     # A gate has only plain text and numbers, because it must be equal after it was written to bytes and read again.
     mode, per = str.__str__(trip.mode), compiled.once_per.get(trip.mode, "call")
     gate: tuple[Any, ...] = (mode, trip.reason)
@@ -152,4 +161,4 @@ _SHARED_BY: Mapping[OncePer, Callable[[Record, Trip], tuple[Any, ...]]] = {
     "tool": lambda record, trip: (trip.reason, record.resolved.tool.digest),
     "call": lambda record, trip: (trip.reason, record.key),
 }
-"""What a trip has in common with those that share its count of nudges, by ``once_per`` of its mode."""
+"""By ``once_per`` of a mode: the values that two of its trips must share to be counted as the same nudge."""

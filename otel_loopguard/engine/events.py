@@ -1,4 +1,4 @@
-"""All that can happen to a turn. An event has facts only: no verdict, no text, no value of a call.
+"""All that can happen to a turn, as events. An event states facts; ``fold`` alone decides.
 
 A live call, a call of another process, one that was read in a model request and one that was recorded are the same
 events. So ``fold`` judges all of them by the same lines.
@@ -22,11 +22,12 @@ class Began(NamedTuple):
     """A call is to be judged. It starts unless it is refused."""
 
     op: int
-    """Identifies the event. An event of a turn that is not shared has a small number."""
+    """Identifies the event: unique among all processes of a shared turn, a count in the others."""
     resolved: ResolvedCall
     arguments: int
     """The keyed fingerprint of the arguments."""
     registered: bool | None = None
+    """True if the tool exists; None if that cannot be known."""
     call_id: Hashable = None
     """The id of the call, or its fingerprint; None if it has none."""
     batch: int | None = None
@@ -34,17 +35,17 @@ class Began(NamedTuple):
     written: int | None = None
     """The turn's tick when the model wrote the message. None in a shared turn: its first call marks the tick."""
     may_exist: bool = False
-    """There may be tools that are not registered."""
+    """True if tools may exist that are not registered."""
     custom: tuple[Trip, ...] = ()
-    """The trips of the policy's own detectors, which ran before."""
+    """The trips of the user's detectors, which ran before the fold."""
     asks: bool = False
-    """``on_trip`` is asked about a trip. The call is settled by ``Answered``."""
+    """True if the policy has ``on_trip``: it is asked about a trip, and then ``Answered`` settles the call."""
     reusable: bool = False
-    """The process that makes the call has an earlier result of it."""
+    """True if the process that makes the call has an earlier result of it."""
     ran: bool | None = None
-    """Known if the call was decided before: whatever is found now, it has run, or was refused."""
+    """True or False if it was decided before that the call runs or is refused: the fold cannot change that."""
     unproven: bool = False
-    """The state may have missed something: what it shows is no proof."""
+    """True if the state may have missed an event: what it shows is no proof."""
     judged: bool = True
     """False for a call that is only remembered, because too little of it is known."""
 
@@ -55,22 +56,22 @@ class Ended(NamedTuple):
     op: int
     began: Began
     record: Record | None
-    """As the verdict about its begin had it."""
+    """The record that the verdict about ``began`` had; None if both events are folded as one (``Ran``)."""
     facts: OutcomeFacts | None
     exists: bool = False
-    """The tool exists, though it is not registered."""
+    """True if the tool exists, though it is not registered."""
     child_news: bool = False
-    """A nested run brought news."""
+    """True if a nested turn brought news."""
     nested: int = 0
-    """Calls of nested runs that are not counted yet."""
+    """The number of calls of nested turns that a shared turn has not counted yet."""
     asks: bool = False
-    """As of ``Began``."""
+    """As in ``Began``."""
     finds: bool = False
-    """The user's detectors are asked about the outcome if nothing else was found. ``Found`` brings their trips."""
+    """True if the policy has detectors of the user: they look at the outcome if nothing else was found in it."""
 
 
 class Ran(NamedTuple):
-    """A call was found that has run already, for ``ran`` seconds, until ``ago`` seconds before."""
+    """A call that has run is judged afterwards. It ran for ``ran`` seconds, and ended ``ago`` seconds before now."""
 
     op: int
     began: Began
@@ -84,9 +85,9 @@ class Found(NamedTuple):
 
     op: int
     of: Any
-    """The event: ``Ended``, or ``Ran``."""
+    """The event with the outcome: ``Ended``, or ``Ran``."""
     asked: Verdict
-    """The verdict that asked."""
+    """The verdict about that event, which had ``finds``."""
     custom: tuple[Trip, ...]
 
 
@@ -95,13 +96,14 @@ class Answered(NamedTuple):
 
     op: int
     of: Any
-    """The event."""
+    """The event with the trip: ``Began``, ``Ended`` or ``Ran``."""
     asked: Verdict
-    """The verdict that asked."""
+    """The verdict about that event, which had ``asks``."""
     trip: Trip
     ran: bool | None = None
+    """As in ``Began``."""
     unproven: bool = False
-    """Both as of ``Began``."""
+    """As in ``Began``."""
 
 
 class Said(NamedTuple):
@@ -116,10 +118,11 @@ class Lost(NamedTuple):
 
     op: int
     keys: tuple[int, ...]
+    """The calls, as ``Record.key`` has them."""
 
 
 class Concluded(NamedTuple):
-    """A model request is made without tools."""
+    """The next model request is made without its tools."""
 
     op: int
 
@@ -131,23 +134,24 @@ class Nested(NamedTuple):
 
 
 class Reached(NamedTuple):
-    """A trip is reported that no verdict of this turn has."""
+    """A trip is reported, and no verdict had its place in the turn: the call was recorded, or that was forgotten."""
 
     op: int
     trip: Trip
 
 
 class Gap(NamedTuple):
-    """Events may have been lost here: whatever had been shown before proves nothing any more."""
+    """Events may have been lost here, so what was known before proves nothing any more."""
 
     op: int
 
 
 class TurnBegan(NamedTuple):
-    """A turn began in a cell that others were in before."""
+    """A turn began in a cell of the store. Earlier turns of its conversation may have been in the same cell."""
 
     op: int
     number: int
+    """The keyed fingerprint of the turn's id."""
     turn_id: str
 
 

@@ -1,7 +1,6 @@
 """The one judge: what an event changes in a turn, and what is decided. No lock, clock, thread, text or I/O.
 
-``fold`` is the only place that decides. A live call, a call of another process, one that was observed and one that was
-recorded are events; equal events in equal order make equal states and verdicts.
+``fold`` is the only place that decides: equal events in equal order make equal states and verdicts.
 """
 
 from __future__ import annotations
@@ -39,11 +38,14 @@ _NUDGE, _BLOCK, _CONCLUDE, _ABORT = Action.NUDGE, Action.BLOCK, Action.CONCLUDE,
 _NOTHING = Verdict()
 _MODES = frozenset(map(str, Mode))
 _NEED_NO_PROOF = DECLARED | {Mode.UNKNOWN_TOOL_REPEAT}
-"""These hold whatever another process may have done since."""
+"""The modes whose refusals hold whatever another process may have done since."""
 
 
 def fold(state: State, event: Any, now: float | None) -> Verdict:
-    """Change the state by one event, and return what was decided. ``now`` is None if the time was not recorded."""
+    """Change the state by one event, and return what was decided.
+
+    ``now``: seconds of the turn's clock, or None if the time was not recorded.
+    """
     return _FOLDS[type(event)](state, event, now)
 
 
@@ -133,9 +135,10 @@ def _nothing_seen(record: Record) -> Verdict:
 
 
 def _possible(state: State, record: Record, trip: Trip, *, is_reusable: bool = False) -> Trip:
-    """Replace REUSE by another action if there is no result to give again, and CONCLUDE after a conclusion.
+    """Return the trip with an action that is possible now.
 
-    A mode whose nudge is switched off does not nudge here either: the call runs.
+    A second CONCLUDE in a turn becomes BLOCK. REUSE without an earlier result becomes BLOCK, or, under a lower ceiling,
+    NUDGE; OBSERVE if the mode's ``nudge`` is 0.
     """
     if trip.action is _CONCLUDE and state.history.concluded_at >= 0:  # once a turn
         return trip._replace(action=_BLOCK)
@@ -149,7 +152,7 @@ def _possible(state: State, record: Record, trip: Trip, *, is_reusable: bool = F
 
 
 def opened(state: State, event: Began, now: float | None) -> Record:
-    """Return the record of a call as it would begin, and change nothing that is decided by."""
+    """Return the record that a call would have if it began now. It changes no later decision."""
     return update.open_record(
         state.history,
         event.resolved,
@@ -161,7 +164,7 @@ def opened(state: State, event: Began, now: float | None) -> Record:
 
 
 def would_trip(state: State, event: Began, now: float) -> Trip | None:
-    """Return the trip that a call would have, and change nothing that is decided by."""
+    """Return the trip that a call would have if it began now, or None. It changes no later decision."""
     history, gates = state.history, dict(state.history.gates)
     record = opened(state, event, now)
     trip = decide.before(history, record, state.compiled, state.ceiling, event.custom)
@@ -170,7 +173,7 @@ def would_trip(state: State, event: Began, now: float) -> Trip | None:
 
 
 def _lower(event: Began | Answered, record: Record) -> None:
-    """Lower a refusal that needs the proof that nothing has changed, if there is none, or if the call ran."""
+    """Lower a refusal to a nudge if the call has run, or if nothing proves that the refusal is right."""
     trip: Any = record.trip
     if trip.action <= _NUDGE or event.ran is False:
         return
@@ -179,7 +182,7 @@ def _lower(event: Began | Answered, record: Record) -> None:
 
 
 def needs_no_proof(trip: Trip) -> bool:
-    """Return True if a trip holds whatever another process may have done since."""
+    """Return True if a refusal holds whatever another process may have done since, or the model may insist on it."""
     return trip.insistable or trip.mode in _NEED_NO_PROOF or trip.reason == "max_calls" or trip.mode == USER_STOP
 
 
@@ -221,7 +224,7 @@ def _counted(  # noqa: PLR0917 - what the two callers have found, and pass on
 
 
 def _found(state: State, event: Found, now: float | None) -> Verdict:
-    """Take the trips of the policy's own detectors about an outcome."""
+    """Decide about an outcome by the trips that the user's detectors found."""
     record = state.own(event.asked.record)  # type: ignore[arg-type]  # of a call
     trip = decide.after_custom(state.history, record, state.compiled, state.ceiling, event.custom)
     return _counted(state, event.of, record, now, trip, event.asked.recovered)
@@ -237,7 +240,7 @@ def _cancelled(state: State, began: Began, now: float | None) -> None:
 
 
 def _count(state: State, began: Began, record: Record, facts: OutcomeFacts, now: float | None) -> Trip | None:
-    """Count the outcome of a call. Return the trip of a nudge, if one is due for its result."""
+    """Count the outcome of a call. Return the trip for its result, if one is due."""
     history = state.history
     update.end(history, record, facts, state.fingerprinter, now)
     if history.window is not None:
@@ -250,7 +253,7 @@ def _count(state: State, began: Began, record: Record, facts: OutcomeFacts, now:
 
 
 def _recovered(state: State, record: Record) -> tuple[Trip, ...]:
-    """Return the trips from which the agent has recovered with this outcome."""
+    """Return the open trips, and close them, if the outcome is news: the agent has recovered from them."""
     history = state.history
     if not record.news:
         return ()
@@ -259,7 +262,7 @@ def _recovered(state: State, record: Record) -> tuple[Trip, ...]:
 
 
 def _over_turns(state: State, record: Record, facts: OutcomeFacts, now: float | None, trip: Trip | None) -> Trip | None:
-    """Count an outcome in the conversation. Return the trip, if there is one."""
+    """Count an outcome in the conversation. Return the trip of the conversation if one is due, else ``trip``."""
     if state.place is None:
         return trip
     reports = trip is None and record.trip is None
@@ -302,9 +305,9 @@ def _ran(state: State, event: Ran, now: float | None) -> Verdict:
 
 
 def _count_ran(state: State, event: Ran, record: Record, facts: OutcomeFacts, now: float | None) -> Trip | None:
-    """Count a call that has run, with its outcome.
+    """Count a call that has run, with its outcome. Return the trip of the call, else that of the outcome, or None.
 
-    Return the trip of the outcome, or that of the call, unless the outcome is news. A declared limit holds anyway.
+    News withdraws the trip of the call, unless the user has declared its limit.
     """
     history, trip = state.history, record.trip
     if trip is None:
@@ -356,7 +359,7 @@ def _settle_ran(state: State, record: Record, trip: Trip | None, recovered: tupl
 
 
 def _stop_before(state: State, record: Record) -> Trip:
-    """Refuse a call with the user's message to stop, until the run itself is ended."""
+    """Return the trip that refuses a call because the user has asked to stop."""
     history, policy = state.history, state.compiled.policy
     action = decide.next_step(history, record, policy)
     if action is _ABORT and not state.messages.stop_is_delivered:  # type: ignore[union-attr]  # it has stops
@@ -368,7 +371,10 @@ def _stop_before(state: State, record: Record) -> Trip:
 
 
 def _stop_after(state: State, record: Record) -> Trip:
-    """Conclude the turn. End the run if the model has read the message and makes calls all the same."""
+    """Return the trip of a call that ran though the user had asked to stop: conclude the turn, and then end the run.
+
+    The run is ended once the model has read the message and makes calls all the same.
+    """
     history, policy, messages = state.history, state.compiled.policy, state.messages
     counts = update.is_new_refusal(history, record)
     if policy.conclude_after and history.concluded_at < 0:

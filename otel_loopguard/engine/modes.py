@@ -1,4 +1,4 @@
-"""The modes, and what is known of each: derived from the rows of the detectors."""
+"""The modes, and tables of what is known of each, derived from the rows of the detectors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Mode(str, enum.Enum, metaclass=_Modes):
 
 
 def _joined(rows: list[Detector]) -> Detector:
-    """Return the row of a mode that tells about it, or the first one, with the reasons of all of them."""
+    """Join the rows of one mode: the row with an ``about``, or else the first, with the reasons of all."""
     reasons = {reason: found for row in rows for reason, found in row.reasons.items()}
     return replace(next((row for row in rows if row.about is not None), rows[0]), reasons=reasons)
 
@@ -45,12 +45,13 @@ def _joined(rows: list[Detector]) -> Detector:
 ROWS: Mapping[str, Detector] = MappingProxyType(
     {mode: _joined([row for row in DETECTORS if row.mode == mode]) for mode in Mode}
 )
-"""The row of each mode, for all that is not a check."""
+"""By mode: its texts, settings and limits. Its checks are in ``DETECTORS``, where a mode may have several rows."""
 COUNTED_ROWS: Mapping[str, Detector] = MappingProxyType(
     {row.mode: _joined([one for one in COUNTED if one.mode == row.mode]) for row in COUNTED}
 )
-"""The rows of the modes that count calls."""
+"""The same for a policy with ``counting = "calls"``."""
 DEFAULT_RULES: Mapping[str, Rule] = MappingProxyType({mode: row.default for mode, row in ROWS.items()})
 HALF_OPENING = frozenset(mode for mode, row in ROWS.items() if row.half_opens)
+"""Modes after whose refusal the next new call of the same tool runs."""
 DECLARED = frozenset(mode for mode, row in ROWS.items() if row.is_declared)
 """Modes of limits that a person has declared: they hold whatever a call returns."""

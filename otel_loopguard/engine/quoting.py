@@ -16,7 +16,7 @@ from unicodedata import normalize
 
 LONGEST_NAME = 64
 _INVISIBLE = "\u115f\u1160\u3164\uffa0"
-"""Letters of Korean that are shown as a blank, or not at all."""
+"""Korean letters that are shown as a blank, or not at all."""
 
 is_plain_name = re.compile(r"[A-Za-z0-9_.:/-]{1,64}").fullmatch
 """Return a match for a name that may be quoted as it is, in any place."""
@@ -43,7 +43,7 @@ def _may_be_shown(character: str) -> bool:
 def escaped(text: str) -> str:
     """Return a text with JSON escapes in place of characters that a terminal does not show, but for tab and line break.
 
-    They may move the cursor, reverse the text, or name it anew. The escapes are valid in the strings of JSON, too.
+    Such a character may move the cursor, reverse the text, or set the window's title. The escapes are valid in JSON.
     """
     if text.isprintable():
         return text

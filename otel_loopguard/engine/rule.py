@@ -21,10 +21,10 @@ OF_EVERY_MODE: Mapping[str, Setting] = {
 
 
 class Rule:
-    """The limits of one mode. Numbers count equal runs, the first one included; 0 switches a step off.
+    """The limits of one mode. ``Rule(nudge=2, block=3)``: the 2nd equal run is nudged, the 3rd is refused; 0 = never.
 
-    The settings that only some modes have, such as ``block_after_reads``, are given and read by their names, too; the
-    page on policies lists them. The rule that a detector gets has all settings of its mode; those left open are None.
+    Settings that only some modes have, such as ``block_after_reads``, are keywords and attributes, too: the page on
+    policies lists them. A setting that is left open is None, and has its default.
     """
 
     nudge: int | None
@@ -47,7 +47,7 @@ class Rule:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings that are given."""
+        """The settings that are not None, by name."""
         return {name: value for name, value in vars(self).items() if value is not None}
 
     def over(self, base: Rule) -> Rule:

@@ -1,4 +1,4 @@
-"""The sentences for the model: that of a mode, which is in its row, in the frame that all have in common.
+"""Write the sentences for the model: a mode's own sentence, from its row, in the frame that all modes share.
 
 They contain numbers and cleaned names, never an argument or a result.
 """
@@ -58,8 +58,9 @@ def refusal(
 ) -> str:
     """Write the text that the model reads in place of a result.
 
-    ``refusals`` are those since the last news, this one included. Only ``notes`` of the user come as the user's words:
-    a nudge about an earlier call must not have that authority, so it has a field of its own.
+    ``refusals``: how many there were since the last news, this one included. ``notes``: what is delivered with it;
+    messages of the user are in the field ``user``, a nudge about an earlier call, which has no such authority, in
+    ``note``.
     """
     own = _own(policy, f"{trip.mode}.abort", trip) if trip.action is Action.ABORT else None
     message = own or _own(policy, trip.mode, trip)
@@ -99,7 +100,10 @@ def nudge(trip: Trip, policy: Policy, known_tools: Collection[str] | None = None
 
 
 def told(record: Record, trip: Trip, policy: Policy, refusals: int, known_tools: Collection[str] | None = None) -> str:
-    """Write the sentence that the model reads with the result of a call that would have been refused, but has run."""
+    """Write the sentence that the model reads with the result of a call that would have been refused, but has run.
+
+    ``refusals``: how many calls would have been refused since the last news, this one included.
+    """
     own = _own(policy, f"{trip.mode}.nudge", trip)
     if own is not None:
         return own
@@ -119,7 +123,7 @@ def told(record: Record, trip: Trip, policy: Policy, refusals: int, known_tools:
 def conclusion(trip: Trip | None, policy: Policy, refusals: int, *, stopped: bool) -> str:
     """Write the sentence for a model request without tools. ``trip`` is the one that made the conclusion due, if known.
 
-    ``refusals`` are those since the last news; ``stopped``: the user has asked the run to stop.
+    ``refusals``: how many there were since the last news. ``stopped``: the user has asked the run to stop.
     """
     if stopped:
         return f"[loopguard] {_USER_STOPS} {_ANSWER}"
@@ -134,7 +138,7 @@ def conclusion(trip: Trip | None, policy: Policy, refusals: int, *, stopped: boo
 
 
 def about_earlier_call(tool: str, sentence: str) -> str:
-    """Say which call a nudge is about that could not be delivered with that call's result."""
+    """Name the call in a nudge that could not be delivered with the result of that call."""
     return f"About the earlier call of {clean_name(tool)}: {sentence}"
 
 
@@ -150,10 +154,10 @@ def no_such_tool(known: Collection[str] | None) -> str:
 
 
 def abort(trip: Trip, policy: Policy, shown_name: str | None, *, attempts: int = 0, refusals: int = 0) -> str:
-    """Write the message of the exception that ends the run. It is logged, so it has the tool name that may be shown.
+    """Write the message of the exception that ends the run. It may be logged.
 
-    ``attempts`` are those of this call, ``refusals`` are those of all calls since the last news. Without a name the
-    tool does not exist; only ``unknown_tool_repeat`` counts that.
+    ``shown_name`` is None for a tool that is not registered, because its name is model output. ``attempts`` counts this
+    call, ``refusals`` the refusals of all calls since the last news.
     """
     unnamed = "tools that do not exist" if trip.mode == Mode.UNKNOWN_TOOL_REPEAT else "an unregistered tool"
     called = unnamed if shown_name is None else clean_name(shown_name)

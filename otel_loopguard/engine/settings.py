@@ -1,4 +1,4 @@
-"""A setting: a description of its valid values, and the function that parses them.
+"""The settings of policies: for each, its valid values in words, and the function that parses them.
 
 Files and code are checked alike. Values that only code can give (an ``Action``, a tuple) are accepted as well as text.
 """
@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Setting:
-    """A description of the valid values, and a function that returns the parsed value, or None if it is invalid."""
+    """One setting: its valid values, how they are parsed, and what it does. ``Setting.count("The run that ...")``."""
 
     description: str
+    """The valid values in words, such as "a whole number, 0 or more"."""
     parse: Callable[[Any], Any]
+    """Returns the parsed value; None if it is invalid."""
     words: tuple[str, ...] = ()
     """The valid words, if there are only a few."""
     meaning: str = ""
@@ -30,22 +32,22 @@ class Setting:
 
     @classmethod
     def count(cls, meaning: str) -> Setting:
-        """Take a whole number."""
+        """Return a setting that takes a whole number, 0 or more."""
         return replace(COUNT, meaning=meaning)
 
     @classmethod
     def seconds(cls, meaning: str) -> Setting:
-        """Take a number of seconds."""
+        """Return a setting that takes a number of seconds, 0 or more."""
         return replace(SECONDS, meaning=meaning)
 
     @classmethod
     def share(cls, meaning: str) -> Setting:
-        """Take a number from 0 to 1."""
+        """Return a setting that takes a number from 0 to 1."""
         return replace(SHARE, meaning=meaning)
 
     @classmethod
     def flag(cls, meaning: str) -> Setting:
-        """Take true or false."""
+        """Return a setting that takes true or false."""
         return replace(FLAG, meaning=meaning)
 
 

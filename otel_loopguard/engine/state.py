@@ -32,7 +32,7 @@ MOST_IN_BATCH = 1_024
 
 
 class OpenCall(NamedTuple):
-    """A call that began and has not ended. Whoever ends it has its record."""
+    """A call of a shared turn that began and has not ended. The process that made it has its record."""
 
     call_id: Hashable
     batch: int | None
@@ -50,16 +50,17 @@ class Batch:
 
     def __init__(self, written: int) -> None:
         self.written = written
+        """The turn's tick when the model wrote the message."""
         self.interrupted = False
-        """A call was interrupted, and the calls are not being made again yet."""
+        """True if a call was interrupted, and the calls are not being made again yet."""
         self.resumed = False
-        """The calls are being made again."""
+        """True if the calls are being made again."""
         self.started: dict[Hashable, int] = {}
         """The index of each call that started, by its id."""
 
 
 class State:
-    """A turn. Only ``fold`` changes it."""
+    """The state of a turn. Events change it, by ``fold`` only."""
 
     __slots__ = (
         "answered", "batch", "batches", "ceiling", "claims", "compiled", "conversation", "fingerprinter", "heeds",
@@ -80,11 +81,11 @@ class State:
         self.ceiling = ceiling
         """The strongest action in this turn."""
         self.is_shared = is_shared
-        """Other processes fold events into this state, too."""
+        """True if other processes fold events into this state, too."""
         self.is_recorded = is_recorded
-        """The calls were recorded: each has run, also if it trips, and no model has read a refusal."""
+        """True if the calls were recorded: each has run, also if it trips, and no model has read a refusal."""
         self.heeds = not is_recorded
-        """The model has read the refusals of this turn, and may have heeded them."""
+        """True if the model reads the refusals of this turn, so that it may heed them."""
         self.fingerprinter = fingerprinter or compiled.fingerprinter
         self.history: History = compiled.new_history()
         self.reusable: Collection[int] = ()
@@ -92,30 +93,31 @@ class State:
         self.messages: UserMessages | None = None
         """The user's messages that wait; one queue for a turn and its nested turns."""
         self.claims = True
-        """The model may get any of them. False if other processes may deliver them, and the store is not asked."""
+        """True if a fold may take any waiting message; False if the store has to be asked about those of all."""
         self.batch: Batch | None = None
-        """That of the latest call."""
+        """The batch of the latest call."""
         self.batches: dict[int, Batch] = EMPTY
+        """By ``Began.batch``: the latest batch, or those of several agents in a shared turn."""
         self.place: PlaceInConversation | None = None
-        """The place in a conversation that is remembered beyond the turn."""
+        """The place of the turn in its conversation; None if no conversation is remembered."""
         # Of shared turns:
         self.open: dict[int, OpenCall] = EMPTY
-        """By the event with which the call began."""
+        """The calls that have not ended, by the ``op`` of their ``Began``."""
         self.answered: dict[int, Verdict] = EMPTY
-        """The verdicts about observed calls that have a trip or notes, by their events."""
+        """By ``op``: the verdicts with a trip or notes about calls that had run when they were judged."""
         self.ran: dict[int, None] = EMPTY
-        """The observed calls, by their events: each counts once, whichever processes observe it."""
+        """The ``op`` of each call that had run when it was judged. Several processes may report it; it counts once."""
         self.conversation: ConversationMemory | None = None
         """The memory of the conversation, if the policy wants one."""
         self.turn = 0
-        """Identifies the turn that the cell is in."""
+        """The keyed fingerprint of the id of the turn that the cell is in; 0 before the first."""
         self.turn_id = ""
         self.past: tuple[int, ...] = ()
         """The turns that the cell was in before."""
         self.is_over = False
 
     def start_over(self) -> None:
-        """Begin with an empty history, without evidence. What is counted and reported of the turn goes on."""
+        """Empty the history: no evidence is left. The turn's counters, and what was reported, stay."""
         history = self.compiled.new_history()
         for name in _KEPT:
             setattr(history, name, getattr(self.history, name))
@@ -136,28 +138,31 @@ class State:
             history.open_trips = (*history.open_trips[-_MOST_OPEN_TRIPS:], trip)
 
     def reach(self, trip: Trip) -> First | None:
-        """Note that a trip is reported, and return its place. A recorded one is reported by ``Reached``, if at all."""
+        """Note that a trip is reported, and return its place in the turn.
+
+        None if the calls were recorded: whoever reports such a trip folds ``Reached``.
+        """
         return None if self.is_recorded else self.place_of(trip)
 
     def place_of(self, trip: Trip) -> First:
-        """Note that a trip is reported. Return its place in the turn; a loop over turns has none."""
+        """Note that a trip is reported, and return its place in the turn; ``First.NO`` for a loop over turns."""
         return First.NO if trip.reason == OVER_TURNS else self.history.reach(str(trip.mode), trip.action)
 
     # --- calls that run ----------------------------------------------------------------------------------------------
 
     def keep(self, event: Began, record: Record) -> None:
-        """Remember a call that began."""
+        """Remember a call that began, until ``take``."""
         call = OpenCall(event.call_id, event.batch, record.key, record.index)
         self.open = kept(self.open, event.op, MOST_OPEN, call)
 
     def take(self, op: int) -> OpenCall | None:
-        """Remove and return an open call."""
+        """Remove and return an open call; None if it is not open."""
         return self.open.pop(op, None)
 
     def own(self, record: Record) -> Record:
-        """Return the record of a call as a part of this state, which may have been read from bytes since.
+        """Return the record of a call with the statistics of this state.
 
-        In a shared turn it is a copy, because the event may be folded again.
+        In a shared turn it is a copy: the state may have been read from bytes since, and the event be folded again.
         """
         if not self.is_shared:
             return record
@@ -169,12 +174,12 @@ class State:
     # --- the calls of one model message ------------------------------------------------------------------------------
 
     def is_resumed_by(self, event: Began) -> bool:
-        """Return True if the call is one of an interrupted message that is made again."""
+        """Return True if the call is made again after the calls of its message were interrupted."""
         batch = self.batch
         return batch is not None and batch.interrupted and event.call_id in batch.started
 
     def written_of(self, event: Began) -> int | None:
-        """Return the tick at which the model wrote a call, as ``batch_of`` will find it."""
+        """Return the tick at which the model wrote a call, without making a batch; None if it is not known."""
         if event.batch is None:
             return event.written
         batch = self.batches.get(event.batch) or (self.batch if self.is_resumed_by(event) else None)
@@ -183,7 +188,7 @@ class State:
         return self.history.tick if event.written is None else event.written
 
     def batch_of(self, event: Began) -> Batch | None:
-        """Return the batch of a call, which is a new one if no call of its message began before."""
+        """Return the batch of a call, made at the first call of its message; None if the message is not known."""
         if event.batch is None:
             return None
         batch = self.batches.get(event.batch)
@@ -204,7 +209,7 @@ class State:
         return batch
 
     def resumed_index(self, event: Began, batch: Batch | None, key: int) -> int | None:
-        """Return the index of a call that was started before an interrupt and is made again; None for the others."""
+        """Return the first index of a call that was started before an interrupt and is made again; None for others."""
         if batch is None or event.call_id is None:
             return None
         if batch.resumed:
@@ -218,7 +223,7 @@ class State:
         return None
 
     def add_to_batch(self, event: Began, record: Record) -> None:
-        """Remember a call that starts in the latest message."""
+        """Remember that a call of the latest batch started."""
         started = self.batch.started  # type: ignore[union-attr]  # the caller has asked
         if event.call_id is not None and len(started) < MOST_IN_BATCH:
             started[event.call_id] = record.index
@@ -226,7 +231,7 @@ class State:
     # --- of shared turns ---------------------------------------------------------------------------------------------
 
     def answer(self, op: int, verdict: Verdict) -> Verdict:
-        """Remember the verdict about an observed call, for a process that observes it again."""
+        """Return the verdict about a call that had run. A shared turn keeps it for the next report of that call."""
         if self.is_shared:
             self.ran = kept(self.ran, op, MOST_RAN)
         if self.is_shared and (verdict.trip is not None or verdict.notes):
@@ -234,7 +239,7 @@ class State:
         return verdict
 
     def begin_turn(self, number: int, turn_id: str) -> None:
-        """Forget the turn that the cell was in before, and remember its conversation."""
+        """Begin a turn in the cell: forget the calls and messages of the turn before, and keep the conversation."""
         if self.turn:
             self.past = (*self.past[1 - MOST_PAST :], self.turn)
             self.history = self.compiled.new_history()
@@ -257,7 +262,7 @@ class State:
 
 
 class _MemoryOf:
-    """The memory of one conversation, which is a part of a state."""
+    """The ``Memory`` of one conversation, which is a part of a state."""
 
     lock = nullcontext()
     """The state is changed by one thread at a time anyway."""
@@ -266,7 +271,7 @@ class _MemoryOf:
         self._state = state
 
     def use(self, _: str, now: float | None, longest_idle: float) -> ConversationMemory:
-        """Return the conversation: a new one if it was idle for too long."""
+        """Return the conversation; a new one if it had no call for ``longest_idle`` seconds."""
         found = self._state.conversation
         if found is None or (now is not None and now - found.used > longest_idle):
             found = self._state.conversation = ConversationMemory()

@@ -18,7 +18,7 @@ _MOST_DONE = 256
 
 
 class UserMessage:
-    """A message of the user to a running turn. True if a turn accepted it."""
+    """A message of the user to a running turn. ``bool(message)`` is True if the turn accepted it."""
 
     __slots__ = ("_queue", "delivered", "forgotten", "id", "is_own", "sent_in", "stop", "stored", "text")
 
@@ -27,15 +27,15 @@ class UserMessage:
         self.id = number
         """Identifies a message of a shared turn; 0 in others."""
         self.stop = stop
-        """Refuse all further tool calls of the turn."""
+        """True if all further tool calls of the turn are refused with it."""
         self.stored = False
-        """The store of a shared turn has it: it will be delivered, whatever becomes of this process."""
+        """True if the store of a shared turn has it: it is delivered, whatever becomes of this process."""
         self.delivered = False
-        """The model has it, with a result or in a refusal."""
+        """True if the model has it, with a result or in a refusal."""
         self.forgotten = False
-        """Another turn has replaced the one that it was for, or the store has lost it: the model may have read it."""
+        """True if another turn has replaced its own, or the store has lost it: the model may have read it, or not."""
         self.is_own = False
-        """Of a shared turn: this process alone may deliver it."""
+        """True if, in a shared turn, this process alone may deliver it."""
         self.sent_in: str | None = None
         """The epoch of the store in which it was sent there; None if no other process can have it."""
         self._queue = None if queue is None else weakref.ref(queue)
@@ -70,22 +70,25 @@ Notes: TypeAlias = "tuple[UserMessage | str, ...]"
 
 
 class UserMessages:
-    """The queue of messages that wait for the model. Any turn of a tree may deliver them; the outermost closes it."""
+    """The messages of the user that wait for the model, in one queue for a turn and its nested turns.
+
+    Each of these turns may deliver them; the outermost one closes the queue.
+    """
 
     __slots__ = ("__weakref__", "_waiting", "closed", "done", "process", "stops")
 
     def __init__(self, process: int = 0) -> None:
         self._waiting: deque[UserMessage | str] = deque()
         self.stops: list[UserMessage] = []
-        """If there are any, every further call is refused with them."""
+        """The messages to stop. While there are any, every call is refused with them."""
         self.closed = False
         self.process = process
-        """This part in a shared turn."""
+        """The number of this process in a shared turn; 0 in others."""
         self.done: dict[int, int] = {}
-        """The process that delivers a message of a shared turn, by its id; 0 if the store has lost it."""
+        """By the id of a message of a shared turn: the process that delivers it; 0 if the store has lost it."""
 
     def add(self, text: str, *, stop: bool) -> UserMessage:
-        """Queue a message. It is not accepted if the turn is over."""
+        """Queue a new message, and return it. It is False, and not queued, if the turn is over."""
         if self.closed:
             return UserMessage(text, stop=stop)
         message = UserMessage(text, self, stop=stop)
@@ -101,7 +104,7 @@ class UserMessages:
         return True
 
     def _closed_while_adding(self, message: UserMessage) -> bool:
-        """Return True if the queue was closed in between and ``close`` did not return this message."""
+        """Take a message out again if the queue was closed in between. Return True if ``close`` has not returned it."""
         if self.closed:
             return self._remove(message)
         return False
@@ -112,10 +115,10 @@ class UserMessages:
         return all(message.delivered for message in self.stops)
 
     def take(self, *, claims: bool = True) -> Notes:
-        """Take the waiting messages. They count as delivered unless they are put back.
+        """Take the waiting notes out, and return them. They count as delivered unless they are put back.
 
-        Without ``claims``, take those only that no other process may deliver, and those to stop, of which each process
-        has a copy.
+        ``claims=False`` leaves the messages that another process may deliver. Messages to stop are taken all the same:
+        each process has a copy of them.
         """
         taken = self._drained() if claims else tuple(filter(self._remove, filter(_needs_no_claim, list(self._waiting))))
         for note in taken:
@@ -125,14 +128,14 @@ class UserMessages:
         return taken
 
     def _remove(self, note: UserMessage | str) -> bool:
-        """Remove a note; return False if it was taken in between."""
+        """Remove a note. Return False if it was taken in between."""
         with suppress(ValueError):
             self._waiting.remove(note)
             return True
         return False
 
     def _drained(self) -> Notes:
-        """Take one by one: a message may be added at any moment, and must not be lost."""
+        """Take out all notes, one by one: a message that is added meanwhile must not be lost."""
         taken: list[UserMessage | str] = []
         with suppress(IndexError):  # another turn of the tree takes them, too
             for _ in range(len(self._waiting)):
@@ -140,7 +143,7 @@ class UserMessages:
         return tuple(taken)
 
     def put_back(self, notes: Notes) -> None:
-        """Return notes that could not be delivered. They come first the next time."""
+        """Queue notes again that could not be delivered, before all others."""
         for note in notes:
             if isinstance(note, UserMessage):
                 note.delivered = False
@@ -150,18 +153,21 @@ class UserMessages:
             self._waiting.extendleft(reversed(notes))
 
     def forget(self, *, own: bool) -> None:
-        """Forget the messages of a turn that another one has replaced; with ``own``, all of this process, too."""
+        """Drop the messages of a turn that another one has replaced. No stop holds any more.
+
+        ``own=False`` keeps the messages that this process alone may deliver.
+        """
         for message in self._messages():
             if own or not message.is_own:
                 self._remove(message)
         self.stops = []
 
     def after_fork(self, process: int = 0) -> None:
-        """Leave the waiting messages to the parent process, which delivers them."""
+        """Empty the queue in a child process: the parent delivers what waited. ``process`` is the child's number."""
         self._waiting, self.process = deque(), process
 
     def close(self) -> list[str]:
-        """Close the queue. Return the texts that the model never read."""
+        """Close the queue. Return the texts of the user's messages that the model never read."""
         self.closed = True
         return [message.text for message in self._drained() if isinstance(message, UserMessage)]
 
@@ -171,20 +177,20 @@ class UserMessages:
     # message that other processes may have.
 
     def offer(self, message: UserMessage) -> None:
-        """Let a message wait, unless it does already, or is done."""
+        """Queue a message, unless it waits already or is in ``done``."""
         if message.stop and all(one.id != message.id for one in self.stops):
             self.stops.append(message)
         if not (message.id in self.done or self.has(message.id)):
             self._waiting.append(message)
 
     def keep(self, message: UserMessage) -> None:
-        """Keep a message for this process, which alone has it."""
+        """Queue a message that this process alone may deliver."""
         self.offer(message)
         message.is_own = True
         self._note_done(message.id, self.process)
 
     def release(self) -> list[UserMessage]:
-        """Take out, and return, the messages that wait for this process alone: they are offered to all again."""
+        """Take out, and return, the messages that this process alone may deliver, so that all processes may again."""
         released = [one for one in self._messages() if one.is_own and self._remove(one)]
         for message in released:
             message.is_own = message.stored = False
@@ -193,7 +199,7 @@ class UserMessages:
         return released
 
     def has(self, number: int) -> bool:
-        """Return True if a message waits."""
+        """Return True if the message of this id waits."""
         return any(one.id == number for one in self._messages())
 
     @property
@@ -202,20 +208,20 @@ class UserMessages:
         return not all(map(_needs_no_claim, list(self._waiting)))
 
     def taker(self, number: int) -> int | None:
-        """Return the process that has delivered a message; 0 if it is lost, None if nothing became of it yet."""
+        """Return the process that delivers the message of this id; 0 if the message is lost, None if it waits."""
         return None if self.has(number) else self.done.get(number)
 
     def to_list(self) -> list[Any]:
-        """Return what any process may deliver, the messages to stop, and what became of others, as plain values."""
+        """Return as plain values: the messages that any process may deliver, those to stop, and ``done``."""
         waiting = [[one.id, one.text, one.stop] for one in self._messages() if not one.is_own]
         return [waiting, [[one.id, one.text] for one in self.stops], list(self.done.items())]
 
     def adopt(self, waiting: list[Any], stops: list[Any], done: list[Any], *, has_lost: bool = False) -> int:
-        """Take over what ``to_list`` returned in the process that has written last.
+        """Take over what ``to_list`` returned in the process that wrote last.
 
-        What it lacks waits no more, but messages to stop and those of this process alone. If the store ``has_lost``
-        something since the last time, other messages that waited here may have been delivered: they are lost. Return
-        how many are, because this process was given them without its knowledge: their senders cannot see it.
+        A message that it lacks waits here no longer, except one to stop and one of this process alone. ``has_lost``:
+        the store has lost a write since the last time, so such a message may have been delivered, and is marked lost.
+        Return how many lost messages the store had given to this process, which did not know: no sender can see that.
         """
         held = {one.id: one for one in (*self.stops, *self._messages())}
         own = {number: process for number, process in list(self.done.items()) if process in (0, self.process)}
@@ -240,6 +246,7 @@ class UserMessages:
         return len(lost)
 
     def _messages(self) -> list[UserMessage]:
+        """Return the waiting notes that are messages of the user."""
         return [note for note in list(self._waiting) if isinstance(note, UserMessage)]
 
     def _note_done(self, number: int, process: int) -> None:

@@ -1,4 +1,4 @@
-"""The decision of one fold, and what it rests on. ``wording`` turns it into a decision with texts for the model."""
+"""The decision of one fold. ``wording`` turns it into a ``Decision`` with texts for the model."""
 
 from __future__ import annotations
 
@@ -15,52 +15,28 @@ class Verdict(NamedTuple):
     """The decision of one fold."""
 
     record: Record | None = None
+    """The record of the call; None if the event was about no call."""
     trip: Trip | None = None
     action: Action | None = None
+    """None if there is no loop."""
     recovered: tuple[Trip, ...] = ()
+    """Earlier trips after which this call brought news."""
     notes: Notes = ()
     """The user's messages that go to the model with it."""
     again: Notes = ()
-    """Messages to stop that the model has had, and reads again."""
+    """Messages to stop that the model has read before, and reads again."""
     refusals: int = 0
+    """The number of refusals since the last news, this one included; 0 if nothing was refused."""
     first: First | None = None
-    """The place of the trip in its turn."""
+    """The place of the trip in its turn; None if nobody is to report the trip."""
     asks: bool = False
-    """``on_trip`` is to be asked. Then ``Answered`` is folded, which brings the verdict."""
+    """True if ``on_trip`` is to be asked. Then ``Answered`` is folded, and has the final verdict."""
     finds: bool = False
-    """The user's detectors are to be asked about the outcome. Then ``Found`` is folded, which brings the verdict."""
+    """True if the user's detectors are to look at the outcome. Then ``Found`` is folded, and has the final verdict."""
     repeated: bool = False
-    """The call was observed before."""
+    """True if the call had run and was counted before: it does not count again."""
 
     @property
     def runs(self) -> bool:
         """True if the call may run."""
         return self.action is None or self.action <= Action.NUDGE
-
-    @property
-    def basis(self) -> Basis | None:
-        """What the verdict rests on; None if it is about no call."""
-        record = self.record
-        if record is None:
-            return None
-        stats, limit = record.stats, record.limit
-        runs = 0 if stats is None else stats.equal
-        return Basis(
-            runs, *record.since, reason="" if limit is None else str(limit.reason), is_known=not record.unproven
-        )
-
-
-class Basis(NamedTuple):
-    """What a verdict rests on: the call ran before, and so much happened since its last run."""
-
-    runs: int
-    """The runs of this call with equal results, up to its last run; 0 if it never ran."""
-    news: int
-    changes: int
-    writes: int
-    waits: int
-    """Of other calls since the last run; of the turn if the call never ran."""
-    reason: str
-    """The reason of the limit that the call is held against, as ``loopguard.limit_reason`` has it; empty if none is."""
-    is_known: bool
-    """False if the state may have missed something, so that nothing is proved by it."""

@@ -1,4 +1,4 @@
-"""A state as plain values, and back: for a store, which encrypts them. Numbers of results and queries stay out."""
+"""Write a state as plain values for a store, and read them. Numbers of results and texts of queries are left out."""
 
 from __future__ import annotations
 
@@ -13,12 +13,9 @@ from otel_loopguard.engine.words import Action, Kind, Record, Sameness, Trip
 if TYPE_CHECKING:
     from otel_loopguard.engine.user_messages import Notes
 
-VERSION = 1
-"""Of the plain values, with those of the history. A store keeps states of different versions apart."""
-
 
 def plain(state: State) -> dict[str, Any]:
-    """Return a state as plain values, without the user's messages."""
+    """Return a state as plain values. The user's messages are not among them."""
     numbers = {id(batch): number for number, batch in enumerate(state.batches.values())}
     return {
         "turn": [state.turn, state.turn_id, state.is_over, state.past],
@@ -57,7 +54,7 @@ def _read_batch(written: int, interrupted: bool, resumed: bool, started: list[An
 
 
 def _verdict(verdict: Verdict) -> list[Any]:
-    """Return the values of a verdict about an observed call, which another process words as this one."""
+    """Return a verdict about a call that had run as plain values: enough for another process to word it alike."""
     record: Any = verdict.record
     notes = [note if isinstance(note, str) else note.text for note in verdict.notes]
     trip = None if verdict.trip is None else list(verdict.trip)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def begun(verdict: Verdict, call: ToolCall, policy: Policy, earlier: Any = None) -> Decision:
-    """Word the decision before a call. ``earlier`` is its earlier result, for an action that gives it again."""
+    """Word the decision before a call. ``earlier``: the call's earlier result, which the action REUSE gives again."""
     record, trip, action = verdict.record, verdict.trip, verdict.action
     if action is None:
         return nothing_seen(record)
@@ -56,14 +56,14 @@ def ran(verdict: Verdict, call: ToolCall, policy: Policy) -> Decision:
 
 
 def concluded(verdict: Verdict, policy: Policy, *, stopped: bool) -> str | None:
-    """Word a model request without tools; None if no conclusion is due."""
+    """Return the sentence for a model request without tools; None if no conclusion is due."""
     if verdict.action is None:
         return None
     return sentences.conclusion(verdict.trip, policy, verdict.refusals, stopped=stopped)
 
 
 def undelivered_notes(decision: Decision) -> Notes:
-    """Return the notes of a decision as they are worded with a later result."""
+    """Return the notes of a decision for delivery with a later result: a nudge then names the call that it is about."""
     notes: Notes = decision.notes
     if decision.action is Action.NUDGE and notes and isinstance(notes[-1], str):
         notes = (*notes[:-1], sentences.about_earlier_call(decision.record.tool, notes[-1]))

@@ -1,4 +1,4 @@
-"""The vocabulary of the package: call, outcome, record, trip, decision."""
+"""The words that all rooms share: action, kind, call, outcome, trip, record, decision."""
 
 from __future__ import annotations
 
@@ -15,13 +15,19 @@ class Action(enum.IntEnum):
     """The ladder of actions, from doing nothing to ending the run."""
 
     OFF = 0
+    """Judge nothing."""
     OBSERVE = 1
+    """Report the loop, and say nothing to the model."""
     NUDGE = 2
+    """Let the call run, and tell the model with its result."""
     REUSE = 3
+    """Give the model the earlier result of the call instead of a run."""
     BLOCK = 4
+    """Refuse the call; the model reads why."""
     CONCLUDE = 5
     """Refuse the call, and have the model answer without tools."""
     ABORT = 6
+    """End the run with ``ToolLoopError``."""
 
     def __str__(self) -> str:
         return _ACTION_WORDS[self]
@@ -31,7 +37,7 @@ _ACTION_WORDS = ("off", "observe", "nudge", "reuse", "block", "conclude", "abort
 
 
 class Kind(str, enum.Enum):
-    """The kind of a tool, as far as loops are concerned. This table is the only place that gives a kind its meaning."""
+    """What a tool does, as far as loops are concerned. This table is the only place that gives a kind its meaning."""
 
     _value_: str
     writes: bool
@@ -79,9 +85,13 @@ class Sameness(str, enum.Enum):
     """The comparison of a result with that of the last run of the same call."""
 
     FIRST = "first"
+    """The call had not run."""
     SAME = "same"
+    """Equal bytes, or equal once timestamps, ids and durations are masked."""
     PROGRESS = "progress"
+    """Only numbers differ, and they move in one direction."""
     ALIKE = "alike"
+    """Only ids and numbers differ."""
     DIFFERENT = "different"
 
     __hash__ = str.__hash__
@@ -110,7 +120,7 @@ class ToolCall(NamedTuple):
     written: int | None = None
     """The turn's ``tick`` when the model wrote the call, if known: it had read no result that came later."""
     may_exist: bool = False
-    """There may be tools that are not registered."""
+    """True if tools may exist that are not in ``known_tools``."""
 
     @property
     def registered(self) -> bool | None:
@@ -119,7 +129,7 @@ class ToolCall(NamedTuple):
 
 
 class KnownArguments(NamedTuple):
-    """The arguments of a call that another process has identified: their fingerprint, and the kind of the call."""
+    """Stands for the arguments of a call that another process has read: their fingerprint, and the call's kind."""
 
     digest: int
     kind: str
@@ -131,14 +141,15 @@ class Outcome(NamedTuple):
     result: Any = None
     error: BaseException | str | None = None
     is_error: bool | None = None
-    """None if the framework does not say: then the text of the result decides."""
+    """True if ``result`` is an error. None if the framework does not say: then the text of the result decides."""
     cancelled: bool = False
+    """True if the call ended without an outcome."""
     digest: int | None = None
-    """The fingerprint of a result that was hashed as it was streamed, or was recorded."""
+    """The fingerprint of the result, if it was made before, as for a stream or a recording."""
     exists: bool = False
-    """The tool exists, though it is not registered."""
+    """True if the tool exists, though it is not registered."""
     keep: Any = None
-    """The object to give again instead of ``result``, for results that have another part, such as an artifact."""
+    """The object that REUSE gives again in place of ``result``, for results with another part, such as an artifact."""
 
 
 OVER_TURNS = "turns"
@@ -153,24 +164,28 @@ class Trip(NamedTuple):
     mode: str
     tool: str
     count: int  # type: ignore[assignment]  # hides tuple.count, which no caller needs
+    """What the mode counts, with this call."""
     limit: int
+    """The count at which the verdict is given."""
     verdict: Action
     action: Action = Action.OBSERVE
     kind: Kind = Kind.UNKNOWN
     period: int = 1
+    """The number of calls in a lap; 1 if one call is repeated."""
     first_seen_index: int = 0
+    """The index in the turn of the loop's first call."""
     insistable: bool = False
-    """The call has never run: if the model makes it again, it runs."""
+    """True if the call has never run: if the model makes it again, it runs."""
     reason: str = ""
-    """Selects one of its mode's sentences in ``sentences``; never a value. ``OVER_TURNS`` marks a loop over turns."""
+    """Selects one of the mode's sentences (``Detector.reasons``); never a value of a call."""
     wait: int = 0
     """The seconds after which the refused call runs again; 0 if time does not lift the refusal."""
     alone: bool = False
-    """No other call was started since the last run of this one."""
+    """True if no other call was started since the last run of this one."""
 
 
 class First(str, enum.Enum):
-    """The place of a trip in its turn: the first with its action, or else with its mode and action, or neither."""
+    """The place of a trip in its turn: the first with its action, else with both its mode and action, or neither."""
 
     ACTION = "action"
     MODE = "mode"
@@ -186,54 +201,53 @@ class Record:
     # A field that most records never need has its value in the class: to set them all would cost each call more. Slots
     # with ``__getattr__`` would, too: Python reads no attribute of such a class fast, from 3.11 on.
     alone: bool = False
-    """No other call was started since the last run of this one."""
+    """True if no other call was started since the last run of this one."""
     arguments: int
     """The keyed fingerprint of the arguments."""
     at: float | None
     """The time of the start, by the guard's clock; None if it was not recorded."""
     beyond: bool = False
-    """The call is beyond a limit and runs because it waited."""
+    """True if the call is beyond a limit, and runs because it waited."""
     brief: bool = False
-    """The result has up to 80 bytes."""
+    """True if the result has up to 80 bytes."""
     capped: Trip | None = None
     """The trip of a call that the rules refuse and the ceiling lets run, whether or not it is due to be reported."""
     changed_between: bool = False
-    """Something may have changed between the last run of this call and this one."""
+    """True if something may have changed between the last run of this call and this one."""
     child_news: bool = False
-    """A nested run inside this call brought news."""
+    """True if a nested turn inside this call brought news."""
     concurrent: bool = False
-    """It was started before the last equal call ended: it adds nothing to any count."""
+    """True if it was started before the last equal call ended: it is no evidence."""
     error: bool = False
     gap: float
-    """The seconds before the call in which no call of the turn started or ended."""
+    """The seconds before the call in which no call of the turn started or ended; 0 if times were not recorded."""
     haste: float = 1.0
-    """The weight of this run in all counts: 1 if it did not wait."""
+    """The weight of this run in all counts: 1 if it did not wait, less if it did."""
     idle: float
-    """The turn's idle clock at the start."""
+    """The turn's idle clock at the start, in seconds."""
     index: int
-    """The position of the call among those of the turn, refused ones included."""
-    is_first: bool = False
-    """The call began as ``first_call`` has it, and may end so."""
+    """The position of the call in its turn, from 0, refused calls included."""
     key: int
     """Identifies the call in the history: the tool and the arguments in one number."""
     kind: Kind
     limit: Any = None
-    """The ``Limit`` of a call that ran before: the run that is refused; None until it has run."""
+    """The ``Limit`` of a call that has run before: which run is refused, and why. None for a first run."""
     lost: int = 0
-    """The number of times that the model lost the result of this call, if it lost the last one; else 0."""
+    """How often the model has lost a result of this call, if it has lost the last one; else 0."""
     news: bool = False
-    """The outcome is one that this call did not have before."""
+    """True if the outcome is one that this call did not have before."""
     pending: bool = False
-    """The result says that work is not done yet."""
+    """True if the result says that work is not done yet."""
     registered: bool | None = None
+    """True if the tool exists; None if that cannot be known."""
     resolved: Any
-    """The ``ResolvedCall``: the tool that its dispatcher calls, with its contract."""
+    """The ``ResolvedCall``: tool, arguments and kind, of a dispatcher those of the tool behind it."""
     row: int = 0
     """The number of untried calls of the tool, in a row, with this error or this answer; 0 if it does not count."""
     result: int | None = None
     """The keyed fingerprint of the result or the error; None until the call has ended."""
     resumed: bool = False
-    """It was started before an interrupt, and is counted already."""
+    """True if it was started before an interrupt, and is counted already."""
     sameness: Sameness | None = None
     since: tuple[int, int, int, int]
     """News, changes, writes and waits of other calls since the last run of this call; of the turn if it never ran."""
@@ -243,13 +257,14 @@ class Record:
     """The turn's tick at the start."""
     tool: str
     transient: bool = False
+    """True if the outcome is a fault that may pass, such as a timeout."""
     trip: Trip | None = None
     unproven: bool = False
-    """The state that judged it may have missed something."""
+    """True if the state that judged it may have missed an event."""
     turns_without_news: int | None = None
     """The turns of the conversation in a row, before this one, that brought no news; None if they are not counted."""
     waited: bool = False
-    """Enough time has passed since the last run: the call is not refused."""
+    """True if enough time has passed since the last run, so that the call is not refused for its repetition."""
     written: int | None = None
     """The turn's tick when the model wrote the call, if known."""
 
@@ -260,9 +275,9 @@ class Record:
 
     @property
     def ran_in_vain(self) -> bool:
-        """True if the call ran before, and this run brought nothing new while nothing changed.
+        """True if the call ran before, and this run brought nothing new while nothing had changed.
 
-        A run that waited or whose result was lost is no such run, nor is one of a kind whose repetition is the work.
+        False for a run that waited, for one whose earlier result the model had lost, and for a tool of kind ``step``.
         """
         if self.stats is None or self.result is None or self.news or not self.kind.is_evidence:
             return False
@@ -275,17 +290,17 @@ class Record:
 
     @property
     def result_hash(self) -> str | None:
-        """The keyed fingerprint of the result, if there is one."""
+        """The keyed fingerprint of the result; None if there is none, or if it is an error."""
         return None if self.result is None or self.error else hash_text(self.result)
 
     @property
     def error_hash(self) -> str | None:
-        """The keyed fingerprint of the error, if the call failed."""
+        """The keyed fingerprint of the error; None unless the call failed."""
         return hash_text(self.result) if self.error and self.result is not None else None
 
 
 def hash_text(digest: int) -> str:
-    """Format a digest: the algorithm, then sixteen hexadecimal digits."""
+    """Format a fingerprint: the algorithm, then sixteen hexadecimal digits."""
     return f"blake2b-64:{digest:016x}"
 
 
@@ -293,14 +308,14 @@ class Decision(NamedTuple):
     """The decision about a call (from ``begin``), or about its result (from ``end``)."""
 
     action: Action | None = None
-    """None: no loop. OBSERVE: a loop, and nothing is done."""
+    """None: no loop. OBSERVE: a loop, and nothing is said to the model."""
     trip: Trip | None = None
     message: str | None = None
-    """The text for the model: a refusal in place of the result, or a sentence with it."""
+    """The text for the model: a refusal in place of the result, or a sentence with it; None to say nothing."""
     result: Any = None
     """The earlier result, if the action is REUSE."""
     record: Any = None
-    """The call's ``Record``."""
+    """The call's ``Record``; None if the call was not judged."""
     recovered: tuple[Trip, ...] = ()
     """Earlier trips after which this call brought news again."""
     mark: str | None = None
@@ -308,7 +323,7 @@ class Decision(NamedTuple):
     notes: tuple[Any, ...] = ()
     """The parts of ``message`` that ``Turn.redeliver`` can deliver later: messages of the user, and the nudge."""
     repeated: bool = False
-    """The call was observed before, in this process or in another one of a shared turn: it is counted already."""
+    """True if the call had run and was counted before, in this process or in another one of a shared turn."""
 
     @property
     def runs(self) -> bool:
@@ -317,9 +332,10 @@ class Decision(NamedTuple):
 
     @property
     def is_loop_step(self) -> bool:
-        """True if the call was refused, or would have been above its ceiling, or ran in vain: its tokens are a loop's.
+        """True if the call was refused, or would have been under a higher ceiling, or ran in vain.
 
-        That is known of a call that runs once it has ended. A call that the user stopped is no step of a loop.
+        Its tokens then count as those of a loop. Ask about a call that runs once it has ended. False if the user had
+        asked to stop.
         """
         if self.trip is not None and self.trip.verdict >= Action.REUSE:
             return self.trip.mode != USER_STOP
@@ -338,7 +354,7 @@ MOST_TOKENS = 10**9
 
 
 class Usage(NamedTuple):
-    """The tokens of one model request. None: the response does not have the number, as many streams do not."""
+    """The tokens of one model request. None: the response does not have the number, as in many streams."""
 
     model: str
     input_tokens: int | None = None

@@ -61,9 +61,9 @@ def test_a_refusal_without_proof_is_a_nudge() -> None:
     turn.repeat(2)
     verdict = turn.begin(unproven=True)
     assert verdict.action is NUDGE
-    assert verdict.basis is not None
-    assert not verdict.basis.is_known
-    assert turn.begin().basis.is_known  # type: ignore[union-attr]  # it is about a call
+    assert verdict.record is not None
+    assert verdict.record.unproven
+    assert not turn.begin().record.unproven  # type: ignore[union-attr]  # it is about a call
 
 
 def trip_of(mode: str, **more: Any) -> Trip:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from otel_loopguard import environment_variables
 from otel_loopguard.engine.compiled import CompiledPolicy
+from otel_loopguard.engine.modes import ROWS
 from otel_loopguard.engine.policy import schema
 from otel_loopguard.engine.policy.policy import Policy
 from otel_loopguard.engine.settings import ACTIONS
@@ -216,11 +217,11 @@ def in_toml(value):
     return json.dumps(value)
 
 
-SETTINGS = [*schema.POLICY, *schema.RULE, *schema.CONTRACT, *schema.WORDS, *schema.MODES, "modes", "tools", "words",
+SETTINGS = [*schema.POLICY, *schema.RULE, *schema.CONTRACT, *schema.WORDS, *map(str, ROWS), "modes", "tools", "words",
             "sentences", "preset", "hash_key", "on_trip", "detectors"]  # fmt: skip
 NAMES = st.one_of(st.sampled_from(SETTINGS), st.text("ab_*[]. ", max_size=4))
 SCALARS = st.one_of(
-    st.sampled_from([*ACTIONS, *schema.KINDS, *schema.MODES, "auto", "{tool} again", "{tool:d}"]),
+    st.sampled_from([*ACTIONS, *schema.KINDS, *map(str, ROWS), "auto", "{tool} again", "{tool:d}"]),
     st.booleans(), st.integers(-1, 2**70), st.floats(allow_nan=False, allow_infinity=False),
     st.text("a{}\n\x7f", max_size=3),
 )  # fmt: skip

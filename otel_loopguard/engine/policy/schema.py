@@ -45,7 +45,6 @@ def _choice(*words: str) -> Setting:
     return Setting(f"one of {', '.join(words)}", lambda value: value if value in words else None, words)
 
 
-MODES = tuple(map(str, ROWS))
 KINDS = tuple(str(kind) for kind in Kind)
 
 ABORT_AFTER = 10
