@@ -1,4 +1,4 @@
-"""A dictionary in the order of insertion that forgets its oldest item when it is full."""
+"""Keep at most so many items in a dictionary: the oldest is forgotten first."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ EMPTY: Any = {}
 
 
 def kept(items: dict[Any, Any], key: Any, most: int, value: Any = None) -> dict[Any, Any]:
-    """Return the dictionary with the key in it; without values it is a set. ``EMPTY`` becomes a new one."""
+    """Add a key, and return the dictionary. If it has ``most`` keys, the oldest one is dropped first.
+
+    It is changed in place, unless it is empty: then it is a new one, because ``EMPTY`` is shared.
+    """
     if not items:
         return {key: value}
     if key not in items and len(items) >= most:

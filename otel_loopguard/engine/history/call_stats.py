@@ -67,24 +67,24 @@ class CallStats:
         self.refused = 0
         """Refusals since the last run."""
         self.lifted_at: float = 0
-        """The time at which the refusals since the last run are lifted; 0 if there are none."""
+        """The time (seconds of the guard's clock) at which the call runs again after a refusal; 0 if there is none."""
         self.vain = 0
-        """Runs that brought the same again, after a refusal or beyond a limit. Each doubles the pace."""
+        """Runs that brought the same again, after a refusal or beyond a limit. Each doubles the time to wait."""
         self.evidence: float = 0
-        """The weights of the equal runs; see ``evidence``."""
+        """The sum of the weights of the equal runs: from 1 on the next one is refused. See ``evidence``."""
         self.moves = 0
         """Runs with another result than the one before, when no other call was made in between."""
         self.details: DetailedFingerprints | None = None
 
     def add(self, *, news: bool, changed: bool, wrote: int, waited: bool) -> None:
-        """Add the call's own part in the turn's counters."""
+        """Add the call's own part in the turn's counters, so that it is not taken for work of other calls."""
         self.news += news
         self.changes += changed
         self.writes += wrote
         self.waits += waited
 
     def reset_evidence(self, idle: float) -> None:
-        """Drop the evidence: the result is another one. ``idle`` is the idle clock now."""
+        """Drop the evidence, because the result is another one. ``idle``: the turn's idle clock now, in seconds."""
         self.evidence, self.equal, self.alike, self.steady, self.vain, self.same_since = 0, 1, 1, 1, 0, idle
 
     def to_list(self) -> list[Any]:

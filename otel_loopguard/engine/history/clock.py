@@ -1,9 +1,8 @@
 """The idle clock: a repeat after some time proves less than a hasty one.
 
-The clock of a turn moves while the agent waits or thinks, and stands still while tools run. It moves by the seconds
-before a call in which no call of the turn started or ended, if they are at least ``min_interval`` (10 s); shorter
-pauses are the usual time of a model's step. A call *waited* if the clock moved by its *pace* since its last run. A call
-that waited is not refused; the weight of its run is multiplied by its *haste*.
+The clock of a turn moves by pauses: seconds before a call in which no call of the turn started or ended. Pauses below
+``min_interval`` (10 s) are left out. A call *waited* if the clock moved by its *pace* since its last run: 10 s, doubled
+by each run in vain. A call that waited is not refused, and its *haste* (0 to 1) multiplies the weight of its run.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _POLL = "poll_no_progress"
 
 
 def compare_times(history: History, record: Record, stats: CallStats) -> None:
-    """Find if a call that ran before has waited since, and the weight of its run then."""
+    """Set ``waited`` and ``haste`` of a record, if its call ran before and has waited since."""
     idle = record.idle - stats.idle
     if record.at is None or not (idle or stats.lifted_at):
         return
@@ -37,7 +36,7 @@ def compare_times(history: History, record: Record, stats: CallStats) -> None:
 
 
 def _pace(record: Record, stats: CallStats) -> float:
-    """Return the seconds between two runs from which time makes a difference."""
+    """Return the seconds that a call has to wait after its last run so that it is not refused."""
     tool = record.resolved.tool
     share: float = tool.rules[_POLL].min_interval_share or 0
     stood: float = record.idle - stats.same_since
@@ -46,7 +45,7 @@ def _pace(record: Record, stats: CallStats) -> float:
 
 
 def _haste(history: History, record: Record, mean: float) -> float:
-    """Return the weight of a run that waited. ``mean``: its pause, shared among the calls since its last run."""
+    """Return the haste of a run that waited. ``mean``: the seconds of its wait, divided by the calls made meanwhile."""
     if len(history.pauses) >= _FEWEST_PAUSES and mean >= 2 * median(history.pauses):
         return 0.0  # longer than this model thinks: it waits on purpose
     most, slow = slow_haste(record), _SLOW * record.resolved.tool.min_interval
@@ -54,13 +53,13 @@ def _haste(history: History, record: Record, mean: float) -> float:
 
 
 def slow_haste(record: Record) -> float:
-    """Return the haste of a slow model: with it a call that is refused at the 3rd run is so at the 8th."""
+    """Return the most that the haste of a run can be which waited: 2/7, so that a limit of 3 runs becomes 8."""
     block: int = record.resolved.tool.rules[_POLL].block_if_slow or 0
     return min(1.0, 2 / (block - 1)) if block > 1 else float(block)
 
 
 def seconds_left(history: History, record: Record) -> int:
-    """Return the seconds after which a call that did not wait long enough runs again; 0 if time is not counted."""
+    """Return the whole seconds after which a refused call runs again, at least 1; 0 if time does not count."""
     stats, shortest = record.stats, record.resolved.tool.min_interval
     if stats is None or record.at is None or shortest == math.inf:
         return 0

@@ -24,7 +24,7 @@ _REPEAT, _POLL = "generic_repeat", "poll_no_progress"
 
 
 class Reason(enum.IntEnum):
-    """The reason for the number of repeats that are allowed."""
+    """The reason why a call may be repeated so often and no more."""
 
     REPEAT = 0
     """Nothing else applies."""
@@ -49,17 +49,17 @@ class Limit(NamedTuple):
     """``poll_no_progress`` for calls that wait for something, ``generic_repeat`` for all others."""
     reason: Reason
     forgets: bool
-    """Something may have changed since the last run: the evidence so far is void."""
+    """True if something may have changed since the last run: the evidence so far is void."""
     never: bool
-    """The repeat is not refused: something may have changed, or so much came in between that it is as good as new."""
+    """True if the repeat is not refused: something may have changed, or as many news came as ``fresh_after_news``."""
     weight: float
-    """The weight of one *same*."""
+    """The weight of one more equal result: 1 / (block - 1), or 0 if the repeat is not refused."""
 
 
 def limit_of(history: History, record: Record, stats: CallStats, flags: int, since: tuple[int, int, int, int]) -> Limit:
-    """Return the limit of a call. The largest limit that applies holds.
+    """Return the limit of a call that has run before. The largest limit that applies holds.
 
-    ``flags`` are those of its last result, ``since`` is the work of other calls since then, as in ``Record``.
+    ``flags``: those of its last run. ``since``: news, changes, writes and waits of other calls since then.
     """
     news, changes, writes, waits = since
     rules, kind = record.resolved.tool.rules, record.kind
@@ -90,7 +90,7 @@ def limit_of(history: History, record: Record, stats: CallStats, flags: int, sin
 
 
 def first_limit(rule: Rule) -> int:
-    """Return the first run that does not run any more, refused or aborted; 0 if there is none."""
+    """Return the lower one of ``block`` and ``abort``: the first run that does not take place; 0 if both are off."""
     block, abort = rule.block or 0, rule.abort or 0
     return min(block, abort) if block and abort else block or abort
 
@@ -98,7 +98,8 @@ def first_limit(rule: Rule) -> int:
 def weigh(history: History, record: Record, stats: CallStats, flags: int) -> None:
     """Add a run to the evidence of its call. Call it before the run's own part moves the turn's counters.
 
-    ``flags`` are those of this run. A first result is not searched, so an equal one stands in for it.
+    ``flags``: those of this run. The first result of a call is not searched for words such as "pending", so the flags
+    of the first equal result hold for it, too.
     """
     if record.sameness is not _SAME:
         flags = stats.flags
@@ -128,7 +129,10 @@ def weigh(history: History, record: Record, stats: CallStats, flags: int) -> Non
 
 
 def strength(record: Record, *, same: bool) -> float:
-    """Return the part of a call without news in the counts of such calls; ``same``: its result repeats."""
+    """Return how much a call without news counts in ``no_news_in_row`` and ``no_news_in_turn``, from 0 to 1.
+
+    ``same``: its result is that of its last run.
+    """
     if same:
         limit, haste = record.limit, record.haste
         provable = limit.reason is Reason.REPEAT or limit.reason is Reason.MOVES or limit.block < 2

@@ -34,18 +34,18 @@ MOST_TOOLS = 256
 MOST_REACHED = 64
 MOST_PAUSES = 15
 SHORTEST_PAUSE = 0.1
-"""Between calls of one model message there is less, and the model does not think."""
+"""Seconds. A shorter pause is between calls of one model message, where the model does not think."""
 
 _VERSION = 7
-"""Written first. State of another version is not read: the turn begins with an empty history."""
+"""The version of the plain values. Those of another version are not read: the history stays empty."""
 
 
 class History:
     """The state of one turn. Not thread-safe: the turn holds its lock while it is read or written.
 
     ``update`` changes it, detectors read it. Calls, tools and results are known by fingerprints, which are equal in
-    every process with the same hash key. No value of an argument or a result is kept, except normalised queries where
-    a contract names one.
+    every process with the same hash key. Of values it keeps only numbers of results that changed, and normalised
+    queries where a contract names the parameter.
     """
 
     __slots__ = (
@@ -66,27 +66,29 @@ class History:
         self.calls = self.judged = 0
         """Calls that were started, those of nested turns included; calls of this turn alone, refused ones included."""
         self.news: int = 0
+        """Outcomes that their calls did not have before."""
         self.changes: int = 0
+        """News that may have changed the world, or prove that it changed."""
         self.writes = 0
-        """Starts and ends of tools that may write."""
+        """Starts and ends of tools that may write: 2 for each run."""
         self.waits = 0
         """Ended runs of tools that wait."""
         self.idle = 0.0
-        """The idle clock; see ``clock``."""
+        """The idle clock, in seconds; see ``clock``."""
         self.active_at = math.inf
-        """The time at which a call last started or ended."""
+        """The time at which a call last started or ended; infinite before the first."""
         self.pauses: list[float] = []
-        """The last pauses before untried calls that brought news: the pace at which the model works."""
+        """Seconds of the last pauses before untried calls that brought news: the pace at which the model works."""
         self.last_pending = 0
-        """The tick of the last repeated result that was pending."""
+        """The tick of the last repeated result that said that work is not done yet."""
         self.last_started = 0
         """The key of the call that was started last."""
         self.few: list[int] = []
         self.few_lines = b""
-        """The calls of a turn with few different ones, and their packed lines, one after the other: a dictionary takes
-        more memory. A call stays here when it is made again."""
+        """The first 32 different calls of a turn, and their packed lines, one after the other: a dictionary takes more
+        memory. A call stays here when it is made again. With more calls both are empty, and ``run_once`` is used."""
         self.run_once: dict[int, bytes] = EMPTY
-        """Calls that have run once, packed, in a turn with more calls."""
+        """Calls that have run once, packed, in a turn with more than 32 different calls."""
         self.repeated: dict[int, CallStats] = EMPTY
         """Calls that were made again."""
         self.keys = array("Q")
@@ -94,7 +96,7 @@ class History:
         self.flags = bytearray()
         """The last runs in order: the call, its result and its flags. Waits are left out."""
         self.no_news_in_row = self.no_news_in_turn = 0.0
-        """The strengths of calls without news: in a row, and in the turn."""
+        """How many calls brought no news, in a row and in the turn. One that proves little counts less than 1."""
         self.errors_in_row = 0
         self.unknown_calls = 0
         """Failed calls to unregistered tools since a registered tool last succeeded."""
@@ -124,13 +126,13 @@ class History:
         self.tools: dict[int, ToolStats] = EMPTY
         """By the digest of the tool's name."""
         self.started_by_tool: dict[int, int] = EMPTY
-        """Calls of the tools that have a cap; with detectors of the user, of all tools."""
+        """By the digest of the tool's name: started calls, of tools that have a cap; with user's detectors, of all."""
         self.open_trips: tuple[Trip, ...] = ()
         """Trips since the last news."""
         self.reached: dict[tuple[str | None, Action], None] = EMPTY
         """The modes and actions of the trips that were reported, and with None as the mode their actions alone."""
         self.open_registry = False
-        """There may be tools that are not registered."""
+        """True if tools may exist that are not registered."""
         self.window = window
         """The ``CallWindow`` of policies that count calls; None for the others."""
 
@@ -139,7 +141,7 @@ class History:
         return key in self.few or key in self.run_once or key in self.repeated
 
     def find(self, key: int) -> CallStats | None:
-        """Return the statistics of a call; a packed line becomes an object here, because the call is made again."""
+        """Return the statistics of a call, None if it has not run. A packed line becomes an object here."""
         repeated = self.repeated
         if key in repeated:
             if len(repeated) > MOST_CALLS // 4:  # the least recently used is dropped first
@@ -183,24 +185,24 @@ class History:
             del self.keys[0], self.results[0], self.flags[0]
 
     def add_pause(self, gap: float) -> None:
-        """Add the pause before an untried call that brought news."""
+        """Add the pause, in seconds, before an untried call that brought news."""
         self.pauses.append(gap)
         if len(self.pauses) > MOST_PAUSES:
             del self.pauses[0]
 
     def _once(self) -> dict[int, bytes]:
-        """Return the calls that have run once."""
+        """Return the calls that have run once, with their packed lines."""
         if not self.few:
             return self.run_once
         lines, repeated = self.few_lines, self.repeated
         return {key: _line(lines, place) for place, key in enumerate(self.few) if key not in repeated}
 
     def calls_of(self, record: Record) -> int:
-        """Return the calls of this call's tool that have started; once it has, it is one of them."""
+        """Return how many calls of this call's tool have started, this one included once it has started."""
         return self.started_by_tool.get(record.resolved.tool.digest, 0)
 
     def tool_stats(self, tool: int) -> ToolStats:
-        """Return the statistics of a tool, given by its digest; the first tool is forgotten if there are too many."""
+        """Return the statistics of a tool, given by the digest of its name; new ones if there are none."""
         stats = self.tools.get(tool)
         if stats is None:
             if not self.tools:
@@ -223,9 +225,9 @@ class History:
         return self.changes != since
 
     def reach(self, mode: str, action: Action) -> First:
-        """Note the mode and the action of a trip. Return whether it is the first with this action, or with both.
+        """Note that a trip is reported. Return ``ACTION`` for the first with this action, else ``MODE`` or ``NO``.
 
-        The trips of a run that its user stopped are no loop: none of them is the first with its action.
+        ``MODE`` is the first with this mode and action. A trip of ``user_stop`` is no loop, and never ``ACTION``.
         """
         reached = self.reached = self.reached or {}
         is_first = (mode, action) not in reached and len(reached) < MOST_REACHED
@@ -238,11 +240,11 @@ class History:
 
     @property
     def conclusion_due(self) -> bool:
-        """The next model request is to be made without tools."""
+        """True if the next model request is to be made without tools."""
         return self.conclude_at == self.news and self.concluded_at < 0
 
     def concluded_before(self, written: int | None) -> bool:
-        """Return True if a conclusion is due that was made before a call which the model wrote at this tick."""
+        """Return True if a conclusion is due, and the call that was written at this tick is of a later message."""
         return self.conclusion_due and written != self.refused_message
 
     def plain(self) -> dict[str, Any]:
@@ -266,9 +268,9 @@ class History:
         return state
 
     def keep_values_of(self, other: History) -> None:
-        """Take what stays in its process from another copy: numbers of results, and the words of queries.
+        """Take over from another copy of this history what stays in its process: numbers of results, and queries.
 
-        They are taken where this copy is as the other one was: the last run of the call, or the tool, is the same.
+        The numbers of a call are taken if its last run is the same in both, the queries of a tool if its results are.
         """
         for key, stats in self.repeated.items():
             own = other.repeated.get(key)
@@ -280,7 +282,7 @@ class History:
                 rows.queries = mine.queries
 
     def to_bytes(self, key_mark: int | None = None) -> bytes:
-        """Write the history as JSON, a few KB. ``key_mark`` tells the hash key of its fingerprints from others."""
+        """Return the history as JSON, a few KB. ``key_mark``: the ``mark`` of its fingerprinter, for ``restore``."""
         state = self.plain()
         if key_mark is not None:
             state["key_mark"] = key_mark
@@ -291,12 +293,10 @@ class History:
             return json.dumps(state).encode()
 
     def restore(self, data: bytes, key_mark: int | None = None) -> None:
-        """Read state that ``to_bytes`` wrote, for a turn under the same policy.
+        """Read what ``to_bytes`` returned, for a turn under the same policy.
 
-        Raises a ``LoopGuardError`` if both have a ``key_mark`` and these differ: no call of it would be found again.
-
-        The detailed fingerprints of results and normalised queries are not in it: the first result that differs
-        counts as different again, and rows of similar queries begin again.
+        Raise a ``LoopGuardError`` if both have a ``key_mark`` and these differ: no call would be found again. Numbers
+        of results and queries are not in it, so rows of similar queries begin anew.
         """
         try:
             state = orjson.loads(data)
@@ -313,7 +313,7 @@ class History:
         self.read(state)
 
     def read(self, state: dict[str, Any]) -> None:
-        """Read the plain values of ``plain``. Those of another version are not read: the history stays empty."""
+        """Read what ``plain`` returned. Values of another version are not read: the history stays empty."""
         if state.get("version") != _VERSION:
             return
         for name in _COUNTERS:

@@ -1,7 +1,7 @@
 """Results that the model can no longer see: they were cleared from its context, or summarised. Most turns lose none.
 
-A call whose last result is lost is judged as if it had not run. That is bounded, because an agent that reads and loses
-without end repeats itself, too: a loss counts up to the 20th of one call, and up to 60 rereads in a row without news.
+A call whose last result is lost is judged as if it had not run, but not for ever: an agent that reads and loses without
+end repeats itself, too. From the 20th loss of one call, or after 60 rereads in a row without news, a loss is ignored.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ class Losses:
         self._counts: dict[int, int] = EMPTY
         self._rereads = 0
         self._reread_at = -1
-        """Calls in a row that were made again after a loss, and the turn's news at the last one."""
+        """Calls in a row that were made again after a loss, and the turn's ``news`` at the last one (-1: none yet)."""
 
     def __contains__(self, key: int) -> bool:
         return key in self._lost
 
     def count(self, key: int) -> int:
-        """Return how often results of this call were lost."""
+        """Return how often results of this call were lost; 20 stands for 20 or more."""
         return self._counts.get(key, 0)
 
     def add(self, key: int, news: int) -> bool:
-        """Count the loss of a result, at this number of news. Return True if the call is to be judged as untried."""
+        """Count the loss of a call's last result. Return False if the loss is ignored. ``news``: the turn's counter."""
         if key in self._lost:
             return False
         count = self.count(key) + 1
@@ -50,7 +50,7 @@ class Losses:
         return True
 
     def read_again(self, key: int, news: int) -> None:
-        """Note that the model has the result of this call again."""
+        """Note that the call has run again, so the model has its result. ``news``: the turn's counter."""
         if self._lost.pop(key, 0) is None:
             self._rereads = self._rereads + 1 if self._reread_at == news else 1
             self._reread_at = news

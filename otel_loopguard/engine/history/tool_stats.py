@@ -27,7 +27,7 @@ _WRITE, _THINK = Kind.WRITE, Kind.THINK
 
 
 class ToolStats:
-    """The rows of one tool. Only untried calls count: a call that was tried is judged by its own results."""
+    """How often, in a row, one tool failed or answered in one way. Only calls count that had not run before."""
 
     __slots__ = (
         "answer", "answers", "begins", "brief", "changes", "ended", "ends", "errors", "outline", "queries", "result",
@@ -47,19 +47,23 @@ class ToolStats:
         """The fingerprint of the last answer, that without its ids (0 = not made), and the number of equal ones in a
         row."""
         self.skip = self.skipped = 0
-        """Answers to skip before the next fingerprint without ids, and those skipped: each in vain doubles them."""
+        """How many answers get no fingerprint without ids before the next that does, and how many got none so far.
+
+        The first number doubles each time that a fingerprint was made in vain."""
         self.brief = False
         """The last answer was short."""
         self.ended: Sequence[int] = ()
-        """The ticks at which the calls of the row ended, in which the tool fails, or answers, in one way; but the
-        first one, and at most the last ones."""
+        """The ticks at which the last calls of the current row ended, at most 64, without the row's first call."""
         self.results: dict[int, None] = EMPTY
-        """The results of queries so far."""
+        """The fingerprints of the last results of queries."""
         self.queries: tuple[str, ...] = ()
         """Normalised queries since the last result that this tool had not given before."""
 
     def add_failure(self, record: Record, facts: OutcomeFacts, changes: int, tick: int) -> None:
-        """Count an untried call that failed. A change, or another shape of error, begins a new row."""
+        """Count an untried call that failed. A change, or another shape of error, begins a new row.
+
+        ``changes`` and ``tick``: the turn's counters.
+        """
         shape = facts.shape
         continues = shape and self.errors and self.shape == shape and self.changes == changes
         self.errors = self.errors + 1 if continues else 1
@@ -73,7 +77,7 @@ class ToolStats:
             self.ended = ()
 
     def add_result(self, record: Record, facts: OutcomeFacts, tick: int, fingerprinter: Fingerprinter) -> None:
-        """Count an untried call that returned a result."""
+        """Count an untried call that returned a result, and its query if a contract names one."""
         self.errors = 0
         self.successes += 1
         kind, tool = record.kind, record.resolved.tool
@@ -92,7 +96,7 @@ class ToolStats:
             self.results = kept(self.results, facts.digest, _MOST_ANSWERS)
 
     def add_answer(self, record: Record, data: bytes, tick: int, fingerprinter: Fingerprinter) -> None:
-        """Count an answer. It is equal to the last one byte for byte, or without its ids."""
+        """Count an answer. It continues the row if it equals the last one, byte for byte or without ids."""
         digest: int = record.result or 0
         if digest == self.result and self.answers:
             self._continue_row(record, self.answers + 1, tick)
@@ -122,9 +126,9 @@ class ToolStats:
         self.ended = (*self.ended[1 - _MOST_ENDED :], tick)
 
     def known(self, count: int, written: int | None) -> int:
-        """Return how many calls of a row of this length had ended when the model wrote a call.
+        """Return how many of the row's ``count`` calls had ended when the model wrote a call, at tick ``written``.
 
-        If all that are remembered ended later, the others may have done so, too, and none counts.
+        None as ``written``: all of them. If all 64 remembered calls ended later, the others may have, too: 0.
         """
         if written is None:
             return count

@@ -55,8 +55,8 @@ def open_record(
 ) -> Record:
     """Make the record of a call that is about to be judged. It counts only once it is started.
 
-    ``now`` is None if the time was not recorded: then no call has waited. ``written`` is the turn's tick when the model
-    wrote the call: runs that ended since then do not judge it.
+    ``now``: seconds of the guard's clock; None if the time was not recorded, and then no call has waited. ``written``:
+    the turn's tick when the model wrote the call; runs that ended later are no evidence against it.
     """
     record = Record()
     record.resolved = resolved
@@ -113,10 +113,10 @@ def start(history: History, record: Record) -> None:
 
 
 def refuse(history: History, record: Record, trip: Trip | None, *, counted: bool = True) -> None:
-    """Count a refusal. A call that can be insisted on runs when it is made again, and so does one that waits.
+    """Count a refusal; None as the trip if it is only known that the call was refused.
 
-    Refusals of calls of one model message count once. ``counted=False`` keeps it out of the window of counted calls,
-    for a recorded call that has run all the same.
+    If the trip is insistable, the call runs when it is made again; if it has a ``wait``, after so many seconds.
+    ``counted=False`` keeps the call out of the window of counted calls: it was recorded, and has run all the same.
     """
     count_refusal(history, record, trip)
     history.tick += 1  # the model's next message is written later
@@ -139,7 +139,7 @@ def is_new_refusal(history: History, record: Record) -> bool:
 
 
 def count_refusal(history: History, record: Record, trip: Trip | None) -> None:
-    """Count a refusal, of a call that is refused or of one that has run all the same."""
+    """Count a refusal, of a call that is refused or of one that has run all the same. A model message counts once."""
     if is_new_refusal(history, record):
         history.refusals += 1
         history.refused_message = -1 if record.written is None else record.written
@@ -169,9 +169,9 @@ def lose(history: History, key: int) -> None:
 
 
 def let_run(history: History, record: Record, *, heeds: bool) -> None:
-    """Count a call that is not refused. With ``heeds`` it takes back the refusal of this call that the model heeded.
+    """Note that a call is not refused. With ``heeds``, its earlier refusal counts no longer if the model heeded it.
 
-    A refusal is heeded if the model insists on the call, or waits before it makes it again.
+    The model heeded it if it insisted on the call, or waited before it made the call again.
     """
     stats = record.stats
     if stats is None:
@@ -189,7 +189,7 @@ def let_run(history: History, record: Record, *, heeds: bool) -> None:
 def end(
     history: History, record: Record, facts: OutcomeFacts, fingerprinter: Fingerprinter, now: float | None = None
 ) -> None:
-    """Count the outcome of a call that has run. ``now`` is None if the time was not recorded."""
+    """Count the outcome of a call that was started. ``now``: seconds of the guard's clock; None if not recorded."""
     record.result = digest = facts.digest
     record.error, record.transient, record.pending = facts.is_error, facts.transient, facts.pending
     record.brief = facts.brief
@@ -325,6 +325,7 @@ def _compare(
 
 
 def _is_news(history: History, record: Record, facts: OutcomeFacts, *, unseen: bool) -> bool:
+    """Return True if an outcome is news. ``unseen``: the call never gave this result, byte for byte or masked."""
     if record.child_news:
         return True
     if facts.found is not None:
@@ -341,7 +342,7 @@ def _is_news(history: History, record: Record, facts: OutcomeFacts, *, unseen: b
 
 
 def _is_unseen(history: History, key: int, result: int, last: int) -> bool:
-    """Return True if the call never gave this result. The last result of a call needs no entry in ``pairs``."""
+    """Return True if the call never gave this result, and remember it. ``last``: the result of its last run."""
     if result == last:
         return False
     pair = _pair(key, result)
@@ -356,7 +357,7 @@ def _pair(key: int, result: int) -> int:
 
 
 def _count(history: History, record: Record, *, changed: bool, wrote: bool, waited: bool) -> None:
-    """Move the turn's counters."""
+    """Move the turn's counters at the end of a call."""
     history.tick += 1
     history.changes += changed
     history.writes += wrote

@@ -47,9 +47,10 @@ def explicit_settings(one: Any) -> dict[str, Any]:
 
 
 class Checker:
-    """Checks the tables of one source. Without a ``place`` the source is code.
+    """Checks the tables of one source of settings, and collects the mistakes.
 
-    ``find`` imports a detector that the source names: only the user's own policy file may name one.
+    ``place`` returns the file and line of a setting; None if the source is code. ``presets`` are the valid names of
+    presets. ``find`` imports a detector that the source names; None if the source may not name any.
     """
 
     def __init__(self, place: Place | None = None, presets: tuple[str, ...] = (), find: Find | None = None) -> None:
@@ -65,13 +66,13 @@ class Checker:
         self._any_mode = False
 
     def tables(self, source: str) -> dict[str, Any]:
-        """Return the parsed settings as tables; raise an error that names all mistakes if there are any."""
+        """Return the parsed settings as tables. Raise a ``PolicyError`` that names all mistakes if there are any."""
         if self.problems:
             raise PolicyError([str(problem) for problem in self.problems], source=source)
         return nested(self.values)
 
     def policy(self, table: Mapping[str, Any]) -> None:
-        """Check a whole policy. If it has functions of the user as detectors, modes may have any name."""
+        """Check a whole policy. If a detector of the user is a function, modes may have any name."""
         # Detectors first: they have modes of their own.
         for name, value in sorted(table.items(), key=lambda item: item[0] != "detectors"):
             path = (name,)
@@ -243,7 +244,10 @@ class Checker:
 
 
 def ladder_problems(values: Mapping[Path, Any], place: Place) -> list[Problem]:
-    """Report a conclusion that the end of the run always comes before. ``values`` are those of all sources."""
+    """Return a problem if ``conclude_after`` is not below ``abort_after``, so that the run would end first.
+
+    ``values``: the settings of all sources, by path.
+    """
     conclude, abort = values.get(("conclude_after",)), values.get(("abort_after",), schema.ABORT_AFTER)
     if conclude is None or not 0 < abort <= conclude:
         return []
@@ -260,7 +264,7 @@ def must_be(setting: Setting, value: Any) -> str:
 
 
 def nested(values: Mapping[Path, Any]) -> dict[str, Any]:
-    """Turn a flat list of settings into tables."""
+    """Turn settings by path into tables: ``{("modes", "cycle", "block"): 3}`` into ``{"modes": {"cycle": ...}}``."""
     top: dict[str, Any] = {}
     for path, value in values.items():
         table = top
@@ -271,5 +275,5 @@ def nested(values: Mapping[Path, Any]) -> dict[str, Any]:
 
 
 def dotted(path: Path) -> str:
-    """Write a path as in TOML."""
+    """Write a path as in TOML: ``tools."read_*".cap``."""
     return ".".join(part if part.replace("_", "a").replace("-", "a").isalnum() else f'"{part}"' for part in path)

@@ -18,7 +18,7 @@ _is_name = re.compile(r"[a-z][a-z0-9_]{0,63}").fullmatch
 
 
 def faults(row: Any, taken: Collection[str]) -> Iterator[str]:
-    """Name each fault of a row, which may have any values, with the remedy. ``taken`` are the modes that exist."""
+    """Yield a sentence for each fault of a user's row, with the remedy. ``taken``: the modes that exist already."""
     if not (isinstance(row.mode, str) and _is_name(row.mode)):
         yield f"mode = {row.mode!r} must be a name of small letters, digits and _"
     elif row.mode in taken or row.mode == USER_STOP:

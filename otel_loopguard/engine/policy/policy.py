@@ -1,7 +1,7 @@
 """The settings of a user: the frozen Policy, with Rules (one a mode) and ToolContracts (one a glob of tool names).
 
-A setting of a rule that is None has its default, so that a policy holds only settings that differ. A policy in code is
-checked like a policy file: mistakes are raised as one ``PolicyError`` that names all of them.
+A setting that is None has its default. A policy in code is checked like a policy file: one ``PolicyError`` names all
+mistakes.
 
 >>> from otel_loopguard.engine.policy.policy import Policy
 >>> try:
@@ -34,23 +34,25 @@ class ToolContract:
     """The declaration of a tool. Fields that are left open are filled from the server's hints or the tool's name."""
 
     kind: Kind | str | None = None
+    """What the tool does, such as "read" or "poll"; None: found by the server's hints, the name and the arguments."""
     query: str | None = None
     """The parameter that holds a query, or "auto"; it switches ``similar_query`` on."""
     volatile: tuple[str, ...] = ()
-    """Keys of the result that carry no information (a nonce, a request number)."""
+    """Keys of the result whose values carry no information (a nonce, a request number)."""
     target: str | None = None
     """The only parameter that is compared; the others (a reason, a thought) are ignored."""
     cap: int | None = None
-    """The calls of this tool that a turn may make."""
+    """The number of calls of this tool that a turn may make; None: any number."""
     once: bool | None = None
-    """Its effect must not happen twice with the same arguments in a turn. False: it may, whatever the server's hints
-    are."""
+    """True: the effect must not happen twice with the same arguments in a turn. False: it may, whatever the server's
+    hints are. None: the hints decide."""
     reuse: bool | None = None
-    """The model gets the earlier result instead of a refusal."""
+    """True: the model gets the earlier result of the call instead of a refusal."""
     route: Mapping[str, str] | None = None
-    """A dispatcher: ``{"tool": parameter with the tool's name, "args": parameter with its arguments}``."""
+    """For a dispatcher, which takes another tool's name and arguments: ``{"tool": parameter with the name, "args":
+    parameter with the arguments}``. Its calls are judged as calls of that tool."""
     interval: float | None = None
-    """The seconds between two runs from which time counts: a repeat after that long is not refused at first."""
+    """The seconds that a repeat has to wait so that it is not refused; each run in vain doubles them."""
     patience: float | None = None
     """The seconds for which a poll may continue without progress, however long it waits between runs."""
     action: Action | None = None
@@ -76,17 +78,19 @@ class ToolContract:
 
 @dataclass(frozen=True)
 class Policy:
-    """All settings. A policy holds only those that differ from the documented defaults."""
+    """All settings of the guard. What is not given has its documented default."""
 
     action: Action = Action.BLOCK
-    """The ceiling: the strongest action."""
+    """The ceiling: no mode and no tool may act more strongly."""
     conclude_after: int = 7
-    """Refusals without news in between, at which the model has to answer without tools, once a turn; 0 = never."""
+    """The number of refusals, without news in between, at which the model has to answer without tools, once a turn;
+    0 = never."""
     abort_after: int = schema.ABORT_AFTER
-    """Refusals without news in between, after which the next one ends the run; 0 = never."""
+    """The number of refusals, without news in between, after which the next one ends the run; 0 = never."""
     max_calls: int = 0
-    """Calls that a turn may make in all; 0 = no limit."""
+    """The number of calls that a turn may make in all; 0 = any number."""
     modes: Mapping[str, Rule] = field(default_factory=dict)
+    """Limits by mode, for all tools."""
     tools: Mapping[str, ToolContract] = field(default_factory=dict)
     """Contracts by glob of tool names. If several globs match, the most specific one wins, setting by setting."""
     words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -126,9 +130,10 @@ class Policy:
     """The user's detectors: rows of modes of their own, or ``fn(history, call, rule) -> Trip | None``, called before
     each tool call."""
     on_trip: Callable[..., Any] | None = None
-    """``fn(trip) -> Action | None``, sync or async, called on each trip, outside of every lock."""
+    """``fn(trip) -> Action | None``, sync or async, called on each trip, outside of every lock. The action that it
+    returns is taken; None keeps that of the trip."""
     hash_key: bytes | None = field(default=None, repr=False)
-    """The key of the fingerprints; None = a random one for this process."""
+    """The key of the fingerprints; None = that of the environment, or a random one for this process."""
 
     def __post_init__(self) -> None:
         table = explicit_settings(self)
@@ -153,12 +158,12 @@ class Policy:
         return {**DEFAULT_RULES, **{mode: row.default for mode, row in self.own_rows.items()}}
 
     def row(self, mode: str) -> Detector | None:
-        """Return the row that words the trips of a mode; None if no row has it."""
+        """Return the row with the sentences of a mode; None if there is no such mode."""
         found = COUNTED_ROWS.get(mode) if self.counting == "calls" else None
         return found or ROWS.get(mode) or self.own_rows.get(mode)
 
     def rule(self, mode: str) -> Rule:
-        """Return the rule of a mode, with defaults filled in."""
+        """Return the rule of a mode, with defaults filled in; an empty rule if there is no such mode."""
         base = DEFAULT_RULES.get(mode)
         if base is None:
             base = self.default_rules.get(mode, _NO_RULE)
@@ -170,7 +175,7 @@ _NO_RULE = Rule()
 
 
 def _checked(contract: ToolContract, values: Mapping[str, Any]) -> ToolContract:
-    """Set the fields of a new contract. A contract alone knows no mode of the policy's own detectors."""
+    """Set the fields of a new contract without a check: only its policy knows the modes of the user's detectors."""
     for name, value in values.items():
         object.__setattr__(contract, name, value)
     return contract

@@ -43,7 +43,7 @@ class Prices:
         return found
 
     def cost(self, usage: Usage) -> float | None:
-        """Return the cost of the tokens that are known; None if none is, or if the model has no price."""
+        """Return the cost of the known tokens, in the policy's currency; None if none is known or there is no price."""
         if not self._patterns or not usage.has_tokens:
             return None
         price = self._price(usage.model)

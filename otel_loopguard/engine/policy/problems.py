@@ -24,13 +24,13 @@ class Problem(NamedTuple):
     """One mistake."""
 
     name: str
-    """The setting, dotted, as it would be written in TOML."""
+    """The setting, as TOML writes it: ``modes.cycle.block``."""
     place: str
     """The file and line, or the variable; empty if a traceback shows the place."""
     value: Any
     """The value; ``HIDDEN`` if it must not be shown."""
     remedy: str
-    """The mistake and a correct value."""
+    """What is wrong, and what would be right: "must be a whole number, 0 or more."."""
 
     def __str__(self) -> str:
         value = "" if self.value is HIDDEN else f" = {_quote(self.value)}"
@@ -39,14 +39,14 @@ class Problem(NamedTuple):
 
 
 def listed(problems: Sequence[Problem]) -> str:
-    """List mistakes for a log line. A file that is no policy at all may have thousands."""
+    """List mistakes for a log line, the first 20: a file that is no policy at all may have thousands."""
     shown = [f"  - {problem}" for problem in problems[:_MOST_LISTED]]
     left = len(problems) - len(shown)
     return "\n".join([*shown, f"  - and {left:,} more"] if left else shown)
 
 
 class _Hidden:
-    """The value of a problem whose value is a secret, or that has none."""
+    """Stands for a value that must not be shown, or that does not exist."""
 
 
 HIDDEN = _Hidden()
@@ -73,7 +73,7 @@ def suggestion(name: str, names: Collection[str]) -> str:
 
 
 def nearest(name: str, names: Collection[str]) -> str | None:
-    """Return the nearest of these names; None if none is near."""
+    """Return the name that is spelled most like ``name``; None if none is near."""
     from rapidfuzz import process  # noqa: PLC0415 - takes 60 ms, and few programs need it
 
     found = process.extractOne(name[:_LONGEST_NAME], list(names), score_cutoff=_NEAR_ENOUGH)

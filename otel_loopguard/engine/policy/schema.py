@@ -1,4 +1,4 @@
-"""Every setting of a policy beside those of the modes, which are in the rows of the detectors."""
+"""The settings of a policy, each with its valid values. Those of one mode come from the row of its detector."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def order_of(modes: Collection[str]) -> Setting:
-    """Return the setting ``order`` of a policy with these modes."""
+    """Return the setting ``order``: a list of some of these modes."""
     known = tuple(map(str, modes))
 
     def parse(value: Any) -> tuple[str, ...] | None:
@@ -48,7 +48,7 @@ def _choice(*words: str) -> Setting:
 KINDS = tuple(str(kind) for kind in Kind)
 
 ABORT_AFTER = 10
-"""The default, which ``conclude_after`` is compared with."""
+"""The default of ``abort_after``, which the check of ``conclude_after`` needs, too."""
 POLICY: Mapping[str, Setting] = {
     "action": ACTION,
     "conclude_after": COUNT,
@@ -76,13 +76,13 @@ RULE: Mapping[str, Setting] = {
     **OF_EVERY_MODE,
     **{name: setting for row in ROWS.values() for name, setting in row.settings.items()},
 }
-"""The settings of all modes."""
+"""Every setting that some mode has."""
 OF_MODES: Mapping[str, tuple[str, ...]] = {
     name: tuple(str(mode) for mode, row in ROWS.items() if name in row.settings)
     for name in RULE
     if name not in OF_EVERY_MODE
 }
-"""Settings that only these modes have; all other settings are for every mode."""
+"""By setting that not every mode has: the modes that have it."""
 CONTRACT: Mapping[str, Setting] = {
     "kind": Setting(f"one of {', '.join(KINDS)}", lambda value: Kind(value) if value in KINDS else None, KINDS),
     "query": TEXT,

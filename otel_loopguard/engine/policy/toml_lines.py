@@ -23,7 +23,7 @@ Path = tuple[str, ...]
 
 
 def lines_of(text: str) -> dict[Path, int]:
-    """Map every key and table to its line. Keys in an inline table have the line of that table's key."""
+    """Map the path of every key and table to its line, from 1. Keys in an inline table have the line of its key."""
     found: dict[Path, int] = {}
     table: Path = ()
     quotes: str | None = None
@@ -42,7 +42,7 @@ def lines_of(text: str) -> dict[Path, int]:
 
 
 def line_of(path: Path, lines: dict[Path, int]) -> int | None:
-    """Return the line of a key, or of the nearest table around it."""
+    """Return the line of a key, or of the nearest table around it; None if there is neither."""
     while path:
         if path in lines:
             return lines[path]

@@ -1,1 +1,1 @@
-"""Tools: contracts, kinds, and the words that they are found by."""
+"""What a tool does: its contract, its kind, and the words of names and commands by which a kind is found."""

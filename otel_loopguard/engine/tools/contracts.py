@@ -49,7 +49,7 @@ class Tool:
     )  # fmt: skip
 
     half_opening = HALF_OPENING
-    """The modes of which a refusal leaves the tool half open."""
+    """The modes after whose refusal the next new call of the tool runs: the tool is *half open*."""
 
     def __init__(
         self,
@@ -73,12 +73,12 @@ class Tool:
         self.counts_calls = bool(policy.detectors) or any(
             row.concerns is None or row.concerns(self, policy) for row in _COUNTING
         )
-        """The history counts its calls."""
+        """True if the history counts its calls."""
         self.takes_next = words.takes_next(name)
         self.moves_cursor = words.moves_cursor(name)
         self.route = _route(name, contract)
         self.is_plain = self.route is None and contract.target is None and policy.counting != "calls"
-        """Its calls are compared by all of their arguments, but those with a meaning of their own."""
+        """True if no contract and no policy says which arguments its calls are compared by."""
         self.checks: Any = None
         """The ``ToolChecks`` of this tool; made at its first call."""
         self.rules: dict[str, Rule] = {}
@@ -109,7 +109,7 @@ class Tool:
 
 
 class ResolvedCall(NamedTuple):
-    """A call with its tool and kind; of a call to a dispatcher, the call to the tool behind it."""
+    """A call as it is judged: tool, arguments and kind. A call of a dispatcher is a call of the tool behind it."""
 
     tool: Tool
     arguments: Any
@@ -138,10 +138,10 @@ class Contracts:
         self._meaningful = DECISIVE_PARAMETERS | self._words.may_be_silent
 
     def identify(self, call: ToolCall, fingerprinter: Fingerprinter | None = None) -> tuple[ResolvedCall, int]:
-        """Resolve a call, and fingerprint the arguments that it is compared by. ``fingerprinter``: another than usual.
+        """Resolve a call. Return it with the keyed fingerprint of the arguments that it is compared by.
 
-        Nearly every call is one of a plain tool, with arguments of which none has a meaning of its own; the
-        arguments of a declared tool never have one.
+        ``fingerprinter`` replaces that of the policy. The first branch is for nearly every call: its tool is known, and
+        no argument decides about the kind or is left out.
         """
         name, arguments = call.tool, call.arguments
         fingerprinter = fingerprinter or self._fingerprinter
@@ -157,7 +157,7 @@ class Contracts:
         return resolved, fingerprinter.arguments(values, fold_blanks=folds_blanks)
 
     def resolve(self, call: ToolCall) -> ResolvedCall:
-        """Find the tool of a call, its arguments and its kind; a call to a dispatcher is one to the tool behind it."""
+        """Find the tool of a call, its arguments and its kind; behind a dispatcher, those of the call inside."""
         tool, arguments = self.tool(call.tool, call.hints), call.arguments
         if type(arguments) is not dict:
             arguments = introspect.as_builtin(arguments)
@@ -178,10 +178,10 @@ class Contracts:
         return ResolvedCall(tool, arguments, kind)
 
     def compared(self, tool: Tool, arguments: Any, kind: Kind) -> tuple[Any, bool]:
-        """Return the arguments that a call is compared by, and True if blanks at their ends and runs of blanks fold.
+        """Return the arguments that a call is compared by, and True if blanks in them are folded.
 
-        They are all of its arguments but those that tell nothing about what it does. A policy that counts calls
-        promises identical arguments, unless it says otherwise: there all of them count.
+        Arguments that say nothing about what the call does (a reason, a request id) are left out, but not under a
+        policy that counts calls: it promises to compare all of them.
         """
         if self._counts_calls:
             if self._policy.arguments == "identical":
@@ -198,11 +198,11 @@ class Contracts:
         return arguments, kind is not Kind.WRITE
 
     def kind(self, tool: Tool, arguments: Any) -> Kind:
-        """Return the kind of one call of a tool."""
+        """Return the kind of one call of a tool, by its arguments unless the kind is declared."""
         return tool.kind if tool.declared else kind_of_call(tool.kind, arguments, self._words)
 
     def tool(self, name: str, hints: Hints | None) -> Tool:
-        """Return the tool of a name. Tools are kept, up to a limit, because models make up names."""
+        """Return the tool of a name, made at its first call. Up to 4,096 are kept, because models make up names."""
         if type(name) is not str:
             name = introspect.name_text(name)
         if len(name) > LONGEST_TOOL_NAME:
@@ -211,9 +211,9 @@ class Contracts:
         return self._make(name, hints) if tool is None else tool
 
     def _shortened(self, name: str) -> str:
-        """Cut a name that is too long, and tell it from others by its hash; one that is longer still, by a number.
+        """Cut a name that is too long, and append a hash of it; a number that no other has, if it is longer still.
 
-        A number, because letters might be taken for a verb.
+        The hash is written as a number, because letters might be taken for a verb.
         """
         long = len(name) > _LONGEST_TOLD_APART
         number = next(_unreadable_names) if long else self._fingerprinter.of(utf8(name))
@@ -233,7 +233,7 @@ class Contracts:
         return tool
 
     def unnamed(self, digest: int) -> Tool:
-        """Return a tool of which only the fingerprint of its name is known."""
+        """Make the tool of which only the fingerprint of the name is known."""
         return Tool(
             "", self._contract("", self._declared.get("")), self._words, self._policy, digest=digest, hints=None
         )
@@ -255,7 +255,7 @@ class Contracts:
 
 
 def specificity(glob: str) -> int:
-    """Return the rank of a glob: of those that match a name, the settings of the highest one win."""
+    """Return the rank of a glob by its letters: if several match a name, the settings of the highest one win."""
     return _letters(translate(glob))
 
 
@@ -299,7 +299,7 @@ def _route(name: str, contract: ToolContract) -> Mapping[str, Any] | None:
 
 
 def _call_behind(arguments: Any, route: Mapping[str, Any]) -> tuple[str, Any] | None:
-    """Return name and arguments of the tool behind a dispatcher; None if they are not in the dispatcher's arguments."""
+    """Return name and arguments of the tool behind a dispatcher; None if the dispatcher's arguments have no name."""
     if type(arguments) is not dict:
         return None
     for parameter in route["tool"]:
@@ -313,6 +313,6 @@ def _call_behind(arguments: Any, route: Mapping[str, Any]) -> tuple[str, Any] | 
 
 
 def _with_other_parameters(arguments: Mapping[str, Any], tool: str, args: str) -> Any:
-    """Return the inner arguments, with the other parameters (a server's name), which still distinguish calls."""
+    """Return the inner arguments, together with the dispatcher's other parameters if it has some (a server's name)."""
     rest = {key: value for key, value in arguments.items() if key not in (tool, args)}
     return [rest, arguments[args]] if rest else arguments[args]

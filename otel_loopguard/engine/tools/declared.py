@@ -23,10 +23,10 @@ _TOO_MANY = (
 
 
 class DeclaredTools:
-    """Contracts by name, up to ``MOST_NAMES``: names beyond are judged as undeclared tools.
+    """Contracts by name, for the first ``MOST_NAMES`` names. A tool of any later name is judged as undeclared.
 
-    The first names are kept, not the last. Those of a module are declared when it is imported, and one that must happen
-    ``once`` must not be forgotten because of the names that requests add later.
+    The last names would be the wrong ones to keep: a tool that must run ``once``, declared when its module is imported,
+    must not be forgotten because of names that requests add later.
     """
 
     __slots__ = ("_contracts", "_is_full")
@@ -43,7 +43,7 @@ class DeclaredTools:
         return list(self._contracts.items())
 
     def add(self, name: str, contract: ToolContract) -> str | None:
-        """Add the contract of a tool, or replace it. Return a warning at the first name beyond the bound."""
+        """Add the contract of a tool, or replace it. Return a warning at the first name beyond the bound, else None."""
         if name in self._contracts or len(self._contracts) < MOST_NAMES:
             self._contracts[name] = contract
             return None

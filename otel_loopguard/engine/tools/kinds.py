@@ -36,10 +36,7 @@ _DECISIVE_BUT_QUESTION = DECISIVE_PARAMETERS - {_QUESTION_PARAMETER}
 
 
 def kind_of_call(named: Kind, arguments: Any, words: Lexicon) -> Kind:
-    """Return the kind of a call. ``named`` is the kind by the tool's name; ``words`` knows the kinds of actions.
-
-    A view of the keys searches the smaller one of two sets, a frozenset always the other one.
-    """
+    """Return the kind of a call. ``named``: the kind by the tool's name. ``words`` knows the kinds of actions."""
     if type(arguments) is str:
         return command_kind(arguments) or named if named is Kind.SHELL else named
     if type(arguments) is not dict:
@@ -78,7 +75,7 @@ def _kind_of_sql(named: Kind, arguments: Mapping[str, Any]) -> Kind | None:
 
 
 def _kind_of_commands(parameters: list[str], arguments: Mapping[str, Any]) -> Kind | None:
-    """Return the kind that all commands have in common; ``commands`` is a list of texts."""
+    """Return the kind that all shell commands have in common; None if there is none. ``commands`` may hold a list."""
     commands: list[Any] = []
     for parameter in parameters:
         value = _builtin_text(arguments[parameter])

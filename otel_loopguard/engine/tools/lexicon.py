@@ -25,14 +25,14 @@ _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 @cache
 def word_lists() -> Mapping[str, Any]:
-    """Read the data file, once."""
+    """Return the tables of ``words.toml``. The file is read once."""
     data_file = files("otel_loopguard.engine.tools").joinpath("words.toml")
     lists: Mapping[str, Any] = tomllib.loads(data_file.read_text("utf-8"))
     return lists
 
 
 class Lexicon:
-    """The lists of the data file, extended by those of a policy."""
+    """The word lists of ``words.toml``, extended by those of a policy."""
 
     def __init__(self, more: Mapping[str, tuple[str, ...]] | None = None) -> None:
         more = more or {}
@@ -54,7 +54,7 @@ class Lexicon:
         self.may_be_silent = (
             self._silent_ids | self._silent_reasons | self._silent_descriptions | self.places_of_thoughts
         )
-        """All parameters that may tell nothing about what a call does; most calls have none of them."""
+        """Names of parameters that may say nothing about what a call does; most calls have none of them."""
         self.dangerous = frozenset(lists["dangerous"])
         self._take = frozenset((*lists["take"], *more.get("take", ())))
         self._cursor = frozenset((*lists["cursor"], *more.get("cursor", ()), *self._take, "move"))
@@ -64,7 +64,7 @@ class Lexicon:
         self._handoff = (*lists["handoff"], *more.get("handoff", ()))
 
     def kind_of_name(self, name: str) -> Kind:
-        """Return the kind of a tool by its name."""
+        """Return the kind of a tool, or of an action, by the words of its name; UNKNOWN if no word is known."""
         for place, part in enumerate(name_parts(name)):
             found = self._kind_of_part(part)
             if found is not None and not (place and found is Kind.WRITE):  # a server named "store" is no verb
@@ -81,7 +81,7 @@ class Lexicon:
         return any(word in self._cursor for part in name_parts(name)[:1] for word in part)
 
     def silent_parameters(self, name: str, kind: Kind) -> frozenset[str]:
-        """Return the parameters that tell nothing about what a call of this kind of the tool of this name does."""
+        """Return the names of parameters that say nothing about what a call does, for a tool of this name and kind."""
         silent: frozenset[str] = frozenset()
         if self._looks_up_ids.isdisjoint(word for part in name_parts(name) for word in part):
             silent = self._silent_ids
@@ -151,6 +151,6 @@ def _spellings(parameters: list[str]) -> frozenset[str]:
 
 
 def name_parts(name: str) -> list[list[str]]:
-    """Split a tool's name into words: those of its own name first, then those of its server's prefix."""
+    """Split a tool's name into words: its own name first, then its prefixes. ``fs__readFile``: [[read, file], [fs]]."""
     parts = [_WORDS.findall(part) for part in _PREFIX_ENDS.split(name) if part]
     return [[word.lower() for word in part] for part in reversed(parts) if part]

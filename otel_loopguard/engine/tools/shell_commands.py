@@ -201,7 +201,10 @@ def _matches(word: str, flag: str) -> bool:
 
 
 def sql_kind(statement: str, named: Kind) -> Kind | None:
-    """Return READ for SQL that only reads, WRITE for SQL that writes, None for any other text."""
+    """Return READ for SQL that only reads, WRITE for SQL that writes, None for any other text.
+
+    ``named``: the kind by the tool's name. The query of a tool that reads may be a question about SQL.
+    """
     start = statement[:_LONGEST_START].lower()
     if start.isalpha() and start not in _sql_starts():  # most queries are questions
         return None
