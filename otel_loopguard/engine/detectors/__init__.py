@@ -1,4 +1,4 @@
-"""The detectors, one mode a file, in the order of their precedence."""
+"""The detectors, one mode a file. ``DETECTORS`` lists their rows in the order of precedence."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
 
 
 def after(history: History, record: Record, rule: Rule) -> Trip | None:
-    """Nudge at the end of the second such lap."""
+    """Nudge at the end of the second equal lap."""
     period = laps.period_after(history, record, rule.max_period or 8)
     return laps.nudge(history, record, rule, ROW.mode, period) if period > laps.SHORTEST else None
 

@@ -16,9 +16,9 @@ _FIRST = Sameness.FIRST
 
 
 def before(history: History, record: Record, rule: Rule) -> Trip | None:
-    """Refuse an untried call at the tenth equal failure of its tool in a row, with no change since.
+    """Refuse an untried call that would be its tool's tenth equal failure in a row, with no change in between.
 
-    A tool that worked before is given more: two failures more than it had successes, up to twice the limit.
+    A tool that worked before may fail more often: two times more than it succeeded, up to twice the limit.
     """
     stats = history.tools.get(record.resolved.tool.digest)
     if stats is None or stats.errors < (rule.block or NEVER) - 1 or not judges_untried(history, record):
@@ -31,7 +31,7 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
 
 
 def after(history: History, record: Record, rule: Rule) -> Trip | None:
-    """Nudge at the third such failure."""
+    """Nudge at the third equal failure in a row."""
     stats = history.tools.get(record.resolved.tool.digest)
     if stats is None or not record.error or record.sameness is not _FIRST or not rule.nudge:
         return None
@@ -39,7 +39,7 @@ def after(history: History, record: Record, rule: Rule) -> Trip | None:
 
 
 def may_trip_from(rule: Rule) -> Bound:
-    """It counts the failures of one tool."""
+    """Bound this detector by the failures of one tool."""
     return {Counter.FAILED: lowest(rule.nudge, rule.block)}
 
 

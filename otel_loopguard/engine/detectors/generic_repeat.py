@@ -23,7 +23,7 @@ _ACTS = frozenset({Reason.ACTED, Reason.ACKNOWLEDGED})
 
 
 def before(history: History, record: Record, rule: Rule) -> Trip | None:
-    """Refuse the call whose next *same* would complete the evidence; abort the run at the ``abort`` limit."""
+    """Refuse the call if one more equal result would complete its evidence; end the run at the ``abort`` limit."""
     stats, limit = record.stats, record.limit
     if stats is None or limit.mode != ROW.mode or not record.kind.is_evidence or not is_proven(record):
         return None

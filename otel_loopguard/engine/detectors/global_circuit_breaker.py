@@ -42,7 +42,7 @@ def after(history: History, record: Record, rule: Rule) -> Trip | None:
 
 
 def may_trip_from(rule: Rule) -> Bound:
-    """It counts errors in a row, and calls without news."""
+    """Bound this detector by the errors in a row, and by the calls without news."""
     return {
         Counter.VAIN: lowest(rule.nudge, rule.block),
         Counter.VAIN_IN_TURN: lowest(rule.no_news_nudge, rule.no_news_block),
@@ -50,7 +50,7 @@ def may_trip_from(rule: Rule) -> Bound:
 
 
 def declared(_contract: Any, policy: Any) -> Mapping[str, Any]:
-    """Take the budget of the policy."""
+    """Return the settings of this mode that the policy as a whole gives: its budget of calls."""
     return {"max_calls": policy.max_calls}
 
 

@@ -1,4 +1,4 @@
-"""The laps of a turn: the same calls with the same results, in one order. ``ping_pong`` and ``cycle`` judge them."""
+"""Find laps: the same calls in one order, made again with the same results. ``ping_pong`` and ``cycle`` judge them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_LAPS = 32
 
 
 def refuse(history: History, record: Record, rule: Rule, mode: str, period: int) -> Trip | None:
-    """Refuse the call that begins or continues the third equal lap; after waiting, laps weigh less."""
+    """Refuse the call that begins or continues the third equal lap, or a later one where results prove less."""
     if not rule.block:
         return None
     laps, limit = _laps(history, period), _limit(history, record, period, rule)
@@ -35,19 +35,19 @@ def nudge(history: History, record: Record, rule: Rule, mode: str, period: int) 
 
 
 def period_before(history: History, record: Record, longest: int) -> int:
-    """Return the length of the lap that a call would continue, or 0: nothing may have changed since its last run."""
+    """Return the length of the lap that a call would continue; 0 if none, or if something may have changed since."""
     if not record.kind.makes_laps or not unchanged(history, record):
         return 0
     return _period(history, longest, following=record.key)
 
 
 def period_after(history: History, record: Record, longest: int) -> int:
-    """Return the length of the lap that was just run twice, or 0."""
+    """Return the length of the lap that was just run twice; 0 if none was."""
     return _period(history, longest, following=None) if record.kind.makes_laps else 0
 
 
 def _period(history: History, longest: int, *, following: int | None) -> int:
-    """Return the length of the shortest lap that was just run twice and that ``following`` would continue, or 0."""
+    """Return the length of the shortest lap that was just run twice, and that ``following`` would continue; else 0."""
     keys, results = history.keys, history.results
     for period in range(SHORTEST, min(longest, len(keys) // 2) + 1):
         if following is not None and keys[-period] != following:
@@ -78,7 +78,7 @@ def _laps(history: History, period: int) -> int:
 
 
 def _limit(history: History, record: Record, period: int, rule: Rule) -> int:
-    """Return the lap that is refused, by what the results of the last lap prove."""
+    """Return the number of the lap that is refused, by what the results of the last lap prove."""
     rules, block = record.resolved.tool.rules, rule.block or 0
     flags, results = history.flags[-period:], history.results[-period:]
     any_flag = 0

@@ -1,4 +1,4 @@
-"""A call is made again because its result was cleared from the model's context. That is no loop, until it goes on."""
+"""Nudge when a call is made again and again because its result was cleared from the model's context."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TOLD = 3
 
 
 def after(_history: History, record: Record, rule: Rule) -> Trip | None:
-    """Nudge a call whose result the model lost for the third time. All other modes ignore such a run."""
+    """Nudge a call whose result the model has lost three times. No other mode judges the result of such a run."""
     if not rule.nudge or record.lost < _TOLD or not record.kind.is_evidence:
         return None
     return trip(record, ROW.mode, record.lost, _TOLD, Action.NUDGE, reason="lost")

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def before(history: History, record: Record, rule: Rule) -> Trip | None:
-    """Refuse the eighth call without news, if nothing changed since it last ran. Calls that prove little count less."""
+    """Refuse a repeat that would be the eighth call in a row without news, if nothing changed since it last ran.
+
+    Calls that prove little count less than 1.
+    """
     if not rule.block or history.no_news_in_row + 1 < rule.block or record.stats is None:
         return None
     count = history.no_news_in_row + strength(record, same=True)
@@ -26,7 +29,7 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
 
 
 def after(history: History, record: Record, rule: Rule) -> Trip | None:
-    """Nudge at the fifth call without news."""
+    """Nudge at the fifth call in a row without news."""
     count = int(history.no_news_in_row)
     if not rule.nudge or count < rule.nudge or record.news or not record.kind.is_evidence:
         return None
@@ -34,7 +37,7 @@ def after(history: History, record: Record, rule: Rule) -> Trip | None:
 
 
 def may_trip_from(rule: Rule) -> Bound:
-    """It counts calls without news. An untried call that succeeds is news, unless it only thinks."""
+    """Bound this detector by the calls without news: failed calls, thoughts, and repeats."""
     return {Counter.VAIN: lowest(rule.nudge, rule.block)}
 
 

@@ -24,7 +24,7 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
 
 
 def after(history: History, record: Record, rule: Rule) -> Trip | None:
-    """Nudge at the end of the second such lap."""
+    """Nudge at the end of the second equal lap of two calls."""
     if laps.period_after(history, record, _PERIOD) != _PERIOD:
         return None
     return laps.nudge(history, record, rule, ROW.mode, _PERIOD)

@@ -1,7 +1,6 @@
 """``poll_no_progress``: a call that waits for something has had the same result for too long.
 
-The rule of evidence is that of ``generic_repeat``. This mode is for the calls that wait: those get the highest limit,
-and another sentence.
+It is judged by the same evidence as ``generic_repeat``, with the highest limit and another sentence.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _SAME = Sameness.SAME
 
 
 def before(history: History, record: Record, rule: Rule) -> Trip | None:
-    """Refuse a poll like any other call, but at its own limit; and in any case once its ``patience`` is over."""
+    """Refuse a poll if one more equal result would complete its evidence, or after ``patience`` seconds."""
     stats, limit = record.stats, record.limit
     if stats is None or limit.mode != ROW.mode or not record.kind.is_evidence:
         return None
@@ -37,7 +36,7 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
 
 
 def after(_history: History, record: Record, rule: Rule) -> Trip | None:
-    """Nudge at half of the limit, unless the poll takes its time."""
+    """Nudge at half of the limit, unless the poll waits long between its runs."""
     stats, limit = record.stats, record.limit
     if record.sameness is not _SAME or limit is None or limit.mode != ROW.mode or not record.kind.is_evidence:
         return None
@@ -48,7 +47,7 @@ def after(_history: History, record: Record, rule: Rule) -> Trip | None:
 
 
 def declared(contract: Any, _policy: Any) -> Mapping[str, Any]:
-    """Take the interval and the patience of the tool's contract."""
+    """Return the settings of this mode that a tool's contract gives: interval and patience."""
     return {"min_interval": contract.interval, "patience": contract.patience}
 
 

@@ -30,7 +30,7 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
 
 
 def after(_history: History, record: Record, rule: Rule) -> Trip | None:
-    """Nudge at the second success of such a tool."""
+    """Nudge at the second success with equal arguments, of a tool declared ``once`` or called destructive."""
     stats = record.stats
     if stats is None or record.error or not rule.nudge or stats.successes < rule.nudge or not record.kind.is_evidence:
         return None
@@ -40,12 +40,12 @@ def after(_history: History, record: Record, rule: Rule) -> Trip | None:
 
 
 def _may_be_destructive(record: Record) -> bool:
-    """Return True if the server's hint holds: a declared kind that does not write answers it."""
+    """Return True unless the user has declared a kind that does not write: that overrules the server's hint."""
     return not record.resolved.tool.declared or record.kind.writes
 
 
 def concerns(tool: Any, _policy: Any) -> bool:
-    """Return True if the tool is declared ``once``, or its server calls it destructive and it is not declared."""
+    """Return True if the tool is declared ``once``, or its server calls it destructive and ``once`` is left open."""
     hints = tool.hints
     hinted = hints is not None and hints.destructive is True and hints.idempotent is False
     return bool(tool.contract.once) or (hinted and tool.contract.once is None)

@@ -38,7 +38,7 @@ def after(history: History, record: Record, rule: Rule) -> Trip | None:
 
 
 def declared(contract: Any, _policy: Any) -> Mapping[str, Any]:
-    """Take the cap of the tool's contract."""
+    """Return the setting of this mode that a tool's contract gives: the cap."""
     return {"cap": contract.cap}
 
 
@@ -48,7 +48,7 @@ def concerns(tool: Any, _policy: Any) -> bool:
 
 
 def may_trip_from(rule: Rule) -> Bound:
-    """It counts the calls of one tool."""
+    """Bound this detector by the calls of one tool."""
     return {Counter.OF_TOOL: lowest(rule.cap + 1, math.ceil(rule.cap * (rule.nudge_at_share or 0)))}
 
 

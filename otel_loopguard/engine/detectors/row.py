@@ -25,10 +25,12 @@ if TYPE_CHECKING:
     Check = Callable[[History, Record, Rule], Trip | None]
 
 OncePer = Literal["call", "tool", "laps", "turn"]
+"""The trips whose nudges are counted together: of one call, of one tool, of laps of one length, or of the turn."""
 Advice = Literal["use", "different", "nearest", "wait", "stop", "none"]
-"""To use what the model has, or to do something different; the nearest tools; to wait longer, if the call has run; to
-stop calling tools; or nothing, because the sentence says what to do."""
+"""What the model is advised after the sentence: to use what it has, to do something different, to call one of the
+nearest tools, to wait longer, to stop calling tools; none, if the sentence itself says what to do."""
 NEVER = sys.maxsize
+"""A limit that no count reaches."""
 
 
 class Counter(enum.Enum):
@@ -53,7 +55,7 @@ Bound: TypeAlias = "Mapping[Counter, int]"
 
 
 class Sentences(NamedTuple):
-    """The sentences of a mode for one reason, and the advice with them. What is left open is that of the mode."""
+    """The sentences for one reason of a mode, and the advice with them. What is left open is taken from the mode."""
 
     refusal: str = ""
     nudge: str = ""
@@ -79,61 +81,65 @@ class About(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Detector:
-    """One mode. What is left open is asked of the detector at each call, which costs time and never a trip."""
+    """One mode: two checks, and every fact about it.
+
+    ``untried``, ``judges_news``, ``concerns`` and ``may_trip_from`` say when it need not be asked. Left open, it is
+    asked more often, and finds the same.
+    """
 
     mode: str
-    """Its name."""
+    """The name of the mode."""
     rule: Rule = field(default_factory=Rule)
     """The default limits."""
     before: Check | None = None
-    """May refuse a call."""
+    """``fn(history, record, rule) -> Trip | None``, asked before a call runs: may refuse it."""
     after: Check | None = None
-    """May nudge the model with a result."""
+    """``fn(history, record, rule) -> Trip | None``, asked with the result of a call: may nudge the model."""
     refusal: str = ""
     """The sentence in place of the result. ``{tool}``, ``{count}``, ``{limit}``, ``{before}`` are filled in."""
     nudge: str = ""
     """The sentence with the result."""
     tells_by_nudge: bool = False
-    """A call that was to be refused, and has run all the same, comes with the nudge instead of the refusal."""
+    """True if ``nudge`` is also the sentence for a call that would have been refused, but has run."""
     reasons: Mapping[str, Sentences] = field(default_factory=dict)
     """Other sentences, by the reason of the trip."""
     settings: Mapping[str, Setting] = field(default_factory=dict)
     """The settings of this mode, beside those that every mode has."""
     once_per: OncePer = "call"
-    """What shares one count of nudges: they are due at the limit, and at twice and four times the limit."""
+    """The trips whose nudges are counted together. They are due at the limit, and at twice and four times the limit."""
     untried: bool = True
-    """``before`` also judges calls that have never run."""
+    """True if ``before`` also judges calls that have never run."""
     judges_news: bool = True
-    """``after`` also judges first runs that succeeded, as most runs are."""
+    """True if ``after`` also judges first runs that succeeded, as most runs are."""
     runs_with: tuple[str, ...] = ()
     """The modes that the policy's ``order`` turns on with this one."""
     may_trip_from: Callable[[Rule], Bound] | None = None
-    """The numbers of calls below which it cannot trip. Without it the detector is always asked."""
+    """``fn(rule)``: the numbers of calls below which it cannot trip; None: it is always asked."""
     concerns: Callable[[Any, Any], bool] | None = None
-    """True for the tools (``Tool``), under a policy, that the mode has to do with; None means all."""
+    """``fn(tool, policy)``: True for a tool that the mode judges; None: it judges all."""
     declared: Callable[[Any, Any], Mapping[str, Any]] | None = None
-    """The settings that a tool's contract, or the policy as a whole, gives this mode."""
+    """``fn(contract, policy)``: the settings that a tool's contract, or the policy as a whole, gives this mode."""
     advice: Advice = "use"
-    """What the model reads after the sentence."""
+    """What the model is advised after the sentence."""
     counts_calls: bool = False
-    """It asks ``history.calls_of(record)``. The calls are counted for detectors of the user in any case."""
+    """True if it asks ``history.calls_of(record)``. For a user's detector the calls are counted in any case."""
     half_opens: bool = False
-    """It judges calls that have never run: after a refusal the next new call of the tool runs."""
+    """True if, after a refusal, the next new call of the tool runs: the mode judges calls that have never run."""
     is_declared: bool = False
-    """The user has declared its limits: they hold whatever a call returns."""
+    """True if the user has declared its limits, so that they hold whatever a call returns."""
     judges_lost: bool = False
-    """``after`` judges the runs of calls whose earlier result the model has lost, and no others."""
+    """True if ``after`` judges only runs of calls whose earlier result the model has lost."""
     about: About | None = None
     """Left open in a further row of a mode, which has only checks."""
 
     @cached_property
     def default(self) -> Rule:
-        """The default limits, with None for settings that are open."""
+        """The default limits, with None for each setting of the mode that is left open."""
         return Rule(**{**dict.fromkeys(self.settings), **self.rule.settings})
 
     @property
     def modes(self) -> tuple[str]:
-        """The modes of its trips, as any detector of a user may declare them."""
+        """The mode of its trips, in a tuple: a function as detector may have an attribute ``modes`` with several."""
         return (self.mode,)
 
     @property
@@ -143,7 +149,7 @@ class Detector:
 
 
 def lowest(*limits: int | None) -> int:
-    """Return the lowest limit that is set."""
+    """Return the lowest limit that is neither 0 nor None; ``NEVER`` if there is none."""
     return min((limit for limit in limits if limit), default=NEVER)
 
 

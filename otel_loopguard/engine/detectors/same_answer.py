@@ -16,9 +16,9 @@ _FIRST, _READ, _SHELL = Sameness.FIRST, Kind.READ, Kind.SHELL
 
 
 def before(history: History, record: Record, rule: Rule) -> Trip | None:
-    """Refuse an untried call at the tenth equal answer of its tool in a row.
+    """Refuse an untried call that would get its tool's tenth equal answer in a row.
 
-    Short answers prove too little, and those of commands are about an act: each crate compiles with the same warning.
+    Short answers prove too little, and those of shell commands tell of an act: each crate compiles with one warning.
     """
     stats = history.tools.get(record.resolved.tool.digest)
     if stats is None or stats.answers < (rule.block or NEVER) - 1 or not judges_untried(history, record):
@@ -30,9 +30,9 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
 
 
 def after(history: History, record: Record, rule: Rule) -> Trip | None:
-    """Nudge at the fifth such answer; at the tenth if it is short, and then only for tools that read.
+    """Nudge at the fifth equal answer in a row; at the tenth if it is short, and then only for tools that read.
 
-    The answers to other calls of its message do not count: the model had not read them when it wrote this call.
+    Answers to other calls of the same model message do not count: the model had not read them when it wrote this call.
     """
     stats = history.tools.get(record.resolved.tool.digest)
     if stats is None or record.error or record.sameness is not _FIRST or not rule.nudge or stats.answers < rule.nudge:
@@ -45,7 +45,7 @@ def after(history: History, record: Record, rule: Rule) -> Trip | None:
 
 
 def may_trip_from(rule: Rule) -> Bound:
-    """It counts the equal answers of one tool."""
+    """Bound this detector by the equal answers of one tool."""
     return {Counter.ANSWERED_ALIKE: lowest(rule.nudge, rule.block)}
 
 

@@ -26,7 +26,7 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
 
 
 def after(history: History, record: Record, rule: Rule) -> Trip | None:
-    """Nudge at the third such query."""
+    """Nudge at the third similar query."""
     if not rule.nudge or not record.kind.is_evidence or record.error:
         return None
     count = _similar_before(history, record, rule)  # the query itself is among them by now
@@ -45,7 +45,7 @@ def _similar_before(history: History, record: Record, rule: Rule) -> int:
 
 
 def may_trip_from(rule: Rule) -> Bound:
-    """It counts queries of one tool."""
+    """Bound this detector by the calls of one tool."""
     return {Counter.OF_TOOL: lowest(rule.nudge, rule.block)}
 
 

@@ -1,4 +1,4 @@
-"""Helpers that detectors share: they make trips, and ask the history."""
+"""Helpers of detectors: make a trip of a call, and ask the history about the call."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def trip(
     wait: int = 0,
     alone: bool = False,
 ) -> Trip:
-    """Make a trip of this call. `decide` lowers its action to the ceiling."""
+    """Make a trip of this call, whose action is the verdict. ``decide`` lowers it to the ceiling."""
     stats = record.stats
     first_seen = stats.first_index if stats is not None else record.index
     return Trip(
@@ -36,7 +36,10 @@ def trip(
 def refusal(
     history: History, record: Record, mode: str, count: int, limit: int, *, period: int = 1, reason: str = ""
 ) -> Trip | None:
-    """Make the trip of a refusal that time lifts. A call that waited runs: then only mark it as beyond its limit."""
+    """Make the trip of a refusal that ends after some seconds (``wait``).
+
+    If the call has waited already, mark it as beyond its limit and return None: it runs.
+    """
     if record.waited:
         record.beyond = True
         return None
@@ -45,15 +48,12 @@ def refusal(
 
 
 def nudge_limit(nudge: int | None, limit: int) -> int:
-    """Return the count at which the model is nudged: half of the limit, but not before ``nudge``, which 0 turns off."""
+    """Return the count at which the model is nudged: half of ``limit``, but not below ``nudge``; 0 if that is 0."""
     return max(nudge, (limit + 1) // 2) if nudge else 0
 
 
 def unchanged(history: History, record: Record) -> bool:
-    """Return True if the call has run, and nothing since then may have changed its result.
-
-    The promise of the package is that only such a call is refused.
-    """
+    """Return True if the call has run, and nothing since then may have changed its result."""
     return record.stats is not None and not history.changed_since(record.stats)
 
 
@@ -69,8 +69,8 @@ def is_proven(record: Record) -> bool:
 def judges_untried(history: History, record: Record) -> bool:
     """Return True for an untried call of a tool whose last untried call was not refused.
 
-    Who judges calls that have never run may be wrong about one. Each refusal can be insisted on, and after it the tool
-    is half open: its next untried call runs.
+    A detector that judges calls which have never run may be wrong. So the model may insist on each refused call, and
+    after a refusal the tool is *half open*: its next untried call runs.
     """
     half_open = record.resolved.tool.digest in history.half_open
     return record.stats is None and record.kind.is_evidence and not half_open

@@ -25,7 +25,7 @@ def before(history: History, record: Record, rule: Rule) -> Trip | None:
 
 
 def after(history: History, record: Record, rule: Rule) -> Trip | None:
-    """Nudge at the second such call: the tool does not exist."""
+    """Nudge at the second failed call to an unregistered tool."""
     count = history.unknown_calls
     if record.registered is not False or not record.error or not rule.nudge or count < rule.nudge:
         return None
@@ -33,7 +33,7 @@ def after(history: History, record: Record, rule: Rule) -> Trip | None:
 
 
 def may_trip_from(rule: Rule) -> Bound:
-    """It counts the calls of tools that do not exist."""
+    """Bound this detector by the calls of tools that do not exist."""
     return {Counter.UNKNOWN: lowest(rule.nudge, rule.block)}
 
 

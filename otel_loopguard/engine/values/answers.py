@@ -1,12 +1,8 @@
 """Compare the answers of different calls of one tool: without ids, and without the parts that repeat the arguments.
 
 "No file matches 'a.py'" and "No file matches 'b.py'" are one answer. Masking ids takes ten times as long as the rest
-of a call, and most answers differ at once. So there is an outline first: the first and the last letters, and for short
-results their number, without those that a number, an id in hexadecimal or an argument may have. Where two outlines in a
-row differ, so do the answers. Only where they agree, the second answer is worth a fingerprint.
-
-Only texts of arguments are looked for: a tool that repeats a number, such as that of a step, counts. Arguments with an
-escaped character, such as a quote in JSON, are not found in a result.
+of a call, so each answer gets a cheap *outline* first. Only if the outlines of two answers in a row are equal, the
+second gets a fingerprint. Texts of arguments are looked for, but not numbers, nor a text that JSON writes with escapes.
 """
 
 from __future__ import annotations
@@ -25,16 +21,20 @@ if TYPE_CHECKING:
 _PART = 512
 _LETTERS = 64
 _LONGEST_END = 32_768
-"""Between the ends of a longer answer the arguments are not searched."""
+"""Bytes of each end of a longer answer in which the arguments are searched for; the middle is hashed as it is."""
 _MOST_ARGUMENTS = 64
 _LONGEST_NUMBER = 20
 _HEXADECIMAL = b"0123456789abcdefABCDEF"
 _SHORTEST = 3
-"""A shorter argument is removed only where it is a whole word."""
+"""Letters. A shorter argument is removed only where it is a whole word."""
 
 
 def answer_outline(data: bytes, arguments: Any, fingerprinter: Fingerprinter) -> int:
-    """Return a number. If it differs for two results, then they are different answers, as far as is quickly known."""
+    """Return the outline of an answer, a number: two answers with different outlines count as different.
+
+    It is made of the first and last letters, and the length of a short answer, without digits, letters of hexadecimal
+    numbers, and arguments.
+    """
     whole = len(data) <= 2 * _PART
     letters = data if whole else data[:_PART] + data[-_PART:]
     if type(arguments) is dict:

@@ -20,9 +20,9 @@ from otel_loopguard.interrupts import pass_interrupt
 _WHOLE_FLOAT = re.compile(r"\.0(?=[,}\]]|\Z)")
 _BLOCKS = frozenset({bytes, bytearray, memoryview})
 LARGEST_RESULT = 8 << 20
-"""Letters or bytes. A hash of more takes too long, so a larger result is like no other."""
+"""Letters or bytes. A hash of more takes too long, so a larger result equals no other."""
 _LARGEST_BLOCK = 4 << 20
-"""Of a block of bytes, which may have to be decoded, too."""
+"""Bytes of a ``bytes``, ``bytearray`` or ``memoryview``, which may have to be decoded, too."""
 _LONGEST_END = 4_096
 
 
@@ -91,7 +91,7 @@ def _block(value: bytes | bytearray | memoryview) -> bytes:
 
 
 def _may_fold(text: str) -> bool:
-    """Return False if no text of a value changes when it is normalised; blanks separate the texts, also from both ends.
+    """Return False if normalising changes no text of a value. ``text``: all of them, as ``flat_text`` returns them.
 
     Nearly every call passes here. A search for one character costs next to nothing, a search for two several times as
     much, and the exact pattern a hundred times.
@@ -108,7 +108,7 @@ def _may_fold(text: str) -> bool:
 
 
 def _may_need_normalising(plain: bytes) -> bool:
-    """Return False if nothing changes when a value is normalised; ``plain``: its JSON, without blanks outside texts."""
+    """Return False if normalising changes nothing in a value. ``plain``: its JSON, without blanks outside of texts."""
     text = plain.decode()
     return (
         (" " in text and ("  " in text or '" ' in text or ' "' in text))
@@ -138,7 +138,7 @@ def _as_fragment(value: Any) -> Any:
 
 
 def _normalised(value: Any, name: str, normaliser: Normaliser | None) -> Any:
-    """Turn whole floats into integers and normalise strings, if there is a normaliser. ``name``: the value's key."""
+    """Turn whole floats into integers, and normalise strings if there is a normaliser. ``name``: the value's key."""
     kind = type(value)
     if kind is str:
         found = value if normaliser is None else normaliser.text(value, name)

@@ -21,13 +21,17 @@ class ViewFingerprints(NamedTuple):
     """The fingerprints of one masked view of a result; None for a part that is empty."""
 
     masked: int | None
+    """Of the text with its ids and times masked."""
     shape: int
+    """Of the text without the words that contain a digit."""
     numbers: array[float] | None
-    """Packed: a result may have many, and they are kept as long as the turn. None if they are in another process."""
+    """The numbers in those words, without those that name something; None if they are in another process."""
     nameless: int | None
+    """Of the masked text without the numbers that name something."""
     has_total: bool
+    """True if the text gives a part of a whole ("5 of 40") or a rest."""
     has_words: bool
-    """Something is left without the numbers."""
+    """True if something is left without the numbers."""
 
 
 class Trend(NamedTuple):
@@ -38,12 +42,13 @@ class Trend(NamedTuple):
     turns: tuple[int, ...]
     """The number of times that each number changed its direction."""
     compared: int
+    """The number of comparisons."""
 
 
 _MOST_UNSEEN = 16
-"""The comparisons of a call that count as progress though its numbers are in another process."""
+"""The number of comparisons of a call that count as progress although its numbers are in another process."""
 _NOISE = 2
-"""A number that turns at least at every third comparison, such as a temperature, shows no progress."""
+"""The way of a number that turns at least at every third comparison, such as a temperature: it shows no progress."""
 
 
 class DetailedFingerprints:
@@ -83,7 +88,7 @@ class DetailedFingerprints:
 
 
 def _without_values(view: ViewFingerprints) -> list[Any]:
-    """Return a view as plain values: its numbers are left out, but that there are none is told."""
+    """Return a view as plain values. Its numbers are None, or ``()`` if it has none."""
     has_none = view.numbers is not None and not len(view.numbers)
     return [view.masked, view.shape, () if has_none else None, *view[3:]]
 
@@ -115,7 +120,7 @@ def _fingerprints(view: MaskedView, middle: bytes, fingerprinter: Fingerprinter)
 def compare(
     last: DetailedFingerprints, now: DetailedFingerprints, kind: Kind, *, moves_cursor: bool, changed: bool
 ) -> Sameness:
-    """Compare ``now`` with ``last``, whose bytes differ, and keep the trend of its numbers in ``now``.
+    """Compare the results ``last`` and ``now``, whose bytes differ. Keep the trend of the numbers in ``now``.
 
     ``moves_cursor``: the tool's numbers are a cursor's position. ``changed``: something changed between the two runs.
     """

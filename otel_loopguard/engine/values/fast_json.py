@@ -1,8 +1,8 @@
 """Encode plain JSON values with orjson, after a check that orjson can bear them.
 
 orjson refuses lists and dictionaries that are too deep, but follows tuples until the process crashes. A value that
-holds the same list twice at each of sixty levels would keep it busy for years. A text of quotes takes ten times as long
-as one of letters. Keys are not measured: a long one takes as long as it takes.
+holds the same list twice at each of sixty levels would keep it busy for years. So values and letters are counted first,
+but not the letters of keys.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _SIZED = _CONTAINERS | {str}
 _EXACT = frozenset({int, bool, type(None)})
 _UNSIZED = _EXACT | {float}
 _LARGEST = 400_000
-"""Values and letters."""
+"""The most values and letters that orjson is given."""
 _VALUES_OF_A_CONTAINER = 4
-"""A container takes as long as this many values in one."""
+"""A container counts as so many values more, because it takes as long."""
 _MOST_FLAT = 500
 
 
@@ -47,10 +47,10 @@ def dumps(value: Any, *, exact: bool = False) -> bytes:
 
 
 def flat_text(value: dict[Any, Any]) -> str | None:
-    """Return the texts of a dictionary of a few plain values, and of containers of those, as nearly all arguments are.
+    """Return all texts in a dictionary, with a blank before and after each; None if the dictionary is not flat.
 
-    Blanks separate the texts, also from both ends. None if there is anything else, such as a float, or if it is too
-    large.
+    It is flat if it holds up to 500 texts, integers, booleans, None, and lists, tuples or dictionaries of these: nearly
+    all arguments are. A float makes it not flat.
     """
     if len(value) > _MOST_FLAT:
         return None
@@ -98,7 +98,7 @@ def _holds_non_finite(value: Any) -> bool:
 
 
 def _fits(value: Any, *, exact: bool) -> bool:
-    """Return True if a value has not too many levels, values and letters for orjson; ``exact`` as in ``dumps``."""
+    """Return True if a value has few enough levels, values and letters for orjson; ``exact`` as in ``dumps``."""
     level, size = [value], 0
     for _ in range(_DEEPEST):
         if not _SIZED.issuperset(map(type, level)):

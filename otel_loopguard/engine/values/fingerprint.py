@@ -33,15 +33,15 @@ _EXIT_WORDS = frozenset(
 )  # fmt: skip
 _LONGEST_ERROR = 4_096
 _LARGEST_PRINTED = 50_000
-"""Bytes of the arguments of an exception, which Python would print one by one."""
+"""Bytes. An exception whose arguments are larger is not printed by Python, which would take too long."""
 _MOST_MASKED_ARGUMENTS = 32
 _MOST_SEARCHED = 1_024
 _SHORTEST_SUBSTRING = 3
-"""A shorter argument is removed from an error only where it is a whole word."""
+"""Letters. A shorter argument is removed from an error only where it is a whole word."""
 
 
 class Fingerprinter:
-    """Fingerprints under one key."""
+    """Makes fingerprints under one key; None is a random key."""
 
     __slots__ = ("_keyed",)
 
@@ -50,7 +50,7 @@ class Fingerprinter:
         self._keyed = blake2b(digest_size=8, key=key if len(key) <= _LONGEST_KEY else blake2b(key).digest())
 
     def of(self, data: bytes) -> int:
-        """Fingerprint bytes."""
+        """Return the fingerprint of bytes, an integer of 64 bits."""
         state = self._keyed.copy()
         if len(data) > MOST_AT_ONCE:  # checked here, too: nearly all data is short, and each call passes here twice
             feed(state, data)
@@ -59,17 +59,17 @@ class Fingerprinter:
         return int.from_bytes(state.digest(), "big")
 
     def mark(self) -> int:
-        """Return a number that tells this key from others, and nothing about it."""
+        """Return a number by which this key can be told from others. Nothing else can be learnt from it."""
         return self.of(b"\x02hash key")
 
     def name(self, text: str) -> str:
-        """Fingerprint a name that is long-lived and shared, in 128 bits as hexadecimal digits."""
+        """Return the fingerprint of a name as 32 hexadecimal digits: for names that are shared and live long."""
         data = utf8(text)
         first, second = self.of(b"\x00" + data), self.of(b"\x01" + data)
         return f"{first:016x}{second:016x}"
 
     def arguments(self, value: Any, *, fold_blanks: bool = True) -> int:
-        """Fingerprint a call's arguments; ``fold_blanks`` is for tools that do not write."""
+        """Fingerprint a call's arguments. ``fold_blanks`` as in ``canonical``: False for a tool that writes."""
         return self.of(canonical(value, fold_blanks=fold_blanks))
 
     def result(self, value: Any) -> int:
@@ -116,7 +116,7 @@ def _prints_much(arguments: tuple[Any, ...]) -> bool:
 
 
 _PRINTERS = frozenset({BaseException, KeyError, OSError, ImportError})
-"""The exceptions whose text may be made of all their arguments."""
+"""The classes whose ``__str__`` prints all arguments of an exception."""
 
 
 def error_shape(text: str, arguments: Any) -> str:
@@ -149,7 +149,7 @@ def _without_digits(text: str) -> str:
 
 
 def leaves(arguments: Any) -> list[str]:
-    """Collect the strings within arguments that an answer may repeat, the longest first."""
+    """Return the strings within arguments that an answer may repeat, up to 32, the longest first."""
     found: set[str] = set()
     pending, searched = [arguments], 0
     while pending and len(found) < _MOST_MASKED_ARGUMENTS and searched < _MOST_SEARCHED:

@@ -18,7 +18,7 @@ _MOST_OBJECTS = 10_000
 
 
 class Identities:
-    """The numbers of living objects. Beyond 10,000 objects the oldest get another number, as if they were new.
+    """The numbers of living objects. Beyond 10,000 the oldest are forgotten: met again, they get another number.
 
     Objects are found by their ``id``, because they may define their own equality. There is no lock: an object may die
     at any line, also in code that holds one.

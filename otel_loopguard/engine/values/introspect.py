@@ -83,7 +83,10 @@ def name_text(name: Any) -> str:
 
 
 def as_builtin(value: Any) -> Any:
-    """Convert an instance of a subclass of a builtin type to that type. Any other, or a large, value is returned."""
+    """Convert an instance of a subclass of str, dict, list or tuple to that type.
+
+    Any other value, and one of more than 400,000 items, is returned as it is.
+    """
     for one in classes(type(value)):
         if one in _BUILTIN:
             is_copied = one is not type(value) and one.__len__(value) <= _LARGEST_COPIED  # type: ignore[attr-defined]  # all of them have a length
@@ -108,7 +111,7 @@ class TooLargeError(TypeError):
 
 
 def layout(kind: type) -> list[tuple[str | None, Any]]:
-    """Return the name and descriptor of everything that holds fields of the objects of a class."""
+    """Return where the fields of a class's objects are: name and descriptor of each slot; the name None for a dict."""
     found: list[tuple[str | None, Any]] = []
     is_error = BaseException in classes(kind)
     for one in classes(kind):
@@ -130,10 +133,10 @@ def layout(kind: type) -> list[tuple[str | None, Any]]:
 def fields(
     item: Any, places: list[tuple[str | None, Any]], *, hidden: bool = False, most: int = _LARGEST_COPIED
 ) -> dict[Any, Any]:
-    """Read the fields of a dataclass, pydantic model, exception or any other plain object, unless they are too many.
+    """Read the fields of a dataclass, pydantic model, exception or any other plain object.
 
-    ``places``: the layout of its class. ``hidden``: also those that pydantic keeps apart, such as the names of the
-    fields that were given.
+    ``places``: the ``layout`` of its class. ``hidden``: also the fields that pydantic keeps apart, such as the names of
+    those that were given. Raise ``TooLargeError`` if there are more than ``most``.
     """
     found: dict[Any, Any] = {}
     for name, descriptor in places:
@@ -161,9 +164,9 @@ _CONTENT: Final = frozenset({"__pydantic_extra__", "__pydantic_private__"})
 
 
 def is_opaque(kind: type, base: type = object) -> bool:
-    """Return True if an object may hold state that cannot be read: a proxy, work to await, or more than its fields.
+    """Return True if objects of a class may hold state that cannot be read: a proxy, an awaitable, memory of C code.
 
-    ``base`` is the type whose content is read in another way.
+    ``base``: the builtin type among its bases whose content is read in another way.
     """
     for one in classes(kind)[:-1]:
         members = _dict_of(one)
@@ -179,7 +182,7 @@ _CONTENT_ELSEWHERE: Final = frozenset({"__class__", "__await__"})
 
 
 def _hidden_size(kind: type) -> int:
-    """Return the size of the objects of a class without their fields."""
+    """Return the bytes of an object of a class that no field, dict or weak reference takes up."""
     size: int = _size_of(kind)
     dict_place = _dict_place_of(kind)
     if dict_place > 0 or dict_place == -_POINTER:  # from Python 3.11 on, most are in front of the object

@@ -99,7 +99,11 @@ class MaskedViews(NamedTuple):
 
 
 def masked_views(data: bytes, *, volatile_keys: tuple[str, ...], mask: bool) -> MaskedViews:
-    """Return the views of a result. ``mask`` is off for tools that take the next item, where the id is the answer."""
+    """Return the views of a result.
+
+    ``volatile_keys``: keys of JSON whose values are masked. ``mask`` is False for a tool that takes the next item:
+    there the id is the answer.
+    """
     head, middle, tail = _cut(data)
     canonical = None if middle else _canonical_json(data, volatile_keys)
     text = canonical or head.decode("utf-8", "replace") + tail.decode("utf-8", "replace")
@@ -205,7 +209,7 @@ def _mask_words(text: str, *, has_keys: bool) -> tuple[MaskedView, MaskedView]:
 
 
 def _masked_view(text: str, between: list[str], words: str, *, has_keys: bool) -> MaskedView:
-    """Return the view of a text with these masked words in lines."""
+    """Return the view of a text. ``words``: its words with a digit, masked, one a line. ``between``: all else."""
     parts = [""] * (2 * len(between) - 1)
     parts[0::2], parts[1::2] = between, words.split("\n") if words else []
     masked = "".join(parts)
@@ -287,7 +291,7 @@ def _values(numbers: list[str], names: list[re.Match[str]]) -> tuple[float, ...]
 
 
 def _unmasked(text: str, *, whole_numbers: bool) -> MaskedView:
-    """Return a view in which nothing is left of the masked text. ``whole_numbers``: ignore the digits within an id."""
+    """Return a view with only the shape and the numbers. ``whole_numbers``: leave out the digits within an id."""
     between, words = _split(text)
     numbers: list[str] = []
     for word in words:

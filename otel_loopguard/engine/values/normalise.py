@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LONGEST_NORMALISED = 65_536
-"""Letters of all texts of a value."""
+"""The most letters in all texts of a value that are normalised."""
 _MOST_IN_LITERALS = 256
-"""Marks (commas, brackets, signs) in all Python literals of a value: Python takes 10 microseconds for each."""
+"""The most marks (commas, brackets, signs) in all Python literals of a value: each takes Python 10 microseconds."""
 _MARKS = ",:([{+-"
 _MOST_DECODED = 128
-"""Texts of a value that may be JSON or a Python literal."""
+"""The most texts of a value that are tried as JSON or a Python literal."""
 _OPENING = ("[", "{", "(")
 _BLANK_CHARACTERS = " \t\r\n"
 _BLANKS = re.compile(r"[ \t]+")
@@ -33,7 +33,7 @@ PARAMETERS_WITHOUT_LINES = frozenset({"sql", "query"})
 
 
 class Normaliser:
-    """Normalises the texts of one value, as long as there is room."""
+    """Normalises the texts of one value, until the bounds of this file are reached."""
 
     __slots__ = ("_decoded", "_from_json", "_letters", "_marks")
 
@@ -57,7 +57,7 @@ class Normaliser:
         return _BLANKS.sub(" ", text).strip(" ")
 
     def literal(self, text: str) -> Any:
-        """Decode a text that is JSON or a Python literal; return any other text as it is."""
+        """Decode a text that is JSON or a Python literal; a blank one is ``{}``. Return any other text as it is."""
         if len(text) > LONGEST_NORMALISED or not self._decoded:
             return text
         stripped = text.strip(_BLANK_CHARACTERS)

@@ -17,7 +17,10 @@ _PARAMETERS = (
 
 
 def query_of(arguments: Any, parameter: str | None) -> str | None:
-    """Return the normalised query of a call; ``parameter`` is the one that the tool's contract names, or "auto"."""
+    """Return the normalised query of a call; None if it has none.
+
+    ``parameter``: the name that the tool's contract gives; "auto" takes the first that is usual for queries.
+    """
     if parameter is None:
         return None
     arguments = introspect.as_builtin(arguments)

@@ -1,8 +1,7 @@
 """Turn an outcome into facts: its fingerprint, and if it is an error, pending, transient or empty.
 
-This runs outside of any lock, and no value is kept. Patterns find errors, results that are not done yet, and faults
-that will pass. A search for plain words comes first: C does it in a fraction of the time, most texts contain none of
-the words, and every call passes here.
+This runs outside of any lock. Patterns find errors, results that are not done yet, and faults that will pass. A search
+for plain words comes first: it takes a fraction of the time, and most texts contain none of the words.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ if TYPE_CHECKING:
     from otel_loopguard.engine.words import Outcome, Sameness
 
 _LONGEST_REPORT = 300
-"""Longer results are content, which may hold any word: no report of a state."""
+"""Letters. A longer result is content, which may hold any word: it is not taken for a report such as "pending"."""
 _LONGEST_SEARCHED = 4_096
 _LONGEST_END = 4 * _LONGEST_SEARCHED
-"""Bytes, of which a letter has up to four."""
+"""Bytes: four for each letter that is searched."""
 _LONGEST_FIRST_KEY = 32
 _LONGEST_UNWRAPPED = 65_536
 _ERROR_FLAG = re.compile(r"(?<=i)s_?Error\\*[\"']?\s*[:=]\s*true", re.IGNORECASE)
@@ -88,17 +87,19 @@ class OutcomeFacts(NamedTuple):
     """The facts about an outcome that the history needs."""
 
     digest: int
+    """The keyed fingerprint of the result, or of the error."""
     data: bytes
     """The bytes for a detailed comparison; dropped with this object."""
     is_error: bool
     shape: int
     """The keyed fingerprint of an error's shape; 0 for a result, and for an error without one."""
     transient: bool
-    """Another attempt may help: of an error, and of a short result, which may report a fault, too."""
+    """True if another attempt may help: an error, or a short result that reports one, is a fault that may pass."""
     pending: bool
+    """True if a short result says that work is not done yet."""
     empty: bool
     brief: bool
-    """It has up to 80 bytes, as an acknowledgement has."""
+    """True if it has up to 80 bytes, as an acknowledgement has."""
     found: Findings | None = None
     """The findings of the guard that compared the outcome, if it was compared before and the bytes are gone."""
 
@@ -106,9 +107,9 @@ class OutcomeFacts(NamedTuple):
 def outcome_facts(
     outcome: Outcome, arguments: Any, fingerprinter: Fingerprinter, pending_words: PendingWords | None
 ) -> OutcomeFacts:
-    """Fingerprint an outcome and search its text.
+    """Fingerprint an outcome, and search its text.
 
-    Without ``pending_words`` a result is not searched for reports of waiting and faults.
+    ``pending_words=None``: do not ask if a result is pending or transient.
     """
     result = outcome.result
     if outcome.error is not None:
@@ -151,7 +152,7 @@ def _error_facts(text: str, arguments: Any, fingerprinter: Fingerprinter) -> Out
 
 
 def _mcp_error_text(data: bytes) -> str:
-    """Return the text of an error; that of an MCP result is in its content."""
+    """Return the text of an error result; of an MCP result, that in its ``content``."""
     if data[:1] == b"{" and b'"content"' in data and len(data) <= _LONGEST_UNWRAPPED:
         try:
             texts = [part["text"] for part in orjson.loads(data)["content"] if part.get("type") == "text"]
@@ -184,7 +185,7 @@ def is_error_text(text: str) -> bool:
 
 
 def is_transient(text: str, lower: str, *, timeout: re.Pattern[str] = _IS_TIMEOUT) -> bool:
-    """Return True if another attempt may help against the fault in a text. ``lower``: the text in lower case."""
+    """Return True if a text reports a fault that may pass (503, timeout, overloaded). ``lower``: it in lower case."""
     return (
         (("5" in text or ("9" in text and "429" in text)) and _has_transient_status(text))
         or ("time" in lower and "out" in lower and timeout.search(text) is not None)

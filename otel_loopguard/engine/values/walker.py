@@ -1,14 +1,9 @@
 """Encode any value as canonical bytes, with an explicit stack: depth and cycles cannot hurt it.
 
-No method of a foreign object is ever called, and the time is bounded: a value of over 10,000 nodes that is no JSON, or
-over 8 MB, has other bytes each time, and so has a value that resists. Equal bytes for a part of it could hide a change.
-
-Arguments are encoded so that only equal ones have equal bytes, or a call that was never made would be refused. JSON
-values and the subclasses of their types are equal by content, as in Python. Any other object is its class and its
-content, and, if it may hold more than can be read, its identity. What Python adds to JSON is written in ``<>``.
-
-A result is its content. An opaque one, such as an iterator or a data frame of another language, never has the same
-bytes twice, because it may hold something new.
+No method of a foreign object is ever called, and the time is bounded: a value of over 10,000 nodes that is no JSON, one
+of over 8 MB, and one that raises have other bytes each time. As an argument, an object is its class and content, and
+its identity if it may hold more than can be read: only equal arguments have equal bytes. As a result it is its content,
+and an opaque one, such as an iterator, never has the same bytes twice: it may hold something new.
 """
 
 from __future__ import annotations
@@ -44,15 +39,15 @@ LARGEST_WHOLE_FLOAT = 1e16
 """Larger floats are written with an exponent and stay floats."""
 _MOST_NODES = 10_000
 _NODES_OF_A_CONTAINER, _NODES_OF_AN_OBJECT, _NODES_OF_A_MEMBER = 3, 6, 3
-"""As many as take the same time."""
+"""The nodes that each of these counts as, because it takes as long."""
 _LARGEST = 8 << 20
-"""Bytes, in the time of a hash."""
+"""The most bytes to hash; other work counts as the bytes that could be hashed in its time."""
 _WRITTEN_AS_HASHED = 16
-"""To write JSON takes as long as to hash this many times its bytes."""
+"""A byte of JSON that is written counts as so many hashed ones."""
 _LARGEST_SCATTERED = 1 << 16
-"""The bytes of a block that is not contiguous, which are collected one by one."""
+"""The most bytes of a block that is not contiguous: they are collected one by one."""
 _LONGEST_WRITTEN = 400_000
-"""The letters of a text that is written, and not hashed."""
+"""Letters. A longer text is hashed instead of written."""
 _SHORT = 500
 _MOST_OWNERS = 8
 _DEEPEST_KEY = 20
@@ -97,7 +92,7 @@ class _Leave:
 
 
 class _Member:
-    """A value with its key: under some keys line breaks are folded."""
+    """A value with the name of its key: under some names line breaks are folded."""
 
     __slots__ = ("name", "value")
 
@@ -107,7 +102,7 @@ class _Member:
 
 
 def walk(value: Any, *, fold_blanks: bool, is_result: bool = False) -> bytes:
-    """Encode arguments, or a result, without orjson."""
+    """Return the canonical bytes of arguments, or of a result (``is_result``). ``fold_blanks`` as in ``canonical``."""
     try:
         return _Walk(fold_blanks=fold_blanks, is_result=is_result).encode(value)
     except Exception as error:  # noqa: BLE001 - the last resort: every value has bytes, whatever it is made of
@@ -116,7 +111,10 @@ def walk(value: Any, *, fold_blanks: bool, is_result: bool = False) -> bytes:
 
 
 def is_larger(value: Any, most: int) -> bool:
-    """Return True if a value has more than this many bytes, counted at each place that holds them, or many parts."""
+    """Return True if a value takes more than ``most`` bytes to write, or cannot be measured.
+
+    A part that is in several places counts in each.
+    """
     walk = _Walk(fold_blanks=False, is_result=True, most_bytes=most)
     try:
         return len(walk.encode(value)) > most
@@ -126,7 +124,7 @@ def is_larger(value: Any, most: int) -> bool:
 
 
 def unique_bytes() -> bytes:
-    """Return bytes that are like no others.
+    """Return bytes that no other call returns.
 
     They are a word of letters, because a word with digits would be masked as an id, or compared as a number.
     """

@@ -32,4 +32,4 @@ COUNTED: tuple[Detector, ...] = (
     turn_nudge.BUDGET,
     typed_window.ALL,
 )
-"""What ``counting = "calls"`` turns on, in the order of precedence. The limits are those of the policy."""
+"""The detectors of a policy with ``counting = "calls"``, in the order of precedence. The policy has their limits."""

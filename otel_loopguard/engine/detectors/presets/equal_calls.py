@@ -1,4 +1,4 @@
-"""One tool is called with equal arguments, whatever it returns: most systems count this, and some nothing else."""
+"""Count equal calls, whatever they return. Most systems do, and some count nothing else."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _is_exempt(history: History, record: Record) -> bool:
 
 
 def may_trip_from(rule: Rule) -> Bound:
-    """It counts equal calls."""
+    """Bound this detector by the equal calls."""
     return {Counter.EQUAL: lowest(rule.nudge, rule.block, rule.abort)}
 
 

@@ -23,11 +23,11 @@ class Preset:
     rows: tuple[Detector, ...]
     """Its modes in its order, with its limits."""
     settings: Mapping[str, Any]
-    """Of the policy as a whole."""
+    """Settings of the policy as a whole."""
     tools: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Contracts by globs of tool names."""
     sentences: Mapping[str, str] = field(default_factory=dict)
-    """Its own words for the model, by the names of a policy."""
+    """Its own sentences for the model, by the names that ``Policy.sentences`` has."""
 
     @property
     def table(self) -> dict[str, Any]:

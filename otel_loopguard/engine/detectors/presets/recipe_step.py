@@ -1,7 +1,7 @@
 """``recipe_step``: a turn is one step of a recipe. A repeated call of ``composio_*`` gets the earlier result.
 
-Only exact repeats count, and the model gets the result again instead of a second run. After a failure there is none,
-and the call runs. Other tools are not judged.
+Only calls with equal arguments count. A call that failed has no result to give again, so it runs. Other tools are not
+judged.
 """
 
 from __future__ import annotations

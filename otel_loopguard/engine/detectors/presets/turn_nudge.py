@@ -1,7 +1,7 @@
 """``turn_nudge``: the third identical call of a turn gets one warning, once a turn; a turn makes at most 30 calls.
 
-There is a warning when three quarters of the calls are used up. A call has one warning; that of the budget can wait for
-the next.
+The model is told when three quarters of the calls are used up. One call carries one warning, so that one may come with
+the next call.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def after(history: History, record: Record, rule: Rule) -> Trip | None:
 
 
 def may_trip_from(rule: Rule) -> Bound:
-    """It counts the calls of the turn."""
+    """Bound this detector by the calls of the turn."""
     return {Counter.CALLS: lowest(rule.max_calls + 1, math.ceil(rule.max_calls * (rule.nudge_at_share or 0)))}
 
 

@@ -1,7 +1,4 @@
-"""The calls that count for the systems which only count calls: within the turn, or its last seconds or calls.
-
-A turn has it where the policy says ``counting = "calls"``.
-"""
+"""The calls that count under ``counting = "calls"``: all of the turn, its last ones, or those of its last seconds."""
 
 from __future__ import annotations
 
@@ -26,12 +23,13 @@ class CountedCall(NamedTuple):
     """One call in the window."""
 
     at: float
+    """The seconds of the guard's clock at its start."""
     key: int
     unknown: bool
     place: int
     """The index of the call in its turn."""
     moved: bool = False
-    """It is a poll, and its result is not that of the run before. Only kept if polls have a mode of their own."""
+    """True for a poll whose result is not that of the run before. Only kept if polls have a mode of their own."""
 
 
 class CallWindow:
@@ -48,11 +46,11 @@ class CallWindow:
         self._queries: deque[tuple[int, str]] = deque(maxlen=min(calls, MOST_QUERIES) or MOST_QUERIES)
         self._most = min(calls, MOST_CALLS) or MOST_CALLS
         self.counts_refused = counts_refused
-        """Refused calls count, too."""
+        """True if refused calls count, too."""
         self.has_poll_mode = has_poll_mode
-        """Polls are judged by a mode of their own."""
+        """True if polls are judged by a mode of their own."""
         self.unknown = 0
-        """Calls in the window to tools that do not exist."""
+        """The number of calls in the window to tools that do not exist."""
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -69,7 +67,7 @@ class CallWindow:
                 self._queries.append((tool.digest, query))
 
     def end(self, record: Record) -> None:
-        """Note if a poll of the window has returned another result than its last run."""
+        """Note that a call has ended: whether it is a poll with another result than its last run."""
         if not self.has_poll_mode or not record.kind.polls or record.sameness in _NOT_MOVED:
             return
         for position, call in enumerate(reversed(self._calls), 1):
@@ -86,7 +84,7 @@ class CallWindow:
             self._drop_oldest()
 
     def forget_until(self, now: float) -> None:
-        """Drop the calls that have left the window by now."""
+        """Drop the calls that are older than the window. ``now``: seconds of the guard's clock."""
         if self._seconds:
             while self._calls and now - self._calls[0].at > self._seconds:
                 self._drop_oldest()
@@ -99,7 +97,7 @@ class CallWindow:
             del self._by_key[oldest.key]
 
     def forget(self, key: int) -> None:
-        """Drop the calls of this key: the model cannot see what they returned."""
+        """Drop the equal calls of this key: the model cannot see their results any more."""
         kept = [call for call in self._calls if call.key != key]
         self._calls.clear()
         self._by_key.clear()
@@ -107,11 +105,11 @@ class CallWindow:
         self.restore(kept)
 
     def equal(self, key: int) -> int:
-        """Return how many calls of the window are this one."""
+        """Return how many calls in the window have this key."""
         return self._by_key.get(key, 0)
 
     def unmoved(self, key: int) -> int:
-        """Return how many polls of the window are this one, since and including the last that moved."""
+        """Return how many polls in the window have this key, from the latest one on whose result had changed."""
         count = 0
         for call in reversed(self._calls):
             if call.key == key:
