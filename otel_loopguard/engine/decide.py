@@ -99,19 +99,19 @@ def _first_due(
     *,
     once: bool = True,
 ) -> Trip | None:
-    tool, observed = record.resolved.tool, None
+    tool, observation = record.resolved.tool, None
     for check, rule in asked:
         trip = check(history, record, rule)
         if trip is None:
             continue
         trip = _capped(trip, tool.ceiling(trip.mode, compiled.policy), highest)
-        if trip is None or (observed is not None and trip.action < Action.NUDGE):
+        if trip is None or (observation is not None and trip.action < Action.NUDGE):
             continue  # one observation a call: another one is due at the next call
         if _is_due(history, record, compiled, trip, once=once and rule.once):
             if trip.action >= Action.NUDGE:
                 return trip
-            observed = observed or trip
-    return observed
+            observation = observation or trip
+    return observation
 
 
 def _capped(trip: Trip, ceiling: Action, highest: Action) -> Trip | None:

@@ -1,1 +1,1 @@
-"""A program's side of the engine: guards and their turns, with locks, clocks, functions of the policy, and texts."""
+"""What a program needs around the engine: guards and turns, with locks, clocks, the user's functions and texts."""

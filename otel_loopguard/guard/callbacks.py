@@ -1,4 +1,4 @@
-"""Functions of the policy: ``on_trip`` and custom detectors.
+"""Call the functions of a policy: ``on_trip``, and the user's detectors.
 
 They are user code, so they run outside of every lock. If one raises, or returns a value of a wrong type, the call runs.
 """
@@ -30,6 +30,7 @@ class HookFaults:
 
     def __init__(self) -> None:
         self.report_to: Callable[[str, BaseException], None] | None = None
+        """``fn(site, error)``, where ``site`` is "on_trip" or "detector"; None: the log."""
         self.shield = Shield()
         """Takes the faults of this package that no caller would see."""
         self._logged: set[str] = set()
@@ -42,14 +43,14 @@ class HookFaults:
             self.warn_once(f"{site} of the policy raised {type(error).__name__}: the call runs")
 
     def warn_once(self, message: str) -> None:
-        """Log the message the first time."""
+        """Log a message, unless it was logged before."""
         if message not in self._logged:
             self._logged.add(message)
             _logger.warning(message)
 
 
 def ask_on_trip(faults: HookFaults, on_trip: Any, trip: Trip) -> Trip:
-    """Return the trip with the action that ``on_trip`` chose."""
+    """Return the trip with the action that ``on_trip`` returns; unchanged if that is None or has to be awaited."""
     try:
         answer = on_trip(trip)
         if not inspect.isawaitable(answer):
@@ -57,7 +58,9 @@ def ask_on_trip(faults: HookFaults, on_trip: Any, trip: Trip) -> Trip:
         close = getattr(answer, "close", None)
         if close is not None:
             close()
-        faults.warn_once("on_trip is async, but a tool was called from sync code: its answer is not heard there")
+        faults.warn_once(
+            "on_trip is async, but a tool was called from sync code, where its answer is ignored: give a plain function"
+        )
     except Exception as error:  # noqa: BLE001 - user code: its fault lets the call run
         pass_interrupt(error)
         return _observe_after_fault(faults, trip, error)
@@ -65,7 +68,7 @@ def ask_on_trip(faults: HookFaults, on_trip: Any, trip: Trip) -> Trip:
 
 
 async def await_on_trip(faults: HookFaults, on_trip: Any, trip: Trip) -> Trip:
-    """Do the same in async code, where an awaitable answer is awaited."""
+    """Return the trip with the action that ``on_trip`` returns; its answer is awaited if it is awaitable."""
     try:
         answer = on_trip(trip)
         return _with_answer(trip, await answer if inspect.isawaitable(answer) else answer)
@@ -90,7 +93,7 @@ def _action(name: str) -> Action:
 
 
 def custom_trips(faults: HookFaults, compiled: CompiledPolicy, history: History, record: Record) -> tuple[Trip, ...]:
-    """Return the trips that the policy's custom detectors find for a call, before it is dispatched."""
+    """Return the trips that the user's detectors find for a call, before it is dispatched."""
     is_untried = record.stats is None
     checks = [
         (one, one.before if one.untried or not is_untried else None) if isinstance(one, Detector) else (one, one)
@@ -100,7 +103,7 @@ def custom_trips(faults: HookFaults, compiled: CompiledPolicy, history: History,
 
 
 def custom_nudges(faults: HookFaults, compiled: CompiledPolicy, history: History, record: Record) -> tuple[Trip, ...]:
-    """Return the trips that the policy's custom detectors find for the result of a call."""
+    """Return the trips that the user's detectors find for the result of a call."""
     is_first_news = record.news and record.stats is None and not record.error
     rows = (one for one in compiled.custom if isinstance(one, Detector))
     checks = [(row, row.after if row.judges_news or not is_first_news else None) for row in rows]
@@ -122,7 +125,7 @@ def _trips(
 
 
 def _answer(detector: Any, check: Any, policy: Policy, history: History, record: Record) -> Trip | None:
-    """Ask one check. A row is asked about the tools that it concerns, and its trips have its mode."""
+    """Ask one check of a detector. A row is asked only about tools that it concerns, and its trips get its mode."""
     if not isinstance(detector, Detector):
         return _checked(check(history, record, policy.rule(getattr(detector, "__name__", "own"))))
     tool = record.resolved.tool
@@ -137,7 +140,7 @@ class NotATripError(TypeError):
 
 
 _TYPES = (str, str, int, int, Action, Action, Kind, int, int, bool, str)
-"""The types of a trip's fields."""
+"""The types of a trip's first fields; the two after them may be of any type."""
 
 
 def _checked(answer: Any) -> Trip | None:

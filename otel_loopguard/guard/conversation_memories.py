@@ -11,7 +11,7 @@ MOST_CONVERSATIONS = 10_000
 
 
 class ConversationMemories:
-    """The conversations of a guard. The least recently used one is forgotten first.
+    """The conversations of a guard, at most 10,000. The least recently used one is forgotten first.
 
     No thread waits for another lock, and no user code runs, while it holds this one. The lock lets its own thread in,
     because a signal handler may make a call.
@@ -26,7 +26,10 @@ class ConversationMemories:
         return len(self._conversations)
 
     def use(self, name: str, now: float | None, longest_idle: float) -> ConversationMemory:
-        """Return the conversation, under the lock: a new one if it was idle for too long."""
+        """Return the conversation of this name; a new one if it had no call for ``longest_idle`` seconds.
+
+        The caller holds the lock.
+        """
         conversations = self._conversations
         found = conversations.get(name)
         if found is None or (now is not None and now - found.used > longest_idle):
@@ -39,6 +42,6 @@ class ConversationMemories:
         return found
 
     def clear(self) -> None:
-        """Forget all, with a new lock: after a fork the thread that held the old one is gone."""
+        """Forget all conversations in a child process, with a new lock: the thread that held the old one is gone."""
         self.lock = RLock()
         self._conversations = OrderedDict()

@@ -62,10 +62,11 @@ class Guard:
     """Judges the tool calls of any number of turns, from any number of threads and tasks.
 
     Args:
-        policy: the rules and actions; the default policy refuses a call that has shown nothing new. Without a hash key
-            it has that of the environment, if there is one.
-        store: shares the turns that have a name with other processes; all of them need one policy and one hash key.
-        clock: seconds, never going back; for tests.
+        policy: the rules and actions; None: the defaults. Without a hash key it has that of the environment, if there
+            is one.
+        store: shares turns with other processes, if they have an id or a conversation. All these processes need one
+            policy and one hash key.
+        clock: returns seconds that never go back; tests give their own.
 
     """
 
@@ -83,7 +84,7 @@ class Guard:
         self.faults = HookFaults()
         """Reports exceptions of the policy's functions (``on_trip``, detectors); by default to the log, once each."""
         self.watch: PolicyFileWatch | None = None
-        """For a policy from a file: checks whether the file was changed."""
+        """Reads the policy file again when it changes; None if the policy is not from a file."""
         self._store = store
         self.memory = ConversationMemories()
         """The conversations, for a policy with ``scope = "conversation"``."""
@@ -108,7 +109,7 @@ class Guard:
 
     @property
     def live(self) -> int:
-        """The number of turns that are not over."""
+        """The number of turns that can be found by their id: begun, and neither over nor dropped."""
         return len(self._turns)
 
     @property
@@ -121,13 +122,13 @@ class Guard:
         self._store = store
 
     def use(self, policy: Policy) -> None:
-        """Begin new turns with this policy; live turns keep theirs. Fingerprints stay comparable."""
+        """Begin new turns with this policy; live turns keep theirs. Equal hash keys keep fingerprints comparable."""
         policy = _with_key(policy)
         same_key = policy.hash_key == self.policy.hash_key
         self.compiled = CompiledPolicy(policy, self.compiled.fingerprinter if same_key else None, self.declared)
 
     def share(self, declared: DeclaredTools) -> None:
-        """Take these declared tools, which another part of the program adds to, in place of the guard's own."""
+        """Use ``declared``, which other parts of the program may add to, in place of the guard's own declared tools."""
         self.declared = declared
         self.use(self.policy)
 
@@ -140,10 +141,11 @@ class Guard:
         conversation_id: str | None = None,
         begins: bool = True,
     ) -> Turn:
-        """Return the turn of that id, or a new one. ``enforced=False``: only observe, and share it with no process.
+        """Return the live turn of this id, or a new one; without an id always a new one.
 
-        With a store, a turn with an id or a conversation is shared. ``begins=False``: the turn that the conversation is
-        in goes on, if another process has begun one.
+        ``source``: how the turn was found, for telemetry. ``enforced=False``: its loops are reported, nothing is
+        refused or told, and no process shares it. With a store, any other turn with an id or a conversation is shared;
+        ``begins=False`` then continues the turn that another process has begun in the conversation.
         """
         if self.store is not None and enforced and (turn_id is not None or conversation_id is not None):
             name = f"turn:{turn_id}" if conversation_id is None else f"conversation:{conversation_id}"
@@ -177,8 +179,8 @@ class Guard:
     ) -> Turn:
         """Return a turn that is known by this name in all processes with the same store.
 
-        With ``begins=False`` the turn that the other processes are in goes on. Without a ``turn_id`` the turn has a new
-        id, and is over when it is closed. Without a store it is a turn of this process.
+        ``begins=False`` continues the turn that other processes have begun under this name. Without a ``turn_id`` the
+        turn has a new id, and is over when it is closed. Without a store it is a turn of this process.
         """
         store, compiled = self.store, self.compiled
         if store is None:
@@ -204,11 +206,10 @@ class Guard:
         self._turns.discard(turn.known_as)
 
     def after_fork(self) -> None:
-        """Begin with no turns in a child process. Those that it inherited in use are its own from now on.
+        """Begin with no turns in a child process. Turns that its code still holds go on there, with empty histories.
 
-        Their histories begin empty, because parent and child do not see each other's calls, and a thread that is gone
-        may hold a lock or have changed a history halfway. Ids that the guard made are new ones; ids that were given
-        stay.
+        Parent and child do not see each other's calls, and a thread that is gone may hold a lock or have changed a
+        history halfway. Ids that the guard made become new ones; ids that were given stay.
         """
         self._turns.after_fork()
         self.memory.clear()

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
 MOST_TURNS = 10_000
 LONGEST_IDLE = 3_600.0
+"""Seconds."""
 
 
 class LiveTurns:
-    """The turns that are found by their id. The least recently used goes first, and what was idle for an hour.
+    """The turns of a guard, by id: the 10,000 used last, without those that were idle for an hour.
 
     A turn that something else holds, such as a running call, is found as long as it is held. No thread waits for
     another lock while it holds this one, and the lock lets its own thread in. So a signal handler that begins a turn
@@ -41,7 +42,7 @@ class LiveTurns:
             self._drop_old(now)
 
     def get_or_create(self, turn_id: str, create: Callable[[], Turn], now: float) -> Turn:
-        """Return the turn of that id, or a new one."""
+        """Return the live turn of this id, or the one that ``create`` makes. ``now``: seconds of the guard's clock."""
         with self._lock:
             turn = self._latest.get(turn_id) or self._held.pop(turn_id, None)
             if turn is None or now - turn.last_used > self._longest_idle:
@@ -52,9 +53,9 @@ class LiveTurns:
         return turn
 
     def _drop_old(self, now: float) -> None:
-        """Drop at most two turns for each that comes, so no call waits for a sweep. Pass over one that is not settled.
+        """Drop at most two old turns, so that no call waits for a sweep. Pass over a turn that is not settled.
 
-        If all turns have a running call, there may be twice as many.
+        If none is settled, there may be twice as many turns as ``MOST_TURNS``.
         """
         for _ in range(2):
             try:

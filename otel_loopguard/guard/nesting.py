@@ -1,4 +1,4 @@
-"""Nested turns: runs inside tool calls of a turn, with a history of their own. Most turns have none."""
+"""Nested turns: runs of agents inside a tool call, each with its own history. Most turns have none."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ class Outermost(Protocol):
     """The turn around all nested ones."""
 
     def say(self, text: str, *, stop: bool = False) -> UserMessage:
-        """Send the model a message."""
+        """Send the model a message, as ``Turn.say`` does."""
 
 
 class TurnTree:
     """All that a turn and its nested turns share: the user's messages, and the news of the nested turns so far.
 
-    A nested turn begins with an empty history, so everything is news to it. It is news of the call around it only if no
-    nested turn brought it before: else a supervisor that has the same work done again and again would never end.
+    A nested turn begins with an empty history, so every outcome is news there. For the call around it, an outcome is
+    news only if no nested turn of the tree had it before: else a supervisor that has the same work done again and again
+    would never end.
     """
 
     __slots__ = ("_changing", "_history", "_lock", "_runs", "shared", "user_messages")
@@ -37,7 +38,7 @@ class TurnTree:
     def __init__(self, user_messages: UserMessages, shared: ref[Outermost] | None) -> None:
         self.user_messages = user_messages
         self.shared = shared
-        """The outermost turn, if other processes may deliver its messages: it asks the store, nested turns do not."""
+        """The outermost turn, if it is shared: it alone asks the store for messages. None if no process shares it."""
         self._lock = RLock()
         self._history = History()
         self._changing = False
@@ -50,7 +51,7 @@ class TurnTree:
         self._changing = False
 
     def next_number(self) -> int:
-        """Return the number of a nested turn that begins."""
+        """Return the number of the next nested turn: 1, 2, 3."""
         with self._lock:
             self._runs += 1
             return self._runs
@@ -94,7 +95,7 @@ class ParentCall:
             self._outer.count_call()
 
     def mark_news(self) -> None:
-        """Mark the calls around the nested turn: it brought news."""
+        """Mark the calls around the nested turn, on all levels: news came inside them."""
         if self._record is not None:
             self._record.child_news = True
         if self._outer is not None:

@@ -16,7 +16,7 @@ _MOST_BYTES = 262_144
 
 
 class ReusableResults:
-    """Results that may be given again, within a bound on their bytes; the oldest are dropped first."""
+    """Results by the key of their call, up to 256 KiB in all. The oldest are dropped first."""
 
     __slots__ = ("_bytes", "_results")
 
@@ -28,12 +28,12 @@ class ReusableResults:
         return key in self._results
 
     def get(self, key: int) -> Any:
-        """Return the result of a call, or None."""
+        """Return the kept result of a call; None if there is none."""
         found = self._results.get(key)
         return None if found is None else found[0]
 
     def put(self, key: int, outcome: Outcome, size: int) -> None:
-        """Keep a result of ``size`` bytes in place of an earlier one of the same call, unless one use takes it up."""
+        """Keep the result of a call, ``size`` bytes, in place of its earlier one. No iterator or coroutine is kept."""
         result = outcome.result
         if outcome.keep is not None:
             result, size = outcome.keep, _size_of(outcome.keep)
@@ -47,7 +47,7 @@ class ReusableResults:
 
 
 def _size_of(value: Any) -> int:
-    """Estimate the bytes of a value. Its canonical form gives the size of a block of memory or a long text."""
+    """Estimate the bytes of a value: of its canonical form, and of the blocks and texts that are only hashed there."""
     data = result_bytes(value)
     return len(data) + sum(map(int, _BLOCKS(data)))
 

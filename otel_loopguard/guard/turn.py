@@ -1,11 +1,8 @@
 """A turn as programs have it: a state, the lock around its fold, the calls of this process, and texts for the model.
 
-The lock is held while an event is folded, never while user code runs: fingerprints are made before it is taken,
-``on_trip`` and custom detectors are called outside of it. A signal handler may strike at any instruction. If it makes a
-call of the same turn, the lock lets its own thread in, and a call that comes in the midst of a fold is not judged. If
-it raises there, the history begins empty, because half a change could prove anything.
-
-Each step of a call is one generator, which yields whatever has to be waited for; threads and tasks drive the same one.
+The lock is held while an event is folded, never while user code runs. A signal handler may strike in the midst of a
+fold: a call that it makes there is not judged, and if it raises, the history begins empty, because half a change could
+prove anything. Each step of a call is one generator, which yields what has to be waited for, to threads and tasks.
 """
 
 from __future__ import annotations
@@ -60,7 +57,7 @@ _numbers = count(1)
 
 @dataclass(frozen=True, slots=True)  # its fields are read faster than those of a tuple
 class TurnHost:
-    """The guard's part in its turns."""
+    """What a turn needs of its guard."""
 
     clock: Callable[[], float]
     faults: callbacks.HookFaults
@@ -79,7 +76,7 @@ class Running(NamedTuple):
     event: Began
     record: Record
     earlier: Running | None
-    """An earlier begin with the very same object."""
+    """A call that began before with the same ``ToolCall`` object and still runs; None if there is none."""
 
 
 class AskOnTrip(NamedTuple):
@@ -110,16 +107,18 @@ class Turn:
     ) -> None:
         self.id = turn_id
         self.known_as = turn_id
-        """The id by which this process finds it: that of a shared turn may become another one."""
+        """The id by which this process finds it. ``id`` may change: to that of the shared turn which it continues."""
         self.source = source
+        """How the turn was found, such as "run" or "explicit"."""
         self.enforced = enforced
-        """More than observing is allowed."""
+        """False: loops are reported, and nothing is refused or told."""
         self.compiled = compiled
         self.host = host
         self.last_used = host.clock()
+        """The seconds of the guard's clock at the last event."""
         self.lock = RLock()
         self.changing = False
-        """The state is being changed, or an exception has cut a change short."""
+        """True while the state is being changed, and after an exception has cut a change short."""
         self.current = self.new_state(is_shared=cell is not None)
         """The state, as far as this process knows it."""
         self.current.place = conversation
@@ -149,7 +148,7 @@ class Turn:
 
     @property
     def is_shared(self) -> bool:
-        """True if the decisions about its calls have to be waited for."""
+        """True if other processes may work on this turn, too: decisions about its calls may wait for the store."""
         return self.cell is not None
 
     @property
@@ -159,12 +158,12 @@ class Turn:
 
     @property
     def calls(self) -> int:
-        """The number of calls that were started, those of nested turns included; of this process, if it is shared."""
+        """The number of started calls, those of nested turns included; of a shared turn, those of this process."""
         return self.current.history.calls if self.cell is None else self.cell.own_calls
 
     @property
     def tick(self) -> int:
-        """The turn's own time: it moves with each start and end of a call."""
+        """The turn's own time, a count: it moves with each start, end and refusal of a call."""
         return self.current.history.tick
 
     @property
@@ -186,9 +185,9 @@ class Turn:
         self.close()
 
     def close(self) -> list[str]:
-        """End the turn. Return the user's messages that were not delivered; a nested turn leaves them to the outer.
+        """End the turn. Return the texts of the user's messages that were not delivered; empty for a nested turn.
 
-        A shared turn that the program has named goes on: its next step may be in any process.
+        A shared turn that the program gave an id goes on: its next step may be in any process.
         """
         if self.cell is not None and not self.cell.close(self):
             return []
@@ -200,14 +199,14 @@ class Turn:
         return [] if messages is NO_MESSAGES else messages.close()
 
     def state(self) -> bytes:
-        """Return the history as bytes. ``restore`` reads them, in this process or in another with the same hash key."""
+        """Return the history as bytes, for ``restore`` in this process or in another with the same hash key."""
         with self.lock:
             return self.current.history.to_bytes(self.compiled.fingerprinter.mark())
 
     def restore(self, state: bytes) -> None:
-        """Continue from the history that ``state`` returned. That of a shared turn is in the store.
+        """Continue from the history that ``state`` returned. A shared turn, whose history is in the store, ignores it.
 
-        Raises a ``LoopGuardError`` if the state was written under another hash key.
+        Raise a ``LoopGuardError`` if the state was written under another hash key.
         """
         if self.cell is None:
             with self.lock:
@@ -232,7 +231,10 @@ class Turn:
             state.messages.after_fork(0 if self.cell is None else self.cell.process)
 
     def child(self, call: ToolCall) -> Turn:
-        """Return the turn of a run inside a running call: a history of its own; its news is news of that call."""
+        """Return a new turn for an agent's run inside ``call``, which runs. Its news is news of that call.
+
+        It has its own history, and shares the user's messages.
+        """
         messages = self.message_queue()
         with self.lock:
             tree = self._tree = self._tree or TurnTree(messages, ref(self) if self.is_shared else None)
@@ -257,11 +259,13 @@ class Turn:
     # --- messages of the user ----------------------------------------------------------------------------------------
 
     def say(self, text: str, *, stop: bool = False) -> UserMessage:
-        """Send the model a message with its next result. With ``stop``, further calls are refused with it.
+        """Send the model a message with its next result, in this turn or a nested one.
 
-        It is not accepted if the turn is over. In a turn of one process it takes no lock and waits for nothing, and
-        nested turns deliver it, too. In a shared turn it waits until the message is stored, but not on an event loop:
-        see its ``status``. A stop is always waited for, and raises ``NotStoredError`` if it could not be stored.
+        ``stop=True`` refuses all further calls with the message.
+
+        The message is False if the turn is over. In a turn of one process nothing is waited for. In a shared turn this
+        waits until the message is stored, but not on an event loop: see its ``status``. A stop is always waited for,
+        and ``NotStoredError`` is raised if it could not be stored.
         """
         if self.parent is not None and self.parent.tree.shared is not None:
             outermost = self.parent.tree.shared()
@@ -273,7 +277,7 @@ class Turn:
         return self.cell.say(self, text, stop=stop)
 
     def redeliver(self, decision: Decision) -> None:
-        """Deliver the notes of a decision with the next result: there was no place for them in this one."""
+        """Deliver the notes of a decision with the next result, because this result has no place for them."""
         notes = self.undelivered_notes(decision)
         if not notes:
             return
@@ -285,7 +289,7 @@ class Turn:
     undelivered_notes = staticmethod(wording.undelivered_notes)
 
     def message_queue(self) -> UserMessages:
-        """Return the queue of the user's messages, which is made at the first."""
+        """Return the queue of the user's messages. It is made when it is first asked for."""
         if self.current.messages is None:
             self.current.messages = self._first_queue(UserMessages(0 if self.cell is None else self.cell.process))
         return self.current.messages
@@ -298,38 +302,38 @@ class Turn:
     # --- the steps of a call -----------------------------------------------------------------------------------------
 
     def begin(self, call: ToolCall) -> Decision:
-        """Decide about a call that is about to be made. It may run if ``decision.runs``."""
+        """Decide about a call that is about to be made. If ``decision.runs``, run it, and then call ``end``."""
         event = self._began(call)
         if self.cell is None and not event.asks:
             return self._begun(call, event, self.apply(event))
         return self._drive(self._begin(call, event, waits=not on_event_loop()))
 
     async def abegin(self, call: ToolCall) -> Decision:
-        """Do the same in async code, where an async ``on_trip`` is awaited."""
+        """Decide about a call as ``begin`` does, in async code: an async ``on_trip`` is awaited."""
         event = self._began(call)
         if self.cell is None and not event.asks:
             return self._begun(call, event, self.apply(event))
         return await self._adrive(self._begin(call, event))
 
     def end(self, call: ToolCall, outcome: Outcome) -> Decision:
-        """Count the outcome of a call that ran. The decision's message, a nudge, is for the model, with the result."""
+        """Count the outcome of a call that ``begin`` let run. Add ``decision.message``, if any, to its result."""
         return self._drive(self._end(call, outcome, waits=not on_event_loop()))
 
     async def aend(self, call: ToolCall, outcome: Outcome) -> Decision:
-        """Do the same in async code, where an async ``on_trip`` is awaited."""
+        """Count the outcome of a call as ``end`` does, in async code: an async ``on_trip`` is awaited."""
         return await self._adrive(self._end(call, outcome))
 
     def ran(self, call: ToolCall, outcome: Outcome, *, took: float = 0.0, ago: float = 0.0) -> Decision:
-        """Count a call that has run already, for ``took`` seconds until ``ago`` seconds before. Nothing is refused.
+        """Judge a call that has run: it took ``took`` seconds, and ended ``ago`` seconds before now.
 
-        A call that would have been refused counts as a refusal, unless its outcome is news. Then the message, which is
-        for the model with the result, says so. The action is OBSERVE, NUDGE, CONCLUDE (a conclusion is due) or ABORT
-        (the run is to be ended).
+        If it would have been refused, and its outcome is no news, it counts as a refusal, and ``decision.message`` says
+        so: add it to the result. The action is None, OBSERVE, NUDGE, CONCLUDE (make the next model request without
+        tools) or ABORT (end the run).
         """
         return self._drive(self._ran(call, outcome, took, ago, waits=not on_event_loop()))
 
     async def aran(self, call: ToolCall, outcome: Outcome, *, took: float = 0.0, ago: float = 0.0) -> Decision:
-        """Do the same in async code, where an async ``on_trip`` is awaited."""
+        """Judge a call that has run as ``ran`` does, in async code: an async ``on_trip`` is awaited."""
         return await self._adrive(self._ran(call, outcome, took, ago))
 
     def _begin(self, call: ToolCall, event: Began, *, waits: bool = True) -> Steps:
@@ -356,7 +360,7 @@ class Turn:
         return wording.ran(verdict, call, self.policy)
 
     def _step(self, event: Any, *, waits: bool) -> Generator[Any, Any, Verdict]:
-        """Fold an event, and the answer of ``on_trip`` if it is asked."""
+        """Fold an event; then the trips of the user's detectors, and the answer of ``on_trip``, if these are asked."""
         verdict = yield from self._commit(event, waits=waits)
         if verdict.finds:
             history, record = self.current.history, verdict.record
@@ -420,13 +424,13 @@ class Turn:
         return verdict
 
     def now(self) -> float:
-        """Return the time of this turn: that of its store, if it is shared."""
+        """Return the time of this turn in seconds: of the guard's clock, or of the store if it is shared."""
         return self.host.clock() if self.cell is None else self.cell.now()
 
     def is_interrupting(self) -> bool:
-        """Return True in code that interrupts this thread's change of the state; start over after one cut short.
+        """Return True in a signal handler that interrupts this thread's change of the state.
 
-        Called only while a change goes on, in whatever thread.
+        Call it only if ``changing``. If an exception has cut a change of another thread short, empty the history.
         """
         if self.lock._is_owned():  # type: ignore[attr-defined]  # noqa: SLF001 - threading.Condition asks it, too
             return True
@@ -562,7 +566,7 @@ class Turn:
         return running
 
     def _take_equal(self, call: ToolCall) -> Running | None:
-        """Do the same for an equal call: the caller made a new object for its end."""
+        """Remove and return a running call that equals this one: the caller made a new object for its end."""
         key, name = self.key_of(call), name_text(call.tool)
         for running in list(self.running.values()):
             other = running.call
@@ -574,15 +578,15 @@ class Turn:
 
     @property
     def conclusion_due(self) -> bool:
-        """The next model request is to be made without tools, so that the model answers."""
+        """True if the next model request is to be made without tools, so that the model answers."""
         return self.current.history.conclusion_due
 
     def concluded_before(self, call: ToolCall) -> bool:
-        """Return True if a conclusion is due that was made before this call: the model wrote it in a later message."""
+        """Return True if a conclusion is due, and the model wrote this call in a later message than the refused one."""
         return self.current.history.concluded_before(call.written)
 
     def conclude(self) -> str | None:
-        """Return the sentence for a model request without tools, if a conclusion is due. There is one a turn."""
+        """Return the sentence for a model request without tools, once a turn; None if no conclusion is due."""
         event = Concluded(self._op())
         with self.lock:
             if not self.conclusion_due:
@@ -592,27 +596,27 @@ class Turn:
         return wording.concluded(verdict, self.policy, stopped=stopped)
 
     def lose(self, keys: Iterable[int]) -> None:
-        """Note that the model cannot see the latest result of these calls any more: it is no evidence from now on.
+        """Note that the model cannot see the latest result of these calls (``key_of``) any more: it is no evidence.
 
-        The next equal call is judged as if it had not run. It counts as any repeat from the 20th loss of one call on.
+        The next equal call is judged as if it had not run. From the 20th loss of one call on, the loss is ignored.
         """
         self._tell(Lost(self._op(), tuple(keys)))
 
     def _tell(self, event: Any) -> Verdict:
-        """Fold an event for whose verdict no store has to be asked."""
+        """Fold an event without waiting for the store: its verdict needs no proof."""
         if self.cell is None or self.cell.is_alone:
             return self.apply(event)
         return self.cell.fold_now(self, event)
 
     def key_of(self, call: ToolCall) -> int:
-        """Return the number that identifies a call in the history: equal for the same tool with equal arguments."""
+        """Return the number that identifies a call in the history: equal calls of one tool have the same."""
         resolved, arguments = self.compiled.contracts.identify(call)
         return arguments ^ resolved.tool.digest
 
     # --- reports -----------------------------------------------------------------------------------------------------
 
     def reach(self, trip: Trip) -> First:
-        """Return the place of a trip in the turn, in all its processes. It is asked once, when the trip is reported."""
+        """Note that a trip is reported, and return its place in the turn, in all its processes. Call it once a trip."""
         first = self._firsts.pop(trip, None)
         return first or self._tell(Reached(self._op(), trip)).first or First.NO
 
@@ -636,7 +640,7 @@ class Turn:
         self.cell.keep_conversation(self, name)  # type: ignore[union-attr]  # a shared turn
 
     def runs_elsewhere(self) -> bool:
-        """Read the cell, and return True if a turn may go on in it. On an event loop the store cannot be waited for."""
+        """Read the cell. Return True if the turn may go on in it; always on an event loop, which cannot wait."""
         return on_event_loop() or self.cell.reads(self)  # type: ignore[union-attr]  # a shared turn
 
     @property
@@ -655,7 +659,10 @@ class _LockedMemory:
         self._turn = ref(turn)
 
     def use(self, name: str, now: float | None, longest_idle: float) -> ConversationMemory:
-        """Return the conversation, under the lock: a new one if it was idle for too long."""
+        """Return the conversation; a new one if it had no call for ``longest_idle`` seconds.
+
+        The caller holds the lock.
+        """
         turn = self._turn()
         place = None if turn is None else turn.current.place
         return ConversationMemory() if place is None else place.memory.use(name, now, longest_idle)
