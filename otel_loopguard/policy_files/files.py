@@ -12,7 +12,7 @@ _NO_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 class UnreadableError(Exception):
-    """The file cannot be read, and why."""
+    """A file cannot be read; the text gives the reason."""
 
 
 def read_bytes(path: str) -> bytes:

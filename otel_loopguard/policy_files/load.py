@@ -46,13 +46,13 @@ VARIABLES = (
 )  # fmt: skip
 _BY_ENVIRONMENT = frozenset(PREFIX + name for name in VARIABLES)
 _MOST_DOTS = 200
-"""In one line. The time and memory of the parser grow with the square of the parts of a key: 10,000 take 2 s."""
+"""The most dots in one line. The parser's time grows with the square of the parts of a key: 10,000 take 2 s."""
 _MOST_DIGITS = 20
 _OF_TELEMETRY = ("EVENTS", "GENAI_METRICS", "SUMMARY", "CONVERSATION_ID")
 WITH_MISTAKES = "the policy has mistakes"
 """The origin of the action of a policy with mistakes."""
 SHORTEST_KEY = 16
-"""A shorter hash key may be found by trying."""
+"""Bytes. A shorter hash key may be found by trying."""
 
 
 class LoadedPolicy(NamedTuple):
@@ -68,17 +68,17 @@ class LoadedPolicy(NamedTuple):
     file: str | None = None
     """The path of the policy file, if there is one."""
     notes: tuple[Problem, ...] = ()
-    """Mistakes that change no decision: a misspelt variable of telemetry, a hash key that is not there or short."""
+    """Mistakes that change no decision: a misspelt variable of telemetry, a hash key that is missing or short."""
 
     @property
     def in_force(self) -> str:
-        """Say what holds as long as the policy has mistakes."""
+        """The policy that holds while there are mistakes, in words for a message."""
         if self.origins["action",] == WITH_MISTAKES:
             return "the guard observes and refuses nothing"
         return f"the action of the environment holds ({self.policy.action}), with the default limits"
 
     def checked(self, source: str = "policy") -> Policy:
-        """Return the policy; raise an error that names all mistakes if there are any."""
+        """Return the policy. Raise a ``PolicyError`` that names all mistakes if there are any."""
         if self.problems:
             raise PolicyError([str(problem) for problem in self.problems], source=source)
         return self.policy
@@ -103,7 +103,7 @@ class _Layers:
                 self.origins[path] = f"preset {name}"
 
     def text(self, text: str, source: str, own_file: str | None = None) -> None:
-        """Add the settings of a TOML text. That of the user's own file may name detectors."""
+        """Add the settings of a TOML text. ``own_file``: the user's own policy file, which alone may name detectors."""
         crowded = next((n for n, line in enumerate(text.splitlines(), 1) if line.count(".") > _MOST_DOTS), None)
         if crowded is not None:
             remedy = f"a line with more than {_MOST_DOTS} dots; a long list may have several lines."
@@ -129,7 +129,7 @@ class _Layers:
         self.origins.update({path: place(path) for path in checker.values})
 
     def file(self, path: str, named: str) -> None:
-        """Add the settings of the user's own file; ``named`` is the name for it in a message."""
+        """Add the settings of the user's own file. ``named``: what a message calls it if it cannot be read."""
         try:
             text = read_bytes(path).decode("utf-8")
         except (UnreadableError, UnicodeDecodeError) as error:
@@ -182,10 +182,10 @@ def load_environment(environ: Mapping[str, str]) -> LoadedPolicy:
 
 
 def _report_unknown(layers: _Layers, environ: Mapping[str, str]) -> None:
-    """Report the variables with the package's prefix that do not exist.
+    """Report each variable with the package's prefix that does not exist.
 
-    Any may have been meant to make the guard observe (``..._MODE=shadow``, ``..._ENFORCE=false``). So it is a mistake
-    in the policy, unless its name is near one that decides nothing.
+    It may have been meant to make the guard observe (``..._MODE=shadow``, ``..._ENFORCE=false``). So it is a mistake in
+    the policy, unless its name is near that of a variable which decides nothing.
     """
     for variable in sorted(environ):
         name = variable.removeprefix(PREFIX)
@@ -224,7 +224,7 @@ def _add_hash_key(layers: _Layers, given: Mapping[str, str]) -> None:
 
 
 def key_of_environment(environ: Mapping[str, str]) -> tuple[bytes | None, str, Problem | None]:
-    """Return the hash key of the environment, the variable that it is of, and what is wrong with it.
+    """Return the hash key of the environment or None, the name of its variable, and what is wrong with it or None.
 
     A key that cannot be read changes no decision, so the guard goes on with a random one.
     """
@@ -243,7 +243,7 @@ def key_of_environment(environ: Mapping[str, str]) -> tuple[bytes | None, str, P
 
 
 def short_key(key: bytes | None) -> str:
-    """Return a warning about a key that may be found by trying; empty if it is long enough, or random."""
+    """Return a warning about a hash key that may be found by trying; empty if it is long enough, or None (random)."""
     if key is None or len(key) >= SHORTEST_KEY:
         return ""
     return (
@@ -253,12 +253,12 @@ def short_key(key: bytes | None) -> str:
 
 
 def load_policy(path: str, preset: str | None = None) -> Policy:
-    """Load the policy of a file, over a preset if one is given; raise one error that names every mistake."""
+    """Load the policy of a TOML file, over a preset if one is given. Raise a ``PolicyError`` that has all mistakes."""
     return load_file(path, preset).checked(path)
 
 
 def load_file(path: str, preset: str | None = None) -> LoadedPolicy:
-    """Load the policy of a file, over a preset if one is given."""
+    """Load the policy of a TOML file, over a preset if one is given. Never raises: mistakes are in ``problems``."""
     layers = _Layers()
     layers.file(path, "policy file")
     layers.base_preset(preset)
@@ -266,7 +266,10 @@ def load_file(path: str, preset: str | None = None) -> LoadedPolicy:
 
 
 def load_text(text: str, source: str = "policy", own_file: str | None = None) -> LoadedPolicy:
-    """Load the policy of a TOML text. ``own_file`` is the user's own policy file, if the text comes from it."""
+    """Load the policy of a TOML text. Never raises: mistakes are in ``problems``.
+
+    ``source``: what a message calls the text. ``own_file``: the user's own policy file, if the text comes from it.
+    """
     layers = _Layers()
     layers.text(text, source, own_file)
     layers.base_preset(None)
@@ -279,7 +282,7 @@ def preset_names() -> tuple[str, ...]:
 
 
 def load_preset(name: str) -> LoadedPolicy:
-    """Load a policy that comes with the package; raise an error if there is none of this name."""
+    """Load a policy that comes with the package. Raise a ``PolicyError`` if there is none of this name."""
     if name not in preset_names():
         raise PolicyError([f"no such preset: {name}; {suggestion_or_all(name, preset_names())}"], source="preset")
     layers = _Layers()

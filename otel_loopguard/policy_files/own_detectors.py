@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def find(policy_file: str, name: str) -> Detector | str:
-    """Return the detector of a name in the form ``MODULE:NAME``, or what is wrong with it.
+    """Import and return the detector of a name in the form ``MODULE:NAME``; or return in words what is wrong.
 
-    The module is looked for as any other one, and then in the folder of the policy file.
+    The module is looked for on ``sys.path``, and then in the folder of the policy file.
     """
     folder = os.path.dirname(os.path.abspath(policy_file))
     module_name, _, attribute = name.partition(":")

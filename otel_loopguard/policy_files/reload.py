@@ -29,7 +29,7 @@ _logger = logging.getLogger("otel_loopguard")
 
 
 class _Reading:
-    """A thread that reads the file. In a forked child it is gone."""
+    """A thread that reads the file. A forked child does not have it."""
 
     __slots__ = ("_process", "over")
 
@@ -58,7 +58,7 @@ class PolicyFileWatch:
         self._signature = self._read_signature()
 
     def check(self, now: float) -> None:
-        """Begin to read the file again if it has changed, unless that goes on already.
+        """Begin to read the file in a thread if it has changed. ``now``: seconds of the guard's clock.
 
         Two threads may begin at the same moment, which does no harm: both read the same file.
         """
@@ -80,7 +80,7 @@ class PolicyFileWatch:
         self._reading = reading
 
     def wait(self) -> None:
-        """Wait until no thread reads the file: for tests."""
+        """Wait until no thread reads the file. For tests."""
         if self._reading is not None:
             with self._reading.over:
                 pass
