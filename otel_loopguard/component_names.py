@@ -1,7 +1,7 @@
 """Find names of exporters and id generators that OpenTelemetry will not find, and leave them out of the environment.
 
-One such name, and OpenTelemetry's configuration fails before it loads an instrumentation: no guard, because of a typing
-error in a setting of telemetry. Names are looked up as the SDK does, among the entry points of the installed packages.
+With one such name, OpenTelemetry's configuration fails before it loads an instrumentation, and nothing is guarded.
+Names are looked up as the SDK does, among the entry points of the installed packages.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ class WrongName(NamedTuple):
     variable: str
     name: str
     known: tuple[str, ...]
+    """The names that it would find."""
 
     def __str__(self) -> str:
         known = f", only {', '.join(self.known)}" if self.known else ""
@@ -48,7 +49,7 @@ class WrongName(NamedTuple):
 
 
 class Corrections(NamedTuple):
-    """The wrong names, and the values of variables without them."""
+    """The wrong names, and the variables that had them, with their values without these names."""
 
     wrong: tuple[WrongName, ...] = ()
     values: Mapping[str, str] = {}
@@ -66,7 +67,7 @@ def correct(environ: MutableMapping[str, str]) -> None:
 
 
 def find_wrong_names(environ: Mapping[str, str]) -> Corrections:
-    """Find the names that keep OpenTelemetry from loading the guard. There are none if it is not to be loaded."""
+    """Find the names that keep OpenTelemetry from loading the guard; none if it is not to load the guard."""
     names = (*_EXPORTERS, *_PROTOCOLS.values(), _PROTOCOL, _ID_GENERATOR)
     if not any(name in environ for name in names) or _switched_off(environ):
         return Corrections()
@@ -98,7 +99,7 @@ def _has_configurator(environ: Mapping[str, str], installed: set[str]) -> bool:
 
 
 def _entry_points() -> defaultdict[str, set[str]]:
-    """Return the names of each group. The program's path will have the working directory, too."""
+    """Return the names of all entry points by group, of the working directory, too, which the program's path has."""
     found = defaultdict(set)
     for distribution in distributions(path=[os.getcwd(), *sys.path]):
         for point in distribution.entry_points:
@@ -107,7 +108,7 @@ def _entry_points() -> defaultdict[str, set[str]]:
 
 
 def _exporters(environ: Mapping[str, str], variable: str, installed: set[str]) -> tuple[str, list[WrongName]]:
-    """Return the value of a variable without its wrong names, and these."""
+    """Return the value of a variable without its wrong names ("none" if none is left), and the wrong names."""
     source = next((name for name in (_PROTOCOLS[variable], _PROTOCOL) if environ.get(name)), None)
     # A distribution of OpenTelemetry sets `otlp` where a variable is missing; without a protocol that is never wrong.
     value = environ.get(variable, "otlp" if source else "")

@@ -10,7 +10,8 @@ class LoopGuardError(Exception):
 class ToolLoopError(LoopGuardError):
     """The agent's run was ended, because it kept calling tools without progress.
 
-    It holds names and numbers only, never an argument or a result: frameworks log exceptions.
+    It holds names and numbers only, never an argument or a result: frameworks log exceptions. ``repeats`` is the count
+    of the mode, and ``limit`` the count at which the mode acts.
     """
 
     def __init__(
@@ -25,7 +26,7 @@ class ToolLoopError(LoopGuardError):
 
 
 class PolicyError(LoopGuardError, ValueError):
-    """A policy has mistakes; ``problems`` names each with its place, value and remedy."""
+    """A policy has mistakes. ``problems`` has a text for each, with its place, value and remedy."""
 
     def __init__(self, problems: list[str], *, source: str = "policy") -> None:
         self.problems = problems
@@ -39,7 +40,7 @@ class NotStoredError(LoopGuardError):
 
 
 class StoreError(LoopGuardError, ValueError):
-    """The shared store cannot be set up: a mistake in its URL, a package or a key that is missing.
+    """The shared store cannot be set up: its URL has a mistake, or a package or a key is missing.
 
-    Its text names the remedy, and never a user, a password or a key.
+    The text names the remedy, and never a user, a password or a key.
     """

@@ -2,7 +2,7 @@
 
 A time limit (Celery's ``SoftTimeLimitExceeded``, ``signal.alarm``, RQ's death penalty) may strike at any instruction,
 also in this package. It is no fault of the code that it strikes in, and the program waits for it. So every ``except``
-of this package that could catch one passes it on: at its cost, on the way that is taken only after an exception.
+of this package that could catch one passes it on.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _EXPLAINED: Final = frozenset(
 
 
 def pass_interrupt(error: BaseException) -> None:
-    """Raise the exception again if it came from outside. Every ``except`` that could catch one begins with this."""
+    """Raise the exception again if it came from outside. Each ``except`` that could catch one calls this first."""
     if is_interrupt(error):
         raise error
 
@@ -100,5 +100,5 @@ def _was_raised(error: BaseException, innermost: TracebackType) -> bool:
 
 
 def _home(module: Any) -> str:
-    """Return the distribution's part of a module's name."""
+    """Return the first part of a module's name: its top-level package."""
     return module.partition(".")[0] if isinstance(module, str) else ""

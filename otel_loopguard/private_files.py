@@ -1,6 +1,6 @@
 """Make files that only their owner may read: what is written about a user's runs has names, ids, times and hashes.
 
-A file that is there already keeps its permissions, because its owner chose them.
+A file that exists already keeps its permissions, because its owner chose them.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ _OWNER_ONLY: Final = 0o600
 
 
 def private(path: str, flags: int) -> int:
-    """Open a file as its owner's alone, if it is made: the ``opener`` of ``open``."""
+    """Open a file, and return its descriptor; a new file only its owner may read. Pass it to ``open`` as ``opener``."""
     return os.open(path, flags, _OWNER_ONLY)
 
 
 def write_private(path: str | os.PathLike[str], content: bytes) -> None:
-    """Write a file that only its owner may read."""
+    """Write a file; if it is new, only its owner may read it."""
     with open(path, "wb", opener=private) as file:
         file.write(content)
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Raise an ``OSError`` if the file cannot be written, before the work is done. No empty file is left."""
+    """Raise an ``OSError`` if the file cannot be written: ask before long work. It leaves no empty file."""
     is_new = not Path(path).exists()
     with open(path, "ab", opener=private):
         pass

@@ -57,7 +57,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Give a test that may fail because of a loop the fixture, before its other fixtures."""
+    """Add the fixture ``loopguard`` to a test that a loop may fail, before its other fixtures."""
     names = getattr(item, "fixturenames", None)  # items of other plugins have no fixtures
     if names is not None and _limit(item) is not None and "loopguard" not in names:
         names.insert(0, "loopguard")
@@ -81,7 +81,7 @@ def pytest_runtest_call(item: pytest.Item) -> None:
 
 
 def _limit(item: pytest.Item) -> str | None:
-    """Return the weakest action that fails this test, or None."""
+    """Return the weakest action that fails this test; None if no loop does."""
     marker = item.get_closest_marker("loopguard")
     if marker is None:
         limit: str | None = item.config.getoption(_OPTION)
@@ -91,7 +91,7 @@ def _limit(item: pytest.Item) -> str | None:
 
 
 def _mistake(marker: pytest.Mark) -> str | None:
-    """Return the mistake in a marker, with its remedy."""
+    """Return the mistake in a marker, with its remedy; None if there is none."""
     if marker.args:
         return f"loopguard({marker.args[0]!r}): write fail_on={marker.args[0]!r}"
     for name, value in marker.kwargs.items():
@@ -110,9 +110,9 @@ def _mistake(marker: pytest.Mark) -> str | None:
 
 
 def _loops(recording: Recording, limit: str) -> list[str]:
-    """Describe each mode with a trip of at least this action.
+    """Return a line for each mode that had a trip of at least this action.
 
-    From the metrics: a trip is counted also if its call has no span, or the span of another instrumentation.
+    Trips are taken from the metrics, which also have those of calls without a span of ours.
     """
     from otel_loopguard import semconv  # noqa: PLC0415 - only where it is needed
     from otel_loopguard.engine.words import Action  # noqa: PLC0415 - only where it is needed

@@ -20,24 +20,25 @@ _ON_PURPOSE = (ToolLoopError, NotStoredError)
 class Shield:
     """Catch, count and log the faults of a block: ``with shield("site"):``. Each site is logged once.
 
-    The log has the exception's type and the place where it was raised. It does not have its text, which may quote an
-    argument. ``ToolLoopError`` and ``NotStoredError`` pass: they are raised on purpose. So does an exception from
-    outside: see ``interrupts``.
+    The log has the exception's type and the place where it was raised, not its text, which may quote an argument.
+    ``ToolLoopError`` and ``NotStoredError`` pass, because they are raised on purpose, and so do exceptions of signal
+    handlers (``interrupts``). ``count(site)`` is called for each fault.
     """
 
     def __init__(self, count: Callable[[str], None] | None = None) -> None:
         self._count = count
         self._sites: dict[str, _Site] = {}
         self.seen: set[str] = set()
+        """The sites of which a fault was logged."""
 
     def __call__(self, site: str) -> _Site:
         """Return the context manager of this site. It holds no state, so all threads share it."""
         return self._sites.get(site) or self._sites.setdefault(site, _Site(self, site))
 
     def take(self, site: str, error: Exception) -> None:
-        """Take a caught fault: the end of an ``except Exception`` in code that runs at each call or span.
+        """Report a caught exception, or raise it again if it is no fault: the end of an ``except Exception``.
 
-        A context manager that is written in Python costs half a microsecond there; ``try`` costs nothing.
+        Use it on the way of a call: the context manager costs half a microsecond there, and ``try`` costs nothing.
         """
         if isinstance(error, _ON_PURPOSE) or is_interrupt(error):
             raise error
