@@ -10,6 +10,7 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from otel_loopguard.engine.history.update import pair
 from otel_loopguard.engine.modes import Mode
 from otel_loopguard.engine.values.compare import detailed_fingerprints
 from otel_loopguard.engine.words import OVER_TURNS, Action, Kind, Trip
@@ -26,7 +27,7 @@ MOST_OUTCOMES = 256
 """The most numbers that a conversation remembers, two or three for each call. A forgotten outcome is news again."""
 MOST_TURNS = 64
 """The most turns that are told apart: so many of one conversation may run at the same time."""
-_64_BITS = 0xFFFFFFFFFFFFFFFF
+
 _MASKED_SALT = 0xD6E8FEB86659FD93
 """Makes the number of a masked result differ from that of a result with the same bytes."""
 
@@ -58,7 +59,7 @@ class ConversationMemory:
         if facts.is_error:
             return self._is_new((facts.shape or facts.digest) ^ tool.digest)
         is_known = not self._is_new(key)
-        if not self._is_new(_pair(key, facts.digest)):
+        if not self._is_new(pair(key, facts.digest)):
             return False
         details = None
         if is_known and facts.data:
@@ -69,7 +70,7 @@ class ConversationMemory:
         if not is_known or details is None:
             return True
         masked = details.without_durations.masked
-        return masked is None or self._is_new(_pair(key, masked ^ _MASKED_SALT))
+        return masked is None or self._is_new(pair(key, masked ^ _MASKED_SALT))
 
     def _is_new(self, number: int) -> bool:
         """Return True if the number was not remembered, and remember it as the latest."""
@@ -166,7 +167,3 @@ class PlaceInConversation(NamedTuple):
             Mode.NO_NOVELTY, record.tool, turns, limit, Action.NUDGE, Action.OBSERVE, record.kind,
             first_seen_index=record.index, reason=OVER_TURNS,
         )  # fmt: skip
-
-
-def _pair(key: int, result: int) -> int:
-    return (key * 31 + result) & _64_BITS

@@ -59,7 +59,7 @@ class Rule:
         def __getattr__(self, name: str) -> Any: ...
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"a Rule cannot be changed: make a new one with {name} = {value!r}")
+        raise AttributeError(f"a Rule cannot be changed: make a new one, Rule({name}={value!r})")
 
     def __eq__(self, other: object) -> bool:
         return self.settings == other.settings if isinstance(other, Rule) else NotImplemented

@@ -97,17 +97,11 @@ class UserMessages:
     def put(self, message: UserMessage) -> bool:
         """Queue a message that was made for this queue. Return False if the turn is over."""
         self._waiting.append(message)
-        if self._closed_while_adding(message):
+        if self.closed and self._remove(message):  # closed in between, and ``close`` has not returned it
             return False
         if message.stop:
             self.stops.append(message)
         return True
-
-    def _closed_while_adding(self, message: UserMessage) -> bool:
-        """Take a message out again if the queue was closed in between. Return True if ``close`` has not returned it."""
-        if self.closed:
-            return self._remove(message)
-        return False
 
     @property
     def stop_is_delivered(self) -> bool:

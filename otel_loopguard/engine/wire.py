@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.engine.conversation_memory import ConversationMemory
 from otel_loopguard.engine.history.bounded import EMPTY
+from otel_loopguard.engine.history.history import read_trip
 from otel_loopguard.engine.state import Batch, OpenCall, State
 from otel_loopguard.engine.verdict import Verdict
-from otel_loopguard.engine.words import Action, Kind, Record, Sameness, Trip
+from otel_loopguard.engine.words import Action, Record, Sameness
 
 if TYPE_CHECKING:
     from otel_loopguard.engine.user_messages import Notes
@@ -68,9 +69,3 @@ def _read_verdict(*values: Any) -> Verdict:
     found: Notes = tuple(notes)
     action = None if action is None else Action(action)
     return Verdict(record, None if trip is None else read_trip(trip), action, notes=found, refusals=refusals)
-
-
-def read_trip(values: list[Any]) -> Trip:
-    """Read a trip that was written as a list."""
-    trip = Trip(*values)
-    return trip._replace(verdict=Action(trip.verdict), action=Action(trip.action), kind=Kind(trip.kind))

@@ -90,11 +90,13 @@ class PolicyFileWatch:
             loaded = self._load()
             if loaded.problems:
                 _logger.error(
-                    "The changed policy has mistakes; going on with the one before.\n%s", listed(loaded.problems)
+                    "The changed policy file %s has mistakes: new turns keep the policy before. Correct them:\n%s",
+                    self._path,
+                    listed(loaded.problems),
                 )
             else:
                 self._apply(loaded.policy)
-                _logger.info("The policy file was changed: turns that begin from now on follow it.")
+                _logger.info("The policy file %s was changed: turns that begin from now on follow it.", self._path)
         finally:
             self._signature = signature  # last: a child that is forked before reads the file itself
             reading.over.release()

@@ -70,9 +70,9 @@ class About(NamedTuple):
     agent: str
     """Continues "the agent ..."."""
     told: str
-    """The call at which the model is told."""
+    """The count at which the model is told, such as "3rd"."""
     refused: str
-    """The call that is refused."""
+    """The count at which the call is refused, such as "10th"."""
     cause: str
     """What usually causes it, for who is paged."""
     precisely: tuple[str, str, str] | None = None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _FEWEST_PAUSES = 3
 _MOST_DOUBLINGS = 20
 _SLOW = 3
-"""A pause of up to this many intervals is that of a slow model."""
+"""A pause of up to so many times ``min_interval`` is taken for a slow model."""
 _POLL = "poll_no_progress"
 
 

@@ -332,7 +332,7 @@ class History:
         self.tools = {tool: ToolStats.from_list(values) for tool, values in state["tools"]} or EMPTY
         self.started_by_tool = dict(state["started_by_tool"]) or EMPTY
         self.losses = None if state["losses"] is None else Losses.from_list(state["losses"])
-        self.open_trips = tuple(_trip(values) for values in state["open_trips"])
+        self.open_trips = tuple(read_trip(values) for values in state["open_trips"])
         self.reached = {(mode, Action(action)): None for mode, action in state["reached"]} or EMPTY
         if self.window is not None and state["window"] is not None:
             self.window.restore(state["window"])
@@ -350,6 +350,7 @@ def _line(lines: bytes, place: int) -> bytes:
     return lines[place * LINE_LENGTH : (place + 1) * LINE_LENGTH]
 
 
-def _trip(values: list[Any]) -> Trip:
+def read_trip(values: list[Any]) -> Trip:
+    """Read a trip that was written as a list."""
     trip = Trip(*values)
     return trip._replace(verdict=Action(trip.verdict), action=Action(trip.action), kind=Kind(trip.kind))

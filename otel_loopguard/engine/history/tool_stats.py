@@ -41,11 +41,11 @@ class ToolStats:
         """Untried calls that succeeded."""
         self.begins = self.ends = 0
         self.outline: int | None = None
-        """The beginning and the end of the last answer, hashed, and its outline if it shares one with the answer
-        before."""
+        """The hashes of the first and last bytes of the last answer, and its outline, which is made only if one of the
+        hashes equals that of the answer before (else None)."""
         self.result = self.answer = self.answers = 0
-        """The fingerprint of the last answer, that without its ids (0 = not made), and the number of equal ones in a
-        row."""
+        """The fingerprint of the last answer, its fingerprint without ids (0 = not made), and the number of equal
+        answers in a row."""
         self.skip = self.skipped = 0
         """How many answers get no fingerprint without ids before the next that does, and how many got none so far.
 

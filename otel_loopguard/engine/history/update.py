@@ -134,7 +134,7 @@ def refuse(history: History, record: Record, trip: Trip | None, *, counted: bool
 
 
 def is_new_refusal(history: History, record: Record) -> bool:
-    """Return True if a refusal of this call counts: none of the same model message has counted."""
+    """Return True if a refusal of this call counts: no refusal of the same model message has counted yet."""
     return record.written is None or record.written != history.refused_message
 
 
@@ -345,14 +345,15 @@ def _is_unseen(history: History, key: int, result: int, last: int) -> bool:
     """Return True if the call never gave this result, and remember it. ``last``: the result of its last run."""
     if result == last:
         return False
-    pair = _pair(key, result)
-    unseen = pair not in history.pairs
-    history.pairs = kept(history.pairs, _pair(key, last), MOST_PAIRS)
-    history.pairs = kept(history.pairs, pair, MOST_PAIRS)
+    number = pair(key, result)
+    unseen = number not in history.pairs
+    history.pairs = kept(history.pairs, pair(key, last), MOST_PAIRS)
+    history.pairs = kept(history.pairs, number, MOST_PAIRS)
     return unseen
 
 
-def _pair(key: int, result: int) -> int:
+def pair(key: int, result: int) -> int:
+    """Return one number of 64 bits for a call with a result that it has had."""
     return (key * 31 + result) & _64_BITS
 
 

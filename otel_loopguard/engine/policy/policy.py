@@ -127,7 +127,7 @@ class Policy:
     """Prices by glob of model names: ``{"input": ..., "output": ...}``, in any currency. If several globs match, the
     most specific one wins. ``"cached_input"`` is the price of input from the provider's cache; default: ``"input"``."""
     detectors: tuple[Callable[..., Any] | Detector, ...] = ()
-    """The user's detectors: rows of modes of their own, or ``fn(history, call, rule) -> Trip | None``, called before
+    """The user's detectors: rows of modes of their own, or ``fn(history, record, rule) -> Trip | None``, called before
     each tool call."""
     on_trip: Callable[..., Any] | None = None
     """``fn(trip) -> Action | None``, sync or async, called on each trip, outside of every lock. The action that it

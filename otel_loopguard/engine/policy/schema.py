@@ -67,7 +67,7 @@ POLICY: Mapping[str, Setting] = {
     "dangerous": TEXTS,
 }
 CODE: Mapping[str, Setting] = {
-    "detectors": Setting("a list of functions (history, call, rule) -> Trip | None, or of Detectors", _functions),
+    "detectors": Setting("a list of functions (history, record, rule) -> Trip | None, or of Detectors", _functions),
     "on_trip": Setting("a function (trip) -> Action | None", lambda value: value if callable(value) else None),
     "hash_key": Setting("bytes", lambda value: value if isinstance(value, bytes) else None),
 }

@@ -197,10 +197,6 @@ class Contracts:
             arguments = {name: value for name, value in arguments.items() if name not in silent} or arguments
         return arguments, kind is not Kind.WRITE
 
-    def kind(self, tool: Tool, arguments: Any) -> Kind:
-        """Return the kind of one call of a tool, by its arguments unless the kind is declared."""
-        return tool.kind if tool.declared else kind_of_call(tool.kind, arguments, self._words)
-
     def tool(self, name: str, hints: Hints | None) -> Tool:
         """Return the tool of a name, made at its first call. Up to 4,096 are kept, because models make up names."""
         if type(name) is not str:
@@ -231,12 +227,6 @@ class Contracts:
         if self._declared.get(name) is not declared:  # another thread has just declared it
             self.forget(name)
         return tool
-
-    def unnamed(self, digest: int) -> Tool:
-        """Make the tool of which only the fingerprint of the name is known."""
-        return Tool(
-            "", self._contract("", self._declared.get("")), self._words, self._policy, digest=digest, hints=None
-        )
 
     def forget(self, name: str) -> None:
         """Make this tool again at its next call: its declared contract has changed."""

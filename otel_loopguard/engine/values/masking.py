@@ -78,13 +78,13 @@ class MaskedView(NamedTuple):
     """One view of a result for comparison."""
 
     masked: str
-    """The text with its volatile parts masked; empty if nothing else is in it."""
+    """The text with its timestamps, ids and durations masked; empty if nothing else would be left."""
     shape: str
     """The text without the words that contain a digit."""
     numbers: tuple[float, ...]
     """The numbers in those words, in order, without those that name something."""
     nameless: str
-    """The masked text without the numbers that name something; empty if nothing else is in it."""
+    """The masked text without the numbers that name something; empty if nothing else would be left."""
     has_total: bool
     """The text gives a part of a whole ("5 of 40") or a rest ("35 remaining"), and does not mention another attempt."""
 

@@ -67,7 +67,7 @@ _WITHOUT_CONTENT = frozenset(
         type(threading.Lock()), type(threading.RLock()),
     }
 )  # fmt: skip
-"""Types with a large state, none of which is a result."""
+"""Types whose state is large and no content of a result: functions, modules, locks."""
 
 
 class _Raw:
@@ -203,9 +203,8 @@ class _Walk:
     def _unread(self, item: Any) -> bytes:
         """Encode an object without its content: as an argument it is equal to itself, and to nothing else.
 
-        An iterator moves when it is used, so the same one is another argument the next time, and has other bytes. But
-        many an object has one, such as an open log file, somewhere: there it is a part, and the object counts, as it
-        does for any other part that cannot be referenced weakly.
+        An iterator moves when it is used, so it has other bytes each time. Inside an object, such as an open log file,
+        it has the identity of the nearest object around it, as has any part that cannot be referenced weakly.
         """
         if not self._is_result:
             for one in (item, *self._owners[: -_MOST_OWNERS - 1 : -1]):

@@ -107,7 +107,7 @@ def alternation_after(history: History, record: Record, rule: Rule) -> Trip | No
 
 
 def _alternating(window: CallWindow, *keys: int) -> int:
-    """Count the calls at the end that are two different calls in turn: those of the window, then ``keys``."""
+    """Return how many of the last calls are two different calls in turn. ``keys``: calls after those of the window."""
     row = list(keys)
     for call in window.latest():
         if len(row) >= 2 and call.key != row[-2]:
