@@ -21,7 +21,7 @@ OF_EVERY_MODE: Mapping[str, Setting] = {
 
 
 class Rule:
-    """The limits of one mode. ``Rule(nudge=2, block=3)``: the 2nd equal run is nudged, the 3rd is refused; 0 = never.
+    """The limits of one mode. ``Rule(nudge=2, block=3)``: the 2nd equal run is told, the 3rd refused; 0 = never.
 
     Settings that only some modes have, such as ``block_after_reads``, are keywords and attributes, too: the page on
     policies lists them. A setting that is left open is None, and has its default.

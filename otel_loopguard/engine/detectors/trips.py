@@ -48,7 +48,7 @@ def refusal(
 
 
 def nudge_limit(nudge: int | None, limit: int) -> int:
-    """Return the count at which the model is nudged: half of ``limit``, but not below ``nudge``; 0 if that is 0."""
+    """Return the count at which the model is told: half of ``limit``, but not below ``nudge``; 0 if that is 0."""
     return max(nudge, (limit + 1) // 2) if nudge else 0
 
 
