@@ -210,8 +210,6 @@ class Framework:
     """The pip requirements of each tested environment, ``oldest`` first, ``newest`` last. Empty for a library without
     agents, such as ``threads``."""
     limits: tuple[FrameworkLimit, ...] = ()
-    loggers: tuple[str, ...] = ()
-    """Loggers that report each failed tool call."""
 
     @property
     def command_name(self) -> str:

@@ -223,12 +223,8 @@ def _run_async(target: RunTarget, original: Original) -> Callable[..., Any]:
     return guarded
 
 
-def _run_generator(target: RunTarget, original: Original) -> Callable[..., Any]:
-    return generator_of_run(partial(_open_run, target, original))
-
-
-def _run_async_generator(target: RunTarget, original: Original) -> Callable[..., Any]:
-    return async_generator_of_run(partial(_open_run, target, original))
+def _run_generator(make: Callable[..., Any], target: RunTarget, original: Original) -> Callable[..., Any]:
+    return make(partial(_open_run, target, original))  # type: ignore[no-any-return]  # a generator function
 
 
 def _open_run(
@@ -246,6 +242,6 @@ _RUNS: dict[CallStyle, Callable[[RunTarget, Original], Callable[..., Any]]] = {
     CallStyle.BACKGROUND: partial(_run, run_background),
     CallStyle.CONTEXT: _run_context,
     CallStyle.ASYNC: _run_async,
-    CallStyle.GENERATOR: _run_generator,
-    CallStyle.ASYNC_GENERATOR: _run_async_generator,
+    CallStyle.GENERATOR: partial(_run_generator, generator_of_run),
+    CallStyle.ASYNC_GENERATOR: partial(_run_generator, async_generator_of_run),
 }

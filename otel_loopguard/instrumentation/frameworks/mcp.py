@@ -189,5 +189,4 @@ FRAMEWORK = Framework(
         "newest-1": ("mcp<2",),
         "newest": ("mcp>=2",),
     },
-    loggers=("mcp",),
 )

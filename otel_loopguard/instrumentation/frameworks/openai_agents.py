@@ -392,5 +392,4 @@ FRAMEWORK = Framework(
         "oldest": ("openai-agents==0.10.5", "openai<2.31"),
         "newest": ("openai-agents",),
     },
-    loggers=("openai.agents",),
 )

@@ -12,7 +12,7 @@ from otel_loopguard.interrupts import pass_interrupt
 from otel_loopguard.turns.messages import Message, Reply, WrittenCall, WrittenResult, unmarked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 # --- requests ----------------------------------------------------------------------------------------------------
 
@@ -113,9 +113,13 @@ def _reply(reply: Any) -> Reply | None:
     choices = field(reply, "choices")
     if choices is None:
         return None
-    usage = field(reply, "usage")
+    calls = (call for choice in sequence(choices) for call in _calls(field(choice, "message")))
+    return _reply_of(calls, field(reply, "usage"))
+
+
+def _reply_of(calls: Iterable[WrittenCall], usage: Any) -> Reply:
     return Reply(
-        calls=tuple(call for choice in sequence(choices) for call in _calls(field(choice, "message"))),
+        calls=tuple(calls),
         input_tokens=count(usage, "prompt_tokens"),
         output_tokens=count(usage, "completion_tokens"),
         cached_tokens=count(field(usage, "prompt_tokens_details"), "cached_tokens"),
@@ -153,14 +157,9 @@ class _Pieces:
         call.pieces.append(_written(function) or "")
 
     def reply(self) -> Reply:
-        return Reply(
-            calls=tuple(
-                WrittenCall(call.id, call.name, arguments_of("".join(call.pieces))) for call in self._calls if call.name
-            ),
-            input_tokens=count(self._usage, "prompt_tokens"),
-            output_tokens=count(self._usage, "completion_tokens"),
-            cached_tokens=count(field(self._usage, "prompt_tokens_details"), "cached_tokens"),
-        )
+        calls = [call for call in self._calls if call.name]
+        written = (WrittenCall(call.id, call.name, arguments_of("".join(call.pieces))) for call in calls)
+        return _reply_of(written, self._usage)
 
 
 class _Call:

@@ -44,9 +44,7 @@ def _reader(dialect_of: Callable[[str], Dialect | None]) -> Read:
         def arguments(changed: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
             copied = copy.copy(options)
             copied.json_data, copied.extra_json = changed, None
-            if len(args) > 1:
-                return (args[0], copied, *args[2:]), kwargs
-            return args, {**kwargs, "options": copied}
+            return _with_options(copied, args, kwargs)
 
         if extra:
             body = {**body, **extra}  # as the client does when it sends them
@@ -60,9 +58,14 @@ def _judged(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, .
     copied = copy.copy(args[1] if len(args) > 1 else kwargs["options"])
     given = copied.headers if isinstance(copied.headers, Mapping) else {}  # else it is the client's mark for none
     copied.headers = {**given, JUDGED: "1"}
-    if len(args) > 1:
-        return (args[0], copied, *args[2:]), kwargs
-    return args, {**kwargs, "options": copied}
+    return _with_options(copied, args, kwargs)
+
+
+def _with_options(
+    options: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments and keywords of ``request`` with other options."""
+    return ((args[0], options, *args[2:]), kwargs) if len(args) > 1 else (args, {**kwargs, "options": options})
 
 
 def listen(reply: Any, listener: Listener) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from otel_loopguard.instrumentation.runtime import active_runtime
@@ -30,10 +31,7 @@ def _run_node(original: Original) -> Callable[..., Any]:
     wrapped = original.unbound
 
     def run_node(*given: Any, **kwargs: Any) -> Any:
-        scope = _of_message(given[1:], kwargs)
-        if scope is None:
-            return wrapped(*given, **kwargs)
-        with in_scope(scope):
+        with _of_message(given[1:], kwargs):
             return wrapped(*given, **kwargs)
 
     return run_node
@@ -43,23 +41,20 @@ def _run_node_async(original: Original) -> Callable[..., Any]:
     wrapped = original.unbound
 
     async def run_node(*given: Any, **kwargs: Any) -> Any:
-        scope = _of_message(given[1:], kwargs)
-        if scope is None:
-            return await wrapped(*given, **kwargs)
-        with in_scope(scope):
+        with _of_message(given[1:], kwargs):
             return await wrapped(*given, **kwargs)
 
     return run_node
 
 
-def _of_message(args: Any, kwargs: Mapping[str, Any]) -> Scope | None:
-    """Return the scope for the calls of a node; None outside of a known run, and inside another call."""
+def _of_message(args: Any, kwargs: Mapping[str, Any]) -> AbstractContextManager[None]:
+    """Bind the scope for the calls of a node in a block. Bind none outside of a known run, or inside another call."""
     runtime, scope = active_runtime.instrumented, current_scope()
-    if runtime is None or scope is None or scope.call is not None:
-        return None
-    with runtime.shield("adapter.message"):
-        return scope.of_message(_message_tick(scope, args[1] if len(args) > 1 else kwargs["config"]))
-    return None
+    if runtime is not None and scope is not None and scope.call is None:
+        with runtime.shield("adapter.message"):
+            config = args[1] if len(args) > 1 else kwargs["config"]
+            return in_scope(scope.of_message(_message_tick(scope, config)))
+    return nullcontext()
 
 
 def _message_tick(scope: Scope, config: Any) -> int:
