@@ -1,4 +1,4 @@
-"""Who sends a request to the proxy, by what the proxy has checked, and which conversation it is."""
+"""Tell who sends a request to the proxy, by what the proxy has checked, and which conversation it belongs to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 CONVERSATION: Final = "x-loopguard-conversation"
-"""The header with the client's id of a conversation. It tells conversations of one tenant apart, nothing else."""
+"""The header with the client's id of a conversation. It only tells the conversations of one tenant apart."""
 _LONGEST_ID: Final = 256
 
 

@@ -36,7 +36,7 @@ _DIALECTS: Final[dict[str, Dialect]] = {
     "aresponses": RESPONSES,
     "anthropic_messages": MESSAGES,
 }
-"""The API of each of the proxy's kinds of request. Those without tool calls are not here."""
+"""The API of each of the proxy's kinds of request that may have tool calls."""
 
 
 class _Pending:
@@ -107,7 +107,7 @@ def _context_of(headers: Mapping[str, Any]) -> otel_context.Context:
 
 
 def learn(reply: Any, call_id: Any) -> None:
-    """Take the reply of the request of the running task, as the proxy logs it."""
+    """Take the reply to the request of the running task. ``call_id``: the proxy's id of the request."""
     with Shield()("gateway.runtime"):
         exchange = _learnt(reply, call_id)
         if exchange is not None:
@@ -115,7 +115,7 @@ def learn(reply: Any, call_id: Any) -> None:
 
 
 async def alearn(reply: Any, call_id: Any) -> None:
-    """Do the same before the client has the reply, so that every replica knows its calls when they are answered."""
+    """Do the same before the client has the reply, so that every replica knows its calls by the next request."""
     with Shield()("gateway.runtime"):
         exchange = _learnt(reply, call_id)
         if exchange is not None:
@@ -123,7 +123,7 @@ async def alearn(reply: Any, call_id: Any) -> None:
 
 
 def _learnt(reply: Any, call_id: Any) -> Exchange | None:
-    """Take a reply. Return the exchange that it ends."""
+    """Take a reply. Return the exchange that it ends; None if it is not the reply that the task waits for."""
     pending = _pending.get()
     if pending is None or pending.exchange is None or call_id != pending.call_id:
         return None

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from otel_loopguard.turns.scope import Scope
 
 _MOST_MEMBERS = 10_000
-"""An exception group may be of any size; a carrier is near its top."""
+"""An exception group may be of any size; a ``LoopAbort`` is near its top."""
 
 
 class LoopAbort(BaseException):
@@ -37,10 +37,10 @@ def abort_error(
 ) -> BaseException | None:
     """Return the exception that aborts the run.
 
-    With ``kind``, which the framework passes on to its caller, it is an error of that class. Without it, it is the
-    carrier if a wrapped run is further up the stack, else the plain error. The run's state gets the error, too: code in
-    between may keep the carrier as a result, as ``asyncio.gather`` does. Without a trip the run was aborted before, and
-    the same error is raised again. ``has_run``: the calls were read in requests to a model, and none was refused.
+    ``kind``: its class, if the framework passes this class on to its caller. Without one it is a ``LoopAbort`` inside a
+    wrapped run, else a ``ToolLoopError``. The run's state keeps the error of a ``LoopAbort``, too: code in between may
+    take that for a result, as ``asyncio.gather`` does. Without a trip the run was aborted before, and its error comes
+    again; None if it has none. ``has_run``: the calls were read in requests to a model, so none was refused.
     """
     run_state = scope.run_state
     if trip is None:
@@ -82,7 +82,7 @@ def gets_answer(trip: Trip | None, scope: Scope) -> bool:
 
 
 def carried(error: BaseException) -> ToolLoopError | None:
-    """Return the ``ToolLoopError`` in a carrier, or in an exception group that holds a carrier."""
+    """Return the ``ToolLoopError`` in a ``LoopAbort``, or in an exception group that holds one; None if none does."""
     waiting: list[Any] = [error]
     seen = 0
     while waiting and seen < _MOST_MEMBERS:
@@ -95,7 +95,7 @@ def carried(error: BaseException) -> ToolLoopError | None:
 
 
 def grouped(error: BaseException | None) -> ToolLoopError | None:
-    """Return the ``ToolLoopError`` that is the only member of an exception group, as task groups wrap it."""
+    """Return the ``ToolLoopError`` that is the only member of an exception group, as of a task group; else None."""
     members, depth = _members(error), 0
     while len(members) == 1 and depth < _MOST_MEMBERS:
         if issubclass(type(members[0]), ToolLoopError):

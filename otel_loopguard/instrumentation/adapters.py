@@ -1,4 +1,4 @@
-"""Import the adapters of a room when somebody asks for all of them: a process that patches nothing imports none."""
+"""Import all adapters of a package when somebody asks for all: a process that patches nothing imports none."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 
 def on_demand(room: str, name: str, modules: Iterable[str], fact: str) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a package: its ``name`` is the tuple of the ``fact`` of each of these modules."""
+    """Return a ``__getattr__`` for the package ``room``, which imports the modules when ``name`` is first read.
+
+    The value is a tuple with the attribute ``fact`` of each module: ``FRAMEWORKS`` has the ``FRAMEWORK`` of each.
+    """
 
     def look_up(asked: str) -> Any:
         if asked != name:

@@ -1,4 +1,4 @@
-"""One agent run, as a context manager; and the drivers for each style of call.
+"""One run of an agent as a context manager, and for each style of call a function that runs the agent in it.
 
 No scope stays bound across a generator's ``yield``: the consumer's code would run in the agent's turn.
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class AgentRun:
-    """A run between its start and its end. It does nothing if ``read`` found no run, or failed."""
+    """A run of an agent, from its start to its end. It does nothing if the target's ``read`` found none."""
 
     def __init__(self, runtime: Runtime, target: RunTarget, instance: Any, args: Any, kwargs: Any) -> None:
         self._runtime = runtime
@@ -45,7 +45,7 @@ class AgentRun:
                 self._open_run = runtime.runs.open(self._info)
         self._span: RunSpan | None = None
         self._running: _Running | None = None
-        """Entered for each chunk of a stream, of which a graph's run has several at each step."""
+        """Kept, because it is entered again for each chunk of a stream: a graph yields several at each step."""
         self._error: BaseException | None = None
         if self._outermost and self._open_run is not None and self._open_run.owned:
             with runtime.shield("run.span"):
@@ -79,7 +79,7 @@ class AgentRun:
                     self.end()
 
     def end(self) -> None:
-        """Close the run. Called later if it was thrown away under the garbage collector."""
+        """Close the run and its span. If the garbage collector ended the run, this is called later."""
         if self._open_run is not None:
             self._runtime.runs.close(self._open_run, unfinished=self._unfinished)
         if self._span is not None:
@@ -93,7 +93,10 @@ class AgentRun:
             run_state.span_context = self._span.context
 
     def running(self, *, closing: bool = False) -> _Running:
-        """Bind the run's scope in a block that runs the agent's code. ``closing``: the result is not used any more."""
+        """Return a context manager that binds the run's scope, for a block that runs the agent's code.
+
+        ``closing``: the block only closes a stream. Then an earlier abort that code has caught is not raised again.
+        """
         if self._running is not None and not closing:
             return self._running
         scope = self._open_run.scope if self._open_run is not None else current_scope()
@@ -104,7 +107,7 @@ class AgentRun:
         return running
 
     def continue_in_background(self, result: Any, end: Callable[[], None]) -> None:
-        """End the run when its background work is over."""
+        """Call ``end`` when the background work of ``result`` is over. Call it now if the target cannot tell when."""
 
         def over() -> None:
             self.inspect(result)
@@ -127,9 +130,9 @@ class AgentRun:
 
 
 class _Running:
-    """Bind the run's scope in the block, and turn an abort that leaves the outermost run into its error.
+    """Bind the run's scope in the block. A ``LoopAbort`` that leaves the outermost run becomes its ``ToolLoopError``.
 
-    An abort that code in between has caught ends the run, too: its error is in the run's state.
+    If code in the block has caught the ``LoopAbort``, the end of the block raises it again, from the run's state.
     """
 
     __slots__ = ("_outermost", "_run_state", "_scope", "_shield", "_span", "_token")
@@ -259,7 +262,7 @@ OpenRunOf = Callable[[Any, Any], "tuple[AgentRun | None, Callable[[], Any]]"]
 
 
 def generator_of_run(open_agent_run: OpenRunOf) -> Callable[..., Iterator[Any]]:
-    """Return a generator function that is a run."""
+    """Return a generator function that runs the agent: in the run's scope, but outside of it when it yields."""
 
     def guarded(*args: Any, **kwargs: Any) -> Iterator[Any]:
         opened, run = open_agent_run(args, kwargs)
@@ -286,7 +289,7 @@ def generator_of_run(open_agent_run: OpenRunOf) -> Callable[..., Iterator[Any]]:
 
 
 def async_generator_of_run(open_agent_run: OpenRunOf) -> Callable[..., AsyncIterator[Any]]:
-    """Return an async generator function that is a run."""
+    """Return an async generator function that runs the agent, as ``generator_of_run`` does."""
 
     async def guarded(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
         opened, run = open_agent_run(args, kwargs)

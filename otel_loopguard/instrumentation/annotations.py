@@ -22,9 +22,9 @@ def hints_of(annotations: Any) -> Hints | None:
 
 
 def either_name(model: Any, name: str, name_on_wire: str) -> Any:
-    """Read an attribute by either of its names: versions of MCP before 2 use the one on the wire.
+    """Return the attribute or item ``name``, else ``name_on_wire``; None if there is neither.
 
-    The second name is read only without the first: version 2 and FastMCP warn of it.
+    MCP before version 2 has the name on the wire only. Version 2 and FastMCP warn when it is read.
     """
     if isinstance(model, Mapping):
         return model.get(name, model.get(name_on_wire))

@@ -1,6 +1,6 @@
-"""One guarded tool call, from its executor's start to its answer: it asks the turn, and has a span.
+"""One guarded tool call as a context manager: it asks the turn before and after the tool runs, and has a span.
 
-A context manager and not ``try``/``except Exception``: a cancelled call has to be ended, too.
+``try``/``except Exception`` would not do: a cancelled call has to be ended, too.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _ENDINGS: Final[dict[Action | None, str]] = {Action.REUSE: "reused", Action.ABOR
 
 
 class GuardedCall:
-    """A tool call. If ``answered``, the tool is not to be run, and ``answer`` is its result.
+    """A tool call: ``with call: return call.answer if call.answered else call.result(run_tool())``.
 
-    In the block the tool runs; ``result`` takes its result and returns it, with a sentence for the model if one is due.
-    The turn is asked twice, by ``decide`` and about the outcome. In async code that is done ahead, where an answer may
-    have to be awaited; the rest is the same.
+    If ``answered``, the tool must not run, and ``answer`` is its result. The turn is asked twice: by ``decide`` before
+    the tool runs, and by ``result`` or the end of the block about the outcome. Async code awaits both answers ahead, if
+    they may have to be awaited. The rest is the same.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class GuardedCall:
         self.answered = self.finished = self._decided = False
         self.answer: Any = None
         self._seconds = 0.0
-        """The time that judging the call took."""
+        """The seconds that judging the call took."""
         self._asked: tuple[Outcome, Decision] | None = None
         """The outcome that async code has asked the turn about, and the turn's decision."""
         self._inside: Scope | None = None
@@ -70,12 +70,12 @@ class GuardedCall:
 
     @property
     def _shielded(self) -> ShieldedAdapter:
-        """The adapter for what few calls need."""
+        """The functions of the adapter that few calls need, under the shield. Made only when one is called."""
         return ShieldedAdapter(self._adapter, self._reading, self.runtime.shield)
 
     @property
     def _may_await(self) -> bool:
-        """True if decisions may have to be awaited: only a call of ``Policy.on_trip`` shows if it is async."""
+        """True if the turn's answers may have to be awaited: it is shared, or the policy has an ``on_trip``."""
         try:
             return self.scope.turn.is_shared or self.scope.turn.policy.on_trip is not None
         except Exception as error:  # noqa: BLE001 - see Shield.take
@@ -110,7 +110,7 @@ class GuardedCall:
         return self
 
     def decide(self, span: Span) -> Decision:
-        """Ask the turn about the call, and have the decision described on its span; both once."""
+        """Ask the turn about the call, at most once. Return its decision, which is described on the span."""
         if not self._decided:
             self._decided, started = True, perf_counter()  # also after a fault
             try:
@@ -125,7 +125,7 @@ class GuardedCall:
         return self.decision
 
     async def _decide_ahead(self) -> None:
-        """Ask the turn ahead of ``decide``. May fail: the caller holds the shield."""
+        """Ask the turn before ``decide`` does, and await its answer. May fail: the caller holds the shield."""
         if not self._decided:
             self._decided, started = True, perf_counter()
             self.decision = await self.scope.turn.abegin(self.call)
@@ -162,7 +162,7 @@ class GuardedCall:
         return self.answered
 
     def answers(self, error: BaseException) -> bool:
-        """Return True if a run inside this call was aborted: the call has failed, and ``answer`` tells its agent."""
+        """Return True if the error has ended a run inside this call. Then ``answer`` tells the agent around it."""
         if self.scope.run_state is None or not issubclass(type(error), ToolLoopError):
             return False
         inner = error.turn_id  # type: ignore[attr-defined]  # its type was checked, without asking the object
@@ -171,10 +171,10 @@ class GuardedCall:
         return self._answer(str(error), error=True)
 
     def _bind(self) -> None:
-        """Bind the call's scope.
+        """Bind the call's scope, from before the call is judged until its end is counted.
 
-        It is bound before the call is judged, until its end is counted: a call that a signal handler makes in the midst
-        of that is a layer of this one. So it waits for no lock that this thread holds, of this package or of the SDK.
+        A call that a signal handler makes in between is then a layer of this one, and is not judged. So it waits for no
+        lock that this thread holds, of this package or of the SDK.
         """
         self._inside = inside = self.scope.of_call(self.call)
         self._bound = bind(inside)
@@ -189,7 +189,10 @@ class GuardedCall:
             self.span.enter()
 
     def suspend(self, *, thrown_away: bool = False) -> None:
-        """Unbind scope and span: the tool is over, or about to yield to code that consumes it."""
+        """Unbind scope and span: the tool is over, or is about to yield an item.
+
+        ``thrown_away``: the end may run in another context, whose scope and span are left alone.
+        """
         if garbage_collector.running and garbage_collector.runs_here():
             return
         try:
@@ -202,7 +205,7 @@ class GuardedCall:
     # --- after the tool ------------------------------------------------------------------------------------------
 
     def result(self, value: Any) -> Any:
-        """Return the tool's result, with a sentence for the model if one is due."""
+        """Count the tool's result, and end the call. Return the result, with a sentence for the model if one is due."""
         if garbage_collector.running and garbage_collector.runs_here():
             return value
         outcome, ended = self._asked or (_UNKNOWN, _NOTHING)
@@ -245,12 +248,18 @@ class GuardedCall:
         return value
 
     async def _ask_ahead(self, outcome: Outcome) -> None:
-        """Ask the turn about the outcome ahead of ``result`` or ``__exit__``. May fail: the caller holds the shield."""
+        """Ask the turn about the outcome before ``result`` or ``__exit__`` does, and await its answer.
+
+        May fail: the caller holds the shield.
+        """
         self._asked = outcome, _NOTHING  # if it is cancelled while it waits
         self._asked = outcome, await self.scope.turn.aend(self.call, outcome)
 
     def streamed(self, value: Callable[[], Any]) -> Any:
-        """Return an exhausted generator's result, which takes no text: the model may have read it already."""
+        """Return ``value()``, the result of a generator that has ended, and let nothing be added to it.
+
+        The model may have read the items already.
+        """
         self._adapter = closed_to_text(self._adapter)
         return value()
 
@@ -280,7 +289,7 @@ class GuardedCall:
             self.__exit__(kind, error, traceback)
 
     def _defer_end(self) -> None:
-        """Leave the end to the next call, or to the turn's end: nothing can be locked or judged here."""
+        """Leave the end to the next call, or to the end of a run or turn: the garbage collector must not wait here."""
         if not self.finished:
             self.span.end_time = time_ns()
             self.runtime.deferred_ends.append(self)
@@ -292,9 +301,9 @@ class GuardedCall:
             self._fail(None)
 
     def cut_short(self) -> None:
-        """End the call if an exception of a signal handler kept it from that. Called after every exception.
+        """End the call if ``__enter__`` or ``__exit__`` has not: a signal handler may have raised in one of them.
 
-        Such an exception may strike in ``__enter__`` or ``__exit__``, also between a change and the note of it.
+        Called after every exception. One of a handler may strike between any change and the note of it.
         """
         if garbage_collector.running and garbage_collector.runs_here():
             return
@@ -329,7 +338,7 @@ class GuardedCall:
             self.span.finish(ending, outcome, ended)
 
     def _with_text(self, value: Any, decision: Decision) -> Any:
-        """Return the result with the decision's text; None without a place for it: it goes with the next text."""
+        """Return the result with the decision's text. If it has no place for one, return None: the next result may."""
         annotated = self._shielded.annotate(value, decision.message or "")
         if annotated is None:
             self._redeliver(decision)
@@ -341,7 +350,7 @@ class GuardedCall:
 
 
 async def drive_async(call: GuardedCall | None, run: Callable[[], Awaitable[Any]]) -> Any:
-    """Run a coroutine function as this call; None: without a guard."""
+    """Run a coroutine function as this call, and return its result or the refusal. A call of None runs unguarded."""
     if call is None:
         return await run()
     try:

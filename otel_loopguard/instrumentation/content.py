@@ -9,7 +9,7 @@ from otel_loopguard.interrupts import pass_interrupt
 
 
 def arguments_of(written: Any) -> Any:
-    """Return a call's arguments as an object. A model writes them as JSON text, which may be invalid."""
+    """Return a call's arguments, parsed if they are JSON text. Return any other value, and invalid JSON, as it is."""
     if not isinstance(written, (str, bytes)):
         return written
     try:
@@ -20,9 +20,10 @@ def arguments_of(written: Any) -> Any:
 
 
 def appended(content: Any, text: str) -> Any:
-    """Return the content with the text at its end; None if that would break it.
+    """Return a copy of the content with the text at its end. A list of content blocks gets one more block.
 
-    JSON text is left alone, because a program may parse it. A list of content blocks gets one more block.
+    Return None, so that the content is left alone, if it is JSON or markup, which a program may parse, or of another
+    type.
     """
     if isinstance(content, str):
         return None if _is_structured(content) else f"{content}\n\n{text}"

@@ -1,4 +1,4 @@
-"""The installed distribution that a module belongs to."""
+"""Find the installed distributions that a module belongs to."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from importlib.metadata import distributions
 
 
 def distributions_of(module: str) -> dict[str, str]:
-    """Return name and version of each distribution that has this module; a program's own module is in none."""
+    """Return the version of each distribution that has this module, by name. A program's own module is in none: {}."""
     return _by_top_level().get(module.partition(".")[0], {})
 
 

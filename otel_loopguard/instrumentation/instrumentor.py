@@ -45,7 +45,7 @@ _OPTIONS = ("policy", "guard", "settings", "tracer_provider", "meter_provider", 
 
 
 class LoopGuardInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base class has no type hints
-    """Guard the tool calls of every agent framework that the program imports.
+    """Guard the tool calls of every supported agent framework that the program imports, now or later.
 
     Options: ``policy``, ``guard``, ``settings``, ``tracer_provider``, ``meter_provider``, ``logger_provider``.
     """
@@ -58,7 +58,7 @@ class LoopGuardInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
         return ()
 
     def _instrument(self, **kwargs: Any) -> None:
-        """Switch on. An exception from here would end all of a program's automatic instrumentation: none gets out."""
+        """Switch the guard on. No exception gets out: it would end all automatic instrumentation of the program."""
         options = {name: kwargs[name] for name in _OPTIONS if kwargs.get(name) is not None}
         runtime = kwargs.get("runtime")
         with Shield()("instrument"):
@@ -72,7 +72,7 @@ class LoopGuardInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
                 warn_at_imports()
 
     def _switch_on(self, waiting: WaitingWatcher | None, runtime: Runtime | None = None, **options: Any) -> None:
-        """Make the runtime, unless it is given, and guard calls from now on: in place of the start that waited."""
+        """Guard calls from now on, in place of ``waiting``. The runtime is made of the options unless it is given."""
         if runtime is None:
             with Shield()("runtime"):
                 from otel_loopguard.instrumentation.runtime import Runtime  # noqa: PLC0415 - see above
@@ -89,7 +89,11 @@ class LoopGuardInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
             runtime.start()
 
     def _patch_at_imports(self, *, standard: bool) -> None:
-        """Patch the modules that are imported, and the rest when they are. Those of the standard library always are."""
+        """Patch each module now if it is imported, else when it is.
+
+        ``standard``: only modules of the standard library, which are imported in programs without an agent, too. Else
+        only the others.
+        """
         for room, fact in ((frameworks, "FRAMEWORK"), (models, "CLIENT")):
             for name, modules in room.PATCHED_MODULES.items():
                 for module in modules:
@@ -123,7 +127,10 @@ class LoopGuardInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
 
 
 def _may_wait() -> bool:
-    """Return True unless the runtime has something to tell at the start: a mistake in the environment, or a store."""
+    """Return True if the runtime may be made at the first use of an agent.
+
+    It is made at once if a shared store is named, and if there is a mistake in the environment, to log it.
+    """
     try:
         trace.get_tracer_provider()
     except Exception as error:  # noqa: BLE001 - the environment names a provider that cannot be loaded
@@ -172,7 +179,10 @@ def instrument(
 
 
 def uninstrument() -> None:
-    """Restore the frameworks. Our wrapper under another one stays in place and does nothing."""
+    """Switch the guard off, and put the functions of the frameworks back.
+
+    A patch that another library has wrapped stays in place and does nothing.
+    """
     instrumentor = LoopGuardInstrumentor()
     if instrumentor.is_instrumented_by_opentelemetry:
         instrumentor.uninstrument()

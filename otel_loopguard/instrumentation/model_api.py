@@ -41,7 +41,8 @@ class Dialect:
     tools: Callable[[Body], frozenset[str] | None]
     """Return the names of the declared tools; an empty set if none is declared, None if a name cannot be read."""
     previous: Callable[[Body], str | None]
-    """Return the id of the conversation or reply at the provider that the request continues."""
+    """Return the id of the conversation or reply at the provider that the request continues.
+    None if all messages are in the request."""
     annotate: Callable[[Any, Mapping[int, str]], Any]
     """Return a copy of an entry with a sentence appended to some of its results, which are counted from 0 as ``read``
     returns them. In an entry without results 0 is the user's text. Return the entry itself if it takes no text."""
@@ -91,7 +92,7 @@ class Sent(NamedTuple):
 
 
 JUDGED: Final = "x-loopguard-judged"
-"""The header of a request whose calls were judged in the process that sends it: a gateway leaves it alone."""
+"""The header of a request whose calls were judged in the process that sends it: a gateway judges none of them."""
 
 _PROVIDERS: Final = ("openai.com", "anthropic.com", "azure.com", "amazonaws.com", "googleapis.com")
 """The domains of the providers whose clients are patched."""

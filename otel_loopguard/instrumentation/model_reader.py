@@ -1,6 +1,6 @@
-"""Read the requests to a model: count the tool calls whose results are new in it, and change it where a loop is found.
+"""Read each request to a model: count the tool calls whose results are new in it, and change it if they are a loop.
 
-The program runs its tools itself, so nothing is withheld here. A request may get sentences for the model, in a copy; it
+The tools have run by then, so no call is refused here. A request may get sentences for the model, in a copy; it
 may be sent without tools, so that the model answers; or the run is ended with ``ToolLoopError``.
 """
 
@@ -46,9 +46,9 @@ _MOST_TURNS = 2_000
 _MOST_CALLS = 1_024
 _MOST_NAMES = 16
 _AT_ONCE = 50
-"""Calls of one request after which other requests have their turn."""
+"""Calls of one request after which other tasks of the event loop go on."""
 _AFTER_CONCLUSION = 3
-"""The would-be refusals that end a turn that follows a concluded one: programs write such a message themselves."""
+"""A turn after a concluded one is ended at so many calls that would have been refused: programs write such messages."""
 
 
 class _Judged(NamedTuple):
@@ -67,14 +67,15 @@ class _Unseen(NamedTuple):
     call: ToolCall
     outcome: Outcome
     ran: float
+    """The seconds that it took."""
     ago: float
     """The seconds since it ended."""
     is_reported: bool
-    """Another list or replica has read its result before."""
+    """Its span is written already: its result was in another message list, or in a request to another replica."""
 
 
 class ModelReader:
-    """Reads the requests of this process."""
+    """Read the requests of this process, and keep the message lists that they belong to."""
 
     def __init__(self, guard: Guard, runs: Runs, providers: Providers, usage: UsageLedger, shield: Shield) -> None:
         self.guard = guard
@@ -90,9 +91,9 @@ class ModelReader:
         """The calls that executors have judged, by turn and call id."""
 
     def open(self, sent: Sent, caller: Caller | None = None) -> Exchange:
-        """Read a request that is about to be sent. May fail: the caller of this function holds the shield.
+        """Read a request that is about to be sent, and return its exchange. May fail: the caller holds the shield.
 
-        ``caller`` is that of a request which came over the network: no turn of this process is around it.
+        ``caller``: the sender of a request that came over the network. None: this process made it, maybe in a turn.
         """
         dialect, body = sent.dialect, sent.body
         entries = dialect.messages(body)
@@ -142,7 +143,7 @@ class ModelReader:
             self.usage.judged(turn.id, call.call_id, is_loop=is_loop)
 
     def take_executed(self, turn: Turn, call: ToolCall, key: int) -> _Judged | None:
-        """Return the judgement of a call by its executor, once; None if no executor has judged it.
+        """Return the judgement of a call by its executor, and forget it; None if no executor has judged the call.
 
         Some frameworks give a call another id than the one on the wire, or none, and other arguments, such as defaults.
         """
@@ -156,7 +157,7 @@ class ModelReader:
         return calls.pop(name, None)
 
     def turn_of_call(self, call: ToolCall) -> Turn | None:
-        """Return the turn of a call that the model of the running code has just written."""
+        """Return the turn of a call that is in the last reply that the running code got; None if it is not there."""
         one = latest.get()
         if one is None or not one.has_open(call.tool, call.call_id):
             return None
@@ -172,12 +173,12 @@ class ModelReader:
         return None if call.call_id is None else self.lists.find_open(call.tool, call.call_id)
 
     def leave_turn(self, one: MessageList) -> None:
-        """End the turn of a list: a user has written the next message."""
+        """End the turn of a message list, because a user has written the next message."""
         self.end_turn(one)
         one.begin_turn()
 
     def make_turn(self, one: MessageList, scope: Scope | None) -> None:
-        """Make the turn of a list; inside a tool call it is a turn of that call."""
+        """Make the turn of a message list. Inside a tool call it is nested in that call."""
         if scope is not None and scope.call is not None:
             one.turn = scope.turn.child(scope.call)
         else:
@@ -189,7 +190,7 @@ class ModelReader:
     def make_turn_of_replicas(self, one: MessageList, turn_id: str, *, is_kept: bool) -> None:
         """Make a turn that has this id in all replicas of a gateway.
 
-        If the provider keeps the conversation they share it, because no request has all of its calls.
+        ``is_kept``: the provider keeps the conversation, so no request has all calls. Then the replicas share the turn.
         """
         if is_kept:
             one.turn = self.guard.shared_turn(f"gateway:{turn_id}", turn_id, source="messages")
@@ -199,7 +200,7 @@ class ModelReader:
         one.owns_turn = True
 
     def join_turn(self, one: MessageList, turn: Turn) -> None:
-        """Use the turn of the agent's run that makes the requests of a list."""
+        """Make this turn, of the agent's run that makes the requests, that of a message list. End the one before."""
         if one.turn is not turn:
             self.end_turn(one)
             one.begin_turn()
@@ -208,7 +209,7 @@ class ModelReader:
             one.account = turn.id
 
     def end_turn(self, one: MessageList) -> None:
-        """End the turn of a list, if it is not that of an agent's run."""
+        """End the turn of a message list. That of an agent's run goes on without the list."""
         if one.turn is not None and one.owns_turn:
             self.usage.close(one.account)
             self.runs.close_turn(one.turn)
@@ -219,7 +220,7 @@ class ModelReader:
             self.end_turn(one)
 
     def after_fork(self) -> None:
-        """Forget the parent's conversations in a child process."""
+        """Forget the parent's message lists and calls in a child process."""
         self.lists.clear()
         self.seen.clear()
         self._judged.clear()
@@ -235,12 +236,12 @@ class ReadCall:
         self._seconds = seconds
 
     def decide(self, span: Span) -> None:
-        """Have the decision described on the span; see ``CalledBack``."""
+        """Describe the decision on the span, when the span processor calls this: see ``CalledBack``."""
         self._span.describe(span, self.decision, self._seconds)
 
 
 class Exchange:
-    """One request and its reply, which it listens to, whole or in chunks. May fail: the callers hold the shield."""
+    """One request and its reply, whole or in chunks. Its methods may fail: their callers hold the shield."""
 
     def __init__(  # noqa: PLR0917 - the parts of one request
         self,
@@ -259,7 +260,7 @@ class Exchange:
         self._delta = delta
         self._scope = scope
         self._ids: dict[int, str] | None = None
-        """The ids of the new calls of a caller by their numbers, once they were made unique."""
+        """In a gateway with a store: the ids of the new calls by their numbers, each unique in its turn."""
         self._notes: list[Note] = []
         """The calls of the reply for other replicas of a gateway, if the provider keeps the conversation."""
         self._abort: Decision | None = None
@@ -276,7 +277,7 @@ class Exchange:
                 self._count(one, turn.ran(one.call, one.outcome, took=one.ran, ago=one.ago), started)
 
     async def ajudge_calls(self) -> None:
-        """Do the same as ``judge_calls`` in async code, where an async ``on_trip`` is awaited."""
+        """Do the same as ``judge_calls`` in async code: await an async ``on_trip``, and the store of a gateway."""
         if self._is_shared and self._request.previous is not None and self._list is not None and self._delta:
             guard = self._reader.guard
             await replica_calls.recall(guard, self._request, self._list, self._delta, guard.clock())
@@ -296,7 +297,7 @@ class Exchange:
                 await asyncio.sleep(0)
 
     def _turn(self) -> Turn | None:
-        """Return the turn of the calls that are new in this request, if there are any or if one begins."""
+        """Return the turn of this request; make it if need be. None: it has no new result, and begins no turn."""
         one, delta, scope = self._list, self._delta, self._scope
         if one is None or delta is None:
             return None
@@ -324,7 +325,7 @@ class Exchange:
         return self._request.caller is not None and self._reader.guard.store is not None
 
     def _turn_id(self, one: MessageList, first: NewResult) -> str | None:
-        """Return the id of a turn that any replica of a gateway derives; None if only this one knows the turn."""
+        """Return a turn id that every replica of a gateway derives from the first call; None if none can be derived."""
         caller, call = self._request.caller, first.opened.call
         if caller is None:
             return None
@@ -333,7 +334,7 @@ class Exchange:
         return replica_calls.turn_id(self._reader.guard, caller, call) if is_drawn(call.id) else None
 
     def _named(self, one: MessageList) -> dict[int, str]:
-        """Return the ids of the calls that are new here, by their numbers: each is unique in its turn."""
+        """Return ids of the calls with new results by their numbers. Each id is unique in its turn."""
         news = () if self._delta is None else self._delta.new
         return {new.number: one.call_id(new.opened.call) for new in news}
 
@@ -373,7 +374,7 @@ class Exchange:
 
     @staticmethod
     def _conclude(one: MessageList, turn: Turn, number: int) -> None:
-        """Add the sentence for a request without tools to this result."""
+        """If a conclusion is due, add its sentence to the result of this number."""
         sentence = turn.conclude()
         if sentence is not None:
             one.sentences[number] = "\n".join(filter(None, [one.sentences.get(number), sentence]))
@@ -431,7 +432,10 @@ class Exchange:
         return self._sent.dialect.annotate(entry, {place[1]: "a sentence"}) is not entry
 
     def prepare(self, error: Callable[[], type[ToolLoopError]], args: Any, kwargs: Any) -> tuple[Any, Any]:
-        """Return the arguments for the client's method, or raise the error that ends the run."""
+        """Return the arguments and keywords for the client's method, or raise the ``ToolLoopError`` that ends the run.
+
+        ``error``: return the class of that error.
+        """
         one = self._list
         if one is None:
             return args, kwargs
@@ -497,7 +501,7 @@ class Exchange:
             self._learn(self._collector.reply())
 
     async def note(self) -> None:
-        """Note the calls of the reply for other replicas of a gateway."""
+        """Write the calls of the reply to the store, for other replicas of a gateway, and wait until it is done."""
         store = self._reader.guard.store
         if store is not None and self._notes:
             await background.on_loop(replica_calls.write(store, self._notes))
@@ -509,7 +513,7 @@ class Exchange:
             background.run_later(replica_calls.write(store, self._notes))
 
     def _learn(self, reply: Reply) -> None:
-        """Note the calls of the reply, so that the next request of this conversation is found by them."""
+        """Note the calls of the reply: by them the message list of the next request is found."""
         one, now = self._list, self._reader.guard.clock()
         calls = [(call.id, call.name) for call in reply.calls if call.id is not None]
         names: list[Any] = [*calls]

@@ -1,6 +1,6 @@
-"""The function that replaces a client's own: it reads each request before it is sent, and the reply as it comes.
+"""The functions that replace those of a client: they read each request before it is sent, and the reply as it comes.
 
-The outermost reader owns a request: below ``litellm.completion`` the method of another client is the same request.
+The outermost of them owns a request: below ``litellm.completion`` the method of another client is the same request.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class _Sending:
-    """A client's method that sends a request which was read: requests below it are the same one.
+    """A client's method that is sending a request which was read. A request that is made below it is the same one.
 
     Its wrapper holds it. An exception of a signal handler may keep the wrapper from resetting the context variable, and
     a task that the client began has a copy of it; neither is below the method once that has ended.
@@ -48,7 +48,7 @@ _GATEWAY: Final = _Sending()
 
 
 def own() -> None:
-    """Leave all requests of the running task alone: their caller's request was read, by a gateway in this process."""
+    """Leave the requests of the running task alone from now on: the gateway in this process has read their original."""
     _owner.set(ref(_GATEWAY))
 
 
@@ -145,7 +145,7 @@ def _disown(token: Token[ref[_Sending] | None] | None) -> None:
 
 
 def _open(read: Read, instance: Any, args: Any, kwargs: Any) -> Exchange | None:
-    """Read a request; None if it is none to a model, is that of a method above, or after a fault."""
+    """Read a request. Return None if it is none to a model, if a method above has read it, and after a fault."""
     runtime = active_runtime.instrumented
     if runtime is None or (garbage_collector.running and garbage_collector.runs_here()):
         return None
@@ -158,14 +158,14 @@ def _open(read: Read, instance: Any, args: Any, kwargs: Any) -> Exchange | None:
 
 
 def _prepared(opened: Exchange, error: ErrorOf, args: Any, kwargs: Any) -> tuple[Any, Any]:
-    """Return the arguments of the request as it is to be sent."""
+    """Return the arguments and keywords for the client's method; after a fault, those of the program."""
     with opened.shield("model.change"):
         return opened.prepare(error, args, kwargs)
     return args, kwargs
 
 
 def _heard(opened: Exchange, reply: Any) -> Any:
-    """Return the reply, which the exchange reads on its way."""
+    """Return the reply for the program. The exchange reads it now, or as the program reads a stream."""
     with opened.shield("model.reply"):
         return opened.listen(reply)
     return reply

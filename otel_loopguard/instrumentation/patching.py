@@ -35,7 +35,7 @@ logger = logging.getLogger("otel_loopguard")
 
 
 _originals: Final[WeakKeyDictionary[Any, tuple[Any, Target]]] = WeakKeyDictionary()
-"""The functions of this package that replace another, each with the attribute that it replaced, and its target.
+"""For each function of this package that replaces another: the attribute that it has replaced, and the target.
 
 A mark on the function would not do: ``functools.wraps`` copies it to the wrappers of other libraries.
 """
@@ -51,7 +51,7 @@ _DESCRIPTORS: Final = (staticmethod, classmethod)
 
 
 class Patches:
-    """The patches of one framework. The same list of targets drives ``install`` and ``restore``."""
+    """The patches of one framework or client. The same list of targets drives ``install`` and ``restore``."""
 
     def __init__(self, targets: Iterable[Target], native_scopes: Iterable[str] = ()) -> None:
         self._targets = tuple(targets)
@@ -63,7 +63,7 @@ class Patches:
             when_imported(module, self.patch)
 
     def patch(self, module: ModuleType) -> None:
-        """Patch one module, if the guard is on. A target that cannot be patched does not keep the others from it."""
+        """Patch the targets in one module, if the guard is on. If one cannot be patched, the others still are."""
         process_start.wake()
         runtime = active_runtime.instrumented
         if runtime is None:
@@ -85,7 +85,10 @@ class Patches:
                 warn_of_missing(module.__name__, here, missing)
 
     def restore(self) -> list[str]:
-        """Remove our wrappers. Return the places of those that stay, switched off, because others wrap them."""
+        """Remove our patches. Return the places, as ``module:path``, of patches that stay: another library wraps them.
+
+        They do nothing from now on.
+        """
         left = []
         for target in self._targets:
             module = sys.modules.get(target.module)
@@ -132,7 +135,7 @@ def _replacement(target: Target, original: Any, *, in_class: bool) -> Any:
 
 
 def _same(one: Target, other: Target) -> bool:
-    """Return True if two targets are one function, which several modules have."""
+    """Return True if the targets differ at most in the module: several modules have the one function."""
     return replace(one, module=other.module) == other
 
 
@@ -211,7 +214,7 @@ def fits(function: Any, target: Target) -> bool:
 
 
 def warn_of_missing(module: str, targets: Collection[Target], missing: Collection[Target]) -> None:
-    """Log once that this version of a framework runs its tools, or its agents, in none of the known places.
+    """Log that this version of a framework has none of the functions that ran tools, or agents, in known versions.
 
     The targets name the places of several versions, so some are always missing. A program's own module of the same
     name belongs to no distribution, and nothing is logged for it.

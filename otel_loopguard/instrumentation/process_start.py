@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 
 class ProcessStart:
-    """The attachments to the providers of a process, which outlive the guard, and the watcher that gets their spans."""
+    """What a process has of the guard from its start: its span processors, and the watcher to which they pass spans.
+
+    The processors stay at their providers when the guard is switched off. Then there is no watcher.
+    """
 
     def __init__(self) -> None:
         self.watcher: Watcher | None = None
@@ -35,13 +38,14 @@ class ProcessStart:
             os.register_at_fork(after_in_parent=self.attachments.summary.forked, after_in_child=self._after_fork)
 
     def wait(self, switch_on: Callable[[WaitingWatcher], None]) -> None:
-        """Be on, and let ``switch_on`` make the runtime in place of this watcher at the first use."""
+        """Wait for the first use of an agent. Then call ``switch_on`` with the waiting watcher, to make the runtime."""
         self._switch_on, self.watcher = switch_on, WaitingWatcher(self._judge)
 
     def wake(self) -> None:
         """Make the runtime, if the start has waited until now.
 
-        Nothing is made within the making: for a signal handler, or an import of a framework that the making causes.
+        It does nothing in a thread that makes the runtime now: a signal handler, or an import of a framework that the
+        making causes, may call it there.
         """
         waiting, thread = self.watcher, threading.get_ident()
         if isinstance(waiting, WaitingWatcher) and self._switch_on is not None and thread not in self._waking:
@@ -52,7 +56,7 @@ class ProcessStart:
                 self._waking.discard(thread)
 
     def give_up(self, waiting: WaitingWatcher | None) -> None:
-        """Be off, if this start still waits: its runtime cannot be made."""
+        """Switch the guard off if this watcher still waits: the runtime could not be made."""
         if self.watcher is waiting:
             self.watcher = None
 

@@ -1,4 +1,4 @@
-"""Calls of replies that another replica of a gateway passed on, in conversations that the provider keeps.
+"""Share the calls of replies among the replicas of a gateway, for conversations that the provider keeps.
 
 Such a request has the results of calls, and the id of the reply with the calls instead of the calls. The replica that
 passes a reply on notes its calls in the shared store: tool, fingerprint of the arguments, and turn. No value is noted.
@@ -35,7 +35,7 @@ def turn_id(guard: Guard, caller: Caller | None, first: WrittenCall) -> str:
 
 
 def notes_of(guard: Guard, one: MessageList, caller: Caller | None, calls: Sequence[WrittenCall]) -> list[Note]:
-    """Return the notes of the calls of a reply for the other replicas, each with its place in the store."""
+    """Return a note of each call of a reply, for the other replicas. There are none without a store."""
     compiled = guard.compiled
     named = [call for call in calls if call.id is not None]
     if guard.store is None or not named:
@@ -52,13 +52,13 @@ def notes_of(guard: Guard, one: MessageList, caller: Caller | None, calls: Seque
 
 
 async def write(store: Store, notes: Sequence[Note]) -> None:
-    """Write notes that are not in the store yet. Run it on the background loop."""
+    """Write the notes that are not in the store yet. Must run on the background loop."""
     for key, data in notes:
         await store.swap(key, b"", os.urandom(VERSION_SIZE), data)
 
 
 async def recall(guard: Guard, request: Request, one: MessageList, delta: Delta, now: float) -> None:
-    """Add the results in a request whose calls another replica has noted, and join their turn."""
+    """Add to ``delta`` the results in a request whose calls another replica has noted, and join their turn."""
     store = guard.store
     if store is None:
         return

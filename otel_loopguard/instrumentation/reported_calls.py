@@ -1,9 +1,8 @@
-"""The calls of a gateway's requests that were reported, and their times.
+"""Remember which calls a gateway has reported, and when they ran.
 
-A request is judged by its own calls, so it needs no memory but for what is not in it. That is kept here, by the ids of
-calls: a conversation that is read from its beginning again, as a branch, a retry or another replica's, has the times of
-its calls, and no call of it is reported twice. With a store the replicas of a gateway share it: conversations that
-begin with one call have a cell.
+A request has all its calls, but neither their times nor a word of their spans. So a message list that is read from its
+beginning again, as a branch, a retry or one of another replica, finds both here, by the ids of its calls. With a store
+the replicas share them: message lists that begin with the same call have one cell.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class SeenCall(NamedTuple):
 
 
 class _Cell(NamedTuple):
-    """A cell: JSON of the time of the server and the seconds that the call ran, by name."""
+    """A cell of the store. Its JSON has by each call's name its end, on the server's clock, and the seconds it ran."""
 
     version: bytes = b""
     data: bytes = b""
@@ -59,7 +58,7 @@ class _Cell(NamedTuple):
 
 
 class SeenCalls:
-    """The calls that were reported by this process, or another replica. The ones of long ago are forgotten first."""
+    """The calls that this process, or another replica, has reported. The oldest are forgotten first."""
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
@@ -75,7 +74,10 @@ class SeenCalls:
         self._cells.clear()
 
     def name(self, request: Request, place: tuple[int, int] | None, new: NewResult, call_id: str) -> int:
-        """Return the name of a call: that of its id, else of all that is before its result, which is at this place."""
+        """Return a number that names a call: of its id or, if another call may have that, of all before its result.
+
+        ``place``: the entry of its result in the request, and the number in that entry.
+        """
         if is_drawn(new.result.id):
             return self._of_id(request.caller, call_id, new)
         entry, part = place or (0, new.number)
@@ -85,7 +87,10 @@ class SeenCalls:
         return self._guard.compiled.fingerprinter.of(utf8(repr((caller, call_id, new.opened.call.name))))
 
     def add(self, name: int, seen: SeenCall, *, is_own: bool) -> SeenCall | None:
-        """Add a call; ``is_own``: no other call has its id. Return what was known; None if it is to be reported."""
+        """Return what is known of the call with this name; if nothing, add it and return None: it is to be reported.
+
+        ``is_own``: no other call has its id. If others may, a call that ended a minute later is another one.
+        """
         known = self._seen.get(name)
         if known is not None and (is_own or seen.ended - known.ended < _SENT_AGAIN):
             return known
@@ -95,9 +100,9 @@ class SeenCalls:
         return None
 
     async def share(self, caller: Caller | None, root: str, news: Sequence[NewResult], ids: Mapping[int, str]) -> None:
-        """Add calls to the cell of the conversations with this first call, and take over what others have added.
+        """Add calls to the cell of message lists that begin with the call ``root``. Take over what others have added.
 
-        Calls with numbers for ids are left out. Without an answer of the store nothing is taken over.
+        Calls whose ids others may have are left out. Without an answer of the store nothing is taken over.
         """
         store, now = self._guard.store, self._guard.clock()
         named = {self._of_id(caller, ids[new.number], new): new for new in news if is_drawn(new.result.id)}
@@ -111,7 +116,7 @@ class SeenCalls:
                 self._seen.setdefault(name, seen)
 
     async def _swapped(self, store: Store, key: str, mine: Mapping[int, SeenCall]) -> dict[int, SeenCall]:
-        """Write calls to a cell. Return those that others had written before."""
+        """Write calls to the cell of this key. Return those of them that others had written before."""
         cell = self._cells.get(key, _Cell())
         seen = cell.version or (b"" if self._ahead else ANYTHING)
         others: dict[int, SeenCall] = {}

@@ -1,4 +1,4 @@
-"""All parts of the guard in one object, and the active one of this process."""
+"""The runtime: all parts of the guard in one object. One is active in a process."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Runtime:
         if policy is not None or guard is not None:
             key = self.guard.policy.hash_key
             warning = short_key(key)
-            if warning and key != key_of_environment(os.environ)[0]:  # of that key the guard has warned
+            if warning and key != key_of_environment(os.environ)[0]:  # of that one its loader warns
                 logger.warning("Policy(hash_key=...): %s", warning)
         self.guard.share(active_runtime.declared)
         self.shield = Shield(self._count_error)
@@ -140,7 +140,7 @@ class Runtime:
         return hash_text(self.guard.compiled.fingerprinter.of(text.encode("utf-8", "surrogatepass")))
 
     def _turn_elsewhere(self, conversation_id: str) -> Turn | None:
-        """Return the turn that other processes work on for this conversation, if there is a shared store."""
+        """Return the shared turn of this conversation if another process may work on it; None without a store."""
         if self.guard.store is None:
             return None
         turn = self.guard.shared_turn(f"conversation:{conversation_id}", source="thread", begins=False)
@@ -177,7 +177,7 @@ class Runtime:
                 self.providers.greet = self._greet
 
     def summarize_at_exit(self) -> None:
-        """Print a line with the sums of this process when the program ends, unless it or the guard is switched off."""
+        """Print a line with the sums of this process at its end, unless the line or the guard is switched off."""
         if self.settings.summary and self.guard.policy.action is not Action.OFF:
             self.providers.summary.print_at_exit(_expects_calls)
 
@@ -210,9 +210,7 @@ def policy_from_environment() -> Policy:
     """Load the policy from the environment, and log its mistakes."""
     loaded = load_environment(os.environ)
     for note in loaded.notes:
-        if (
-            loaded.policy.hash_key is not None or "HASH_KEY" not in note.name
-        ):  # of a key that is not there the guard warns
+        if loaded.policy.hash_key is not None or "HASH_KEY" not in note.name:  # without a key, the guard itself warns
             logger.warning("%s", note)
     if loaded.problems:
         mistakes = "a mistake. Until it is" if len(loaded.problems) == 1 else "mistakes. Until they are"
@@ -284,9 +282,9 @@ class ActiveRuntime:
                 runtime.guard.compiled.contracts.forget(name)
 
     def put(self, runtime: Runtime | None, *, instead_of: WaitingWatcher | None = None) -> bool:
-        """Make this the runtime of the process. None switches the guard off.
+        """Make this the runtime of the process; None switches the guard off. Return True if that was done.
 
-        ``instead_of``: only if this start still waits. Return False if another thread has ended it.
+        ``instead_of``: do nothing if this watcher no longer waits, because another thread has made a runtime.
         """
         with self._lock:
             if instead_of is not None and process_start.watcher is not instead_of:

@@ -1,4 +1,4 @@
-"""A framework's ``ToolAdapter`` bound to one call, under the shield."""
+"""A framework's ``ToolAdapter`` bound to one call. A fault of it is counted and logged, and gets no further."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ShieldedAdapter:
-    """Call the functions of an adapter that few calls need. A fault in one has a plain default."""
+    """Call the functions of an adapter that few calls need. If one has a fault, a plain default is returned."""
 
     __slots__ = ("_adapter", "_reading", "_shield")
 
@@ -31,13 +31,13 @@ class ShieldedAdapter:
         return None
 
     def mark(self, answer: Any, mark: str) -> Any:
-        """Return the refusal with the mark, where the framework has a place for it."""
+        """Return the refusal with the policy's mark; unchanged if the framework has no place for one."""
         with self._shield("adapter.mark"):
             return self._adapter.mark(self._reading, answer, mark)
         return answer
 
     def failure(self, error: BaseException | None) -> Outcome:
-        """Read an exception as an outcome. None is a call that never ran."""
+        """Return the outcome of a call that raised. ``error`` is None for a call that was cut short or never ran."""
         cancelled = not isinstance(error, Exception)
         if error is not None and not cancelled:
             with self._shield("adapter.signals"):
@@ -45,12 +45,12 @@ class ShieldedAdapter:
         return Outcome(error=error, cancelled=cancelled)
 
     def error_class(self) -> type[ToolLoopError] | None:
-        """Return the class of the error that aborts a run, if the framework passes one on to its caller."""
+        """Return the class of error that the framework passes on to its caller; None if it passes none on."""
         with self._shield("adapter.error"):
             return None if self._adapter.error is None else self._adapter.error()
         return None
 
 
 def closed_to_text(adapter: ToolAdapter) -> ToolAdapter:
-    """Return an adapter that adds no text to the result: the model has read it already, or the program reads it."""
+    """Return an adapter that adds no text to results, for a result that the model may have read already."""
     return replace(adapter, annotate=no_place)

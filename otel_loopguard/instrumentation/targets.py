@@ -50,7 +50,7 @@ class Reading(NamedTuple):
     run_id: str | None = None
     """The framework's own id of the run that makes this call."""
     session: object = None
-    """The connection that this call is made through: its turn, if no other source suggests one."""
+    """The connection that this call is made through. If nothing else tells the turn, those through it share one."""
     native_span: NativeSpan = NativeSpan.NONE
     """The position of the framework's own span of this call, seen from ours."""
     note: Any = None
@@ -141,14 +141,17 @@ class RunTarget:
 
 
 class Original(NamedTuple):
-    """The function that is replaced. It is bound as Python does it, because it may be another library's wrapper."""
+    """The function that is replaced. Python's own way binds it, because it may be another library's wrapper."""
 
     function: Callable[..., Any]
     get: Callable[[Any, type], Callable[..., Any]] | None
     """The function's ``__get__``. None if it is not bound: in a module, or as a static method."""
 
     def bind(self, given: tuple[Any, ...]) -> tuple[Callable[..., Any], Any, tuple[Any, ...]]:
-        """Return the bound function, its instance, and the other arguments. Without any, the function itself raises."""
+        """Return the bound function, its instance (None if it is not bound) and the other arguments.
+
+        ``given``: all arguments by position, the instance first.
+        """
         function, get = self
         if get is None or not given:
             return function, None, given
@@ -157,7 +160,7 @@ class Original(NamedTuple):
 
     @property
     def unbound(self) -> Callable[..., Any]:
-        """The function with the instance as its first argument, as the replacement has it. A bound one costs more."""
+        """The function that takes the instance as its first argument. To call it costs less than to bind it."""
         if self.get is None or type(self.function) is FunctionType:
             return self.function
 
@@ -170,7 +173,7 @@ class Original(NamedTuple):
 
 @dataclass(frozen=True)
 class CallTarget:
-    """A function whose replacement is made in the framework's own file: by ``wrapper``, of the same sort."""
+    """A function whose replacement is written in the file of its framework. ``wrapper`` returns the replacement."""
 
     module: str
     path: str

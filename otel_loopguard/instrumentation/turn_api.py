@@ -132,10 +132,10 @@ class _ThrownAway:
 def say(text: str, *, conversation_id: str, stop: bool = False) -> UserMessage:
     """Send a message to the turn that runs for this conversation, from any thread or task, or from a signal handler.
 
-    The model reads it with its next tool result. An agent inside one of the turn's calls may be the one to read it.
-    With ``stop=True`` no further tool of either runs, and the model reads the message instead of a result. Messages are
-    delivered once, in order. The returned message is false if no turn runs. It is ``returned`` if the turn ends before
-    it is delivered. A message to stop that the shared store did not take raises ``NotStoredError``.
+    The model, or that of an agent inside one of the turn's calls, reads it with its next tool result. With ``stop`` no
+    further tool of the turn runs, and the model reads the message instead of a result. Messages are delivered once, in
+    order. The returned message is false if no turn runs. Its ``status`` is ``returned`` if the turn ends before it is
+    delivered. A message to stop that the shared store did not take raises ``NotStoredError``.
     """
     with Shield()("say"):
         runtime = active_runtime.get()

@@ -1,6 +1,6 @@
-"""The agent frameworks and clients of model providers that have no patch: they are named when they are imported.
+"""The agent frameworks, and clients of model providers, that have no patch.
 
-A framework that is missing here is not named, and no verdict depends on it: without a tool call there is none.
+A log line names a framework when it is imported; the doctor names clients, too. No decision depends on this list.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ UNGUARDED = (
 
 
 def installed() -> Iterator[dict[str, Any]]:
-    """Each of them that is installed in this process's environment, ready for JSON."""
+    """Yield the facts of each one that is installed in this process's environment, ready for JSON."""
     for one in UNGUARDED:
         try:
             found = version(one.distribution)

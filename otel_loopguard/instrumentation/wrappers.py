@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def wrapper_of(target: Target, original: Original) -> Callable[..., Any]:
-    """Return the function that runs in the place of this target's function: of the sort that its style calls for."""
+    """Return the function that replaces the target's function: plain, coroutine or generator, as its style says."""
     if isinstance(target, CallTarget):
         return target.wrapper(original)
     if isinstance(target, RunTarget):
@@ -50,7 +50,10 @@ def wrapper_of(target: Target, original: Original) -> Callable[..., Any]:
 def open_call(
     runtime: Runtime | None, adapter: ToolAdapter, instance: Any, args: Any, kwargs: Any
 ) -> GuardedCall | None:
-    """Open a guarded call. None for a layer of another call, for something that is no tool call, and after a fault."""
+    """Return a guarded call that is not entered yet; None if the function is to run without a guard.
+
+    That is so if it is no tool call, or a layer of the call around it, without a runtime, and after a fault.
+    """
     if runtime is None or (garbage_collector.running and garbage_collector.runs_here()):
         return None
     if runtime.deferred_ends:
@@ -131,7 +134,7 @@ def _tools_async(target: ToolTarget, original: Original) -> Callable[..., Any]:
 
 
 def _checked_tool_async(target: ToolTarget, original: Original) -> Callable[..., Any]:
-    """Wrap a check before the place where tools run: a call that it turns down has its result."""
+    """Wrap a check that runs before a tool. If it turns the call down, its result is the outcome of the call."""
 
     async def guarded(*given: Any, **kwargs: Any) -> Any:
         wrapped, instance, args = original.bind(given)
@@ -154,7 +157,7 @@ def _checked_tool_async(target: ToolTarget, original: Original) -> Callable[...,
 
 
 def _fatal_tool(target: ToolTarget, original: Original) -> Callable[..., Any]:
-    """Wrap a function in which a call is seen only when it fails."""
+    """Wrap a function that shows a call only by raising. The call is judged as a failure, and the exception goes on."""
 
     def guarded(*given: Any, **kwargs: Any) -> Any:
         wrapped, instance, args = original.bind(given)
@@ -230,7 +233,7 @@ def _run_generator(make: Callable[..., Any], target: RunTarget, original: Origin
 def _open_run(
     target: RunTarget, original: Original, given: Any, kwargs: Any
 ) -> tuple[AgentRun | None, Callable[[], Any]]:
-    """Return the run, if there is a runtime, and the function that starts it."""
+    """Return the run, None without a runtime, and the function that starts it."""
     wrapped, instance, args = original.bind(given)
     runtime = active_runtime.instrumented
     agent_run = None if runtime is None else AgentRun(runtime, target, instance, args, kwargs)

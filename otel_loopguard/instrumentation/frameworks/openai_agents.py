@@ -249,7 +249,7 @@ FATAL = replace(UNKNOWN, read=_read_fatal)
 
 
 class _HandOff(NamedTuple):
-    """The keywords of the function that makes a hand-off, and the texts since the same hand-off before."""
+    """The keywords of the function that makes a hand-off, and the texts that agents wrote since it was last made."""
 
     given: Mapping[str, Any]
     agent: Any
@@ -300,7 +300,7 @@ def _answer_handoff(reading: Reading, content: Any, error: bool) -> Any:
 
 
 def _outcome_handoff(reading: Reading, result: Any) -> Outcome:
-    """Take the texts for a part of the result: agents without tools that write and criticise in turns do work."""
+    """Count the texts as a part of the result: agents without tools that write and criticise by turns do work."""
     return Outcome(result=[result.next_step.new_agent.name, reading.note.texts], is_error=False)
 
 

@@ -1,8 +1,8 @@
-"""The arguments of a guarded function, by name, with the state that the function itself brings along.
+"""Read the arguments of a guarded function, by name, with the state that the function itself brings along.
 
-Two objects are two arguments of their method, and so are the objects of bound methods, the arguments of a partial, and
-functions that were made by a function. Objects count by identity, because their methods change them: by content, each
-call would have other arguments.
+That is the object of a method, the arguments of a partial, and the identity of a function that a function has made. So
+equal calls of the same method on two objects are different calls. Objects count by identity, because their methods
+change them: by content, each call would have other arguments.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Arguments:
         self._state = _state(function)
 
     def read(self, replacement: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments of a call. ``replacement``: the guarded function, which may be a method of a class."""
+        """Return the arguments of a call by name. ``replacement``: the guarded function, which may be in a class."""
         given = self._by_name(args, kwargs)
         if args and self._first in given and type(args[0]) not in _DATA and _is_method(replacement, args[0]):
             given[self._first] = _by_identity(args[0])
@@ -55,7 +55,7 @@ class Arguments:
 
 
 def _state(function: Any) -> dict[str, Any]:
-    """Return the arguments that a callable brings along. Their names are no names of parameters."""
+    """Return the arguments that a callable brings along. Their names begin with *, as no parameter's does."""
     if type(function) is functools.partial:
         return {"*partial": [function.args, function.keywords], **_state(function.func)}
     if type(function) in (MethodType, BuiltinFunctionType):
@@ -68,13 +68,16 @@ def _state(function: Any) -> dict[str, Any]:
 
 
 def _by_identity(item: Any) -> Any:
-    """Return the number of an object. If it has none, its content counts."""
+    """Return a number for the object itself. If it can have none, return the object: then its content counts."""
     number = identities.number(item)
     return item if number is None else number
 
 
 def _is_method(replacement: Any, item: Any) -> bool:
-    """Return True if the class of an object has the function, also below other decorators. A class counts, too."""
+    """Return True if the first argument is that of a method: a class, or of a class that defines the function.
+
+    The function may be below other decorators there.
+    """
     name = replacement.__name__
     return introspect.is_a(item, type) or any(
         _leads_to(found, replacement) for found in introspect.definitions(type(item), name)

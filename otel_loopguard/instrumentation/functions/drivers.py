@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from otel_loopguard.instrumentation.call import GuardedCall
 
     Driver = Callable[[GuardedCall | None, Callable[[], Any]], Any]
-    """Run a function, bound to its arguments, as this call; None: without a guard."""
+    """Run a function that needs no more arguments as this call. A call of None runs unguarded."""
 
 
 def drive_function(call: GuardedCall | None, run: Callable[[], Any]) -> Any:
-    """Run a plain function as this call. Its result is what it returns, even if that is work that begins later."""
+    """Run a plain function as this call, and return its result: also a coroutine or generator that has not begun."""
     if call is None:
         return run()
     try:
@@ -36,7 +36,7 @@ def drive_function(call: GuardedCall | None, run: Callable[[], Any]) -> Any:
 
 
 def _for_any_use(answer: Any) -> Any:
-    """Return a refusal as the caller expects it: async code may await what a plain function returns."""
+    """Return a refusal that async code may also await or iterate, as it may the result of a plain function."""
     return _AnyUseText(answer) if type(answer) is str and on_event_loop() else answer
 
 
@@ -62,7 +62,7 @@ _WORK: Final = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GE
 
 
 def driver_of(function: Any) -> Driver:
-    """Return the driver for functions of this sort."""
+    """Return the driver for a function, or a callable object, of this sort: plain, coroutine or generator."""
     if type(function) is FunctionType and not function.__dict__ and not function.__code__.co_flags & _WORK:
         return drive_function  # most are plain, and the checks below take a part of a call
     method = getattr(type(function), "__call__", None)  # noqa: B004 - the method itself is needed

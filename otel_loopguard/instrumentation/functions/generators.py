@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from otel_loopguard.instrumentation.call import GuardedCall
 
 MOST_ITEMS = 64
+"""Items that are kept as they are. Further ones are hashed."""
 MOST_TEXT = 8_192
+"""Characters that are kept as they are. Further ones are hashed."""
 
 
 class _StreamedResult:
@@ -169,7 +171,10 @@ def drive_generator(
 def async_driver(
     open_call: Callable[[Any, Any], GuardedCall | None], function: Callable[..., AsyncGenerator[Any, Any]]
 ) -> Callable[..., AsyncGenerator[Any, Any]]:
-    """Return an async generator function that runs ``function`` in its call. Frameworks check for that type."""
+    """Return an async generator function that runs ``function`` as a guarded call. Frameworks check for that type.
+
+    ``open_call`` takes the arguments and keywords, and returns the call; None: it runs unguarded.
+    """
 
     async def driver(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         guarded = open_call(args, kwargs)

@@ -1,4 +1,4 @@
-"""Guard an object that is called, such as a partial, a cached function or a class: all but its calls is its own."""
+"""Guard a callable object, such as a partial, a cached function or a class. All but its calls stays its own."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _FUNCTIONS = (FunctionType, MethodType, BuiltinFunctionType, MethodDescriptorTyp
 
 
 def is_function(inner: Any) -> bool:
-    """Return True for functions and methods, and for what says that it is one. Not for objects with more to them."""
+    """Return True for functions and methods, and for proxies of one. A partial or another callable object is none."""
     return isinstance(inner, _FUNCTIONS)
 
 
 class GuardedObject:
     """A callable object as a tool. Attributes are read from the object and written to it.
 
-    Frameworks make a schema of it as of a function: it has the name of the tool, and the annotations of its call. Of a
-    class it is a stand-in for ``isinstance``, for ``issubclass`` and as a base class.
+    Frameworks make a schema of it as of a function: it has the name of the tool, and the annotations of its call. If
+    the object is a class, it stands in for that in ``isinstance``, in ``issubclass`` and as a base class.
     """
 
     def __init__(self, inner: Any, guarded: Callable[..., Any], again: Callable[[Any], GuardedObject]) -> None:
@@ -93,7 +93,7 @@ class GuardedObject:
 
 
 def _annotations(inner: Any) -> dict[str, Any]:
-    """Return the annotations of a call, evaluated: the module that their names belong to is not found from here."""
+    """Return the annotations of a call, evaluated: from a proxy nobody finds the module that their names belong to."""
     function = inner
     while isinstance(function, functools.partial):
         function = function.func

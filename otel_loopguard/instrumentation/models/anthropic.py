@@ -125,7 +125,7 @@ def _reply(reply: Any) -> Reply | None:
 
 
 def _input_tokens(usage: Any) -> int | None:
-    """Return all tokens that the model read: those of the cache are counted apart."""
+    """Return the number of tokens that the model read, with those of the cache, which Anthropic counts apart."""
     read = count(usage, "input_tokens")
     cached = (count(usage, f"cache_{way}_input_tokens") or 0 for way in ("creation", "read"))
     return None if read is None else read + sum(cached)

@@ -1,4 +1,4 @@
-"""The class of the error that ends a run at a client's method. Many programs retry all classes but a few."""
+"""Choose the class of the error that a client's method raises to end a run. Many programs retry all but a few."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def error_class() -> type[ToolLoopError]:
-    """Return the class for a client of a provider: CrewAI retries all but its own ``HookAborted``."""
+    """Return the class for a client of a provider. With CrewAI it is a ``HookAborted``, which that does not retry."""
     return _mixed(*_crewai())
 
 
 def litellm_error_class() -> type[ToolLoopError]:
-    """Return the class for LiteLLM: its router and mini-swe-agent do not retry what is denied."""
+    """Return the class for LiteLLM. Its router and mini-swe-agent do not retry what is denied, so it is that, too."""
     return _mixed(*_crewai(), _denied(sys.modules["litellm.exceptions"]))
 
 
@@ -29,7 +29,7 @@ def _crewai() -> tuple[Any, ...]:
 
 @cache
 def _denied(exceptions: ModuleType) -> Any:
-    """Return LiteLLM's class with a constructor that takes the message alone, as those of other exceptions do."""
+    """Return a class of LiteLLM's ``PermissionDeniedError`` with a constructor that takes the message alone."""
     kind: Any = exceptions.PermissionDeniedError
 
     class Denied(kind):  # type: ignore[misc]  # it is known at run time only
@@ -44,7 +44,7 @@ def _denied(exceptions: ModuleType) -> Any:
 
 @cache
 def _mixed(*kinds: Any) -> type[ToolLoopError]:
-    """Return a class that is a ``ToolLoopError`` and also the other ones."""
+    """Return a subclass of ``ToolLoopError`` and of all these classes."""
     if not kinds:
         return ToolLoopError
     return type("ToolLoopError", (ToolLoopError, *kinds), {"__module__": ToolLoopError.__module__})

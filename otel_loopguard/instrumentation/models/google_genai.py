@@ -1,6 +1,6 @@
 """Google's client for Gemini and Vertex: ``generate_content``, also streamed, and each round of automatic calling.
 
-Calls and results have ids in some programs only. Most leave them out, even those that the server has given.
+Most programs send calls and results without ids, even if the server has given them some.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _reply(reply: Any) -> Reply | None:
 def _read_reply(chunks: list[Any], usage: Any) -> Reply:
     contents = (field(one, "content") for chunk in chunks for one in sequence(field(chunk, "candidates")))
     return Reply(
-        # The client does not send the ids back.
+        # Without ids: the client does not send them back.
         calls=tuple(
             call._replace(id=None) for content in contents for call in _calls(sequence(field(content, "parts")))
         ),
@@ -130,7 +130,7 @@ def _output_tokens(usage: Any) -> int | None:
 
 
 class _Chunks:
-    """A streamed reply: calls come whole, the usage with each chunk, and the last one counts."""
+    """A streamed reply: calls come whole. The usage comes with each chunk, and the last one counts."""
 
     def __init__(self) -> None:
         self._with_calls: list[Any] = []

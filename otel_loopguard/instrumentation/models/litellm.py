@@ -1,4 +1,4 @@
-"""LiteLLM: the functions of its package. Only some of its providers are asked through their own clients."""
+"""LiteLLM: the functions of its package, because it asks only some providers through clients that are patched."""
 
 from __future__ import annotations
 

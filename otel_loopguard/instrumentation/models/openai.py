@@ -1,4 +1,4 @@
-"""OpenAI's client, and Azure's, with chat completions and responses."""
+"""OpenAI's client, and its client for Azure: chat completions and responses."""
 
 from __future__ import annotations
 
@@ -24,6 +24,6 @@ CLIENT = ModelClient(
     title="OpenAI",
     modules=("openai",),
     targets=targets("openai", _dialect_of),
-    # With a newer httpx this openai cannot be made.
+    # With a newer httpx, a client of this openai cannot be made.
     versions={"oldest": ("openai==1.54.0", "httpx<0.28"), "newest": ("openai",)},
 )

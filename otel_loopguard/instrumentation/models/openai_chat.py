@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def _marks(messages: Sequence[Any]) -> list[int]:
-    """Hash the entries: a result with its id, a text with its role, and the calls that come with it."""
+    """Return a hash of each entry: of its text, with the id of a result or else the role, and of the calls in it."""
     try:
         return [
             hash((one.get("tool_call_id") or one.get("role"), one.get("content"), *_parts_of_calls(one)))
@@ -132,7 +132,7 @@ class _Pieces:
     def __init__(self) -> None:
         self._calls: list[_Call] = []
         self._open: dict[Any, _Call] = {}
-        """By choice and index, the calls that the next pieces belong to."""
+        """The calls that the next pieces belong to, by choice and index."""
         self._usage: Any = None
 
     def add(self, chunk: Any) -> None:

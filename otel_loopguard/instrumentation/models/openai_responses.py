@@ -1,4 +1,4 @@
-"""OpenAI's responses. The provider may keep the conversation: then a request has the new results only."""
+"""OpenAI's Responses API. The provider may keep the conversation: then a request has the new results only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _INPUT_OF: Final = {
     "computer_call": "action",
     "code_interpreter_call": "code",
 }
-"""The field of each kind of call that has what the model wrote."""
+"""For each kind of call, the field with the arguments that the model wrote."""
 
 # --- requests ----------------------------------------------------------------------------------------------------
 
@@ -114,7 +114,7 @@ def _annotate(item: Any, texts: Mapping[int, str]) -> Any:
 
 
 _TAKE_TEXT: Final = ("function_call_output", "custom_tool_call_output", "apply_patch_call_output")
-"""The results whose output is text or its parts; the other kinds have fields of their own."""
+"""The kinds of results whose output is text or a list of parts. Others have no place for a sentence."""
 
 # --- replies -----------------------------------------------------------------------------------------------------
 

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 def targets(package: str, dialect_of: Callable[[str], Dialect | None]) -> tuple[CallTarget, CallTarget]:
-    """Return the methods that every way of asking passes, above the client's own retries.
+    """Return the targets of a client: the method that sends each request, plain and async, above its own retries.
 
-    ``dialect_of`` gets the path of the address. It returns None if a request there does not ask a model.
+    ``dialect_of`` takes the path of an address and returns its API; None if a request there does not ask a model.
     """
     module, read = f"{package}._base_client", _reader(dialect_of)
     return (
@@ -56,7 +56,7 @@ def _reader(dialect_of: Callable[[str], Dialect | None]) -> Read:
 
 def _judged(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     copied = copy.copy(args[1] if len(args) > 1 else kwargs["options"])
-    given = copied.headers if isinstance(copied.headers, Mapping) else {}  # else it is the client's mark for none
+    given = copied.headers if isinstance(copied.headers, Mapping) else {}  # else it is the client's ``NOT_GIVEN``
     copied.headers = {**given, JUDGED: "1"}
     return _with_options(copied, args, kwargs)
 
@@ -80,9 +80,9 @@ def listen(reply: Any, listener: Listener) -> Any:
 
 
 def _listen_to_raw(reply: Any, listener: Listener) -> None:
-    """Read a raw response from its body: to parse it may raise an error that is meant for the program.
+    """Read a raw response from its body. ``parse()`` might raise an error that is meant for the program.
 
-    A body that is not read yet is left to the program.
+    A body that the client has not read yet is left to the program.
     """
     response = reply.http_response
     if response.is_closed:
@@ -93,4 +93,4 @@ def _listen_to_raw(reply: Any, listener: Listener) -> None:
 
 
 _RAW: Final = "X-Stainless-Raw-Response"
-"""The header that the client gives a request of ``with_raw_response`` or ``with_streaming_response``."""
+"""The header by which the client marks a request of ``with_raw_response`` or ``with_streaming_response``."""

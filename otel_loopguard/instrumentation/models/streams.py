@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Tapped:
-    """A plain or async iterator whose chunks a listener gets, too. Its other attributes are those of the original."""
+    """A plain or async iterator whose chunks a listener gets, too. Its other attributes are the original's."""
 
     def __init__(self, iterator: Any, listener: Listener) -> None:
         self._iterator = iterator
@@ -67,12 +67,12 @@ _LISTENER: Final = "_loopguard_listener"
 
 
 def listen_at_next(stream: Any, listener: Listener) -> None:
-    """Give a stream its listener. The class of the stream is patched with ``next_wrapper`` or ``anext_wrapper``."""
+    """Give each chunk of a stream to the listener. Its class must be patched with the wrappers below."""
     setattr(stream, _LISTENER, listener)
 
 
 def next_wrapper(original: Original) -> Callable[..., Any]:
-    """Replace the ``__next__`` of a class of streams."""
+    """Return a replacement for the ``__next__`` of a class of streams, for ``listen_at_next``."""
 
     def __next__(*given: Any) -> Any:  # noqa: N807 - its name in a traceback
         read, stream, _ = original.bind(given)
@@ -83,7 +83,7 @@ def next_wrapper(original: Original) -> Callable[..., Any]:
 
 
 def anext_wrapper(original: Original) -> Callable[..., Any]:
-    """Replace the ``__anext__`` of a class of streams."""
+    """Return a replacement for the ``__anext__`` of a class of streams, for ``listen_at_next``."""
 
     async def __anext__(*given: Any) -> Any:  # noqa: N807 - its name in a traceback
         read, stream, _ = original.bind(given)

@@ -1,4 +1,4 @@
-"""Give the calls of one model message the same start: a ``ToolNode`` makes them in threads, a graph in tasks."""
+"""Give the calls of one model message the same tick. A ``ToolNode`` makes them in threads, a graph in tasks."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def _of_message(args: Any, kwargs: Mapping[str, Any]) -> AbstractContextManager[
 
 
 def _message_tick(scope: Scope, config: Any) -> int:
-    """Return the tick at which the message was written: the start of the graph's step, whose tasks make one call each.
+    """Return the turn's tick when the message was written: at the start of the step, whose tasks make one call each.
 
-    A task that runs again has its own loop, whose model has read the earlier results.
+    A task that makes another call in the step has its own loop, whose model has read the first result: then it is now.
     """
     now, details = scope.turn.tick, config.get("metadata") or {}
     step, task = details.get("langgraph_step"), (config.get("configurable") or {}).get("__pregel_task_id")
@@ -68,7 +68,7 @@ def _message_tick(scope: Scope, config: Any) -> int:
         return now
     place = str(details.get("langgraph_checkpoint_ns") or "").rpartition("|")[0]
     steps = scope.run_state.steps
-    # The first task makes it, before any call of the step has ended.
+    # The first task makes the entry, before any call of the step has ended.
     this: _Step = steps.setdefault((place, step), _Step(now))
     if task in this.tasks:
         return now

@@ -90,7 +90,7 @@ _MOST_SUPPLIED = 256
 
 
 def _message_tick() -> int | None:
-    """Return the tick of the message that made the call, or the current tick if unknown. None outside of a run."""
+    """Return the turn's tick when the model wrote the call; the current tick if unknown, None outside of a run."""
     scope = current_scope()
     if scope is None or scope.run_state is None:
         return None
@@ -150,7 +150,7 @@ def _outcome(reading: Reading, result: Any) -> Outcome:
 
 
 def _exists(name: str, supplied: set[str], content: Any, *, failed: bool) -> bool:
-    """Return True if a middleware supplied the tool: the result is not the node's error. Keep the name if it worked."""
+    """Return True if a middleware supplied the tool: its result is not the node's error. On success keep its name."""
     if isinstance(content, str) and content.startswith(f"Error: {name} is not a valid tool"):
         return False
     if not failed and len(supplied) < _MOST_SUPPLIED:
