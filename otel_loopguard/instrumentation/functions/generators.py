@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator
     from types import TracebackType
 
-    from typing_extensions import Self
-
     from otel_loopguard.instrumentation.call import GuardedCall
 
 MOST_ITEMS = 64
@@ -71,15 +69,10 @@ class _GuardedStream:
     def __init__(self, guarded: GuardedCall | None) -> None:
         self._guarded = guarded
         self._result = _StreamedResult()
-        self.answered = False
-        self.answer: Any = None
 
-    def __enter__(self) -> Self:
-        guarded = self._guarded
-        if guarded is not None:
-            guarded.__enter__()
-            self.answered, self.answer = guarded.answered, guarded.answer
-        return self
+    def __enter__(self) -> None:
+        if self._guarded is not None:
+            self._guarded.__enter__()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -92,12 +85,9 @@ class _GuardedStream:
         if self._guarded is not None:
             self._guarded.cut_short()
 
-    async def __aenter__(self) -> Self:
-        guarded = self._guarded
-        if guarded is not None:
-            await guarded.__aenter__()
-            self.answered, self.answer = guarded.answered, guarded.answer
-        return self
+    async def __aenter__(self) -> None:
+        if self._guarded is not None:
+            await self._guarded.__aenter__()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -141,8 +131,8 @@ def drive_generator(
     stream = _GuardedStream(guarded)
     try:
         with stream:
-            if stream.answered:
-                yield stream.answer
+            if guarded is not None and guarded.answered:
+                yield guarded.answer
                 return None
             source = run()
             failure: BaseException | None = None
@@ -181,8 +171,8 @@ def async_driver(
         stream = _GuardedStream(guarded)
         try:
             async with stream:
-                if stream.answered:
-                    yield stream.answer
+                if guarded is not None and guarded.answered:
+                    yield guarded.answer
                     return
                 source = function(*args, **kwargs)
                 failure: BaseException | None = None
